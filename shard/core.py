@@ -1,8 +1,8 @@
 """The shard without its sockets: turns of the acceptors in, turns for them out.
 
-Everything that came in one turn of the loop is taken in first; `finish_turn` then delivers, enforces limits, publishes
-dead letters, decides who is saturated, writes the gauges and closes the outgoing turns. Nothing here waits and nothing
-here reads a clock: whoever drives it sets `now` before it tells it anything, and finishes a turn at `next_wake` at the
+All turns received in one turn of the loop are applied first; `finish_turn` then delivers, enforces limits, publishes
+dead letters, decides which queues are saturated, writes the gauges and closes the outgoing turns. Nothing here waits
+and nothing here reads a clock: the driver sets `now` before each call, and finishes a turn at `next_wake` at the
 latest.
 """
 
@@ -53,9 +53,7 @@ log = get_logger()
 
 
 class ShardCore:
-    """Takes turns in and finishes them. The parts it is made of work on one `state`, which is where the time, the
-    queues and the links are.
-    """
+    """Applies turns and finishes them. Its parts work on one `state`, which has the time, the queues and the links."""
 
     def __init__(
         self, index: int, gauges: Gauges, settings: Settings, now: int, life: int = 0, journal: Journal | None = None,
@@ -74,7 +72,7 @@ class ShardCore:
         leases = Leases(state, self.stalls)
         self.serving = Serving(state, self.stalls, leases, settings.flow.stranger_limit)
         self.intake = Intake(state, self.serving, lambda queue: self.two_phase.first_held(queue))
-        self.two_phase = TwoPhase(state, self.peers, self.commits, self.intake, self.look_for_deaths)
+        self.two_phase = TwoPhase(state, self.peers, self.commits, self.intake, self.apply_known_deaths)
         if recovered is not None:
             self.two_phase.recover(recovered.parts, recovered.decisions)
         grants = Grants(state.topology)
@@ -101,22 +99,22 @@ class ShardCore:
             bus.PREPARED: self.two_phase.prepared,
             bus.DECIDE: self.two_phase.decide,
             bus.DO: self.two_phase.do,
-            bus.IN_DOUBT: self.two_phase.asked,
-            bus.OUTCOME: self.two_phase.heard,
-            bus.DONE: self.two_phase.has_done,
-            bus.LEFT: self.leave_behind,
+            bus.IN_DOUBT: self.two_phase.on_in_doubt,
+            bus.OUTCOME: self.two_phase.on_outcome,
+            bus.DONE: self.two_phase.on_done,
+            bus.LEFT: self.mark_lagging,
             bus.EXCUSED: self.intake.excuse_events,
-            bus.WAITERS: self.waiters.hear,
-            bus.PACED: self.paces.hear,
+            bus.WAITERS: self.waiters.on_waiters,
+            bus.PACED: self.paces.on_paced,
             bus.FENCE: self.moving.fence,
-            bus.PARTED: self.moving.has_parted,
-            bus.HOMED: homings.is_homed,
+            bus.PARTED: self.moving.on_drained,
+            bus.HOMED: homings.on_homed,
             **requests.operations,
             **self.consuming.operations,
         }
 
     def share_limits(self, settings: Settings, shards: int) -> None:
-        """The limits of the node are shared by so many shards."""
+        """Set the number of shards that share the node's limits."""
         self.paging.limit(*memory_of(settings, shards))
         self.gate.limit(marks_of(settings, shards), self.state.now)
         self.consuming.hands.share(shards)
@@ -124,18 +122,18 @@ class ShardCore:
     # Topology
 
     def load(self, version: int, changes: list[list[Any]]) -> None:
-        """Start from a snapshot, or start again."""
+        """Start, or restart, from a snapshot of the topology."""
         self.following.load(version, changes)
         self.receive_waiting()
 
     def apply(self, version: int, changes: list[list[Any]]) -> None:
-        """Take in one published change of the topology; older ones than the snapshot are known already."""
+        """Apply one published change of the topology; changes older than the snapshot are already in it."""
         if version > self.state.version:
             self.following.apply(version, changes)
             self.receive_waiting()
 
     def receive_waiting(self) -> None:
-        """Take in the turns that waited, as far as they need not go on waiting."""
+        """Apply the turns that waited, as far as they need not go on waiting."""
         for link in list(self.state.links.values()):
             waiting, link.waiting = link.waiting, []
             for turn in waiting:
@@ -144,7 +142,9 @@ class ShardCore:
     # Turns
 
     def recover_links(self, records: dict[bytes, bytes]) -> None:
-        """Before anything is received: what `Link.record` gave in an earlier life of this run, by identity."""
+        """Before any turn is received: set the links' records (`Link.record`) of an earlier incarnation, by
+        identity.
+        """
         self.records = {**records}
         for acceptor in range(self.state.gauges.acceptors):
             incarnation, turn = self.state.gauges.pair_read_safe(acceptor, self.state.index)
@@ -153,31 +153,31 @@ class ShardCore:
                 self.records[identity] = safe_record(turn)
 
     def await_acceptors(self, acceptors: Iterable[Life]) -> None:
-        """Deliver nothing before these have said what their consumers have in hand. In a later life of the shard."""
+        """In a later incarnation: deliver nothing before these acceptors have reported their unacked messages."""
         self.state.recovery = Recovery(acceptors, self.state.now)
 
     def receive(
         self, identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: Sequence[Any]
     ) -> None:
-        """Take in one turn of an acceptor, or of another shard."""
+        """Apply one turn of an acceptor, or of another shard."""
         link = self.state.links.get(identity)
         if link is None:
             role, index, incarnation = life_of(identity)
             if incarnation <= self.state.dead.get((role, index), 0):
-                return  # the news of its death was quicker than its last words
+                return  # the news of its death overtook its last turns
             link = self.state.links[identity] = Link(identity, self.records.pop(identity, None))
         if turn == bus.HELLO:
             if link.receiver is not None:
-                self.look_for_deaths(link.receiver)
-                self.waiters.tell_all(link)
+                self.apply_known_deaths(link.receiver)
+                self.waiters.send_all(link)
             link.greet()
             return
-        link.hear(heard)
+        link.report_received(heard)
         self.receive_on(link, turn, version, operations, parts)
 
-    def look_for_deaths(self, acceptor: int) -> None:
-        """Take in what the gauges say of earlier lives of an acceptor, before the next one is answered: it takes its
-        share of the room as if nothing of theirs were on its way.
+    def apply_known_deaths(self, acceptor: int) -> None:
+        """Apply the gauges' record of dead incarnations of an acceptor before its next one is answered: the next one
+        takes its share of the room as if none of their messages were in flight.
         """
         place = self.state.gauges.process_read("acceptor", acceptor)
         dead = place.incarnation - (place.state != DEAD)
@@ -187,22 +187,23 @@ class ShardCore:
     def receive_on(
         self, link: Link, turn: int, version: int, operations: list[list[Any]], parts: Sequence[Any]
     ) -> None:
-        held_back = self.state.recovery is not None and link in self.state.recovery.held
+        """Apply a turn, or let it wait for the topology, for earlier turns, or for the end of recovery."""
+        held_back = self.state.recovery is not None and link in self.state.recovery.reported
         if version > self.state.version or link.waiting or held_back:
             link.waiting.append((turn, version, operations, parts))
             return
         link.taken = turn
-        notes = self.doing.notes
+        recording = self.doing.recording
         steps = iter(enumerate(operations))
         for index, operation in steps:
-            if notes:
+            if recording:
                 self.doing.takes_in(link, turn, index)
             if operation[0] == bus.PUBLISH:
                 self.intake.publish(link, parts, turn, index, operation)
             elif operation[0] == bus.SETTLE:
                 self.consuming.settle(link, parts, operation)
             elif operation[0] == bus.HOLD:
-                self.consuming.hold(link, parts, operation)
+                self.consuming.on_hold(link, parts, operation)
             elif operation[0] == bus.COMMIT:
                 for _ in range(self.transactions.take_in(link, parts, turn, index, operations)):
                     next(steps)
@@ -211,30 +212,30 @@ class ShardCore:
                     next(steps)
             else:
                 self.operations[operation[0]](link, *operation[1:])
-        if notes:
+        if recording:
             self.doing.has_taken_in(link, turn)
 
     def finish_turn(self, now: int) -> list[tuple[bytes, list[Any]]]:
-        """Deliver, enforce limits, decide flow, write the gauges; the turns to send, each with its acceptor."""
+        """Deliver, enforce limits, decide flow, write the gauges; return the turns to send, each with its acceptor."""
         self.state.now = now
-        self.look_at_what_is_due()
+        self.handle_due()
         self.burial.budget = SLICE
         self.finish_touched()
         while self.consuming.hands.asleep and self.consuming.hands.wake(self.consuming.wake):
             self.finish_touched()
         if self.burial.blocked:
-            self.burial.look()
+            self.burial.reopen_lanes()
         while self.burial.budget and self.burial.has_work():
             self.burial.work()
             self.finish_touched()
         if self.events.waiting:
-            self.events.tell()
+            self.events.publish_waiting()
             self.finish_touched()
         if self.consuming.grants:
             self.consuming.end_grants()
         for link in self.state.links.values():
             if link.source.left:
-                link.tell_dequeued()
+                link.send_dequeued()
         self.paging.page_out()
         self.weigh_all(now)
         self.commits.make_safe()
@@ -242,23 +243,26 @@ class ShardCore:
             self.doing.has_finished()
         return [out for link in self.state.links.values() if (out := link.close_turn()) is not None]
 
-    def look_at_what_is_due(self) -> None:
+    def handle_due(self) -> None:
+        """End the recovery if it is over, go on with transactions and moves, and touch the queues whose alarms are
+        due.
+        """
         if self.state.recovery is not None and self.state.recovery.is_over(self.state.now):
             self.end_recovery(self.state.recovery)
         if self.two_phase.doubts or self.two_phase.decisions:
-            self.two_phase.look()
+            self.two_phase.repeat_unanswered()
         if self.state.topology.moves:
-            self.moving.look()
+            self.moving.advance()
         for id in self.alarms.due(self.state.now):
             if id in self.state.queues:
                 self.state.touch(self.state.queues[id])
 
     def end_recovery(self, recovery: Recovery) -> None:
-        """The consumers' unacked messages were reported, or awaited for long enough: turns that waited go on."""
+        """End the recovery, with unacked messages reported or awaited for long enough: turns that waited go on."""
         self.state.recovery = None
         for queue in self.state.queues.values():
             if recovery.awaited and not queue.ring.consumers:
-                queue.had_consumers = False  # it may have some yet: it must not go for lack of them
+                queue.had_consumers = False  # its consumers may still come: it must not be deleted for lack of them
             if queue.ring.consumers:
                 queue.ring.order()
                 self.serving.elect(queue)
@@ -266,11 +270,14 @@ class ShardCore:
         self.receive_waiting()
 
     def finish_touched(self) -> None:
+        """Deliver, page, weigh and decide flow for each touched queue, and ask for the deletion of those that
+        expired.
+        """
         touched, self.state.touched = self.state.touched, {}
         for queue in touched.values():
             if self.doing.taken:
                 self.doing.finishes(queue.id)
-            self.serving.settle_down(queue)
+            self.serving.serve(queue)
             if queue.contents.dead:
                 self.burial.add(queue, queue.contents.take_dead())
             if queue.id not in self.stalls.stalled:
@@ -290,11 +297,13 @@ class ShardCore:
             self.doing.finishes(0)
 
     def is_ready(self) -> bool:
-        """Whether its queues are as clients may see them, as far as that does not take too long."""
+        """Whether clients may see the queues: the topology is known and no transaction
+        is worth waiting for.
+        """
         return self.state.version >= 0 and not self.two_phase.is_undecided()
 
     def next_wake(self) -> int:
-        """When the next turn is to be finished though nothing came: microseconds since 1970, NEVER for no such time."""
+        """When the next turn must be finished without input, in microseconds since 1970; NEVER if not at all."""
         if self.events.waiting or self.burial.has_work():
             return self.state.now
         recheck = self.state.now + RECHECK if self.burial.blocked else NEVER
@@ -302,38 +311,40 @@ class ShardCore:
         return min(alarm, self.paging.wake, recheck, self.moving.homings.next_wake(), self.two_phase.next_wake())
 
     def weigh_all(self, now: int) -> None:
-        """Decide whether the shard has room for more. A queue that goes makes room as well."""
+        """Report the use of memory and store to the gate. The deletion of a queue frees room as well."""
         held = self.burial.weight + self.peers.held + self.two_phase.weight
         self.state.weight += held - self.held
         self.held = held
         stored, spilled = (
             (self.state.journal.octets, self.state.journal.spilled) if self.state.journal is not None else (0, 0)
         )
-        self.gate.hold(self.state.weight, stored, spilled, now)
+        self.gate.update_use(self.state.weight, stored, spilled, now)
 
     def broadcast(self, id: int, saturated: bool, epoch: int) -> None:
+        """Send FLOW to all acceptors."""
         for link in self.state.links.values():
             if link.is_acceptor:
                 link.turn.operations.append([bus.FLOW, id, saturated, epoch])
 
-    # Operations of an acceptor
+    # Operations of acceptors
 
-    def leave_behind(self, link: Link, id: int) -> None:
-        """Those who publish to several queues do not wait for this one."""
+    def mark_lagging(self, link: Link, id: int) -> None:
+        """Mark a queue as lagging: publishes to several queues do not wait for it."""
         queue = self.state.queues.get(id)
-        if queue is not None and not queue.left:
-            queue.left = True
-            self.events.note("left", queue)
+        if queue is not None and not queue.lagging:
+            queue.lagging = True
+            self.events.record("left", queue)
             self.state.touch(queue)
 
     @looks_first
     def reply_consumer_lives(self, link: Link, request: int, name: str) -> Looking:
+        """Reply whether a reply consumer is attached."""
         found = has_reply_consumer(self.state, name)
         yield
         link.reply(request, found)
 
     def died(self, role: str, index: int, incarnation: int) -> None:
-        """A process died. What an acceptor had in hand goes back to its queues."""
+        """A process has died. Unacked messages of an acceptor's consumers are requeued."""
         for identity in [known for known in self.records if life_of(known)[:2] == (role, index)]:
             if life_of(identity)[2] <= incarnation:
                 del self.records[identity]

@@ -1,5 +1,5 @@
-"""Whether a shard's disk has room for more than acks: looked at after each commit, and while it has none, each second:
-others may make some, and nobody says so.
+"""Whether a shard's disk has room for more than acks. It is checked after each commit and, while there is none, each
+second, since room made by others is not announced.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from shard.turns.gate import Gate
     from shard.turns.state import ShardState
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 
 
 class DiskRoom:
-    """`look_soon` has `look` done in the thread that writes, and calls `tell` then, in the loop."""
+    """`check_soon` has `check` done in the thread that writes, and then `report` in the loop."""
 
     def __init__(
         self,
@@ -28,38 +28,41 @@ class DiskRoom:
         store: Store,
         state: ShardState,
         gate: Gate,
-        look_soon: Callable[[], object],
+        check_soon: Callable[[], object],
     ) -> None:
         self._loop = loop
         self._store = store
         self._state = state
         self._gate = gate
-        self._look_soon = look_soon
+        self._check_soon = check_soon
         self._timer: asyncio.TimerHandle | None = None
         self._is_there = True
-        self.look()
-        self.tell()
+        self.check()
+        self.report()
 
-    def look(self) -> None:
-        """In the thread that writes. What cannot be told is what it was: writing says more."""
+    def check(self) -> None:
+        """Check the room, in the thread that writes. If that fails the last answer stands: a write will show the
+        trouble.
+        """
         try:
             self._is_there = self._store.has_room(was_full=not self._is_there)
         except StoreError:
             return
 
-    def tell(self) -> None:
-        """Producers, if that has changed."""
+    def report(self) -> None:
+        """Report the room to the gate, and have it checked again if there is none."""
         if self._is_there:
             self._gate.store_works(DISK, self._state.now)
             return
         self._gate.store_fails(DISK, "", self._state.now)
         if self._timer is None:
-            self._timer = self._loop.call_later(LOOK_SECONDS, self._look_again)
+            self._timer = self._loop.call_later(CHECK_SECONDS, self._check_again)
 
-    def _look_again(self) -> None:
+    def _check_again(self) -> None:
         self._timer = None
-        self._look_soon()
+        self._check_soon()
 
     def stop(self) -> None:
+        """Cancel the pending check."""
         if self._timer is not None:
             self._timer.cancel()

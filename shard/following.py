@@ -1,4 +1,4 @@
-"""Follows the topology: which queues live in the shard, with what limits, and what goes with one that is gone."""
+"""Follows the topology: which queues live on the shard, their limits, and the removal of those that are gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shard.queue.saturation import Stop
 from shard.queue.stalls import Stalls
 from shard.recovered import Recovered
 from shard.requests.consuming import Consuming
-from shard.serving.deleting import tell_cancelled
+from shard.serving.deleting import send_cancelled
 from shard.serving.paces import Paces
 from shard.serving.paging import Paging
 from shard.serving.waiters import Waiters
@@ -23,8 +23,10 @@ from shard.turns.state import ShardState
 
 
 class Following:
-    """`recovered` is what the store had, until the topology is known. `paces`, `waiters` and the others keep something
-    of each queue, which they forget with it.
+    """Applies changes of the topology to one shard.
+
+    `recovered` are the contents of the store, until the topology is known. `paces`, `waiters` and the others keep some
+    state of each queue, which they forget with it.
     """
 
     def __init__(
@@ -43,9 +45,9 @@ class Following:
         self.recovered = recovered
 
     def load(self, version: int, changes: list[list[Any]]) -> None:
-        """Start from a snapshot: queues that are there already keep their contents.
+        """Start from a snapshot: queues that exist already keep their contents.
 
-        First go those that are here no longer: others may have their slots now.
+        Queues that no longer live here are removed first: their slots may belong to others.
         """
         state = self.state
         homes = {change[3]: Queue(*change[1:]).shard for change in changes if change[0] == "queue"}
@@ -69,7 +71,7 @@ class Following:
         self.advance(version)
 
     def apply(self, version: int, changes: list[list[Any]]) -> None:
-        """Take in one published change of the topology."""
+        """Apply one published change of the topology."""
         for change in changes:
             self.change(change)
         self.advance(version)
@@ -78,6 +80,7 @@ class Following:
         self.state.version = self.state.topology.version = version
 
     def change(self, change: list[Any]) -> None:
+        """Apply one record of a change."""
         self.state.topology.apply(change)
         if change[0] == "queue":
             self.change_queue(Queue(*change[1:]))
@@ -86,50 +89,50 @@ class Following:
         elif change[0] == "move":
             self.moving.follow(self.state.topology.moves[change[1]])
         elif change[0] == "move_gone":
-            self.moving.over(change[1])
+            self.moving.end_move(change[1])
 
     def change_queue(self, record: Queue) -> None:
-        """A queue is new, or a policy has changed what it may hold or does."""
+        """A queue is new, has moved, or has other limits or features."""
         queue = self.state.queues.get(record.queue_id)
         if record.shard != self.state.index:
             if queue is not None:
                 self.release_queue(queue)
         elif queue is not None:
-            self.govern_queue(queue, record)
+            self.update_queue(queue, record)
         elif (queue := self.moving.arrived(record)) is not None:
             self.state.queues[record.queue_id] = queue
             self.flow.take_over(queue, self.state.now)
             self.moving.homings.freeze(queue.id)
             self.state.touch(queue)
-            self.govern_queue(queue, record)
+            self.update_queue(queue, record)
         else:
             queue = self.state.queues[record.queue_id] = self.state.make_queue(record)
             if self.recovered is not None:
                 self.recovered.give(queue, self.consuming.leases)
-                queue.saturation.govern(queue.limits.marks, self.state.now)
+                queue.saturation.set_marks(queue.limits.marks, self.state.now)
             self.flow.begin(queue, self.state.now)
             self.state.touch(queue)
 
-    def govern_queue(self, queue: QueueState, record: Queue) -> None:
-        """It has the limits and features that the topology says."""
+    def update_queue(self, queue: QueueState, record: Queue) -> None:
+        """Give a queue the limits and features of its record."""
         limits, features = QueueLimits.from_wire(record.limits), QueueFeatures.from_wire(record.features)
         if (limits, features) != (queue.limits, queue.features):
             marks, reserve = queue.limits.marks, queue.features.reserve
-            queue.govern(limits, features, self.state.now)
+            queue.apply_limits(limits, features, self.state.now)
             self.state.touch(queue)
             if (limits.marks, features.reserve) != (marks, reserve):
                 self.state.gauges.queue_note_over(queue.slot, 0, 0)
             if limits.marks != marks:
-                self.events.note("limits", queue)
+                self.events.record("limits", queue)
 
     def release_queue(self, queue: QueueState) -> None:
-        """It has moved to another shard, where all of it is; whoever consumes from it has been told."""
+        """Drop a queue that has moved to another shard with all its messages; acceptors know of the move."""
         for link in self.state.links.values():
             self.moving.drop_consumers(link, queue)
         self.forget_queue(queue)
 
     def close_queue(self, id: int) -> None:
-        """A queue is no more."""
+        """Remove a deleted queue and cancel its consumers."""
         queue = self.state.queues.get(id)
         if queue is None:
             return
@@ -137,10 +140,10 @@ class Following:
             self.consuming.close_queue(link, queue)
         self.forget_queue(queue)
         if not queue.deleters:
-            tell_cancelled(queue)
+            send_cancelled(queue)
 
     def forget_queue(self, queue: QueueState) -> None:
-        """It is not here any more, nor is what it has."""
+        """Drop a queue and all state kept for it."""
         del self.state.queues[queue.id]
         self.waiters.forget_queue(queue.id)
         self.paces.forget_queue(queue.id)

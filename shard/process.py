@@ -1,4 +1,4 @@
-"""The shard process: sockets, loop and signals round the core."""
+"""The shard process: sockets, loop and signals around the core."""
 
 from __future__ import annotations
 
@@ -54,24 +54,24 @@ from shard.shown_hands import ShownHands
 from shard.store.background import Background, Job
 from shard.store.flushes import Flushes
 from shard.store.journal import Commit, Journal
-from shard.store.probe import look_through
+from shard.store.probe import check_store
 from shard.store.store import Store
 from shard.turns.link import life_of
 from shard.turns.room import PROCESSES, UNFLUSHED
 
 log = logs.get_logger()
 
-# After so long a commit that failed is tried again.
+# Seconds until a failed commit is retried.
 RETRY_SECONDS = 1.0
 
-# Between looks at what memory the node's processes use.
+# Seconds between measurements of the memory of the node's processes.
 WEIGH_SECONDS = 1.0
 
 LIVING = (STARTING, READY)
 
 
 class Shard:
-    """One life of one shard."""
+    """One incarnation of one shard."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int) -> None:
         self.loop = loop
@@ -83,7 +83,7 @@ class Shard:
         path, limit = node.settings.data / "shards" / str(index), node.settings.store.limit // node.settings.shards
         flush_ms = node.settings.store.flush_ms
         if incarnation > 1:
-            look_through(path, index)  # what the life before died of may be in there
+            check_store(path, index)  # the contents that killed the previous incarnation may be in the store
         witness = Witness(node.settings.data, shard_name(index), node.identity)
         self.store = Store(path, limit, flush_ms == 0, node.epoch, index, witness)
         self.flushes = Flushes(loop, flush_ms / 1000, self.sync)
@@ -94,7 +94,7 @@ class Shard:
         self.state.incarnation = incarnation
         self.state.wall_ahead = clock.wall_ahead_us()
         self.core.commits.flushed_later = flush_ms > 0
-        self.disk_room = DiskRoom(loop, self.store, self.state, self.core.gate, self.look_for_room)
+        self.disk_room = DiskRoom(loop, self.store, self.state, self.core.gate, self.check_disk_room)
         self.core.stalls.set_aside = self.store.set_aside
         self.core.recover_links(self.store.links())
         self.core.doing.begins(incarnation)
@@ -110,7 +110,7 @@ class Shard:
         self.lag = LoopLag(loop)
         self.node_memory = NodeMemory(self.gauges)
         self.idle_memory = IdleMemory(node.settings.memory.process_limit)
-        # Of a first life those that serve already: they have not met a shard that is added to their node.
+        # In a first incarnation only those that serve: the others have not met a shard that is added to their node.
         awaited = LIVING if incarnation > 1 else (READY,)
         places = [(place, self.gauges.process_read("acceptor", place)) for place in range(node.acceptors)]
         lives = [(place, life.incarnation) for place, life in places if life.state in awaited]
@@ -138,7 +138,9 @@ class Shard:
         self.control = ControlServer(node.control_of("shard", index, incarnation), self.on_question)
 
     def connect_peer(self, peer: int, incarnation: int) -> None:
-        """Meet a life of another shard. Events may pass before this process is subscribed to them: see `look_again`."""
+        """Meet an incarnation of another shard. Events may pass before this process has subscribed: see
+        `recheck_processes`.
+        """
         self.lose_peer(peer, incarnation - 1)
 
         def on_turn(
@@ -154,13 +156,13 @@ class Shard:
         if self.peers.lose(peer, incarnation):
             self.core.peers[peer].died()
 
-    def look_again(self) -> None:
-        """Take in what the gauges say of other processes, in case it was not heard."""
+    def recheck_processes(self) -> None:
+        """Apply the gauges' records of other processes, in case an event was missed."""
         self.state.now = now_us()
         for peer, life in started(self.gauges, self.node):
             self.connect_peer(peer, life)
         for index in range(self.node.acceptors):
-            self.core.look_for_deaths(index)
+            self.core.apply_known_deaths(index)
 
     def leave_peer(self, peer: int) -> None:
         """Another shard was removed from the node."""
@@ -182,7 +184,7 @@ class Shard:
         self.finish_turn()
 
     def share_limits(self) -> None:
-        """The node's limits are shared by the shards that there are."""
+        """Share the node's limits among the present shards."""
         shards = len(self.state.topology.shards)
         self.core.share_limits(self.node.settings, shards)
         self.store.limit(self.node.settings.store.limit // shards)
@@ -198,13 +200,14 @@ class Shard:
             self.gauges.pair_add_taken(index, self.index, octets)
 
     def weigh_processes(self) -> None:
+        """Each second: measure memory and loop, publish the figures, and keep the records of flow control."""
         self.loop.call_later(WEIGH_SECONDS, self.weigh_processes)
-        self.look_again()
-        with suppress(OSError, psutil.Error):  # no more files can be opened
+        self.recheck_processes()
+        with suppress(OSError, psutil.Error):  # too many files are open
             self.idle_memory.look(self.state.weight, self.core.gate.room.is_scarce(PROCESSES))
-        self.shown_hands.look()
+        self.shown_hands.publish_changes()
         self.state.wall_ahead = clock.wall_ahead_us()
-        self.core.gate.processes_hold(self.node_memory.look(), now_us())
+        self.core.gate.update_processes(self.node_memory.look(), now_us())
         self.gauges.measures_write(
             "shard", self.index, self.lag.lately.percentile(50), self.lag.lately.percentile(99),
             self.commit_us.percentile(99), self.core.gate.stored,
@@ -233,11 +236,12 @@ class Shard:
     def on_question(self, name: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
         self.state.now = now_us()
         answered(answer(self.questions, name, arguments))
-        self.finish_turn()  # what was asked for may have consequences
+        self.finish_turn()  # the question may have had consequences
 
     def finish_turn(self) -> None:
+        """Finish a turn of the core: send its turns, and begin its writes, reads and requests."""
         if self.ending:
-            return  # the loop goes round once more when all is written
+            return  # the loop runs once more after everything is written
         turns = self.core.finish_turn(now_us())
         if not self.ready and self.core.is_ready():
             self.ready = True
@@ -269,7 +273,7 @@ class Shard:
         self.set_timer()
 
     def write_records(self, short_stops: list[dict[str, Any]]) -> None:
-        """Keep what was noted of flow control, and of short stops these sums."""
+        """Write the gathered records of flow control, and these sums of short stops."""
         flow, noted = self.core.flow, self.core.events
         events = [clock.as_wall(each, "at") for each in noted.records]
         stops = [[clock.as_wall(each, "begun", "ended") for each in some] for some in (flow.incidents, short_stops)]
@@ -277,7 +281,7 @@ class Shard:
         flow.incidents, noted.records = [], []
 
     def keep_open_stops(self, seconds: float) -> None:
-        """Note the stops that have lasted so long; the file is the last run's until all queues are known."""
+        """Write the stops that have lasted so long; until all queues are known the file stays the last run's."""
         if self.ready:
             self.open_stops.keep(self.core.flow.open_stops(now_us(), seconds))
 
@@ -286,7 +290,7 @@ class Shard:
     def in_background(
         self, thread: Background, do: Callable[[], None], done: Callable[[StoreError | None], None]
     ) -> Job:
-        """Have a thread use the store: the loop does not wait for the disk."""
+        """Run a function on the store in a thread: the loop does not wait for the disk."""
 
         def finish(job: Job) -> None:
             error = job.error
@@ -298,14 +302,14 @@ class Shard:
         return thread.begin(do, finish)
 
     def write(self, commit: Commit) -> None:
-        """In the thread."""
+        """Write a commit, in the writer's thread."""
         began = time.monotonic_ns()
         self.store.write(commit)
-        self.disk_room.look()
+        self.disk_room.check()
         self.commit_us.add((time.monotonic_ns() - began) // 1000)
 
     def written(self, commit: Commit, error: StoreError | None) -> None:
-        """A commit is in the store, or is to be tried again, with what gathers until then."""
+        """A commit is in the store, or will be retried together with later changes."""
         self.writing = None
         if error is not None:
             self.resting = True
@@ -316,27 +320,28 @@ class Shard:
                 self.core.gate.store_overflows(self.state.now)
             self.core.commits.written()
             self.flushes.want()
-            self.disk_room.tell()
+            self.disk_room.report()
         self.finish_turn()
 
-    def look_for_room(self) -> None:
-        """When no commit does, or the shard ends."""
+    def check_disk_room(self) -> None:
+        """Check the disk without a commit, unless the shard is ending."""
         if self.ending:
             return
 
-        def looked(_error: StoreError | None) -> None:
-            self.disk_room.tell()
+        def checked(_error: StoreError | None) -> None:
+            self.disk_room.report()
             self.finish_turn()
 
-        self.in_background(self.writer, self.disk_room.look, looked)
+        self.in_background(self.writer, self.disk_room.check, checked)
 
     def commit_again(self) -> None:
+        """Retry a failed commit."""
         self.resting = False
         self.state.now = now_us()
         self.finish_turn()
 
     def read_ahead(self, queue: QueueState, segments: list[Segment]) -> None:
-        """Have contents read that will soon be wanted."""
+        """Read contents that consumers will soon want."""
         batches: list[Batch] = []
 
         def read() -> None:
@@ -349,7 +354,7 @@ class Shard:
         self.in_background(self.reader, read, done)
 
     def carry(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
-        """A piece of the copy of a queue that moves."""
+        """Run a piece of a queue's copy in the reader's thread."""
         if self.ending:
             return
 
@@ -360,11 +365,12 @@ class Shard:
         self.in_background(self.reader, work, finish)
 
     def sync(self) -> None:
-        """Have what was written since the last time on the disk."""
+        """Flush everything written since the last flush to the disk."""
         self.core.commits.flush_begins()
         self.in_background(self.flusher, self.store.sync, self.synced)
 
     def synced(self, error: StoreError | None) -> None:
+        """A flush has ended."""
         if error is None:
             self.core.gate.store_works(UNFLUSHED, self.state.now)
             self.core.commits.flushed()
@@ -375,9 +381,9 @@ class Shard:
         self.finish_turn()
 
     async def close(self) -> None:
-        """Take in and write down what is left; an empty store goes with a shard that is removed.
+        """Apply and write everything that remains; delete an empty store of a shard that is removed.
 
-        StoreError if that cannot be done.
+        Raises StoreError on failure.
         """
         await self.control.close()
         await self.acceptors.take_rest()
@@ -395,7 +401,7 @@ class Shard:
                 self.core.commits.written()
             else:
                 self.core.commits.take_back(commit)
-        self.core.commits.note_positions()
+        self.core.commits.record_positions()
         last = self.core.commits.hand_over()
         if last is not None:
             self.store.write(last)
@@ -405,7 +411,7 @@ class Shard:
             self.store.end()
 
     def set_timer(self) -> None:
-        """Be there when the core wants to finish a turn though nothing came."""
+        """Finish a turn when the core wants to without input."""
         wake = self.core.next_wake()
         if wake >= self.wake:
             return

@@ -1,4 +1,4 @@
-"""What a shard tells of its queues to the node's operator.
+"""A shard's answers about its queues to the node's operator.
 
     question    arguments          answer
     consumers   id (of a queue)    [{id, acceptor, prefetch, in_hand, full | None, active, window_open,
@@ -6,16 +6,16 @@
 
     queues                         [id of each queue that it has]
 
-    deadlock    id, circle, told,  what the queue does in a deadlock: "report"; "credit" or "spill", which is done;
-                early              or "nack", which is to be done by an acceptor; None if it has done something that
-                                   those who wait have not noticed yet
+    deadlock    id, circle, told,  the queue's action in a deadlock: "report"; "credit" or "spill", which has been
+                early              done; or "nack", which an acceptor has to do; None if an earlier action has not
+                                   reached the waiting producers yet
 
-Gets that have something in hand are among them. `full`: its "channel" has in hand what it may
-(`amqp.unacked_bytes`), or its "user" (`limits.user_unacked_…`); `active`: its client has not stopped deliveries with
-channel.flow; `window_open`: its socket takes what is sent; `settled_seconds`: since it settled something, None if it
-never did; `usual_seconds`: what it took from one such time to the next, None if there were no two. Of a deadlock
-(`circle` says which, in words) an event and an incident tell, unless it was `told` before and nothing is done. `early`
-nothing is done but to lend where nothing is lent, and nothing else is told.
+Gets with unacked messages (`in_hand`) are among the consumers. `full`: which limit is reached, that of its "channel"
+(`amqp.unacked_bytes`) or of its "user" (`limits.user_unacked_…`); `active`: its client has not stopped deliveries with
+channel.flow; `window_open`: its socket accepts more; `settled_seconds`: time since its last settlement, None if there
+was none; `usual_seconds`: its usual time between settlements, None before the second. A deadlock (`circle` describes it
+in words) causes an event and an incident, unless it was `told` before and no action is taken. With `early` the only
+action is a first loan, and otherwise nothing is recorded.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 def questions(state: ShardState, flow: Flow) -> dict[str, Question]:
+    """The questions that a shard answers, by name."""
     return {
         "consumers": (lambda id: consumers(state, id), {"id": int}),
         "queues": (lambda: list(state.queues), {}),
@@ -41,9 +42,10 @@ def questions(state: ShardState, flow: Flow) -> dict[str, Question]:
 
 
 def consumers(state: ShardState, id: int) -> list[dict[str, Any]]:
+    """The consumers of a queue, and gets with unacked messages."""
     queue = state.queues.get(id)
     return [
-        _told(state, consumer)
+        _described(state, consumer)
         for link in state.links.values()
         for consumer in link.consumers.values()
         if queue is not None and consumer.queue is queue.contents
@@ -51,6 +53,7 @@ def consumers(state: ShardState, id: int) -> list[dict[str, Any]]:
 
 
 def deadlock(state: ShardState, flow: Flow, id: int, circle: str, told: bool, early: bool) -> str | None:
+    """Act on a deadlock that a queue is part of; return the action."""
     queue = state.queues.get(id)
     if queue is None:
         return REPORT
@@ -69,7 +72,7 @@ def deadlock(state: ShardState, flow: Flow, id: int, circle: str, told: bool, ea
     return action
 
 
-def _told(state: ShardState, consumer: Consumer) -> dict[str, Any]:
+def _described(state: ShardState, consumer: Consumer) -> dict[str, Any]:
     seconds = (state.now - consumer.settled_at) / 1e6 if consumer.settled_at else None
     return {
         "id": consumer.id,

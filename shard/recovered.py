@@ -1,4 +1,4 @@
-"""What a store had when the shard started, given back to the queues as the topology names them."""
+"""The contents of a store when the shard started, given to the queues as the topology names them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ log = get_logger()
 
 
 class Recovered:
-    """The contents of an earlier life that no queue has taken yet. Where the whole node was down only persistent
-    messages come back. `read_on` is called with the number of messages found so far, at each segment. `parts` are those
-    of transactions that were not over, `decisions` the shards that may not have done theirs, by id.
+    """The contents of an earlier incarnation that no queue has received yet. After a restart of the node only
+    persistent messages come back.
+
+    `read_on` is called at each segment with the number of messages found so far. `parts` are those of unfinished
+    transactions, `decisions` the shards that may not have done theirs, by id.
     """
 
     def __init__(self, store: Store, journal: Journal, read_on: Callable[[int], None] = lambda messages: None) -> None:
@@ -43,11 +45,11 @@ class Recovered:
                 self.decisions[transaction] = bus.unpack(record)
         journal.octets += sum(part.octets for part in self.parts.values())
         if self.parts:
-            log.info("transactions were not decided: other shards are asked", transactions=len(self.parts))
+            log.info("transactions are undecided: other shards are asked", transactions=len(self.parts))
         messages = 0
         for queue_id, segment in store.segments():
             self._segments[queue_id].append(segment)
-            journal.found(segment)
+            journal.count_recovered(segment)
             messages += segment.kept
             read_on(messages)
         for segments in self._segments.values():
@@ -60,7 +62,7 @@ class Recovered:
             self._held[queue_id].append((id, held))
 
     def give(self, queue: QueueState, leases: Leases) -> None:
-        """Give a queue, its transactions and its leases back what they had. A lease's record may be the older one."""
+        """Give a queue its contents, transactions and leases. A lease's record may be older than the rest."""
         segments = self._segments.pop(queue.id, [])
         if self._restarted:
             segments = [segment for segment in segments if self._keep_persistent(queue.id, segment)]
@@ -71,7 +73,7 @@ class Recovered:
             leases.recover(queue, id, held)
 
     def _keep_persistent(self, queue_id: int, segment: Segment) -> bool:
-        """Have the store forget the other messages; whether any is left."""
+        """Have the store forget messages that are not persistent; return whether any message remains."""
         if not segment.mixed:
             return True
         try:
@@ -88,7 +90,7 @@ class Recovered:
         return True
 
     def forget_others(self) -> None:
-        """All queues that there are have been given theirs: what is left is of queues that are gone."""
+        """All existing queues have received their contents: have the store forget those of deleted queues."""
         for queue_id, segments in self._segments.items():
             for segment in segments:
                 self._journal.remove(queue_id, segment)
@@ -100,7 +102,7 @@ class Recovered:
                 self._journal.count(queue_id, sequence, 0)
         for queue_id, leases_held in self._held.items():
             for id, _ in leases_held:
-                self._journal.hold(queue_id, id, None)
+                self._journal.put_lease(queue_id, id, None)
         self._segments.clear()
         self._leases.clear()
         self._counts.clear()

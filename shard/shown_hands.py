@@ -1,4 +1,4 @@
-"""Users of whose messages most that may be in hand is, for all to see in memory that shards share."""
+"""Users near their limit of unacked messages, published in memory that shards share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shard.queue.hands import Hands
 
 
 class ShownHands:
-    """What one shard shows of it: its part of the limits is its own, so are the rows."""
+    """The part of one shard. Its part of the limits is its own, and so are its rows."""
 
     def __init__(self, shared: SharedCounts, hands: Hands, shard: int) -> None:
         self._shared = shared
@@ -16,8 +16,8 @@ class ShownHands:
         self._shard = shard
         self._shown: dict[str, Use] = {}
 
-    def look(self) -> None:
-        """Now and then: show what has changed."""
+    def publish_changes(self) -> None:
+        """From time to time: publish the changes."""
         shown, self._shown = self._shown, {self._name(use): use for use in self._hands.uses() if use.is_near}
         for name in shown.keys() - self._shown.keys():
             self._shared.put(name, 0, None)

@@ -1,1 +1,3 @@
-"""The messages of a queue: segments in lines, ready and in hand; what only the store has comes back on demand."""
+"""The messages of a queue: segments in lines, ready and unacked; contents that only the store has are read on
+demand.
+"""

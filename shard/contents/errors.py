@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class StoreError(Exception):
-    """The store cannot be read or written; the text says which and why, `reason` only why."""
+    """The store cannot be read or written; the text says which store and why, `reason` only why."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(path, reason)
@@ -18,7 +18,9 @@ class StoreError(Exception):
 
 
 class DamagedError(StoreError):
-    """What is in the store is not what was written. `key` is that of the segment, if it is one; it may be spilled."""
+    """A record of the store is not as it was written. `key` is that of the segment, if it is one; `spilled` says
+    where.
+    """
 
     key: bytes | None = None
     spilled = False

@@ -1,4 +1,4 @@
-"""Last-value queues: of the messages with the same key, only the newest waits, in the place of the first."""
+"""Last-value queues: of the ready messages with the same key only the newest is kept, in the place of the first."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from penstock.amqp.splice import split_properties, split_table
 from penstock.batch.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from shard.contents.queue_cy import Queue
 
-# So many keys beyond twice what is ready may be remembered before those of messages that are gone are forgotten.
+# Keys remembered beyond twice the number of ready messages, before those of absent messages are forgotten.
 SPARE_KEYS = 64
 
 
 class LastValues:
-    """Where in a queue the newest message of each key is. `key` is the name of the header that tells them apart."""
+    """The position of the newest message of each key. `key` is the name of the header that holds the key."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -20,7 +20,9 @@ class LastValues:
         self._latest: dict[bytes, int] = {}
 
     def enqueue(self, contents: Queue, batch: Batch, first: int, count: int, now: int) -> None:
-        """Put messages in the place of ready ones with their key; the others, and those without a key, at the end."""
+        """Enqueue messages. Each takes the place of the ready one with its key; others, and those without a key, go to
+        the end.
+        """
         for row in range(first, first + count):
             single = _alone(batch, row)
             value = self._value(single)
@@ -33,13 +35,13 @@ class LastValues:
             self._latest = ready
 
     def recall(self, contents: Queue, sequence: int) -> None:
-        """A recovered message that was enqueued alone is the newest of its key."""
+        """Record a recovered message that was enqueued alone as the newest of its key."""
         value = self._value(contents.batch_of(sequence))
         if value is not None:
             self._latest[value] = sequence
 
     def _value(self, single: Batch) -> bytes | None:
-        """Type and octets of the key header of a batch of one."""
+        """Type and bytes of the key header in a batch of one message; None without the header."""
         if not single.flags(0) & HAS_HEADERS:
             return None
         table = split_properties(single.record(0)[1][PROPERTIES_AT:]).get("headers")
@@ -47,7 +49,7 @@ class LastValues:
 
 
 def _alone(batch: Batch, row: int) -> Batch:
-    """A message copied, so that it does not keep all it came with."""
+    """A copy of one message, which does not keep the rest of its batch in memory."""
     builder = BatchBuilder()
     builder.extend(batch, row, 1)
     return builder.finish()

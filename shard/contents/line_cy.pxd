@@ -4,9 +4,9 @@ from penstock.batch.batch_cy cimport Batch, BatchBuilder
 from shard.contents.segment_cy cimport SEGMENT_WEIGHT, Range, Segment
 
 cdef enum:
-    # Segments are made one up to so many octets.
+    # Bytes up to which segments are merged.
     MERGED = 65536
-    # What the store has already is only made one if it weighs no more than this.
+    # Segments that the store already has are merged only up to this many bytes in memory.
     SMALL = 4096
 
 cdef class Line:

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """The segments of a queue in the order of their numbers; the contents of some are only in the store.
 
-What is not wanted soon is paged out: its contents go, or go to the spill if nothing else has them, and come back when
-they are near the head (`ahead`), or at once when somebody needs them.
+Contents that will not be needed soon are paged out: dropped from memory, or spilled first if the store does not have
+them. They are read back when they come near the head (`ahead`), or at once on demand.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if not cython.compiled:
 
 
 class Line:
-    """`segments` from `head` on, each with higher numbers than the one before. Those settled are let go of in time.
+    """The `segments` from index `head` on, in ascending order; settled ones are removed in time.
 
-    Where it `merges`, small ones are made one when they are paged out. `paged` is what segments whose contents are not
-    in memory would weigh there, `overhead` what all that are not settled weigh beside their messages. Where sizes were
-    `estimated`, because messages could not be read, octets are about right until it is empty.
+    If the line `merges`, small segments are merged when they are paged out. `paged` is the memory that segments
+    without contents would take, `overhead` that of all live segments beside their messages. Where sizes were
+    `estimated`, because messages could not be read, byte counts are approximate until the line is empty.
     """
 
     def __init__(self, id: int, journal: Any) -> None:
@@ -43,13 +43,13 @@ class Line:
         self.estimated = False
 
     def put(self, segment: Segment) -> int:
-        """A segment more."""
+        """Append a segment."""
         self.segments.append(segment)
         self.overhead += SEGMENT_WEIGHT
         return 0
 
     def note_pieces(self, pieces: list[Any] | None) -> int:
-        """Where the messages of the last segment came from."""
+        """Record the origins of the last segment's messages."""
         last: Segment = self.segments[len(self.segments) - 1]
         last.pieces = pieces
         return 0
@@ -83,7 +83,7 @@ class Line:
         return index
 
     def segment_bytes(self, segment: Segment, offset: int, count: int) -> int:
-        """Octets of the bodies of some messages of a segment; about so many if they cannot be read."""
+        """Bytes of the bodies of some messages of a segment; an estimate if they cannot be read."""
         body_bytes: int = segment.body_bytes
         if count < segment.count:
             if segment.batch is None and not self.fetched(segment):
@@ -93,7 +93,7 @@ class Line:
         return body_bytes
 
     def segment_whole(self, segment: Segment, offset: int, count: int) -> int:
-        """What some messages of a segment count whole; about so much if they cannot be read."""
+        """Whole bytes of some messages of a segment; an estimate if they cannot be read."""
         whole: int = segment.whole
         if count < segment.count:
             if segment.batch is None and not self.fetched(segment):
@@ -103,7 +103,7 @@ class Line:
         return whole
 
     def range_sizes(self, sequence: int, count: int) -> tuple[int, int]:
-        """Octets of the bodies of some messages, and what they count whole."""
+        """Bytes of the bodies of some messages, and their whole bytes."""
         total = 0
         whole = 0
         while count > 0:
@@ -117,7 +117,7 @@ class Line:
         return total, whole
 
     def batch_of(self, sequence: int) -> Batch:
-        """The batch that a message of the queue is of."""
+        """The batch of a message, read from the store if necessary."""
         segment: Segment = self.segments[self.find(sequence)]
         if segment.batch is None:
             self.fetch(segment)
@@ -125,9 +125,9 @@ class Line:
         return batch
 
     def trim(self) -> int:
-        """Step over settled segments at the head; once half of the list is settled, keep only the others.
+        """Skip settled segments at the head; once half of the list is settled, remove all settled segments from it.
 
-        Also those behind a message that stays unacked for long: it must not cost what passes it by.
+        This includes those behind a message that stays unacked for long, so that it costs later messages nothing.
         """
         while self.head < len(self.segments):
             segment = self.segments[self.head]
@@ -148,7 +148,7 @@ class Line:
         return 0
 
     def clear(self) -> int:
-        """Let go of all segments at once."""
+        """Drop all segments at once."""
         self.segments = []
         self.head = self.settled_segments = self.cursor_segment = 0
         self.paged = self.overhead = 0
@@ -157,11 +157,12 @@ class Line:
     # The store
 
     def buried(self, item: Range, offset: int, count: int) -> None:
-        """Dead messages, counted from the first of the range, are where they go: the store may forget them."""
+        """Dead messages of a range have reached their targets: the store may forget them."""
         if item.segment is not None and item.segment.stored:
             self.unstore(item.segment, item.sequence - item.segment.sequence + offset, count)
 
     def unstore(self, segment: Segment, offset: int, count: int) -> int:
+        """Have the store forget settled messages of a segment."""
         if segment.finish(offset, count):
             segment.stored = False
             self.journal.remove(self.id, segment)
@@ -172,7 +173,9 @@ class Line:
     # Paging
 
     def load(self, segment: Segment) -> Batch:
-        """What only the store has of a segment, which stays as it is. StoreError if it cannot be read."""
+        """Read contents that only the store has; the segment stays unchanged. Raises StoreError if they cannot be
+        read.
+        """
         try:
             batch: Batch = self.journal.load(self.id, segment)
         except DamagedError:
@@ -181,12 +184,12 @@ class Line:
         return batch
 
     def fetch(self, segment: Segment) -> int:
-        """Have the store give back what only it has."""
+        """Read contents that only the store has into the segment."""
         self.install(segment, self.load(segment))
         return 0
 
     def fetched(self, segment: Segment) -> bool:
-        """`fetch` where it is no error that it cannot be done: then False."""
+        """`fetch`, but return False if the contents cannot be read."""
         try:
             self.fetch(segment)
         except StoreError:
@@ -194,14 +197,16 @@ class Line:
         return True
 
     def install(self, segment: Segment, batch: Batch) -> None:
-        """The contents of a segment are in memory again, unless they were already, or nobody needs them any more."""
+        """Put contents read from the store into a segment, unless it has them already or all its messages are
+        settled.
+        """
         if segment.batch is None and segment.live > 0:
             segment.batch = batch
             segment.first = 0
             self.paged -= segment.weight()
 
     def lessen(self, segment: Segment, count: int, whole: int) -> int:
-        """So many of its messages, which count so much, are settled."""
+        """Subtract settled messages of so many whole bytes from a segment."""
         segment.live -= count
         segment.live_whole -= whole
         if segment.batch is None:
@@ -209,7 +214,7 @@ class Line:
         return 0
 
     def let_go(self, segment: Segment) -> int:
-        """All its messages are settled."""
+        """Drop a segment whose messages are all settled."""
         if segment.batch is None:
             self.paged -= segment.weight()
         segment.batch = None
@@ -219,10 +224,11 @@ class Line:
         return 0
 
     def page_out_above(self, below: int, octets: int) -> int:
-        """Let so much go out of memory, from the end on: not the segments that begin with numbers up to `below`.
+        """Page out about `octets` bytes from the end of the line, but no segment that begins with a number up to
+        `below`.
 
-        What the store does not have yet is spilled first, small ones together, and goes another time; so does what it
-        has in small ones, once it has them together. How much went, or will.
+        Segments that the store does not have are spilled first, small ones merged, and leave memory at a later call; so
+        do small segments that the store has, once they are merged there. Return how much has left or will leave.
         """
         gone = 0
         index = len(self.segments) - 1
@@ -249,9 +255,9 @@ class Line:
         return gone
 
     def merge(self, index: int, below: int) -> int:
-        """Make one of the segment at an index and small ones before it that go on without a gap; where it is then.
+        """Merge a segment with small ones before it, if their numbers are consecutive; return the index of the result.
 
-        What the store has is written once more, so that goes for very small ones only.
+        Segments that the store has are written once more, so of those only very small ones are merged.
         """
         last = self.segments[index]
         first = index
@@ -294,8 +300,8 @@ class Line:
         return first
 
     def drop_contents(self, segment: Segment, spills: bool) -> int:
-        """Let the contents of one segment go, or, if it `spills`, have them spilled; how much went, or will. 0 where
-        neither can be: of what the store does not have it must know which messages are settled.
+        """Drop the contents of a segment from memory, or, with `spills`, have them spilled; return how much has left or
+        will leave. 0 if neither is possible: for a spill no message may be settled.
         """
         if segment.octets and not self.journal.waits(self.id, segment):
             self.paged += segment.weight()
@@ -309,7 +315,7 @@ class Line:
         return segment.weight()
 
     def reach(self, sequence: int, octets: int) -> int:
-        """The first number of the segment that ends so many octets from a message on; -1 if there is nothing."""
+        """The first number of the segment that is so many bytes beyond a message; -1 if the line is empty."""
         if self.head >= len(self.segments):
             return -1
         index = self.find(sequence)

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """A queue with priorities (x-max-priority): a line of messages for each priority in use, the highest served first.
 
-Each line is a queue of its own, numbered from its priority in the high bits, so that a sequence number says which line
-it is of. Everything that is counted is the sum of the lines. Limits drop from the head: what would be served first.
+Each line is a queue of its own, whose numbers have the priority in their high bits, so a sequence number identifies its
+line. All counts are sums over the lines. Limits drop from the head: the messages that would be served first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if not cython.compiled:
 
 
 class PriorityQueue(Queue):
-    """`Queue` for messages of priorities 0 to `max_priority`; a higher one counts as that, none as 0."""
+    """`Queue` for messages of priorities 0 to `max_priority`; a higher priority counts as the maximum, none as 0."""
 
     def __init__(
         self, id: int, owner: Any, max_priority: int, base: int = 0, journal: Any = None, durable: bool = False
@@ -50,7 +50,7 @@ class PriorityQueue(Queue):
         return self.lines[sequence >> LINE_BITS]
 
     def count(self, line: Queue, sign: int) -> int:
-        """Add a line to the sums, or take it off them."""
+        """Add the counts of a line to the sums (`sign` 1), or subtract them (-1)."""
         self.ready += sign * line.ready
         self.ready_bytes += sign * line.ready_bytes
         self.ready_whole += sign * line.ready_whole
@@ -88,7 +88,7 @@ class PriorityQueue(Queue):
         return dead
 
     def enqueue(self, batch: Batch, first: int, count: int, now: int = 0, origin: Origin | None = None) -> int:
-        """Append messages, each to the line of its priority; the sequence number of the first."""
+        """Append messages, each to the line of its priority; return the sequence number of the first."""
         high = self.highest(batch, first)
         for i in range(first + 1, first + count):
             if self.highest(batch, i) != high:
@@ -96,7 +96,7 @@ class PriorityQueue(Queue):
         return self.append(self.line(high), batch, first, count, now, origin)
 
     def enqueue_mixed(self, batch: Batch, first: int, count: int, now: int, origin: Origin | None) -> int:
-        """Messages of several priorities are copied into a batch for each."""
+        """Append messages of several priorities, copied into a batch for each."""
         builders: dict[int, BatchBuilder] = {}
         pieces: dict[int, list[tuple[int, int, Origin, int]]] = {}
         start = first
@@ -123,12 +123,13 @@ class PriorityQueue(Queue):
         return sequence
 
     def highest(self, batch: Batch, row: int) -> int:
-        """The priority of a message as this queue has it."""
+        """The priority of a message, at most `max_priority`."""
         if not batch.all_flags(row, 1) & C_HAS_PRIORITY:
             return 0
         return min(priority_of(batch, row), self.max_priority)
 
     def append(self, line: Queue, batch: Batch, first: int, count: int, now: int, origin: Origin | None) -> int:
+        """Append messages to a line."""
         self.count(line, -1)
         sequence = line.enqueue(batch, first, count, now, origin)
         self.count(line, 1)
@@ -204,7 +205,7 @@ class PriorityQueue(Queue):
         self.count(line, 1)
 
     def recover(self, segments: list[Segment], delivered_to: dict[int, int]) -> None:
-        """Take segments of an earlier life, in order; `delivered_to` is that of each line, by priority."""
+        """Recover segments of an earlier incarnation, in order; `delivered_to` is that of each line, by priority."""
         by_line: dict[int, list[Segment]] = {priority: [] for priority in delivered_to}
         for segment in segments:
             by_line.setdefault(segment.sequence >> LINE_BITS, []).append(segment)
@@ -223,7 +224,7 @@ class PriorityQueue(Queue):
         self.count(line, 1)
 
     def survivors(self) -> list[tuple[Segment, int, int]]:
-        """Line by line."""
+        """All ready messages, line by line."""
         found: list[tuple[Segment, int, int]] = []
         for line in self.order:
             found += line.survivors()
@@ -275,7 +276,7 @@ class PriorityQueue(Queue):
         return batch
 
     def page_out(self, octets: int, keep: int) -> int:
-        """Of the lowest priorities first; each line keeps what is to be kept."""
+        """Page out the lowest priorities first; each line keeps `keep` bytes."""
         gone = 0
         for line in reversed(self.order):
             if gone < octets:
@@ -285,7 +286,7 @@ class PriorityQueue(Queue):
         return gone
 
     def page_out_front(self, octets: int, keep: int, spills: bool) -> int:
-        """Likewise."""
+        """Page out from the front, the lowest priorities first; each line keeps `keep` bytes."""
         gone = 0
         for line in reversed(self.order):
             if gone < octets:
@@ -295,7 +296,7 @@ class PriorityQueue(Queue):
         return gone
 
     def page_out_beyond(self, count: int, octets: int, least: int) -> int:
-        """What is served first stays; each line keeps `least`."""
+        """Page out beyond a window of the messages that are served first; each line keeps `least` bytes."""
         gone = 0
         for line in self.order:
             self.count(line, -1)
@@ -308,7 +309,9 @@ class PriorityQueue(Queue):
         return gone
 
     def ahead(self, sequence: int, octets: int) -> list[Segment]:
-        """From the heads of the lines, in the order in which they are served: what arrives meanwhile is in memory."""
+        """Segments to read ahead from the heads of the lines, in the order of service; arriving messages are in
+        memory.
+        """
         wanted: list[Segment] = []
         for line in self.order:
             if line.ready and octets > 0:

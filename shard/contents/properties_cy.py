@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""The two properties that a queue acts by, read out of rows of a batch: expiration and priority (AMQP 0-9-1, 4.2.6.1).
+"""The two properties that a queue acts on, read from rows of a batch: expiration and priority (AMQP 0-9-1, 4.2.6.1).
 
-For messages whose row is flagged to have them. Anything that cannot be read counts as not there: what is malformed was
-refused before it came here.
+For messages whose row is flagged to have them. An unreadable property counts as absent: malformed ones were refused
+before they came here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ if not cython.compiled:
 
 
 def property_at(p: Any, at: int, end: int, wanted: int) -> int:
-    """Where the property with flag `wanted` (priority or expiration) begins in a content header; -1 if it does not."""
+    """The offset of the property with flag `wanted` (priority or expiration) in a content header; -1 if it is
+    absent.
+    """
     if end - at < 14:
         return -1
     flags = load16(p, at + 12)
@@ -56,7 +58,7 @@ def expiration_ms(batch: Batch, row: int) -> int:
     if size == 0 or at + size > end:
         return -1
     value = 0
-    limit = 315360000000  # ten years: no enumeration of C holds it
+    limit = 315360000000  # ten years; too large for an enumeration in C
     for i in range(at, at + size):
         if p[i] < 48 or p[i] > 57:
             return -1

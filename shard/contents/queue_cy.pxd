@@ -16,14 +16,14 @@ cdef enum:
     C_PERSISTENT = 1
     C_HAS_EXPIRATION = 4
     C_SENT_AGAIN = 256
-    # What becomes of messages that are taken off a queue.
+    # The fate of messages popped from a queue: unacked, removed, to be dead-lettered, discarded.
     KEPT = 0
     DONE = 1
     DEAD = 2
     GONE = 3
-    # Deliveries may have come so much further than was noted.
+    # Deliveries may have come so much further than was recorded.
     LEASE = 16384
-    # Above them the number of a message has its priority.
+    # Above these bits the number of a message has its priority.
     LINE_BITS = 48
 
 cdef class Queue(Line):

@@ -2,14 +2,14 @@
 """A queue as a line of batches with a cursor.
 
 Every message of a queue has a sequence number, counting up from 0 in the order of arrival. All below the cursor have
-been delivered once: they are settled and gone, outstanding with a consumer, or requeued. All from the cursor on are
-ready and were never delivered. Requeued ranges go first, so a message returns to its original place.
+been delivered once: they are settled and gone, unacked, or requeued. All from the cursor on are ready and were never
+delivered. Requeued ranges go first, so a message returns to its original place.
 
-Messages expire at the head: what has expired is in nobody's way any more but it is taken off only there, as RabbitMQ
-does. What arrived since `offered` was last called does not expire: a TTL of 0 means "unless deliverable at once".
+Messages expire at the head: an expired message takes up no room, but is removed only there, as in RabbitMQ. Messages
+that arrived after the last call of `offered` do not expire: a TTL of 0 means "unless deliverable at once".
 
 Ordinarily nothing here is done a message at a time but the sum of body sizes; states are ranges. Expirations of single
-messages and counts of deliveries are kept where there are any.
+messages and delivery counts are kept where there are any.
 """
 
 from __future__ import annotations
@@ -38,30 +38,31 @@ if not cython.compiled:
 
 UNLIMITED = 1 << 62
 NEVER = 1 << 62
-"""When messages expire that do not, in microseconds since 1970 as all times here."""
+"""The expiry of messages that do not expire, in microseconds since 1970 as all times here."""
 
-# Why messages left a queue other than to a consumer that was done with them.
+# Reasons why messages left a queue, other than settlement by a consumer.
 EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, PURGED = range(5)
 
 
 class Queue(Line):
-    """The contents of one queue. Counts are messages, `_bytes` octets of bodies, `_whole` what messages count whole
-    (`Batch.whole`), `published` to `dropped` totals.
+    """The contents of one queue. Counts are of messages, `_bytes` are bytes of bodies, `_whole` whole bytes
+    (`Batch.whole`), `published` to `dropped` are totals.
 
-    `dead` gathers (reason, Range) of what was dropped or rejected, in order, while `keeps_dead` is set; whoever set it
-    takes it away, and says `buried` when the store may forget it.
+    `dead` gathers (reason, Range) of dropped and rejected messages, in order, while `keeps_dead` is set; the shard
+    pops them, and calls `buried` when the store may forget them.
 
-    If it is `durable` what is persistent is written down in its journal, and what becomes of it. While it is `reading`
-    ahead, what is taken to be kept ends where the contents are not in memory. Requeued ones from `unseen_from` up to
-    `unseen_to` were never delivered: the store had them from an earlier life. So that no later life takes for such
-    what was delivered, it is noted ahead that messages below `leased` may have been.
+    If the queue is `durable`, persistent messages and their fate are recorded in its journal. While the queue is
+    `reading` ahead, a delivery ends where contents are not in memory. Requeued messages from `unseen_from` up to
+    `unseen_to` were never delivered: they come from the store of an earlier incarnation. To tell them from delivered
+    ones later, the journal records ahead that messages below `leased` may have been delivered.
 
-    Of what leaves it its publisher is told (`Source.left`) if confirms of it may be withheld: always while the queue is
-    `stopped`, else if the publisher has not heard yet that it was taken in, and so may hear of a stop before.
+    The queue records departures for the publisher (`Source.left`) if confirms may be withheld: always while it is
+    `stopped`, otherwise if the publisher has not received the report of the messages yet and might learn of a stop
+    first.
     """
 
     def __init__(self, id: int, owner: Any, base: int = 0, journal: Any = None, durable: bool = False) -> None:
-        """`base` is the first sequence number; what is persistent is stored if the queue is durable."""
+        """`base` is the first sequence number; persistent messages are stored if the queue is durable."""
         Line.__init__(self, id, journal)
         self.durable = durable
         self.reading = False
@@ -96,11 +97,11 @@ class Queue(Line):
         self.stopped = False
 
     def stop(self, stopped: bool) -> None:
-        """From now on the queue is saturated, or not."""
+        """Set whether the queue is saturated."""
         self.stopped = stopped
 
     def configure(self, ttl: int, keeps_dead: bool, delivery_limit: int) -> None:
-        """From now on messages live for `ttl` microseconds, and may come back `delivery_limit` times; -1 for ever."""
+        """Set the TTL in microseconds and the number of times a message may be requeued; -1 is no limit."""
         self.ttl = ttl
         self.keeps_dead = keeps_dead
         self.delivery_limit = delivery_limit
@@ -108,21 +109,21 @@ class Queue(Line):
             self.deliveries.clear()
 
     def take_dead(self) -> list[tuple[int, Range]]:
-        """What gathered in `dead`."""
+        """Remove and return the messages gathered in `dead`."""
         dead = self.dead
         self.dead = []
         return dead
 
     def came_back(self, sequence: int, deliveries: int) -> None:
-        """So often a recovered message did."""
+        """Restore a recovered message's delivery count."""
         self.deliveries[sequence] = deliveries
 
     def delivery_count(self, sequence: int) -> int:
-        """How often an unacked or requeued message came back, where there is a delivery limit."""
+        """How often an unacked or requeued message was requeued, if there is a delivery limit."""
         return self.deliveries.get(sequence, 0)
 
     def enqueue(self, batch: Batch, first: int, count: int, now: int = 0, origin: Origin | None = None) -> int:
-        """Append messages, rows of their origin if that is given; the sequence number of the first."""
+        """Append messages, which are rows of their origin if it is given; return the sequence number of the first."""
         segment = Segment(batch, first, count, self.next_sequence)
         segment.origin = origin
         segment.row = first
@@ -145,7 +146,7 @@ class Queue(Line):
         return segment.sequence
 
     def stamp(self, segment: Segment, flags: int, now: int) -> int:
-        """Note when messages expire that were enqueued now: the smaller of the queue's TTL and their own."""
+        """Record when newly enqueued messages expire: after the smaller of the queue's TTL and their own."""
         self.expiring = True
         if self.ttl >= 0:
             segment.expiry = now + self.ttl
@@ -159,9 +160,9 @@ class Queue(Line):
         return 0
 
     def replace(self, sequence: int, batch: Batch, now: int) -> bool:
-        """Put a batch of one message in the place of a ready one; False if that is not ready, or not by itself.
+        """Put a batch of one message in the place of a ready one; False if that one is not ready, or not alone.
 
-        The one before counts as dropped.
+        The replaced message counts as dropped.
         """
         if not self.is_ready(sequence):
             return False
@@ -195,7 +196,7 @@ class Queue(Line):
         return True
 
     def is_ready(self, sequence: int) -> bool:
-        """Whether a message that was enqueued is still, or again, ready."""
+        """Whether a message that was enqueued is ready, for the first time or after a requeue."""
         return sequence >= self.cursor or self.requeued.holds(sequence)
 
     def first_ready(self) -> int:
@@ -203,7 +204,7 @@ class Queue(Line):
         return self.requeued.first() if self.requeued.total else self.cursor
 
     def next_ready(self, limit: int) -> tuple[int, int]:
-        """The next run of ready messages as (sequence, count), requeued ones first; off the books of what is ready."""
+        """Pop the next run of ready messages from the ranges, requeued ones first; return (sequence, count)."""
         if self.requeued.total:
             sequence = self.requeued.first()
             if sequence < self.unseen_from:
@@ -215,16 +216,18 @@ class Queue(Line):
         return sequence, count
 
     def take(self, count: int, limit: int, settled: bool) -> list[Range]:
-        """Take up to `count` ready messages that count at most `limit` whole (but always one) from the head, in order.
+        """Pop up to `count` ready messages of at most `limit` whole bytes (but always one) from the head, in order.
 
-        With `settled` they are gone at once (no-ack); otherwise they are unacked until `settle` or `requeue`.
+        With `settled` they are removed at once (no-ack); otherwise they are unacked until `settle` or `requeue`.
         """
         taken: list[Range] = []
         self.take_onto(taken, count, limit, settled)
         return taken
 
     def take_onto(self, taken: list[Range], count: int, limit: int, settled: bool) -> int:
-        """`take`, appending to what was taken before, which must leave room in the limit; what that counts whole."""
+        """`take`, appending to messages popped before, which must leave room in the limit; return the whole bytes
+        popped.
+        """
         if not self.expiring:
             return self.pick(taken, count, limit, DONE if settled else KEPT)[1]
         total_spent = 0
@@ -242,10 +245,10 @@ class Queue(Line):
         return total_spent
 
     def pick(self, taken: list[Range], count: int, limit: int, fate: int) -> tuple[int, int]:
-        """`take` without regard to expiry, appending to what was taken; how many messages, and how much of the limit.
+        """`take` without regard to expiry, appending to `taken`; return the number of messages and how much of the
+        limit they use: whole bytes for KEPT and DONE, bytes of bodies for DEAD and GONE.
 
-        That is what they count whole, but for what dies or goes: of that, octets of bodies. What is taken is kept until
-        it is settled, or it is done with at once, or dead: to be buried. What is gone nobody wants to have.
+        `fate`: KEPT = unacked; DONE = removed (no-ack); DEAD = to be dead-lettered; GONE = discarded unread.
         """
         total = 0
         total_spent = 0
@@ -306,9 +309,9 @@ class Queue(Line):
         return total, total_spent
 
     def fitting(self, segment: Segment, offset: int, count: int, limit: int, least: int, fate: int) -> int:
-        """How many of so many messages of a segment are within `limit`, as of `pick`, but at least so many.
+        """How many of `count` messages of a segment are within `limit`, as in `pick`, but at least `least`.
 
-        0 where they are being read. StoreError if they cannot be.
+        0 while they are being read. Raises StoreError if they cannot be read.
         """
         if segment.batch is None:
             if fate == GONE and (segment.damaged or (count == segment.count and segment.body_bytes <= limit)):
@@ -323,7 +326,7 @@ class Queue(Line):
         return max(fits, least)
 
     def put_next(self, requeued: bool, sequence: int, count: int) -> int:
-        """The last messages of a run that `next_ready` gave are ready after all."""
+        """Return the last messages of a run from `next_ready` to the ready ones."""
         if requeued:
             self.requeued.add(sequence, count)
         else:
@@ -333,31 +336,31 @@ class Queue(Line):
     # The store
 
     def position(self) -> int:
-        """The first message that was never delivered has this number or a higher one."""
+        """The number from which on no message was ever delivered."""
         return self.unseen_from if self.unseen_from < self.unseen_to else self.cursor
 
     def extend_lease(self) -> int:
-        """Note ahead how far deliveries may have come."""
+        """Record ahead how far deliveries may come."""
         if self.position() > self.leased - LEASE // 2:
             self.leased = self.position() + LEASE
             self.journal.lease(self.id, self.base >> LINE_BITS, self.leased)
         return 0
 
     def note_position(self) -> None:
-        """Nothing more is delivered in this life: note exactly how far that came."""
+        """Record exactly how far deliveries came, since this incarnation delivers nothing more."""
         if self.durable and self.ready + self.unacked > 0:
             self.journal.lease(self.id, self.base >> LINE_BITS, self.position())
 
     def page_out(self, octets: int, keep: int) -> int:
-        """Let so much go out of memory (`page_out_above`), but keep so many octets from the head on."""
+        """Page out `octets` bytes (`page_out_above`), but keep `keep` bytes from the head on."""
         below = self.cursor - 1
         if keep > 0 and self.ready > 0:
             below = max(below, self.reach(self.first_ready(), keep))
         return self.page_out_above(below, octets)
 
     def page_out_beyond(self, count: int, octets: int, least: int) -> int:
-        """Let go out of memory what is beyond so many ready messages, or so many octets, from the head on; not what is
-        within `least` octets. How much went, or will (`page_out_above`).
+        """Page out contents beyond so many ready messages, or so many bytes, from the head on, but keep `least` bytes;
+        return how much has left or will leave (`page_out_above`).
         """
         if self.ready == 0:
             return 0
@@ -370,14 +373,15 @@ class Queue(Line):
         return self.page_out_above(max(below, self.cursor - 1), 1 << 62)
 
     def weight(self) -> int:
-        """What its contents count in memory."""
+        """The memory that the contents take, in bytes."""
         weight: int = self.ready_whole + self.unacked_whole + self.overhead - self.paged
         return 0 if self.estimated and weight < 0 else weight
 
     def page_out_front(self, octets: int, keep: int, spills: bool) -> int:
-        """Let so much go that is no end of the line: what consumers have in hand, what came back, what was read ahead;
-        but keep so many octets of what is ready from the head on. What the store does not have goes only if it
-        `spills`. How much went, or will.
+        """Page out segments that are not at the end of the line: unacked, requeued, or read ahead.
+
+        `keep` bytes of ready messages stay, from the head on. Contents that the store does not have are paged out only
+        with `spills`. Return how much has left or will leave.
         """
         gone = 0
         index = self.head
@@ -396,12 +400,12 @@ class Queue(Line):
         return gone
 
     def has_ready(self, segment: Segment) -> bool:
-        """Whether any of its messages is ready."""
+        """Whether any message of a segment is ready."""
         end: int = segment.sequence + segment.count
         return end > self.cursor or (self.requeued.total > 0 and self.requeued.meets(segment.sequence, end))
 
     def ahead(self, sequence: int, octets: int) -> list[Segment]:
-        """Segments without contents that have something ready, among those of so many octets from a message on."""
+        """Segments without contents that have ready messages, within so many bytes from a message on."""
         wanted: list[Segment] = []
         if self.head >= len(self.segments):
             return wanted
@@ -416,7 +420,7 @@ class Queue(Line):
         return wanted
 
     def recover(self, segments: list[Segment], delivered_to: dict[int, int]) -> None:
-        """Take segments of an earlier life, in order, into an empty queue; `kept` messages of each are ready.
+        """Recover segments of an earlier incarnation, in order, into an empty queue; `kept` messages of each are ready.
 
         Those below `delivered_to` (by priority, here only 0) may have been delivered.
         """
@@ -446,7 +450,7 @@ class Queue(Line):
         self.unseen_from = min(self.leased, self.unseen_to) if self.requeued.total else self.unseen_to
 
     def bury_again(self, segment: Segment) -> int:
-        """What was rejected in an earlier life is dead, unless it cannot be read to be buried."""
+        """Bury messages rejected in an earlier incarnation; if they cannot be read, they become ready."""
         rejected = segment.rejected()
         if self.keeps_dead and rejected and not self.fetched(segment):
             segment.unwanted = None
@@ -464,11 +468,11 @@ class Queue(Line):
     # Moving to another shard
 
     def give_back(self, sequence: int, count: int) -> None:
-        """Unacked messages are ready again, in their original place, and that does not count as their coming back."""
+        """Make unacked messages ready in their original place, without counting a redelivery."""
         self.put_back(sequence, count)
 
     def survivors(self) -> list[tuple[Segment, int, int]]:
-        """All that is ready, in order: (segment, first message in it, count)."""
+        """All ready messages, in order: (segment, first message in it, count)."""
         found: list[tuple[Segment, int, int]] = []
         ready = self.requeued.ranges()
         if self.cursor < self.next_sequence:
@@ -493,15 +497,15 @@ class Queue(Line):
         return found
 
     def positions(self) -> list[tuple[int, int, int, int]]:
-        """(priority, first message that was never delivered, next number, first of this life), of each line."""
+        """(priority, first message never delivered, next number, first of this incarnation) of each line."""
         return [(self.base >> LINE_BITS, self.position(), self.next_sequence, self.own_from)]
 
     def delivery_counts(self) -> list[tuple[int, int]]:
-        """How often which messages came back, by sequence, where there is a delivery limit."""
+        """Delivery counts by sequence, if there is a delivery limit."""
         return list(self.deliveries.items())
 
     def adopt(self, sequence: int, batch: Batch, again: bool, expiry: int, expiries: bytearray | None) -> None:
-        """Append messages that another shard has numbered. They are ready, and published there."""
+        """Append ready messages with the numbers, and counted in the totals, of another shard."""
         segment = Segment(batch, 0, batch.count, sequence)
         body_bytes, flags = batch.survey(0, batch.count)
         segment.hold(body_bytes, batch.whole(0, batch.count))
@@ -521,7 +525,7 @@ class Queue(Line):
         self.unseen_to = sequence + segment.count
 
     def go_on_from(self, priority: int, position: int, next_sequence: int, own_from: int) -> None:
-        """All is adopted; `positions` of the line where it was."""
+        """Continue from the `positions` of the line on its old home, after all messages have been adopted."""
         self.next_sequence = max(self.base, next_sequence)
         self.cursor = self.fresh = self.next_sequence
         self.own_from = own_from
@@ -531,11 +535,13 @@ class Queue(Line):
             self.journal.lease(self.id, priority, position)
 
     def is_recovered(self, sequence: int) -> bool:
-        """Whether a message is from an earlier life."""
+        """Whether a message comes from an earlier incarnation."""
         return sequence < self.own_from
 
     def claim(self, sequence: int, count: int) -> list[tuple[int, int]]:
-        """Take messages off the queue that are in somebody's hand already; (start, count) of those that are there."""
+        """Make ready messages unacked, since their consumers have them already; return (start, count) of those
+        found.
+        """
         claimed = self.requeued.remove(sequence, count)
         stored = self.durable and len(claimed) > 0
         for low, part in claimed:
@@ -552,11 +558,13 @@ class Queue(Line):
         if self.estimated:
             self.correct()
         if stored:
-            self.extend_lease()  # the life that delivered it may have died before it had
+            self.extend_lease()  # the incarnation that delivered them may have died before it recorded that
         return claimed
 
     def again(self, sequence: int, count: int) -> list[Range]:
-        """Unacked messages, to be sent once more to who has them in hand. StoreError if they cannot be read."""
+        """Unacked messages, to be redelivered to the consumer that has them. Raises StoreError if they cannot be
+        read.
+        """
         found: list[Range] = []
         while count > 0:
             segment = self.segments[self.find(sequence)]
@@ -573,7 +581,7 @@ class Queue(Line):
         return found
 
     def close(self) -> None:
-        """The queue is gone, and nobody has anything of it in hand: it is empty, and nothing of it is to be stored."""
+        """Empty a deleted queue without unacked messages, here and in the store."""
         if self.journal is not None:
             self.unstore_all()
         self.clear()
@@ -585,6 +593,7 @@ class Queue(Line):
         self.unacked = self.unacked_bytes = self.unacked_whole = 0
 
     def unstore_all(self) -> int:
+        """Have the store forget all messages, delivery counts and the lease."""
         for segment in self.segments:
             if segment is not None and segment.stored:
                 segment.stored = False
@@ -598,7 +607,9 @@ class Queue(Line):
     # Expiry
 
     def head_run(self, expired: bool) -> int:
-        """How many messages at the head, all of one segment, have expired, or have not; 0 if the first is not so."""
+        """The number of messages at the head, all of one segment, that have expired, or have not; 0 if the first is not
+        so.
+        """
         if self.requeued.total:
             sequence, high = self.requeued.first_range()
         else:
@@ -618,7 +629,7 @@ class Queue(Line):
         return count
 
     def expire(self, now: int) -> int:
-        """Drop what has expired at the head by now; how many messages."""
+        """Drop expired messages at the head; return how many."""
         self.now = now
         dropped = 0
         while self.ready > 0:
@@ -631,7 +642,7 @@ class Queue(Line):
         return dropped
 
     def offered(self) -> None:
-        """Consumers had their chance: what is still there may expire."""
+        """Consumers have been offered all messages: those that remain may expire."""
         self.fresh = self.next_sequence
 
     def next_expiry(self) -> int:
@@ -644,10 +655,10 @@ class Queue(Line):
             return segment.expiry
         return get64(address_of_bytearray(segment.expiries), 8 * (sequence - segment.sequence))
 
-    # Leaving
+    # Departures
 
     def forget(self, sequence: int, count: int, fate: int) -> tuple[int, int]:
-        """Messages are settled for good: count them off their segments. Octets of their bodies, and what they count."""
+        """Subtract finally settled messages from their segments; return bytes of their bodies and whole bytes."""
         total = total_whole = 0
         while count > 0:
             index = self.find(sequence)
@@ -673,7 +684,7 @@ class Queue(Line):
         return total, total_whole
 
     def note_leaving(self, segment: Segment, offset: int, count: int) -> int:
-        """Some messages of a segment leave, and their publishers may have to be told."""
+        """Record the departure of messages for publishers whose confirms may be withheld."""
         origin = segment.origin
         if origin is not None and not self.stopped and origin.turn <= origin.source.heard:
             return 0
@@ -684,10 +695,11 @@ class Queue(Line):
         return 0
 
     def settle(self, sequence: int, count: int) -> None:
-        """Unacked messages are done with."""
+        """Settle unacked messages: they are removed."""
         self.end(sequence, count, DONE)
 
     def end(self, sequence: int, count: int, fate: int) -> int:
+        """Remove unacked messages, which are DONE or DEAD."""
         body_bytes, whole = self.forget(sequence, count, fate)
         self.unacked -= count
         self.unacked_bytes -= body_bytes
@@ -698,7 +710,7 @@ class Queue(Line):
         return 0
 
     def correct(self) -> int:
-        """Sizes were estimated: none may be less than nothing, and of no messages there are no octets."""
+        """Correct sums of estimated sizes: none is negative, and without messages all are 0."""
         if self.ready == 0 or self.ready_bytes < 0:
             self.ready_bytes = 0
         if self.ready == 0 or self.ready_whole < 0:
@@ -711,7 +723,7 @@ class Queue(Line):
         return 0
 
     def reject(self, sequence: int, count: int) -> None:
-        """Unacked messages are done with, and not wanted. If they cannot be read to be buried they are ready again."""
+        """Reject unacked messages: they are dead or removed; if they cannot be read to be buried, they become ready."""
         if not self.keeps_dead:
             self.end(sequence, count, DONE)
         elif self.bury(sequence, count, C_REJECTED):
@@ -720,7 +732,7 @@ class Queue(Line):
             self.put_back(sequence, count)
 
     def bury(self, sequence: int, count: int, reason: int) -> bool:
-        """Keep unacked messages that are about to go; False if they cannot be read."""
+        """Add unacked messages to the dead; False if they cannot be read."""
         end = sequence + count
         at = sequence
         while at < end:
@@ -744,11 +756,11 @@ class Queue(Line):
         return True
 
     def size_of(self, sequence: int, count: int) -> int:
-        """What unacked messages count whole."""
+        """The whole bytes of unacked messages."""
         return self.range_sizes(sequence, count)[1]
 
     def requeue(self, sequence: int, count: int) -> None:
-        """Unacked messages are ready again, in their original place."""
+        """Make unacked messages ready in their original place."""
         if self.delivery_limit >= 0:
             for i in range(sequence, sequence + count):
                 self.requeue_counted(i)
@@ -756,7 +768,7 @@ class Queue(Line):
             self.put_back(sequence, count)
 
     def requeue_counted(self, sequence: int) -> int:
-        """Requeue a message unless it came back too often."""
+        """Requeue a message unless it has reached the delivery limit."""
         deliveries = self.deliveries.get(sequence, 0) + 1
         if deliveries <= self.delivery_limit:
             self.deliveries[sequence] = deliveries
@@ -772,6 +784,7 @@ class Queue(Line):
         return 0
 
     def put_back(self, sequence: int, count: int) -> int:
+        """Move unacked messages back to the ready ones, without counting a redelivery."""
         body_bytes, whole = self.range_sizes(sequence, count)
         self.unacked -= count
         self.unacked_bytes -= body_bytes
@@ -785,7 +798,7 @@ class Queue(Line):
         return 0
 
     def drop(self, count: int, limit: int, reason: int) -> int:
-        """Drop up to `count` ready messages, at most `limit` octets of bodies (but always one); how many."""
+        """Drop up to `count` ready messages of at most `limit` bytes of bodies (but always one); return how many."""
         taken: list[Range] = []
         dropped, octets = self.pick(taken, count, limit, DEAD if self.keeps_dead and reason != C_PURGED else GONE)
         self.delivered -= dropped
@@ -797,7 +810,7 @@ class Queue(Line):
         return dropped
 
     def drop_damaged(self) -> int:
-        """Drop what is ready at the head and damaged in the store; how many messages went."""
+        """Drop ready messages at the head that are damaged in the store; return how many."""
         dropped = 0
         while self.ready > 0:
             low, high = self.cursor, self.next_sequence
@@ -810,8 +823,8 @@ class Queue(Line):
         return dropped
 
     def drop_head(self, max_count: int, max_bytes: int) -> int:
-        """Drop ready messages from the head until at most that many, and that many octets of bodies, are left; how many
-        went.
+        """Drop ready messages from the head until at most `max_count` and `max_bytes` of bodies remain; return how
+        many.
         """
         dropped = 0
         while self.ready > max_count or (self.ready_bytes > max_bytes and self.ready > 0):
@@ -821,5 +834,5 @@ class Queue(Line):
         return dropped
 
     def purge(self) -> int:
-        """Drop everything that is ready; how many messages went."""
+        """Drop all ready messages; return how many."""
         return self.drop(self.ready, UNLIMITED, C_PURGED)

@@ -4,7 +4,7 @@ from penstock.batch.batch_cy cimport Batch, MESSAGE_WEIGHT
 from penstock.batch.octets cimport address_of_bytearray
 
 cdef enum:
-    # What a segment takes in memory beside its messages: the objects of the segment and its batch.
+    # The memory that a segment takes beside its messages: the objects of the segment and its batch.
     SEGMENT_WEIGHT = 1100
     ENTRY_SIZE = 16
 

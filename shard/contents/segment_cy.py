@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""What a queue consists of, and what is taken off it: rows of batches, numbered."""
+"""The parts of a queue, and ranges popped from it: numbered rows of batches."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ if not cython.compiled:
 
 
 class Source:
-    """One life of an acceptor, as what it publishes knows it: the last report that it has `heard`, and what has `left`
-    its queues that it may withhold confirms of: [(queue's owner, Origin, first row, count)]. None: it is gone.
+    """One incarnation of an acceptor, as its messages refer to it: the last report that it has received (`heard`), and
+    the departures whose confirms it may withhold (`left`): [(queue's owner, Origin, first row, count)]; None once it is
+    gone.
     """
 
     def __init__(self) -> None:
@@ -27,7 +28,7 @@ class Source:
 
 
 class Origin:
-    """The PUBLISH that messages came with: that of an index in a turn of an acceptor."""
+    """The PUBLISH of messages: its index in a turn of an acceptor."""
 
     def __init__(self, source: Source, turn: int, index: int) -> None:
         self.source = source
@@ -38,20 +39,20 @@ class Origin:
 class Segment:
     """Messages of one batch that entered a queue together, the first with the given sequence number.
 
-    `live` counts those not settled yet, `live_whole` what they count whole (`Batch.whole`), of `whole` of all, whose
-    bodies have `body_bytes`; when nothing is live the segment lets go of its batch (`batch` is None). All expire at
-    `expiry`, or each at its own of `expiries` (8 octets a message) if that is not None.
+    `live` is the number of messages not settled yet, `live_whole` their whole bytes (`Batch.whole`), `whole` those of
+    all, whose bodies have `body_bytes`; when nothing is live the segment drops its batch (`batch` is None). All expire
+    at `expiry`, or each at its own of `expiries` (8 bytes a message) if that is not None.
 
-    A `stored` segment is in the store, or will be with the next commit, until `kept` is 0: it counts the messages that
-    the store is still to know. `done` has a bit for each that it is not (None: there is none),
-    `unwanted` one for each that was rejected, be it buried by now or not. `octets` is how many the
-    store has of it (0: it has not been written yet), `mixed` whether some of those messages are not persistent. What
-    only the store has at hand has no batch either. `again` says that an earlier life of the shard may have delivered
-    some, who knows under which number. What is `damaged` in the store is to be had from nowhere.
+    A `stored` segment is in the store, or will be with the next commit, until `kept` is 0: `kept` is the number of
+    messages that the store must still know. `done` has a bit for each that it need not (None: no such message),
+    `unwanted` one for each that was rejected, buried or not. `octets` is the size that the store has of it (0: not
+    written yet), `mixed` whether some of those messages are not persistent. Without a batch, the contents are only in
+    the store. `again` says that an earlier incarnation of the shard may have delivered some, under unknown numbers. The
+    contents of a `damaged` segment cannot be read anywhere.
 
-    Where somebody may wait for its messages to leave they came with the rows of `origin` from `row` on, or each of
-    its `pieces` did: (first message in the segment, count, origin, row). Of small ones that were made one on their way
-    to the store that is not known.
+    If a publisher may need to know when its messages leave, they have the rows of `origin` from `row` on, or each of
+    the `pieces` has its own: (first message in the segment, count, origin, row). Segments merged on their way to the
+    store have neither.
     """
 
     def __init__(self, batch: Batch | None, first: int, count: int, sequence: int) -> None:
@@ -79,7 +80,7 @@ class Segment:
         self.pieces: list[tuple[int, int, Origin, int]] | None = None
 
     def came_from(self, offset: int, count: int) -> list[tuple[int, int, Origin, int]]:
-        """Where some of its messages came from, as `pieces`, as far as that is known."""
+        """The origins of some messages, like `pieces`, as far as they are known."""
         if self.origin is not None:
             return [(offset, count, self.origin, self.row + offset)]
         found = []
@@ -91,28 +92,28 @@ class Segment:
         return found
 
     def weight(self) -> int:
-        """What it counts in memory with its contents: those of messages that are not settled."""
+        """The memory that it takes with its contents, those of messages that are not settled."""
         return self.live_whole + SEGMENT_WEIGHT
 
     def hold(self, body_bytes: int, whole: int) -> int:
-        """Messages that count so much, none of which is settled."""
+        """Set the sizes of its messages, none of which is settled."""
         self.body_bytes = body_bytes
         self.whole = whole
         self.live_whole = whole
         return 0
 
     def go_out(self) -> int:
-        """Its contents leave memory, and what is kept of each piece."""
+        """Drop its contents and pieces from memory."""
         self.batch = None
         self.pieces = None
         return 0
 
     def stored_whole(self) -> None:
-        """It was read from a store, whole: `octets` are of its rows and contents."""
+        """Set `whole` after reading all of it from a store: `octets` are of its rows and contents."""
         self.whole = self.octets + (MESSAGE_WEIGHT - ENTRY_SIZE) * self.count
 
     def joins(self, other: Segment) -> bool:
-        """Whether it can be one with the next, the store having both, or neither."""
+        """Whether it can be merged with the next segment, if the store has both or neither."""
         return (
             self.sequence + self.count == other.sequence
             and self.live == self.count
@@ -126,7 +127,7 @@ class Segment:
         )
 
     def finish(self, offset: int, count: int) -> bool:
-        """The store need not know some messages any more; whether that goes for all."""
+        """The store need not know some messages any more; return whether that holds for all."""
         self.kept -= count
         if self.kept == 0:
             return True
@@ -134,24 +135,24 @@ class Segment:
         return False
 
     def reject(self, offset: int, count: int) -> None:
-        """Some messages, which the store still has to know, wait to be buried."""
+        """Mark messages that the store must know as rejected, to be buried."""
         self.unwanted = with_bits(self.unwanted, self.count, offset, count)
 
     def undone(self) -> list[tuple[int, int]]:
-        """(offset, count) of the runs of messages that the store still has to know."""
+        """(offset, count) of the runs of messages that the store must know."""
         return runs_of(self.count, None, self.done, None)
 
     def wanted(self) -> list[tuple[int, int]]:
-        """Those of them that do not wait to be buried."""
+        """The runs of `undone` that were not rejected."""
         return runs_of(self.count, None, self.done, self.unwanted)
 
     def rejected(self) -> list[tuple[int, int]]:
-        """Those of them that do."""
+        """The runs of `undone` that were rejected."""
         return [] if self.unwanted is None else runs_of(self.count, self.unwanted, self.done, None)
 
 
 def with_bits(bits: bytearray | None, size: int, first: int, count: int) -> bytearray:
-    """So many bits, with some of them set, first the lowest of the first octet."""
+    """`size` bits with some of them set, beginning with the lowest bit of the first byte."""
     if bits is None:
         bits = bytearray((size + 7) >> 3)
     p = address_of_bytearray(bits)
@@ -182,9 +183,9 @@ def runs_of(
 
 
 class Range:
-    """Messages taken off a queue: `count` rows of a batch from row `first`, numbered from `sequence`.
+    """Messages popped from a queue: `count` rows of a batch from row `first`, numbered from `sequence`.
 
-    `segment` is where they come from if the store is still to hear that they are done with.
+    `segment` is the segment they come from if the store must still learn that they are settled.
     """
 
     def __init__(

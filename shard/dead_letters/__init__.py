@@ -1,1 +1,1 @@
-"""What left its queue unwanted is published again."""
+"""Dead-lettering: messages that expired, were dropped or rejected are published again."""

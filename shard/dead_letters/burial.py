@@ -1,16 +1,16 @@
-"""Dead-lettering: what left the queues of a shard unwanted is published again, to the exchange its queue names.
+"""Dead-lettering: dead messages of a shard's queues are published again, to the exchange that their queue names.
 
-It is done message by message, so many a turn; what waits for a later turn counts in the memory of the shard. Queues of
-this shard get their dead letters at once, those of others by way of their shard (shard/turns/peers.py). The store
-forgets the dead once their letters are safe: together with what these are for queues of this shard. Where a dead letter
-finds no exchange, no queue, or a full one that refuses, it is gone.
+Messages are routed one by one, a limited number in each turn; those that wait for a later turn count in the memory of
+the shard. Queues of this shard get their dead letters at once, queues of other shards through their shard
+(shard/turns/peers.py). The store forgets the dead once their letters are safe, in the same commit as letters for queues
+of this shard. A dead letter is lost if it finds no exchange, no queue, or only a full queue that refuses.
 
       open ──(a queue on the way of the next letter is full under flow)──▶ blocked
-      open ◀──(it has room, is gone, or may hold nobody)── blocked
+      open ◀──(it has room, is gone, or may not hold producers)── blocked
 
-Each queue's letters wait in their order, and for themselves. As long as they are blocked they count in the depth of
-the queue where they died, so that its producers are held in the end; beyond KEPT_BACK octets what would die there of
-age or a limit stays where it is.
+The letters of each queue wait in order, and independently of other queues'. While they are blocked they count in the
+depth of the queue where they died, so that its producers are held in the end; beyond KEPT_BACK bytes, messages that
+would expire or be dropped there stay in the queue.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from shard.turns.state import ShardState
 # Messages in one turn: some milliseconds.
 SLICE = 256
 
-# Beyond so many octets of blocked letters what need not die in their queue yet does not.
+# Beyond so many bytes of blocked letters, messages stay in their queue if they need not die yet.
 KEPT_BACK = 1024 * 1024
-# Blocked letters look for room in queues of other shards after so many microseconds.
+# Microseconds between checks whether queues of other shards have room for blocked letters.
 RECHECK = 100_000
 
 Targets = tuple[Queue, ...]
@@ -51,7 +51,7 @@ log = get_logger()
 
 
 class Grave:
-    """Some dead of a range, whose letters are not safe yet with `awaited` other shards, or not all sent."""
+    """Some dead messages of a range, whose letters are not safe yet on `awaited` other shards, or not all sent."""
 
     __slots__ = ("awaited", "contents", "count", "first", "item", "queue")
 
@@ -65,7 +65,7 @@ class Grave:
         queue.burying += 1
 
     def one_safe(self) -> None:
-        """One shard more has its letters safe, or all are sent."""
+        """One more shard has its letters safe, or all are sent; after the last, the dead are buried."""
         self.awaited -= 1
         if not self.awaited:
             self.queue.burying -= 1
@@ -73,11 +73,11 @@ class Grave:
 
 
 class Lane:
-    """What died in one queue, in order; `done` of the first item are buried. `count`, `octets` of bodies and `whole` is
-    what waits.
+    """The dead of one queue, in order; `done` of the first item are buried. `count`, `octets` (of bodies) and `whole`
+    are the sums of those waiting.
 
-    `behind` is the queue that has no room for the next letter, which counts so much (`size`), as of that `version` of
-    the topology.
+    `behind` is the queue that has no room for the next letter of `size` whole bytes, as of that `version` of the
+    topology.
     """
 
     __slots__ = ("behind", "count", "done", "items", "octets", "queue", "since", "size", "version", "whole")
@@ -95,7 +95,7 @@ class Lane:
 
 
 class Burial:
-    """The dead letters of one shard: waiting, then routed. `weight` is what those waiting count in memory.
+    """The dead letters of one shard: waiting, then routed. `weight` is the memory of those waiting.
 
     `open` lanes are worked on in turn.
     """
@@ -113,7 +113,7 @@ class Burial:
         self.budget = SLICE
 
     def add(self, queue: QueueState, dead: list[tuple[int, Range]]) -> None:
-        """Take what died in a queue."""
+        """Add the dead of a queue."""
         lane = self.lanes.get(queue.id)
         if lane is None:
             lane = self.lanes[queue.id] = Lane(queue)
@@ -128,11 +128,11 @@ class Burial:
             self.count_blocked(lane)
 
     def has_work(self) -> bool:
-        """Whether there is anything to do that need not wait for another shard, or for room."""
+        """Whether there is work that need not wait for another shard, or for room."""
         return bool(self.open) and not self.peers.full()
 
     def work(self) -> None:
-        """Publish what waits, as far as the budget of this turn goes; who starts a turn renews that."""
+        """Publish waiting letters within the budget of this turn; the caller renews the budget with each turn."""
         while self.open and self.budget > 0 and not self.peers.full():
             lane, _ = self.open.popitem(last=False)
             reason, item = lane.items[0]
@@ -159,6 +159,7 @@ class Burial:
     # Room
 
     def block(self, lane: Lane) -> None:
+        """Block a lane whose next letter finds no room."""
         self.blocked[lane] = None
         lane.since = self.state.now
         lane.version = self.state.version
@@ -167,7 +168,7 @@ class Burial:
                  full=str(lane.behind))  # fmt: skip
 
     def count_blocked(self, lane: Lane) -> None:
-        """What waits counts where it died."""
+        """Count blocked letters in the depth of the queue where they died."""
         queue = lane.queue
         waits = lane.behind is not None
         queue.unburied, queue.unburied_bytes = (lane.count, lane.octets) if waits else (0, 0)
@@ -176,8 +177,8 @@ class Burial:
         if queue.id in self.state.queues:
             self.state.touch(queue)
 
-    def look(self) -> None:
-        """Go on with letters for which there is room by now."""
+    def reopen_lanes(self) -> None:
+        """Reopen the lanes whose next letter may have room."""
         for lane in list(self.blocked):
             behind = lane.behind
             there = None if behind is None else self.state.topology.queue_by_id(behind.queue_id)
@@ -190,13 +191,15 @@ class Burial:
                          seconds=(self.state.now - lane.since) / 1e6)  # fmt: skip
 
     def may_be_powerless(self, lane: Lane, behind: Queue) -> bool:
-        """Whether letters perhaps need not wait for a queue any more, because of what has changed since they do."""
+        """Whether letters may no longer need to wait for a queue, because the topology has changed since they began
+        to.
+        """
         return lane.version != self.state.version and self.grants.feeder(behind.queue_id) is not None
 
     # Letters
 
     def bury(self, lane: Lane, reason: int, grave: Grave) -> None:
-        """Publish what is in a grave, up to a letter without room; messages for the same queues leave as one batch."""
+        """Publish the letters of a grave, up to one without room; messages for the same queues leave as one batch."""
         queue = lane.queue
         exchange, key = queue.features.dead_letter_exchange, queue.features.dead_letter_routing_key
         if exchange is None or self.state.topology.exchange(queue.vhost, exchange) is None:
@@ -208,7 +211,7 @@ class Burial:
         builder, last, item = BatchBuilder(), Targets(), grave.item
         flags = HAS_HEADERS
         if item.redelivered and grave.contents.is_recovered(item.sequence):
-            flags |= SENT_AGAIN  # in an earlier life, perhaps
+            flags |= SENT_AGAIN  # an earlier incarnation may have sent it
         octets, start = 0, item.first + grave.first
         for row in range(start, start + grave.count):
             letter = dead_letter(item.batch.record(row), death)
@@ -231,8 +234,10 @@ class Burial:
         self.publish(last, builder, octets, grave)
 
     def route(self, vhost: str, exchange: str, letter: DeadLetter, cut: bool) -> tuple[Targets, frozenset[int]]:
-        """Where a dead letter goes by all its keys, and for which of these queues it does not wait
-        (router/model/grants.py); `cut`: not where it would go round in circles.
+        """The targets of a dead letter by all its keys, and those of them for which it does not wait
+        (router/model/grants.py).
+
+        With `cut`, targets where it would cycle are left out.
         """
         found: dict[int, Queue] = {}
         passed: dict[str, None] = {}
@@ -246,6 +251,7 @@ class Burial:
         return tuple(targets), powerless
 
     def publish(self, targets: Targets, builder: BatchBuilder, octets: int, grave: Grave) -> None:
+        """Publish a batch of letters to its targets, here and on other shards."""
         if not targets or not len(builder):
             return
         batch = builder.finish()
@@ -256,12 +262,12 @@ class Burial:
                 self.peers[shard].publish(ids, batch, partial(_safe, grave, arrived))
                 continue
             for id in ids:
-                self.intake.come_unasked(id, batch)
+                self.intake.enqueue_internal(id, batch)
             arrived()
 
 
 def _safe(grave: Grave, arrived: Callable[[], None]) -> None:
-    """Another shard has letters."""
+    """Another shard has letters safe."""
     arrived()
     grave.one_safe()
 

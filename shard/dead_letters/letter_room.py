@@ -1,7 +1,8 @@
-"""How many dead letters their queues have room for: internal producers are held by marks as others are.
+"""Room in queues for dead letters: internal producers are held by marks like others.
 
-They need not wait for the resume mark: up to the stop mark and its overshoot a letter goes in. It left another queue,
-and what died here and finds no room elsewhere does not count, so queues that dead-letter to each other go on.
+Letters need not wait for the resume mark: they are accepted up to the stop mark and its overshoot. A letter has left
+another queue, and letters that died here and find no room elsewhere do not count, so queues that dead-letter to each
+other go on.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ if TYPE_CHECKING:
 
 
 class LetterRoom:
-    """What is under way to queues, messages and octets by id, beside what their depth says."""
+    """The letters in flight to queues, messages and bytes by id, in addition to their depth."""
 
     def __init__(self, state: ShardState) -> None:
         self.state = state
         self.under_way: dict[int, list[int]] = {}
 
     def is_for(self, target: Queue, octets: int, heeded: bool = True) -> bool:
-        """Whether a queue has room for a letter that counts so many octets; an empty one has for any, and so has one
-        whose marks are not `heeded`.
+        """Whether a queue has room for a letter of so many whole bytes.
+
+        An empty queue has room for any letter, and so has one whose marks are not `heeded`.
         """
         if target.queue_id in self.state.topology.moves:
-            return False  # it is on its way to another shard
+            return False  # it is moving to another shard
         if not heeded:
             return True
         marks, count, held = self.marks_and_depth(target)
@@ -40,7 +42,7 @@ class LetterRoom:
         return not marks.stop_bytes or held == 0 or held + octets <= marks.stop_bytes + marks.overshoot_bytes
 
     def marks_and_depth(self, target: Queue) -> tuple[Marks, int, int]:
-        """Marks (none, if it holds nobody) and what is in it; not what died there and waits itself for room."""
+        """The marks (none, if it holds no producer) and depth of a queue, without its own dead that wait for room."""
         queue, gauges, slot = self.state.queues.get(target.queue_id), self.state.gauges, target.slot
         if queue is not None:
             contents = queue.contents
@@ -53,13 +55,13 @@ class LetterRoom:
         return marks, gauge.ready + gauge.unacked, gauge.whole_bytes
 
     def taken(self, target: Queue, octets: int) -> None:
-        """A letter is on its way there."""
+        """A letter is in flight to the queue."""
         known = self.under_way.setdefault(target.queue_id, [0, 0])
         known[0] += 1
         known[1] += octets
 
     def arrived(self, queues: tuple[int, ...], count: int, octets: int) -> None:
-        """So many letters are in their depth."""
+        """So many letters have arrived and are in the depth of their queues."""
         for id in queues:
             known = self.under_way[id]
             known[0] -= count

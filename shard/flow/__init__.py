@@ -1,1 +1,1 @@
-"""Who is stopped and who goes on: decided, told, kept."""
+"""Which queues hold their producers: decided, announced, recorded."""

@@ -1,21 +1,22 @@
-"""What happens to the flow of a shard's queues, told as messages on the exchange `amq.flow` of their vhost.
+"""Flow events of a shard's queues, published as messages on the exchange `amq.flow` of their vhost.
 
     event     when                                                                   more headers
     stop      the queue is saturated: its producers are held
     resume    it has room again                                                      seconds, peak_count, peak_bytes
     near      it has come to flow.near_percent of a stop mark: once, until both
               count and bytes have been at or below their resume marks
-    limits    its marks are others
+    limits    its marks have changed
     deadlock  it is one of a circle of queues that wait for each other (ops/deadlocks.py)
-    left      it is saturated, and publishes to several queues go on without its room (acceptor/fan.py)
-    spills    it is above a stop mark and holds nobody: it may not (router/authority/strangers.py)
-    drops     it is at the limit of those that may not: its oldest messages go
+    left      it lags: it is saturated, and publishes to several queues go on without its room (acceptor/fan.py)
+    spills    it is above a stop mark but may not hold producers (router/authority/strangers.py)
+    drops     it may not hold producers and is at the limit of such queues: its oldest messages are dropped
 
 The routing key is EVENT.VHOST.QUEUE; headers are event, vhost, queue, count, bytes, stop_count, resume_count,
-stop_bytes, resume_bytes, epoch; the body is the same as JSON. `seconds` is how long it was saturated, the peaks are of
-that time, `dropped` is there if events before this one were.
+stop_bytes, resume_bytes, epoch; the body is the same as JSON. `seconds` is how long the queue was saturated, the peaks
+are of that time, and `dropped` is present if earlier events were dropped.
 
-Events are told at most once and hold nobody: a saturated queue gets none, nor does another shard that does not keep up.
+Events are published at most once and hold no producer: a saturated queue gets none, nor does another shard that does
+not keep up.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from shard.serving.intake import Intake
 from shard.turns.peers import Peers
 from shard.turns.state import ShardState
 
-# In one turn; what is beyond is dropped, and counted in the next one that is told.
+# Events in one turn; those beyond are dropped, and counted in the next event.
 EVENTS_MAX = 1024
-# In one second; there may be as many stops as turns of the loop, and a file is to tell of more than the last minute.
+# Records in one second: there may be as many stops as turns of the loop, and a file should cover more than a minute.
 RECORDS_MAX = 20
 
 
 class Events:
-    """The events of one shard that are still to be told."""
+    """The events of one shard that are still to be published."""
 
     def __init__(self, state: ShardState, peers: Peers, intake: Intake) -> None:
         self.state = state
@@ -50,8 +51,8 @@ class Events:
         self._recorded = (0, 0)
         self._left_out = 0
 
-    def note(self, event: str, queue: QueueState, **more: float | str) -> None:
-        """Something happened; it is told at the end of the turn."""
+    def record(self, event: str, queue: QueueState, **more: float | str) -> None:
+        """Record an event, and publish it at the end of the turn if the vhost has listeners."""
         told, recorded = self.has_listeners(queue.vhost), self.has_space()
         if not told and not recorded:
             return
@@ -70,7 +71,7 @@ class Events:
             self.waiting.append(facts)
 
     def has_space(self) -> bool:
-        """Whether another event is to be recorded within this second."""
+        """Whether another event may be recorded within this second."""
         second, count = self._recorded
         now = self.state.now // 1_000_000
         if now == second and count >= RECORDS_MAX:
@@ -80,11 +81,12 @@ class Events:
         return True
 
     def has_listeners(self, vhost: str) -> bool:
+        """Whether `amq.flow` of a vhost exists and has bindings."""
         topology = self.state.topology
         return topology.exchange(vhost, EXCHANGE) is not None and bool(topology.bindings_from(vhost, EXCHANGE))
 
-    def tell(self) -> None:
-        """Publish what waits."""
+    def publish_waiting(self) -> None:
+        """Publish the waiting events."""
         waiting, self.waiting = self.waiting, []
         for facts in waiting:
             if self.dropped:
@@ -94,11 +96,12 @@ class Events:
                 self.publish(targets, facts)
 
     def publish(self, targets: list[Queue], facts: dict[str, Any]) -> None:
+        """Publish an event to its target queues, here and on other shards."""
         batch = event_batch(facts, self.state.wall_seconds())
         for shard, ids in by_shard(targets).items():
             if shard == self.state.index:
                 for id in ids:
-                    self.intake.come_unasked(id, batch)
+                    self.intake.enqueue_internal(id, batch)
             elif not self.peers.full():
                 self.peers[shard].publish(ids, batch, lambda: None)
             else:

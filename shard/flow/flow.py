@@ -1,9 +1,19 @@
-"""What a turn means for the flow of a queue that it touched: decided, written into the gauges, then told.
+"""The flow decision for a queue that a turn touched: decided, written into the gauges, then announced.
 
-A *stranger* (router/authority/strangers.py) stands aside: it never stops anybody. Beyond its marks its contents are on
-disk (see `shard.queue.queue_state.window_of`), beyond `flow.stranger_limit` its oldest messages go. Its owner is told
-of both in the log and by events. So it is with a queue that is fed by a binding that grants it nothing
-(router/model/grants.py), but that this one stops who else publishes to it.
+**Theory of operation.** `decide` runs at the end of a turn, once for each queue touched. It records how near the depth
+is to the marks and how far above them (`watch`), has `Saturation.update` decide, logs and records a change, writes the
+gauge and, last of all, broadcasts the change to acceptors. A queue that is calm (`Saturation.is_calm`) skips all but
+its growth and its gauge, so far below its marks flow control costs next to nothing.
+
+**Invariant.** After `decide`, the gauge shows the decision, and `stopped` has exactly the saturated queues of this
+shard. The gauge is written before the broadcast: an acceptor that receives an epoch finds a gauge that is at least as
+new. While a queue is saturated its contents record departures (`contents.stop`), so withheld confirms can be released
+as messages leave.
+
+An unprivileged queue (router/authority/strangers.py) stands aside: it never stops a producer. Beyond its marks its
+contents are on disk (see `shard.queue.queue_state.window_of`), beyond `flow.stranger_limit` its oldest messages are
+dropped; the log and events report both to its owner. A queue that is over its marks and fed by a binding that grants it
+nothing (router/model/grants.py) is treated likewise, except that it does stop its other producers.
 """
 
 from __future__ import annotations
@@ -27,15 +37,15 @@ if TYPE_CHECKING:
 log = get_logger()
 
 OPEN_MOST = 4096
-"""Of so many stops the beginning is kept over a restart of the node."""
+"""The most stops whose beginning is kept over a restart of the node."""
 
 
 class Flow:
-    """Decides for the queues of one shard. `broadcast` takes a queue's id, whether it is saturated, and the epoch;
-    `feeder` says of a queue why a binding on the way to it grants it nothing, None where all grant it everything.
+    """Decides for the queues of one shard.
 
-    `stopped` are the queues that are saturated, by id. `earlier` are the stops that were not over when the node ended,
-    or that a move has brought here, by queue id, until the queues are known.
+    `broadcast` takes a queue's id, whether it is saturated, and the epoch; `feeder` returns why a binding on the way to
+    a queue grants it nothing, None where all grant it everything. `stopped` are the saturated queues, by id. `earlier`
+    are stops that were not over when the node ended, or that came with a move, by queue id, until the queues are known.
     """
 
     def __init__(
@@ -55,10 +65,11 @@ class Flow:
         self.earlier: dict[int, Stop] = {}
 
     def begin(self, queue: QueueState, now: int) -> None:
-        """The shard has taken up a queue, in its first life or a later one. What had stopped stays so.
+        """The shard opens a queue, in any incarnation; a stop that was not over continues.
 
-        A later life of the shard finds its predecessor's state, and what the queue is lent, in the gauges, one of the
-        node in `earlier`, and so is what came with a queue that the predecessor had not taken up.
+        A later incarnation of the shard finds its predecessor's state, and what the queue is lent, in the gauges. After
+        a restart of the node the stop is in `earlier`, as it is for a queue that moved here and that the predecessor
+        had not opened.
         """
         stop = self.earlier.get(queue.id)
         before = self.gauges.queue_read(queue.slot)
@@ -69,11 +80,11 @@ class Flow:
             if before.lent_count or before.lent_bytes:
                 queue.saturation.keep_lent(before.lent_count, before.lent_bytes, now)
         if stop is not None:
-            queue.saturation.go_on(stop)
+            queue.saturation.continue_stop(stop)
         self.take_over(queue, now)
 
     def take_over(self, queue: QueueState, now: int) -> None:
-        """A queue lives here from now on, in the slot that it has in the gauges. If it is stopped it stays so."""
+        """Adopt a queue that lives here from now on, in its slot of the gauges. If it is stopped it stays so."""
         self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, queue.counted_since)
         queue.saturation.epoch = self.gauges.flow_epoch(queue.slot)
         if queue.saturation.lent is not None:
@@ -83,22 +94,22 @@ class Flow:
             queue.contents.stop(True)
             self.gauges.queue_note_peak(queue.slot, stop.peak_count, stop.peak_bytes)
             self.stopped[queue.id] = queue
-            self.tell(queue, now, "queue still stopped", stopped_seconds=round(max(now - stop.since, 0) / 1e6, 3))
+            self.log_flow(queue, now, "queue still stopped", stopped_seconds=round(max(now - stop.since, 0) / 1e6, 3))
 
     def forget(self, id: int) -> None:
-        """The queue does not live here any more."""
+        """A queue no longer lives here: it is not among the stopped ones."""
         self.stopped.pop(id, None)
 
     def decide(self, queue: QueueState, now: int) -> None:
-        """At the end of a turn that touched the queue."""
+        """Decide at the end of a turn that touched the queue."""
         state, aside = queue.saturation, queue.stands_aside
         if not queue.has_marks and state.is_free() and not (queue.drops or queue.yields):
             self.write_gauge(queue, aside)
             return
         count, octets = queue.depth, queue.depth_bytes
         if queue.has_marks:
-            if not aside and not queue.left and state.is_calm(count, octets, now):
-                state.look(count, now)
+            if not aside and not queue.lagging and state.is_calm(count, octets, now):
+                state.measure_growth(count, now)
                 self.write_gauge(queue, aside)
                 return
             self.watch(queue, now, aside)
@@ -110,13 +121,13 @@ class Flow:
             self.gauges.queue_note_lent(queue.slot, 0, 0)
         if changed:
             queue.contents.stop(state.saturated)
-            queue.left &= state.saturated
-            self.note(queue, since, now)
-        elif queue.is_stranger and state.over and not over:
-            self.tell_owner("spills", "queue of a stranger spills", queue)
-        if queue.drops and not queue.told_drops:
-            queue.told_drops = True
-            self.tell_owner("drops", "queue of a stranger drops its oldest messages", queue)
+            queue.lagging &= state.saturated
+            self.record_change(queue, since, now)
+        elif queue.is_unprivileged and state.over and not over:
+            self.report_to_owner("spills", "unprivileged queue spills", queue)
+        if queue.drops and not queue.drops_reported:
+            queue.drops_reported = True
+            self.report_to_owner("drops", "unprivileged queue drops its oldest messages", queue)
         if queue.yields and not state.over:
             queue.yields = False
         self.write_gauge(queue, queue.stands_aside)
@@ -124,70 +135,73 @@ class Flow:
             self.broadcast(queue.id, state.saturated, state.epoch)
 
     def watch(self, queue: QueueState, now: int, aside: bool) -> None:
-        """How near a queue that has marks is to them, and how far above."""
+        """Record how near a queue with marks is to them, and how far above."""
         state, depth, octets = queue.saturation, queue.depth, queue.depth_bytes
-        state.look(depth, now)
+        state.measure_growth(depth, now)
         if state.comes_near(depth, octets, self.near_percent) and not aside:
             full_in = state.full_in(depth, octets)
-            self.events.note("near", queue)
-            self.tell(queue, now, "queue near", full_in=None if full_in is None else round(full_in, 1))
+            self.events.record("near", queue)
+            self.log_flow(queue, now, "queue near", full_in=None if full_in is None else round(full_in, 1))
         if aside:
-            state.govern(state.marks, now)
-        elif self.is_fed(queue) or queue.left:
-            state.disregard(now)
+            state.set_marks(state.marks, now)
+        elif self.is_fed(queue) or queue.lagging:
+            state.exclude_depth(now)
         elif state.exceeds(depth, octets, now):
             self.gauges.queue_note_over(queue.slot, state.over_count, state.over_bytes)
 
     def is_fed(self, queue: QueueState) -> bool:
-        """Whether a queue is over its marks, and gets what they do not hold."""
+        """Whether a queue is over its marks and receives messages that they do not hold."""
         state = queue.saturation
         over = state.marks.saturated(state.over, queue.depth, queue.depth_bytes)
         fed, queue.fed = queue.fed, self.feeder(queue.id) if over else None
         if queue.fed is not None and fed is None:
-            self.tell_owner("spills", "queue of a stranger spills", queue)
+            self.report_to_owner("spills", "unprivileged queue spills", queue)
         return queue.fed is not None
 
-    def note(self, queue: QueueState, since: int, now: int) -> None:
-        """Its flow has just changed; it had been as it was since then."""
+    def record_change(self, queue: QueueState, since: int, now: int) -> None:
+        """Record a change of a queue's flow: events, incidents, log. The state before had lasted since `since`."""
         state, seconds = queue.saturation, max(now - since, 0) / 1e6
         if state.saturated:
             self.stopped[queue.id] = queue
-            self.events.note("stop", queue)
-            self.tell(queue, now, "queue stop", open_seconds=round(seconds, 3), epoch=state.epoch)
+            self.events.record("stop", queue)
+            self.log_flow(queue, now, "queue stop", open_seconds=round(seconds, 3), epoch=state.epoch)
         else:
             del self.stopped[queue.id]
             peaks = {"peak_count": state.peak_count, "peak_bytes": state.peak_bytes}
-            self.events.note("resume", queue, seconds=seconds, **peaks)
+            self.events.record("resume", queue, seconds=seconds, **peaks)
             if seconds >= INCIDENT_SECONDS:
                 self.incidents.append(_incident(queue, since, now))
             else:
                 self.short_stops.add(_incident(queue, since, now), now / 1e6)
-            self.tell(queue, now, "queue resume", stopped_seconds=round(seconds, 3), epoch=state.epoch, **peaks)
+            self.log_flow(queue, now, "queue resume", stopped_seconds=round(seconds, 3), epoch=state.epoch, **peaks)
 
     def deadlocked(self, queue: QueueState, circle: str, action: str, now: int) -> None:
-        """Its producers wait in a circle; `action` is what the queue does about it. It stands among the incidents at
-        once, because it may never be over.
+        """Record that the queue's producers wait in a circle; `action` is its remedy. The incident is recorded at once,
+        because it may never be over.
         """
-        self.events.note("deadlock", queue, circle=circle, action=action)
+        self.events.record("deadlock", queue, circle=circle, action=action)
         state = queue.saturation
         since = state.since if state.saturated else now
         found = {"kind": "deadlock", "cause": circle, "actions": {action: 1}}
         self.incidents.append(_incident(queue, since, now) | found)
 
     def lend(self, queue: QueueState, now: int) -> bool:
-        """Let in as much more as its consumers may need to go on; False if it has been lent all that it may be."""
+        """Lend the queue as much room as its consumers may need to go on; False if it has been lent all that it may
+        be.
+        """
         state, contents = queue.saturation, queue.contents
         in_hand = contents.unacked, contents.unacked_whole
         if not state.lend(queue.depth, queue.depth_bytes, *in_hand, self.lend_percent, now):
             return False
         assert state.lent is not None
         self.gauges.queue_note_lent(queue.slot, *state.lent_beyond())
-        self.tell(queue, now, "queue lends", lent_messages=depth_of_mark(state.lent.stop_count, state.marks.stop_count),
-                  lent_bytes=depth_of_mark(state.lent.stop_bytes, state.marks.stop_bytes))  # fmt: skip
+        self.log_flow(queue, now, "queue lends",
+                      lent_messages=depth_of_mark(state.lent.stop_count, state.marks.stop_count),
+                      lent_bytes=depth_of_mark(state.lent.stop_bytes, state.marks.stop_bytes))  # fmt: skip
         return True
 
     def open_stops(self, now: int, seconds: float) -> list[dict[str, Any]]:
-        """The stops that are not over and have lasted so long; of more than `OPEN_MOST` the oldest."""
+        """The stops that are not over and have lasted so long; the oldest `OPEN_MOST` if there are more."""
         last = now - int(seconds * 1e6)
         queues = [queue for queue in self.stopped.values() if queue.saturation.since <= last]
         return [
@@ -196,38 +210,39 @@ class Flow:
             for queue in nsmallest(OPEN_MOST, queues, key=lambda queue: queue.saturation.since)
         ]  # fmt: skip
 
-    def tell(self, queue: QueueState, now: int, event: str, **more: Any) -> None:
-        """A line in the log of what happens to the flow of a queue, with depth and marks."""
+    def log_flow(self, queue: QueueState, now: int, event: str, **more: Any) -> None:
+        """Log a change of a queue's flow, with depth and marks."""
         marks = queue.limits.marks
         log.info(event, queue=queue.name, vhost=queue.vhost,
                  messages=depth_of_mark(queue.depth, marks.stop_count),
                  bytes=depth_of_mark(queue.depth_bytes, marks.stop_bytes), **more)  # fmt: skip
 
-    def tell_owner(self, event: str, words: str, queue: QueueState) -> None:
-        """A stranger is over its marks, or its limit."""
+    def report_to_owner(self, event: str, words: str, queue: QueueState) -> None:
+        """Report to the owner that an unprivileged queue is over its marks, or its limit."""
         why = str(queue.features.stranger) if queue.fed is None else queue.fed
-        self.events.note(event, queue, why=why)
+        self.events.record(event, queue, why=why)
         log.warning(words, queue=queue.name, vhost=queue.vhost, why=why, connection=queue.owner,
                     depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
 
     def write_gauge(self, queue: QueueState, aside: bool) -> None:
+        """Write the queue's row of the gauges."""
         contents, state, marks = queue.contents, queue.saturation, queue.limits.marks
-        consumers = len(queue.ring.consumers) or queue.is_left()  # the next life has to know that it had some
+        consumers = len(queue.ring.consumers) or queue.is_left()  # the next incarnation must know that it had consumers
         self.gauges.queue_write(
             queue.slot, contents.ready, contents.unacked, contents.ready_bytes, contents.unacked_bytes,
             contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
             consumers, state.epoch, state.saturated, state.since,
             marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes, aside,
             queue.unburied, queue.unburied_whole, contents.published_bytes, contents.delivered_bytes,
-            contents.ready_whole + contents.unacked_whole, queue.left or queue.fed is not None,
+            contents.ready_whole + contents.unacked_whole, queue.lagging or queue.fed is not None,
             queue.features.reserve if marks else 0,
         )  # fmt: skip
 
 
 def _incident(queue: QueueState, since: int, now: int) -> dict[str, Any]:
-    """A stop that is over, or is this far: what it was for, and how deep the queue got; times in seconds.
+    """A stop that is over, or its state so far: its cause and peaks; times in seconds.
 
-    Of `begun` and `ended` becomes wall time where they are written down; `since_us` stays (`shard.flow.open_stops`).
+    `begun` and `ended` become wall time where they are written to the file; `since_us` stays (`shard.flow.open_stops`).
     """
     state, marks = queue.saturation, queue.limits.marks
     causes = [

@@ -1,8 +1,8 @@
-"""The stops of a shard that are not over, in a file for the next run of the node: it knows since when they last.
+"""The stops of a shard that are not over, in a file, so that the next run of the node knows their beginnings.
 
-The file has them as they were at most a second ago, those that had lasted a second by then; after an orderly end, all.
-What ended since is found among the incidents: those are written down as they end. Neither is flushed to the disk, so a
-power cut may cost some beginnings.
+The file is at most a second old and has the stops that had lasted a second by then; after an orderly end, all. Stops
+that ended since are among the incidents, which are written as they end. Neither file is flushed to the disk, so a power
+failure may cost some beginnings.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ log = get_logger()
 
 
 class OpenStops:
-    """Those of one shard, in the data directory of its node. Records are as `shard.flow.flow.Flow.open_stops` gives
-    them.
+    """The open stops of one shard, in the data directory of its node. Records are those of
+    `shard.flow.flow.Flow.open_stops`.
     """
 
     def __init__(self, data: Path, index: int) -> None:
@@ -29,7 +29,9 @@ class OpenStops:
         self._incidents = records_path(data, "incidents", "shard", index)
 
     def read(self) -> dict[int, Stop]:
-        """Those that were not over when the last run ended, by queue id; none, and a warning, if it cannot be read."""
+        """The stops that were not over when the last run ended, by queue id; none, with a warning, if they cannot be
+        read.
+        """
         try:
             kept = self._file.read()
             ended = self._ended() if kept else set()

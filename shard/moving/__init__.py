@@ -1,1 +1,1 @@
-"""Queues on their way from one shard to another."""
+"""Queues that move from one shard to another."""

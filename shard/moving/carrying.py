@@ -1,4 +1,4 @@
-"""Has copies of queues that move written, and read, by the thread that reads: the loop does not wait for the disk."""
+"""Has the copies of moving queues written and read by a background thread: the loop does not wait for the disk."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 log = get_logger()
 
 InBackground = Callable[[Callable[[], None], Callable[[StoreError | None], None]], object]
-"""Does something in a thread, and then the other in the loop, with the error if there was one."""
+"""Runs the first function in a thread, then the second in the loop, with the error if there was one."""
 
 
 class Carrier:
-    """Carries out what `Moving` wants written and read. `stores` is the directory with those of all shards."""
+    """Carries out the writes, reads and removals of `Moving`. `stores` is the directory with the stores of all
+    shards.
+    """
 
     def __init__(self, moving: Moving, stores: Path, in_background: InBackground) -> None:
         self.moving = moving
@@ -30,7 +32,7 @@ class Carrier:
         self.in_background = in_background
 
     def begin(self) -> None:
-        """Begin what waits."""
+        """Begin the waiting writes, removals and reads."""
         writes, self.moving.writes = self.moving.writes, []
         reads, self.moving.reads = self.moving.reads, []
         for leaving in writes:
@@ -46,7 +48,7 @@ class Carrier:
             self.read_on(arriving, Reader(path_of(self.stores / str(move.source), move.queue_id, move.epoch)))
 
     def write_on(self, leaving: Leaving, writer: Writer) -> None:
-        """Write the next piece of a copy, and so on."""
+        """Write the next chunk of a copy, and repeat until its end."""
         try:
             chunk = None if leaving.ended else writer.next_chunk()
         except StoreError as error:
@@ -70,12 +72,15 @@ class Carrier:
             self.in_background(writer.close, lambda error: self.end(leaving, writer, error))
 
     def end(self, leaving: Leaving, writer: Writer, error: StoreError | None) -> None:
+        """A copy is complete, or could not be closed."""
         if error is not None:
             self.moving.failed(leaving, error.reason)
         else:
-            self.moving.were_written(leaving, writer.count, writer.octets, writer.checksum)
+            self.moving.copy_written(leaving, writer.count, writer.octets, writer.checksum)
 
     def remove(self, path: Path) -> None:
+        """Remove a file in the background."""
+
         def unlink() -> None:
             with translated(path):
                 path.unlink(missing_ok=True)
@@ -83,7 +88,7 @@ class Carrier:
         self.in_background(unlink, _closed)
 
     def read_on(self, arriving: Arriving, reader: Reader) -> None:
-        """Read the next pieces of a copy, and so on."""
+        """Read the next pieces of a copy, and repeat until its end."""
         pieces: list[Piece] = []
 
         def read() -> None:
@@ -93,11 +98,11 @@ class Carrier:
             if error is not None:
                 self.moving.failed(arriving, error.reason)
             elif not arriving.ended and pieces:
-                self.moving.take_in(arriving, pieces, partial(self.read_on, arriving, reader))
+                self.moving.adopt_pieces(arriving, pieces, partial(self.read_on, arriving, reader))
                 return
             elif not arriving.ended:
                 assert reader.facts is not None
-                self.moving.has_all(arriving, reader.facts, reader.checksum)
+                self.moving.adopt_facts(arriving, reader.facts, reader.checksum)
             reader.close()
 
         self.in_background(read, done)
@@ -105,4 +110,4 @@ class Carrier:
 
 def _closed(error: StoreError | None) -> None:
     if error is not None:
-        log.warning("copy of a queue is left", problem=str(error))
+        log.warning("copy of a queue was not closed or removed", problem=str(error))

@@ -1,14 +1,21 @@
 """A shard's part in moving queues between shards (docs/rebalancing.md; router/authority/moving.py decides).
 
-The old home freezes the queue and hears from each acceptor, and other shard, that nothing more comes for it: an
-acceptor says FENCE, is answered FENCED once nothing more goes to it and all that came is safe, and says PARTED once no
-settlement comes any more.
-What its consumers have in hand is put back then: they say themselves what that is. Then all is written to a file, which
-the new home reads into a queue that nobody sees yet.
+**Theory of operation.** The router drives a move through STOPPING, COPYING and HOMING; a shard follows each step and
+reports. *Old home:* it freezes the queue and waits until every living acceptor and other shard is drained, that is,
+sends it nothing more for the queue. An acceptor sends FENCE; the answer FENCED comes once everything it sent is safe;
+the acceptor's PARTED says that no settlement follows either. Other shards, which send only dead letters, send PARTED at
+once. The unacked messages of the drained acceptors are then put back among the ready ones, because each acceptor names
+them again at the home, and the whole queue is written to a file. *New home:* it reads the file into a queue that is not
+visible yet, stores it, and reports count, bytes and checksum, which the router compares with those written. *Home:*
+whichever shard the router decides on waits until acceptors have re-attached their consumers (shard/serving/homing.py).
 
-How the home, new or old, takes the queue up is in shard/serving/homing.py.
+**Invariant.** At any time exactly one shard, the one in the router's record, owns the queue, and it has every message
+that is not settled. The copy counts for nothing before that record changes, and the old home deletes nothing before.
+The queue is frozen from STOPPING until it is homed, so nothing is delivered, expires or is dropped while two shards
+have it. Everything sent to the old home is safe before it is drained, so its next incarnation is sent none of it again.
+Reports and operations name the epoch of their move, and those of another epoch are ignored.
 
-What is to be done outside of the core waits in `writes`, `reads` and `removals` for whoever drives it.
+Work outside of the core waits in `writes`, `reads` and `removals` for the driver of the core.
 """
 
 from __future__ import annotations
@@ -28,7 +35,7 @@ from shard.queue.copying import Facts, Piece
 from shard.queue.queue_state import QueueState
 from shard.queue.saturation import Stop
 from shard.requests.consuming import Consuming
-from shard.serving.homing import Homings, Life, living, report, still_awaited
+from shard.serving.homing import Homings, Life, living_incarnations, report, still_awaited
 from shard.serving.paging import Paging
 from shard.turns.commits import Commits
 from shard.turns.link import Link, life_of
@@ -38,19 +45,19 @@ from shard.turns.state import ShardState
 log = get_logger()
 
 LINE_BITS = 48
-"""Above them the number of a message has its priority (shard/contents/priority_cy.py)."""
+"""Above these bits the number of a message has its priority (shard/contents/priority_cy.py)."""
 
 
 class Leaving:
-    """A queue whose old home this is. `awaited` still have something for it under way, the links in `parted` have not;
-    it is `written` once its copy is, at `path`; `ended` when that is not needed any more.
+    """A queue whose old home is this shard. `awaited` may still send something for it; the links in `drained` are
+    drained. It is `written` once its copy is, at `path`, and `ended` when the copy is not needed any more.
     """
 
     def __init__(self, move: Move, queue: QueueState, awaited: set[Life]) -> None:
         self.move = move
         self.queue = queue
         self.awaited = awaited
-        self.parted: list[Link] = []
+        self.drained: list[Link] = []
         self.writing = False
         self.written: tuple[int, int, int] | None = None
         self.path: Path | None = None
@@ -58,7 +65,7 @@ class Leaving:
 
 
 class Arriving:
-    """A queue whose new home this is going to be; `kept` once all of it is in the store."""
+    """A queue whose new home is to be this shard; `kept` once all of it is in the store."""
 
     def __init__(self, move: Move, queue: QueueState) -> None:
         self.move = move
@@ -68,7 +75,7 @@ class Arriving:
 
 
 class Moving:
-    """The queues of one shard that move, by id."""
+    """The moving queues of one shard, by id."""
 
     def __init__(
         self, state: ShardState, peers: Peers, burial: Burial, commits: Commits, paging: Paging, consuming: Consuming,
@@ -83,51 +90,54 @@ class Moving:
         self.homings = homings
         self.leaving: dict[int, Leaving] = {}
         self.arriving: dict[int, Arriving] = {}
-        self.parted: dict[int, int] = {}
+        self.drained: dict[int, int] = {}
         self.writes: list[Leaving] = []
         self.reads: list[Arriving] = []
         self.removals: list[Path] = []
 
-    # What the router decides
+    # Decisions of the router
 
     def follow(self, move: Move) -> None:
-        """A move has come a step further; or it is said again, to a shard that has lost its router.
+        """Follow a step of a move, or the repetition of one after the router was lost.
 
-        That may not have seen the end of an earlier one.
+        The end of an earlier move may have gone unseen: it is then ended first.
         """
         known = (part.get(move.queue_id) for part in (self.leaving, self.arriving, self.homings.by_id))
         if any(part is not None and part.move.epoch != move.epoch for part in known):
-            self.over(move.queue_id)
+            self.end_move(move.queue_id)
         if move.phase == HOMING:
             self.come_home(move)
             return
-        self.part(move)
+        self.announce_drained(move)
         if move.source == self.state.index:
-            self.leave(move)
+            self.begin_leaving(move)
         elif move.target == self.state.index and move.phase == COPYING:
-            self.arrive(move)
+            self.begin_arriving(move)
 
-    def over(self, id: int) -> None:
-        """A move is over."""
+    def end_move(self, id: int) -> None:
+        """A move is over: forget it."""
         self.forget_copies(id)
-        self.parted.pop(id, None)
-        self.homings.over(id)
+        self.drained.pop(id, None)
+        self.homings.end_move(id)
 
     def keep_only(self, moves: dict[int, Move]) -> None:
-        """After a snapshot: the end of a move may have gone unseen."""
-        parts: list[dict[int, Any]] = [self.leaving, self.arriving, self.homings.by_id, self.parted]
+        """After a snapshot: end the moves that are not in it."""
+        parts: list[dict[int, Any]] = [self.leaving, self.arriving, self.homings.by_id, self.drained]
         for id in set().union(*parts) - moves.keys():
-            self.over(id)
+            self.end_move(id)
 
-    # The old home, and others who send to it
+    # The old home, and others that send to it
 
-    def part(self, move: Move) -> None:
-        """Dead letters of this shard for the queue wait from now on; the old home hears that none comes any more."""
-        if move.source != self.state.index and self.parted.get(move.queue_id) != move.epoch:
-            self.parted[move.queue_id] = move.epoch
-            self.peers[move.source].tell(bus.PARTED, move.queue_id, move.epoch)
+    def announce_drained(self, move: Move) -> None:
+        """Report to the old home that this shard is drained (PARTED): its dead letters for a moving queue wait
+        (LetterRoom).
+        """
+        if move.source != self.state.index and self.drained.get(move.queue_id) != move.epoch:
+            self.drained[move.queue_id] = move.epoch
+            self.peers[move.source].add_operation(bus.PARTED, move.queue_id, move.epoch)
 
-    def leave(self, move: Move) -> None:
+    def begin_leaving(self, move: Move) -> None:
+        """Freeze a queue that is to leave; or report again that its copy is written."""
         known, queue = self.leaving.get(move.queue_id), self.state.queues.get(move.queue_id)
         if known is not None and known.move.epoch == move.epoch:
             known.move = move
@@ -138,37 +148,38 @@ class Moving:
             return
         queue.frozen = True
         itself = "shard", self.state.index, self.state.incarnation
-        awaited = living(self.state, "acceptor") | (living(self.state, "shard") - {itself})
+        awaited = living_incarnations(self.state, "acceptor") | (living_incarnations(self.state, "shard") - {itself})
         self.leaving[queue.id] = Leaving(move, queue, awaited)
 
     def fence(self, link: Link, id: int, epoch: int) -> None:
-        """Nothing more comes from an acceptor; the queue is frozen, so nothing more goes to it.
+        """An acceptor sends nothing more; the queue is frozen, so nothing more goes to the acceptor either.
 
-        What has come is to be safe before the queue may move: the next life of this shard, where the queue would not
-        be any more, would take what is said again to have come in, and to be confirmed.
+        FENCED waits until everything received is safe. Otherwise the next incarnation of this shard would accept a
+        resent publish for a queue that it may not have, and the publish would be confirmed though lost.
         """
-        link.tell_when_safe(bus.FENCED, id, epoch)
+        link.send_when_safe(bus.FENCED, id, epoch)
 
-    def has_parted(self, link: Link, id: int, epoch: int) -> None:
-        """Nothing at all comes any more. What its consumers had in hand they have, and will say so to the home.
+    def on_drained(self, link: Link, id: int, epoch: int) -> None:
+        """An acceptor is drained. Its consumers keep their unacked messages and will name them at the home.
 
-        It is put back when nobody can get it here any more.
+        They are put back here when no delivery from this shard is possible any more.
         """
         queue, leaving = self.state.queues.get(id), self.leaving.get(id)
         if leaving is not None and leaving.move.epoch == epoch:
-            leaving.parted.append(link)
+            leaving.drained.append(link)
             leaving.awaited.discard(life_of(link.identity))
         elif queue is not None:
             self.drop_consumers(link, queue)
 
     def put_back(self, leaving: Leaving) -> None:
-        """What consumers have in hand who will say so to the home."""
-        parted, leaving.parted = leaving.parted, []
+        """Put back the unacked messages of acceptors that are drained."""
+        drained, leaving.drained = leaving.drained, []
         if self.state.queues.get(leaving.queue.id) is leaving.queue:
-            for link in parted:
+            for link in drained:
                 self.drop_consumers(link, leaving.queue)
 
     def drop_consumers(self, link: Link, queue: QueueState) -> None:
+        """Detach the consumers of an acceptor from a queue, and put back their unacked messages."""
         for consumer in [c for c in link.consumers.values() if c.queue is queue.contents]:
             if consumer.lease is not None:
                 self.consuming.leases.leave(queue, consumer)
@@ -184,17 +195,19 @@ class Moving:
             self.consuming.wake_group(consumer.group)
         self.state.touch(queue)
 
-    def look(self) -> None:
-        """At the end of a turn: go on with what nothing is awaited for any more."""
+    def advance(self) -> None:
+        """At the end of a turn: go on with the moves that await nothing more."""
         for leaving in list(self.leaving.values()):
             busy = leaving.writing or leaving.awaited or leaving.queue.undecided
             if not busy and self.state.recovery is None:
                 self.put_back(leaving)
                 self.write(leaving)
-        self.homings.look()
+        self.homings.end_complete()
 
     def write(self, leaving: Leaving) -> None:
-        """All is here: have it written, once what died of it is buried."""
+        """Everything is here: have the copy written once the dead are buried, or report that the queue cannot be
+        moved.
+        """
         queue = leaving.queue
         lane = self.burial.lanes.get(queue.id)
         if lane is not None and lane.behind is not None:
@@ -202,13 +215,13 @@ class Moving:
         elif queue.leases:
             self.failed(leaving, f"{queue.contents.unacked} of its messages are leased")
         elif queue.contents.unacked:
-            self.failed(leaving, f"{queue.contents.unacked} messages are in nobody's hand")
+            self.failed(leaving, f"{queue.contents.unacked} unacked messages are unassigned")
         elif lane is None and not queue.burying:
             leaving.writing = True
             self.writes.append(leaving)
 
-    def were_written(self, leaving: Leaving, count: int, octets: int, checksum: int) -> None:
-        """The copy is complete."""
+    def copy_written(self, leaving: Leaving, count: int, octets: int, checksum: int) -> None:
+        """The copy is complete: report it if it has all messages."""
         queue = leaving.queue
         if (count, octets) != (queue.contents.ready, queue.contents.ready_whole):
             self.failed(leaving, f"{count} messages were written, {queue.contents.ready} are there")
@@ -217,14 +230,17 @@ class Moving:
         self.report_written(leaving)
 
     def report_written(self, leaving: Leaving) -> None:
-        """The router keeps the stop as well: if the new home dies as it takes the queue up its next life asks there."""
+        """Report the copy. The router keeps the stop too: if the new home dies during HOMING, its next incarnation
+        needs it.
+        """
         if leaving.written is not None:
             stop = leaving.queue.saturation.stop()
             report(self.state, leaving.move, "written", *leaving.written, stop=[] if stop is None else [*stop])
 
     # The new home
 
-    def arrive(self, move: Move) -> None:
+    def begin_arriving(self, move: Move) -> None:
+        """Begin to read a queue that may come to live here; or report again that it is kept."""
         known, record = self.arriving.get(move.queue_id), self.state.topology.queue_by_id(move.queue_id)
         if known is not None and known.move.epoch == move.epoch:
             if known.kept is not None:
@@ -237,12 +253,12 @@ class Moving:
         self.arriving[queue.id] = Arriving(move, queue)
         self.reads.append(self.arriving[queue.id])
 
-    def take_in(self, arriving: Arriving, pieces: list[Piece], go_on: Callable[[], None]) -> None:
-        """Some messages of the copy; `go_on` with the next when there is room for them."""
+    def adopt_pieces(self, arriving: Arriving, pieces: list[Piece], go_on: Callable[[], None]) -> None:
+        """Adopt some messages of the copy; `go_on` reads the next ones when there is room for them."""
         queue = arriving.queue
         for sequence, batch, again, expiry, expiries in pieces:
             if sequence >> LINE_BITS and not isinstance(queue.contents, PriorityQueue):
-                self.failed(arriving, "it has priorities, and is not to have them here")
+                self.failed(arriving, "its messages have priorities, the queue has none here")
                 go_on()
                 return
             queue.contents.adopt(sequence, batch, again, expiry, expiries)
@@ -263,8 +279,8 @@ class Moving:
 
         self.commits.when_kept(kept)
 
-    def has_all(self, arriving: Arriving, facts: Facts, checksum: int) -> None:
-        """All is taken in; it is to be in the store before that counts."""
+    def adopt_facts(self, arriving: Arriving, facts: Facts, checksum: int) -> None:
+        """All messages are adopted: take over the facts, and report once everything is in the store."""
         queue, contents = arriving.queue, arriving.queue.contents
         if self.state.gauges.saturated(self.state.index):
             self.failed(arriving, "there is no room")
@@ -281,12 +297,12 @@ class Moving:
             contents.published_bytes, contents.delivered_bytes,
         ) = facts.totals  # fmt: skip
         queue.counted_since = facts.counted_since
-        queue.had_consumers, queue.consumed, queue.left = facts.had_consumers, facts.consumed, facts.left
-        queue.saturation.govern(queue.limits.marks, self.state.now)
+        queue.had_consumers, queue.consumed, queue.lagging = facts.had_consumers, facts.consumed, facts.lagging
+        queue.saturation.set_marks(queue.limits.marks, self.state.now)
         if any(facts.lent):
             queue.saturation.keep_lent(*facts.lent, self.state.now)
         if facts.stop is not None:
-            queue.saturation.go_on(Stop(*facts.stop))
+            queue.saturation.continue_stop(Stop(*facts.stop))
         found = contents.ready, contents.ready_whole, checksum
 
         def kept() -> None:
@@ -307,7 +323,7 @@ class Moving:
         return queue
 
     def failed(self, part: Leaving | Arriving, reason: str) -> None:
-        """This shard cannot do its part."""
+        """This shard cannot do its part: report why."""
         if not part.ended:
             report(self.state, part.move, "failed", 0, 0, 0, reason)
         if isinstance(part, Leaving):
@@ -316,7 +332,7 @@ class Moving:
             part.ended = True
 
     def forget_copies(self, id: int) -> None:
-        """Neither what was written nor what was read is needed any more."""
+        """Neither the copy nor the queue read from it is needed any more."""
         leaving = self.leaving.pop(id, None)
         if leaving is not None:
             leaving.ended = True
@@ -332,16 +348,16 @@ class Moving:
     # The home
 
     def come_home(self, move: Move) -> None:
-        """It is decided where the queue lives."""
+        """The router has decided where the queue lives."""
         if move.home != self.state.index or move.outcome != "moved":
             self.forget_copies(move.queue_id)
         if move.home == self.state.index:
             self.homings.begin(move)
 
-    # Others
+    # Deaths
 
     def died(self, role: str, index: int, incarnation: int) -> None:
-        """A process died: nothing is awaited from it."""
+        """A process has died: await nothing from it."""
         for leaving in self.leaving.values():
             leaving.awaited = still_awaited(leaving.awaited, role, index, incarnation)
         self.homings.died(role, index, incarnation)

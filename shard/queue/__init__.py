@@ -1,1 +1,1 @@
-"""One queue: its contents, its consumers and who is served next, its limits and whether it is saturated."""
+"""One queue: its contents, its consumers and their order, its limits, and whether it is saturated."""

@@ -1,4 +1,6 @@
-"""What queues that refuse beyond their limit take of a batch: reject-publish, reject-publish-dlx and ring-strict."""
+"""Admission of batches to queues that refuse messages beyond their limit (reject, reject-publish, reject-publish-dlx,
+ring-strict).
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,16 @@ from shard.contents.segment_cy import Range
 from shard.queue.queue_state import QueueState
 
 Refused = list[tuple[int, int]]
-"""(first row, count) of what was not taken."""
+"""(first row, count) of messages that were refused."""
 OldestUnacked = Callable[[QueueState], int | None]
-"""The lowest sequence number that anybody has in hand; None if nobody has any."""
+"""Returns the lowest unacked sequence number of a queue; None if there is none."""
 
 
 def admit(
     queue: QueueState, batch: Batch, first: int, count: int, now: int, deliver: Callable[[QueueState], None],
     oldest_unacked: OldestUnacked,
 ) -> Refused:  # fmt: skip
-    """Enqueue what there is room for; consumers make room while it goes on, which is what `deliver` is for."""
+    """Enqueue the messages that fit and return the rest. `deliver` hands messages to consumers, which makes room."""
     refused: Refused = []
     end = first + count
     strict = queue.limits.overflow == "ring-strict"
@@ -45,8 +47,10 @@ def admit(
 
 
 def admits(queue: QueueState, count: int, octets: int, oldest_unacked: OldestUnacked) -> bool:
-    """Whether a queue takes so much at once. Consumers take what they have credit for; of a strict ring all may go
-    that nobody has in hand, as long as nobody has anything.
+    """Whether a queue accepts so much at once.
+
+    Messages for which consumers have credit take no room. A strict ring may drop everything while none of it is
+    unacked.
     """
     limits = queue.limits
     messages, held = queue.counted
@@ -64,7 +68,9 @@ def take_all(
     queue: QueueState, batch: Batch, first: int, count: int, now: int, deliver: Callable[[QueueState], None],
     oldest_unacked: OldestUnacked,
 ) -> None:  # fmt: skip
-    """Enqueue what was promised room, whatever has become of that; a strict ring drops for it what it may."""
+    """Enqueue messages that were promised room, even if it is gone; a strict ring drops older messages for them if it
+    may.
+    """
     rest = [(first, count)]
     if queue.limits.overflow == "ring-strict":
         rest = admit(queue, batch, first, count, now, deliver, oldest_unacked)
@@ -73,7 +79,9 @@ def take_all(
 
 
 def _make_room(queue: QueueState, batch: Batch, row: int, oldest_unacked: int | None) -> bool:
-    """Drop the oldest messages of a strict ring until another fits; not those that somebody has in hand."""
+    """Drop the oldest messages of a strict ring, up to the first unacked one, until the message fits; return whether it
+    does.
+    """
     contents = queue.contents
     if queue.limits.max_bytes is not None and batch.body_bytes(row, 1) > queue.limits.max_bytes:
         return False
@@ -86,5 +94,5 @@ def _make_room(queue: QueueState, batch: Batch, row: int, oldest_unacked: int | 
         try:
             contents.drop_head(contents.ready - 1, UNLIMITED)
         except StoreError:
-            return False  # what is to be dropped is to be read first, as a dead letter
+            return False  # as dead letters the messages would have to be read first
     return True

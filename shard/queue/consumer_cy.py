@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""Who takes from a queue: what they have in hand, what they may still be sent, and how it is settled."""
+"""The consumers of a queue: their unacked messages, the messages they may still be sent, and settlement."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ ACK, REQUEUE, REJECT = range(3)
 
 
 class Hand:
-    """What the consumers of a user have in hand from this shard, and may have: messages, and octets of messages as they
-    count whole, which are counted where there is a limit of them.
+    """The unacked messages of one user on this shard, over all its consumers, and the limits of their count and whole
+    bytes; bytes are counted only where they are limited.
 
-    Without a limit that is UNLIMITED. `sleepers` are consumers that wait for less to be in hand, in the order in which
-    they fell asleep; `asleep` has all hands that have such. `told` once the log says that some wait.
+    A limit that is not set is UNLIMITED. `sleepers` are consumers waiting for fewer unacked messages, in the order in
+    which they fell asleep; `asleep` is the shared set of hands that have sleepers. `told` is set once the log has said
+    that consumers wait.
     """
 
     def __init__(self, user: str, asleep: dict[Hand, None]) -> None:
@@ -43,9 +44,11 @@ class Hand:
         self.told = False
 
     def is_full(self) -> bool:
+        """Whether the user has reached one of its limits."""
         return self.count >= self.count_limit or self.octets >= self.octets_limit
 
     def sleep(self, consumer: Consumer) -> None:
+        """Put a consumer to sleep until the user has fewer unacked messages."""
         self.sleepers[consumer] = None
         self.asleep[self] = None
 
@@ -53,13 +56,13 @@ class Hand:
 class Group:
     """The consumers and gets of a channel, and the prefetch limit they share (basic.qos with global); 0 is no limit.
 
-    Below 0 the limit is the acceptor's to keep, since other shards take part: what may be sent is `granted`, for a turn
-    at a time. A group is `hungry` from when its acceptor is told that more could be sent until it grants something.
-    `sleepers` are consumers that a limit may keep from being served, in the order in which they fell asleep.
+    Below 0 the acceptor keeps the limit, since other shards take part: `granted` is how many messages may be sent,
+    granted for one turn at a time. A group is `hungry` from the announcement that more could be sent until the next
+    grant. `sleepers` are consumers that a limit may keep from being served, in the order in which they fell asleep.
 
-    From this shard they may have `octets_limit` in hand as well, of messages as they count whole, before what `octets`
-    counts of that keeps them waiting; 0 is no limit. It is counted for a group that `weighs`. What it has in hand is in
-    the `hand` of its user too, if that has limits.
+    On this shard the group may also have `octets_limit` whole bytes unacked; at that number (`octets`) its consumers
+    wait; 0 is no limit. Bytes are counted only for a group that `weighs`. Its unacked messages also count in the `hand`
+    of its user, if the user has limits.
     """
 
     def __init__(self, limit: int, id: int = 0, octets_limit: int = 0, weighs: bool = False) -> None:
@@ -76,18 +79,18 @@ class Group:
         self.sleepers: dict[Consumer, None] = {}
 
     def is_limited(self) -> bool:
-        """Whether what is settled of one may let another be served."""
+        """Whether a settlement by one member may allow another to be served."""
         return self.limit != 0 or self.octets_limit > 0
 
     def join(self, hand: Hand) -> None:
-        """It is of a user with limits."""
+        """Count the group in the hand of its user, which has limits."""
         if self.hand is None:
             self.hand = hand
             hand.count += self.outstanding
             hand.octets += self.octets
 
     def bear(self, count: int, octets: int) -> int:
-        """So many more messages are in hand, and octets; or less."""
+        """Add to the unacked messages and bytes; negative numbers subtract."""
         self.outstanding += count
         self.octets += octets
         if self.hand is not None:
@@ -97,17 +100,18 @@ class Group:
 
 
 class Consumer:
-    """Who takes from a queue: a consumer, or the gets of a channel.
+    """A consumer of a queue, or the gets of a channel.
 
-    `window` is how many octets, of messages as they count whole, may still be sent before its acceptor reports that
-    some were written to the socket; `prefetch` 0 is no limit; `link` is its acceptor's. A `cancelled` one gets nothing
-    more but may have deliveries in hand; the gets of a channel are one from the start. `channel` is the group it
-    belongs to, `group` the one whose limit binds it: gets are not limited. `priority` and `level` are the dispatch's.
-    `age` counts consumers from the first that the shard had, over all of its lives; one that came `again` was there in
-    the last one. `outlet` is its connection's, None for one that is not served. `elected` is who was told to be the
-    active one of its queue. `settled_at` is when something of it was settled last, microseconds since 1970; 0 if never;
-    `usual` how long it takes from one such time to the next, 0 before the second. `lease` is whom it leaves to what it
-    has in hand (shard/serving/leases.py), if not to the queue. `octets` is its part of what its group counts.
+    `window` is how many whole bytes may still be sent before the acceptor reports some of them as written to the
+    socket; `prefetch` 0 is no limit; `link` is the link of its acceptor. A `cancelled` consumer is sent nothing more
+    but may have unacked deliveries; the gets of a channel are cancelled from the start. `channel` is the group it
+    belongs to, `group` the one whose limit binds it: gets are not limited. `priority` and `level` belong to the
+    dispatch. `age` numbers consumers over all incarnations of the shard; `again` marks one that was attached in the
+    last incarnation. `outlet` is its connection's, None for a consumer that is not served. `elected` is set once it has
+    been announced as the active consumer of its queue. `settled_at` is when one of its messages was last settled, in
+    microseconds since 1970; 0 if never; `usual` is its usual time between settlements, 0 before the second. `lease` is
+    the lease that its unacked messages go to (shard/serving/leases.py), None if they go to the queue. `octets` is its
+    part of its group's count.
     """
 
     def __init__(self, id: int, queue: Queue, no_ack: bool, prefetch: int, group: Group, link: Any) -> None:
@@ -134,9 +138,10 @@ class Consumer:
         self.outlet: Outlet | None = None
 
     def credit(self) -> int:
-        """How many messages it may be sent now.
+        """The number of messages that may be sent at present.
 
-        Without acks it takes nothing of the limit it shares, but waits while others have it used up, as with RabbitMQ.
+        A consumer without acks uses nothing of a shared limit, but waits while others have used it up, as with
+        RabbitMQ.
         """
         if not self.active or self.window <= 0 or self.has_its_hands_full():
             return 0
@@ -154,27 +159,30 @@ class Consumer:
         return max(room, 0)
 
     def has_its_hands_full(self) -> bool:
-        """Whether its group or its user has in hand what it may. Without acks it takes nothing of that."""
+        """Whether the unacked messages of its group or its user are at a limit, which binds no consumer without
+        acks.
+        """
         if self.no_ack:
             return False
         return 0 < self.group.octets_limit <= self.group.octets or self.waits_for_user()
 
     def waits_for_user(self) -> bool:
-        """Whether its user has in hand what it may."""
+        """Whether the unacked messages of its user are at a limit."""
         return self.group.hand is not None and not self.no_ack and self.group.hand.is_full()
 
     def sleep_if_user_is_full(self) -> None:
+        """Put the consumer to sleep if its user is at a limit."""
         if self.group.hand is not None and self.waits_for_user():
             self.group.hand.sleep(self)
 
     def rest(self) -> None:
-        """It need not be woken any more."""
+        """Stop waiting for limits: the consumer need not be woken."""
         self.group.sleepers.pop(self, None)
         if self.group.hand is not None:
             self.group.hand.sleepers.pop(self, None)
 
     def lacks_grant(self) -> bool:
-        """Whether it could be sent more if only its acceptor granted it."""
+        """Whether only a grant from its acceptor is missing for it to be sent more."""
         if not self.active or self.window <= 0 or self.group.limit >= 0 or self.group.granted > 0:
             return False
         if self.has_its_hands_full():
@@ -182,8 +190,8 @@ class Consumer:
         return self.no_ack or self.prefetch == 0 or self.outstanding.total < self.prefetch
 
     def take(self, count: int) -> list[Range]:
-        """Take from the queue within its window, that of its connection, and what its channel and its user may have in
-        hand.
+        """Pop up to `count` ready messages, within its window, that of its connection, and the limits of its channel
+        and user.
         """
         window = self.window
         if self.outlet is not None:
@@ -204,29 +212,32 @@ class Consumer:
         return taken
 
     def hold(self, item: Range) -> None:
-        """Deliveries that were taken off the queue for this consumer are outstanding with it."""
+        """Count messages popped for this consumer as unacked."""
         self.outstanding.add(item.sequence, item.count)
         self.bear(item.count, item.whole if self.group.weighs else 0)
         if self.group.limit < 0:
             self.group.granted -= item.count
 
     def bear(self, count: int, octets: int) -> int:
-        """So much more is in hand."""
+        """Add to the unacked messages and bytes of the consumer and its group."""
         self.octets += octets
         return self.group.bear(count, octets)
 
     def weight_of(self, sequence: int, count: int) -> int:
-        """What messages in hand count, where that is counted."""
+        """The bytes of unacked messages; 0 where bytes are not counted."""
         return self.queue.size_of(sequence, count) if self.group.weighs else 0
 
     def lighten(self, count: int, octets: int) -> int:
-        """So much less is in hand. Once that is no message it is nothing: sizes of what cannot be read are guesses."""
+        """Subtract from the unacked messages and bytes.
+
+        Without unacked messages the bytes become 0: sizes of unreadable messages are guesses.
+        """
         return self.bear(-count, -self.octets if self.outstanding.total == 0 else -octets)
 
     def claim(self, sequence: int, count: int, returned: bool) -> int:
-        """Have in hand again what is still there of deliveries in an earlier life of the shard; how many.
+        """Take the surviving deliveries of an earlier incarnation of the shard as unacked; return how many there were.
 
-        What had been `returned` goes back to the queue at once.
+        Those `returned` are requeued at once.
         """
         claimed = 0
         for low, part in self.queue.claim(sequence, count):
@@ -239,7 +250,7 @@ class Consumer:
         return claimed
 
     def settle(self, sequence: int, count: int, kind: int) -> int:
-        """Settle deliveries of this consumer; how many of the range were its own."""
+        """Settle deliveries of this consumer; return how many of the range were its own."""
         settled = 0
         octets = 0
         for low, part in self.outstanding.remove(sequence, count):
@@ -255,8 +266,9 @@ class Consumer:
         return settled
 
     def hand_over(self, sequence: int, count: int, kind: int, taken: list[tuple[Queue, int, int, int]]) -> int:
-        """Deliveries of this consumer stay unacked, with somebody else, until it is known whether they are settled:
-        queue, sequence, count and kind of what was its own of the range go there. How many those were.
+        """Give up deliveries that stay unacked elsewhere until their settlement is decided, and return how many.
+
+        Queue, sequence, count and kind of each range that was the consumer's own are appended to `taken`.
         """
         handed = 0
         octets = 0
@@ -268,7 +280,10 @@ class Consumer:
         return handed
 
     def note_settled(self, now: int) -> None:
-        """Something of it has been settled. A long time alone says little: it may have had nothing, or had to wait."""
+        """Record a settlement and adapt `usual`.
+
+        One long interval alone says little: the consumer may have had no messages, or had to wait.
+        """
         took = max(now - self.settled_at, 1)
         if self.settled_at:
             if not self.usual:
@@ -280,32 +295,34 @@ class Consumer:
         self.settled_at = now
 
     def requeue_all(self) -> int:
-        """Put everything outstanding back; how many messages."""
+        """Requeue all unacked messages; return how many."""
         for low, high in self.outstanding.ranges():
             self.queue.requeue(low, high - low)
         return self.let_go_all()
 
     def let_go_all(self) -> int:
-        """Have nothing in hand any more: somebody else has it, or the queue is gone; how many messages that were."""
+        """Drop all unacked messages from the count, since they are held elsewhere or the queue is gone; return how
+        many.
+        """
         total = self.outstanding.total
         self.outstanding.clear()
         self.lighten(total, 0)
         return total
 
     def give_back_all(self) -> None:
-        """Put everything outstanding back as if it had not been taken: it is known who has it in hand."""
+        """Return all unacked messages to the queue as if they had not been delivered: their holder will claim them."""
         for low, high in self.outstanding.ranges():
             self.queue.give_back(low, high - low)
         self.let_go_all()
 
     def leave_to(self, held: RangeSet) -> int:
-        """Have a lease hold everything outstanding; how many messages."""
+        """Move all unacked messages to a lease; return how many."""
         for low, high in self.outstanding.ranges():
             held.add(low, high - low)
         return self.let_go_all()
 
     def hold_all(self, held: RangeSet) -> None:
-        """What a lease held is outstanding with this consumer, and the lease holds nothing."""
+        """Move all messages of a lease to this consumer, unacked."""
         for low, high in held.ranges():
             self.outstanding.add(low, high - low)
             self.bear(high - low, self.weight_of(low, high - low))
@@ -313,9 +330,9 @@ class Consumer:
 
 
 def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, None]:
-    """Apply settlements: rows of consumer id (8 octets), sequence (8), count (4) and kind (4), little-endian.
+    """Apply settlements: rows of consumer id (8 bytes), sequence (8), count (4) and kind (4), little-endian.
 
-    Rows for consumers that are gone are skipped. Returns the consumers that were touched, in their order.
+    Rows for consumers that are gone are skipped. Return the consumers that were touched, in their order.
     """
     return apply_rows(rows, consumers, False, None)
 
@@ -323,17 +340,17 @@ def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, N
 def hand_over_rows(
     rows: bytes, consumers: dict[int, Consumer], taken: list[tuple[Queue, int, int, int]]
 ) -> dict[Consumer, None]:
-    """Take what settlements name out of the hands of consumers (`Consumer.hand_over`): rows as of `settle_rows`.
+    """Hand over the deliveries that settlements name (`Consumer.hand_over`); rows as in `settle_rows`.
 
-    Returns the consumers that were touched, in their order.
+    Return the consumers that were touched, in their order.
     """
     return apply_rows(rows, consumers, False, taken)
 
 
 def hold_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, None]:
-    """Have consumers claim what they had in hand: rows as of `settle_rows`; those of kind requeue give it back.
+    """Have consumers claim their earlier deliveries; rows as in `settle_rows`, those of kind requeue are requeued.
 
-    Returns the consumers of which anything was there, in their order.
+    Return the consumers with surviving deliveries, in their order.
     """
     return apply_rows(rows, consumers, True, None)
 
@@ -341,7 +358,7 @@ def hold_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, Non
 def apply_rows(
     rows: bytes, consumers: dict[int, Consumer], claims: bool, taken: list[tuple[Queue, int, int, int]] | None
 ) -> dict[Consumer, None]:
-    """Rows are claimed, handed over to `taken`, or settled."""
+    """Claim rows, hand them over to `taken`, or settle them."""
     touched: dict[Consumer, None] = {}
     p = address_readonly(rows)
     size = len(rows)

@@ -1,13 +1,13 @@
-"""The copy of a queue on its way to another shard: one file, in the old home's directory, gone when the move is over.
+"""The copy of a queue on its way to another shard: one file in the old home's directory, removed when the move is over.
 
     head      size (4), then msgpack: [queue id, epoch, positions, deliveries, totals, counted since, had consumers,
-              consumed, stop, lent, left]
-    piece     sequence of the first message (8), count (4), again (1), expiry (8), octets of expiries (4), of rows (4),
-              of contents (8); then these three: 8 octets a message or none, rows and contents of a batch
+              consumed, stop, lent, lagging]
+    piece     sequence of the first message (8), count (4), again (1), expiry (8), sizes in bytes of expiries (4),
+              of rows (4), of contents (8); then these three: 8 bytes a message or none, rows and contents of a batch
     end       a piece of no messages
 
-Numbers are little-endian. A piece has messages that go on without a gap, in order; what is settled is in none. Nothing
-here promises anything: until it is in the store of the new home, what is in the file is in the old home as well.
+Numbers are little-endian. A piece has consecutive messages, in order; settled messages are in none. The file promises
+nothing: until its messages are in the store of the new home, they are in the old home as well.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ from shard.store.environment import translated
 _SIZE = Struct("<I")
 _PIECE = Struct("<QIBqIIQ")
 MERGED = 256 * 1024
-"""Small segments are made one up to so many octets."""
+"""Bytes up to which small segments are merged into one piece."""
 CHUNK = 2 * 1024 * 1024
-"""Octets that are written, or read, at a time: about a millisecond."""
+"""Bytes written or read at a time: about a millisecond."""
 
 Chunk = list[Any]
 
 
 class Facts(NamedTuple):
-    """What goes with the messages of a queue. `positions` as of `Queue.positions`; `deliveries` are how often messages
-    came back, by sequence; `totals` published, delivered, acked, redelivered, dropped; octets of those
-    published and delivered; all since `counted_since`. `stop` is a `shard.queue.saturation.Stop` while it holds its
-    producers, `lent` what it is lent beyond its stop marks; a publish to several queues may have `left` it behind.
+    """The state of a queue beside its messages.
+
+    `positions` is as of `Queue.positions`; `deliveries` are counts of redeliveries, by sequence; `totals` are
+    published, delivered, acked, redelivered, dropped, then bytes published and delivered, all since `counted_since`.
+    `stop` is a `shard.queue.saturation.Stop` while the queue holds its producers; `lent` is the room lent beyond its
+    stop marks; `lagging` marks a lagging queue.
     """
 
     queue_id: int
@@ -53,11 +55,11 @@ class Facts(NamedTuple):
     consumed: bool
     stop: tuple[int, int, int] | None
     lent: tuple[int, int]
-    left: bool
+    lagging: bool
 
 
 class Piece(NamedTuple):
-    """Messages of one batch, the first with that number."""
+    """Messages of one batch; `sequence` is the number of the first."""
 
     sequence: int
     batch: Batch
@@ -67,6 +69,7 @@ class Piece(NamedTuple):
 
 
 def facts_of(queue: QueueState, epoch: int) -> Facts:
+    """The facts of a queue for its copy."""
     contents = queue.contents
     totals = (
         contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
@@ -75,12 +78,12 @@ def facts_of(queue: QueueState, epoch: int) -> Facts:
     return Facts(
         queue.id, epoch, contents.positions(), contents.delivery_counts(), totals, queue.counted_since,
         queue.had_consumers, queue.consumed, queue.saturation.stop(),
-        queue.saturation.lent_beyond(), queue.left,
+        queue.saturation.lent_beyond(), queue.lagging,
     )  # fmt: skip
 
 
 def pieces_of(queue: QueueState) -> Iterator[Piece]:
-    """All that is ready, small segments together. StoreError if something cannot be read."""
+    """All ready messages, with small segments merged. Raises StoreError if some cannot be read."""
     builder: BatchBuilder | None = None
     first, again, expiry = 0, False, 0
     for segment, offset, count in queue.contents.survivors():
@@ -111,7 +114,7 @@ def loaded(queue: QueueState, segment: Segment) -> tuple[Batch, int]:
 
 
 class Writer:
-    """Writes the copy of a queue; `count` messages of so many `octets`, whole, and a `checksum` of all so far."""
+    """Writes the copy of a queue. `count`, `octets` (whole bytes) and `checksum` are of everything so far."""
 
     def __init__(self, path: Path, queue: QueueState, epoch: int) -> None:
         self.path = path
@@ -122,7 +125,9 @@ class Writer:
         self._ended = False
 
     def next_chunk(self) -> Chunk | None:
-        """What is to be written next, where the queue is; None at the end. StoreError if it cannot be read."""
+        """The next chunk to write, made in the queue's thread; None at the end. Raises StoreError if it cannot be
+        read.
+        """
         if self._ended:
             return None
         chunk: Chunk = []
@@ -146,7 +151,7 @@ class Writer:
         return chunk
 
     def write(self, chunk: Chunk) -> None:
-        """Write a chunk; in any thread. StoreError if that cannot be done."""
+        """Write a chunk, in any thread. Raises StoreError on failure."""
         with translated(self.path):
             if self._file is None:
                 self._file = open(self.path, "wb", opener=private)  # noqa: SIM115
@@ -155,14 +160,14 @@ class Writer:
                 self._file.write(part)
 
     def close(self) -> None:
-        """StoreError if what was written is not all there."""
+        """Close the file. Raises StoreError if not all of it was written."""
         if self._file is not None:
             with translated(self.path):
                 self._file.close()
 
 
 class Reader:
-    """Reads the copy of a queue; `checksum` is of all that was read so far."""
+    """Reads the copy of a queue; `checksum` is of everything read so far."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -172,7 +177,7 @@ class Reader:
         self._file: BinaryIO | None = None
 
     def next_pieces(self) -> list[Piece]:
-        """Some pieces, none at the end; in any thread. StoreError if they cannot be read."""
+        """The next pieces, in any thread; none at the end. Raises StoreError if they cannot be read."""
         pieces: list[Piece] = []
         octets = 0
         with translated(self.path):
@@ -194,22 +199,25 @@ class Reader:
         assert self._file is not None
         octets = self._file.read(size)
         if len(octets) < size:
-            raise StoreError(self.path, "it is cut off")
+            raise StoreError(self.path, "it is cut short")
         self.checksum = zlib.crc32(octets, self.checksum)
         return octets
 
     def close(self) -> None:
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
 
 def path_of(shard: Path, queue_id: int, epoch: int) -> Path:
-    """Where the copy of a queue is, in the directory of its old home."""
+    """The path of a queue's copy, in the directory of its old home."""
     return shard / f"move-{queue_id}-{epoch}"
 
 
 def remove_all(shard: Path) -> None:
-    """A shard that starts has no move under way. StoreError if that cannot be done."""
+    """Remove copies left by an earlier run: a shard that starts has no move in progress. Raises StoreError on
+    failure.
+    """
     with translated(shard):
         for path in shard.glob("move-*"):
             path.unlink(missing_ok=True)

@@ -1,7 +1,4 @@
-"""What becomes of a message that is dead-lettered: its headers, where it goes, and where it must not go again.
-
-Meaning and names of the headers are RabbitMQ's (rabbitmq.com/docs/dlx).
-"""
+"""The transformation of a message into a dead letter: its headers, its routing keys, and the check for cycles."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from penstock.amqp.splice import (
 from penstock.bus import MESSAGE_WEIGHT
 
 REASONS = (b"expired", b"rejected", b"maxlen", b"delivery_limit")
-"""By the numbers of `shard.contents.queue_cy`."""
+"""Reasons of deaths, indexed by the numbers of `shard.contents.queue_cy`."""
 
 
 Record = tuple[bytes, bytes, bytes]
@@ -33,7 +30,7 @@ Record = tuple[bytes, bytes, bytes]
 
 
 class Death(NamedTuple):
-    """How a message dies: the queue it leaves, why, when (seconds since 1970), and where that queue sends it."""
+    """A death: the queue the message leaves, why, when (seconds since 1970), and where that queue sends it."""
 
     queue: bytes
     reason: bytes
@@ -43,7 +40,9 @@ class Death(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """The message to publish, by which keys, its table of headers, and (queue, reason) of its deaths, newest first."""
+    """The message to publish, its routing keys, its table of headers, and (queue, reason) of its deaths, newest
+    first.
+    """
 
     record: Record
     keys: list[bytes]
@@ -52,11 +51,11 @@ class DeadLetter(NamedTuple):
 
     @property
     def whole(self) -> int:
-        """What it counts whole (`Batch.whole`)."""
+        """Its whole bytes (`Batch.whole`)."""
         return sum(map(len, self.record)) + MESSAGE_WEIGHT
 
     def would_cycle(self, queue: bytes) -> bool:
-        """Whether it would come to a queue where it died before without anybody having rejected it since."""
+        """Whether the letter would return to a queue where it died before, with no rejection since."""
         since = []
         for name, reason in self.deaths:
             since.append(reason)
@@ -115,8 +114,8 @@ def _with_death(
 ) -> list[tuple[bytes | None, bytes | None]]:
     """Put a death first in x-death: a new entry, or the one for the same queue and reason counted up.
 
-    Entries that say the same are one, as with RabbitMQ; where they have no count (from before RabbitMQ 3.5) it is how
-    many they are. What is no table is left out.
+    Equal entries are merged, as with RabbitMQ; entries without a count (from before RabbitMQ 3.5) count one each.
+    Elements that are not tables are left out.
     """
     known: dict[tuple[bytes | None, bytes | None], list[dict[bytes, bytes]]] = {}
     for item in items(headers.get(b"x-death", b"")):
@@ -139,7 +138,7 @@ def _count(entry: dict[bytes, bytes]) -> int:
 
 
 def _note(headers: dict[bytes, bytes], death: Death, exchange: bytes) -> None:
-    """x-first-death-* once, x-last-death-* each time."""
+    """Set x-first-death-* once, x-last-death-* each time."""
     facts = ((b"reason", death.reason), (b"queue", death.queue), (b"exchange", exchange))
     if b"x-first-death-reason" not in headers:
         headers.update({b"x-first-death-" + name: text(value) for name, value in facts})
@@ -147,7 +146,7 @@ def _note(headers: dict[bytes, bytes], death: Death, exchange: bytes) -> None:
 
 
 def counted(header: bytes, deliveries: int) -> bytes:
-    """A content header that says how often its message came back (x-delivery-count)."""
+    """A content header with the number of times its message was returned (x-delivery-count)."""
     properties = split_properties(header[PROPERTIES_AT:])
     headers = split_table(properties["headers"]) if "headers" in properties else {}
     headers[b"x-delivery-count"] = number(deliveries)

@@ -1,12 +1,13 @@
-"""Who gets what is ready (AMQP 0-9-1, 3.1.8 and 4.7; consumer priorities and single active consumers are RabbitMQ's).
+"""The order in which consumers are served (AMQP 0-9-1, 3.1.8 and 4.7; consumer priorities and single active consumers
+are RabbitMQ's).
 
 A consumer of a higher priority is served as long as it has credit; equals take turns. A consumer without credit is
-*asleep*: it is not looked at until something that may have given it credit wakes it (a settlement, its window, its
-limits), so that thousands who wait for their own acks cost nothing to those who are served. Whoever wakes goes behind
-those who are awake.
+*asleep*: it is skipped until a settlement, its window or its limits may have given it credit and wake it, so thousands
+of consumers that wait for their own acks cost nothing to those being served. A consumer that wakes goes behind those
+that are awake.
 
-Of a queue with a single active consumer only that one is ever awake. It is the first to come; when it goes, the one of
-the highest priority that came first follows it. In a later life of the shard it is the one that says it was.
+In a queue with a single active consumer only that one is ever awake. It is the first to come; when it goes, the oldest
+one of the highest priority follows. In a later incarnation of the shard it is the one that was announced before.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ALTERNATE = 16
 
 
 class Level:
-    """The consumers of one priority: how many there are, and those awake in the order in which they are served."""
+    """The consumers of one priority: their number, and those awake, in the order in which they are served."""
 
     __slots__ = ("awake", "members", "priority")
 
@@ -37,7 +38,7 @@ class Level:
 class Ring:
     """The consumers of a queue. `levels` go from the highest priority to the lowest.
 
-    `starved` are those asleep that lack nothing but a grant of their acceptor (see `Group`).
+    `starved` are sleeping consumers that lack only a grant of their acceptor (see `Group`).
     """
 
     __slots__ = ("active", "consumers", "levels", "single", "starved")
@@ -53,6 +54,7 @@ class Ring:
         return len(self.consumers)
 
     def add(self, consumer: Consumer) -> None:
+        """Add a consumer and wake it; in a queue with a single active consumer it may become the active one."""
         self.consumers[consumer] = None
         consumer.level = self.level(consumer.priority)
         consumer.level.members += 1
@@ -63,7 +65,7 @@ class Ring:
         self.wake(consumer)
 
     def order(self) -> None:
-        """Consumers came in another order than at first: have them in that of their age."""
+        """Sort the consumers by age, since they came back in another order."""
         self.consumers = dict.fromkeys(sorted(self.consumers, key=lambda consumer: consumer.age))
 
     def level(self, priority: int) -> Level:
@@ -74,6 +76,7 @@ class Ring:
         return self.levels[at]
 
     def remove(self, consumer: Consumer) -> None:
+        """Remove a consumer; if it was the active one, wake its successor."""
         del self.consumers[consumer]
         level: Level = consumer.level
         level.awake.pop(consumer, None)
@@ -88,19 +91,20 @@ class Ring:
                 self.wake(self.active)
 
     def wake(self, consumer: Consumer) -> None:
-        """A consumer may have credit again."""
+        """Wake a consumer that may have credit again."""
         if not consumer.cancelled and (consumer is self.active or not self.single):
             consumer.level.awake[consumer] = None
             if self.starved:
                 self.starved.pop(consumer, None)
 
     def wait_for_group(self, consumer: Consumer) -> None:
+        """Put a consumer to sleep until its group has room."""
         consumer.group.sleepers[consumer] = None
         if consumer.lacks_grant():
             self.starved[consumer] = None
 
     def deliver(self, queue: Queue) -> Iterator[tuple[Consumer, Range]]:
-        """Hand out what is ready while any consumer has credit."""
+        """Hand out ready messages while any consumer has credit."""
         for level in self.levels:
             awake = level.awake
             while awake:
@@ -124,6 +128,6 @@ class Ring:
                     for item in taken:
                         yield consumer, item
                     if not taken:
-                        return  # what is next is on its way from the store
+                        return  # the next messages are being read from the store
                     if not queue.ready:
                         return

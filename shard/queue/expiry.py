@@ -1,4 +1,4 @@
-"""When queues want to be looked at though nothing happens to them: because something in them, or they, will expire."""
+"""When to check queues that are otherwise idle, because their messages, leases or they themselves expire."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from shard.contents.queue_cy import NEVER
 
 
 class Alarms:
-    """For each queue the earliest time it asked for since it was last due. Times are microseconds since 1970."""
+    """The earliest time that each queue asked for since it was last due, in microseconds since 1970."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int]] = []
         self._set: dict[int, int] = {}
 
     def set(self, queue_id: int, when: int) -> None:
-        """Have a queue due by then. One that is due earlier stays so: it asks again when it is."""
+        """Have a queue due at that time, unless it is due earlier: then it asks again."""
         if when < self._set.get(queue_id, NEVER):
             self._set[queue_id] = when
             heappush(self._heap, (when, queue_id))
 
     def due(self, now: int) -> list[int]:
-        """The queues whose time has come; each has to ask again."""
+        """Remove and return the queues that are due; each has to ask again."""
         found = []
         while self._heap and self._heap[0][0] <= now:
             when, queue_id = heappop(self._heap)
@@ -31,5 +31,5 @@ class Alarms:
         return found
 
     def next(self) -> int:
-        """When something is due; NEVER if nothing is."""
+        """When the next queue is due; NEVER if none is."""
         return self._heap[0][0] if self._heap else NEVER

@@ -1,8 +1,8 @@
-"""What the consumers of each user may have in hand from this shard, over all acceptors (`limits.user_unacked_…`).
+"""Limits of each user's unacked messages on this shard, over all acceptors (`limits.user_unacked_…`).
 
-Each shard keeps an equal part of what a user may have, at least for a message. Where it is used up consumers fall
-asleep. Once less is in hand some are woken, until it is used up again or nobody sleeps; a few at a time, for thousands
-may sleep.
+Each shard has an equal part of a user's limit, at least one message. Where it is used up, consumers fall asleep. Once
+fewer messages are unacked some are woken, a few at a time since thousands may sleep, until the limit is reached again
+or none sleeps.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from shard.contents.queue_cy import UNLIMITED
 from shard.queue.consumer_cy import Consumer, Hand
 
 AT_ONCE = 16
-"""Sleepers of a user that are woken before it is looked at whether there is room for more."""
+"""Sleepers of a user that are woken before the limit is checked again."""
 
 log = get_logger()
 
 
 class Hands:
-    """Those of all users. `asleep` are the ones that consumers wait for."""
+    """The hands of all users. `asleep` are those with waiting consumers."""
 
     def __init__(self, limits: LimitSettings, shards: int) -> None:
         self._limits = limits
@@ -33,14 +33,14 @@ class Hands:
         self.share(shards)
 
     def share(self, shards: int) -> None:
-        """The limits are shared by so many shards."""
+        """Set the number of shards that share the limits."""
         self._count = part_of(self._limits.user_unacked_messages, shards)
         self._octets = part_of(self._limits.user_unacked_bytes, shards)
         for hand in self._hands.values():
             hand.count_limit, hand.octets_limit = self._count, self._octets
 
     def of(self, user: str) -> Hand | None:
-        """That of a user, made on first use; None where there are no limits."""
+        """The hand of a user, made on first use; None where there are no limits."""
         if self._count == self._octets == UNLIMITED:
             return None
         hand = self._hands.get(user)
@@ -58,11 +58,11 @@ class Hands:
                 yield Use("unacked-bytes", "user", hand.user, hand.octets, hand.octets_limit)
 
     def wake(self, wake: Callable[[Consumer], None]) -> bool:
-        """Wake some who may have more now, if there are any; whether there were."""
+        """Wake some consumers of users that are below their limits; return whether there were any."""
         woken = False
         for hand in list(self.asleep):
             if hand.is_full():
-                tell(hand)
+                log_waiting(hand)
                 continue
             for consumer in list(islice(hand.sleepers, AT_ONCE)):
                 del hand.sleepers[consumer]
@@ -74,15 +74,15 @@ class Hands:
 
 
 def part_of(limit: int, shards: int) -> int:
-    """What one of so many shards keeps of a limit."""
+    """The part of a limit that one of `shards` shards has."""
     if limit < 0:
         return UNLIMITED
     return max(limit // shards, 1) if limit else 0
 
 
-def tell(hand: Hand) -> None:
-    """Say once that consumers wait."""
+def log_waiting(hand: Hand) -> None:
+    """Log once that consumers of a user wait."""
     if not hand.told:
         hand.told = True
-        log.warning("consumers wait, their user has in hand what it may", user=hand.user, messages=hand.count,
+        log.warning("consumers wait, their user is at its unacked limit", user=hand.user, messages=hand.count,
                     octets=hand.octets)  # fmt: skip

@@ -1,4 +1,4 @@
-"""One lease: what a consumer with `x-lease` leaves when it goes (see `shard.serving.leases`)."""
+"""One lease: the unacked messages that a consumer with `x-lease` leaves when it goes (see `shard.serving.leases`)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from shard.store.stored import pack_held
 
 
 class Lease:
-    """`held` is what it holds while nobody has it in hand, until `until`; `consumer` is who has. `lasts` is how long it
-    outlives a consumer. Both in microseconds. An `empty` one holds nothing from the start, and is one all the same.
+    """`held` are its messages while no consumer has them, until `until`; otherwise `consumer` has them. `lasts` is how
+    long a lease outlives its consumer. Times are in microseconds. An `empty` lease never held a message but exists all
+    the same.
     """
 
     __slots__ = ("consumer", "empty", "held", "id", "lasts", "until")
@@ -24,15 +25,15 @@ class Lease:
         self.consumer: Consumer | None = None
 
     def record(self) -> bytes:
-        """How the store has it."""
+        """The lease as the store has it."""
         return pack_held(self.lasts, self.until, self.held.ranges())
 
 
 def next_expiry(leases: dict[str, Lease]) -> int:
-    """When the first of them expires; NEVER if none does."""
+    """When the first lease expires; NEVER if none does."""
     return min((lease.until for lease in leases.values()), default=NEVER)
 
 
 def first_held(leases: dict[str, Lease]) -> list[int]:
-    """The lowest sequence number that each of them holds."""
+    """The lowest sequence number that each lease holds."""
     return [lease.held.first() for lease in leases.values() if lease.held]

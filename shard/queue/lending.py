@@ -1,12 +1,12 @@
-"""What all connections of a user may be sent before it arrives, and those of all users, by one shard and one acceptor.
+"""Bounds of deliveries in flight from one shard to one acceptor: for the connections of each user, and of all users.
 
     of a user   8 % of memory.user_percent of memory.process_limit, an equal part of it for each acceptor and shard
-    of all      a quarter of memory.process_limit, parted the same way; beyond it each user has an equal part
+    of all      a quarter of memory.process_limit, divided the same way; beyond it each user has an equal part
 
-An outlet (`shard.queue.outlet_cy`) borrows what its connection may have, all of it as long as there is plenty, and
-keeps it: nothing is counted while nobody is over. Where a share comes to its end, its outlets are lent less each, and
-what they have and do not use is taken back; where nothing is left, who would be next is hungry until an eighth of the
-share is free. A message of any size leaves while anything is: a share is exceeded by one message.
+An outlet (`shard.queue.outlet_cy`) borrows as much as its connection may have, while there is plenty, and keeps it:
+nothing is counted as long as no share is used up. Near the end of a share its outlets are lent less each, and unused
+loans are called back. Where nothing remains, the next outlet is hungry until an eighth of the share is free. Any
+remaining room lets a message of any size leave, so a share is exceeded by at most one message.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 log = get_logger()
 
-# Of what a user may have, deliveries under way may be so much: in it, and in the limit of all processes, percent. They
-# cost memory in both processes, and the buffers of turns that they came in: several times their octets in all.
+# Percent of a user's share, and of the limit of all processes, that deliveries in flight may have. They cost memory in
+# both processes, and the buffers of the turns that they came in: several times their bytes in all.
 OF_SHARE_PERCENT = 8
 ALL_PERCENT = 25
-# What is taken back before an outlet gets less than that, octets.
+# Unused loans are called back before an outlet gets fewer bytes than this.
 LEAST_OCTETS = 64 * 1024
-# Who is hungry wakes once this part of the share is free.
+# Hungry outlets wake once this part of the share is free.
 FREE_PART = 8
 
 
 class Lending:
-    """The shares of an acceptor's users, octets. `hungry` are those of whose outlets some got nothing."""
+    """The shares of an acceptor's users, in bytes. `hungry` are the shares with outlets that got nothing."""
 
     def __init__(self, of_user: int, of_all: int) -> None:
         self.of_user = of_user
@@ -44,17 +44,18 @@ class Lending:
         self.hungry: dict[Share, None] = {}
 
     def share(self, user: str) -> Share:
-        """What a user may have, made on first use."""
+        """The share of a user, made on first use."""
         share = self.shares.get(user)
         if share is None:
             share = self.shares[user] = Share(self, user)
         return share
 
     def is_used_up(self) -> bool:
+        """Whether all users together have borrowed as much as they may."""
         return self.lent >= self.of_all
 
     def woken(self, outlet: Outlet) -> list[Consumer]:
-        """Something came back to an outlet: whose hunger has an end by that."""
+        """Bytes came back to an outlet: return the consumers that may go on."""
         if outlet.share in self.hungry:
             outlet.share.take_back(outlet, outlet.window)
             if outlet.sleepers:
@@ -68,10 +69,9 @@ class Lending:
 
 
 class Share:
-    """What the connections of a user have been lent, octets. `restless` once an outlet may have what it does not
-    use."""
+    """The loans to the connections of one user, in bytes. `restless` is set once an outlet may have unused bytes."""
 
-    __slots__ = ("__weakref__", "hungry", "lending", "lent", "outlets", "restless", "told", "user")
+    __slots__ = ("__weakref__", "hungry", "lending", "lent", "logged", "outlets", "restless", "user")
 
     def __init__(self, lending: Lending, user: str) -> None:
         self.lending = lending
@@ -80,17 +80,19 @@ class Share:
         self.outlets: WeakSet[Outlet] = WeakSet()
         self.hungry: dict[Outlet, None] = {}
         self.restless = False
-        self.told = False
+        self.logged = False
 
     def room(self) -> int:
-        """What may still be lent; 0 or less if nothing."""
+        """Bytes that may still be lent; 0 or less if none."""
         lending = self.lending
         if lending.is_used_up() and self.lent * len(lending.shares) >= lending.of_all:
             return 0
         return lending.of_user - self.lent
 
     def borrow(self, outlet: Outlet) -> bool:
-        """Lend an outlet what it may have, or half of what is left; False, and it is hungry, where nothing is."""
+        """Lend an outlet up to its limit, but at most half of the room; if there is none, make it hungry and return
+        False.
+        """
         if self.room() < 2 * LEAST_OCTETS:
             self.take_back_unused()
         room = self.room()
@@ -102,6 +104,7 @@ class Share:
         return True
 
     def lend(self, outlet: Outlet, octets: int) -> None:
+        """Lend bytes to an outlet, whatever the room."""
         outlet.lent += octets
         outlet.window += octets
         self.lent += octets
@@ -109,13 +112,14 @@ class Share:
         self.restless = True
 
     def take_back(self, outlet: Outlet, octets: int) -> None:
+        """Take bytes of an outlet's window back."""
         outlet.lent -= octets
         outlet.window -= octets
         self.lent -= octets
         self.lending.lent -= octets
 
     def take_back_unused(self) -> None:
-        """What outlets have and do not use now: of this user, or of all where all have no more."""
+        """Take back unused bytes from the outlets of this user, or of all users if the bound of all is reached."""
         shares = list(self.lending.shares.values()) if self.lending.is_used_up() else [self]
         for share in shares:
             if share.restless:
@@ -124,15 +128,16 @@ class Share:
                     share.take_back(outlet, outlet.window)
 
     def starve(self, outlet: Outlet) -> None:
+        """Make an outlet hungry, and log the first time."""
         self.hungry[outlet] = None
         self.lending.hungry[self] = None
-        if not self.told:
-            self.told = True
-            log.warning("consumers wait, their user's connections do not take what they were sent", user=self.user,
+        if not self.logged:
+            self.logged = True
+            log.warning("consumers wait, their user's connections do not read their deliveries", user=self.user,
                         octets=self.lent, connections=len(self.outlets))  # fmt: skip
 
     def fed(self) -> list[Consumer]:
-        """There is room again: those who may go on."""
+        """There is room again: return the consumers that may go on."""
         del self.lending.hungry[self]
         outlets, self.hungry = self.hungry, {}
         woken: list[Consumer] = []
@@ -143,7 +148,7 @@ class Share:
 
 
 def lending_of(settings: Settings) -> Lending:
-    """What one acceptor's connections may have under way from one shard."""
+    """The bounds of deliveries in flight from one shard to one acceptor."""
     memory, pairs = settings.memory, settings.acceptors * settings.shards
     of_user = memory.process_limit * memory.user_percent * OF_SHARE_PERCENT // 100 // 100 // pairs
     of_all = memory.process_limit * ALL_PERCENT // 100 // pairs

@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""What all consumers of a connection may be sent together: their socket is one; and those of a user
-(`shard.queue.lending`).
+"""The bytes that all consumers of a connection may be sent together, as they share a socket; for those of a user see
+`shard.queue.lending`.
 
-      open ──(so much is under way)──▶ shut: who would be next sleeps here ──(half of it has arrived)──▶ open: they wake
+      open ──(so much is in flight)──▶ shut: the next consumers sleep here ──(half of it has arrived)──▶ open: they wake
 
-What is under way to a consumer that leaves has room again at once: nobody would say that it has arrived.
+Bytes in flight to a consumer that leaves count as arrived at once, since no report of them will come.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Any
 
 
 class Outlet:
-    """`window` is what may still be sent of `lent`, octets; to each consumer `of_consumer` may be under way at most.
+    """`window` is the part of `lent`, in bytes, that may still be sent; at most `of_consumer` may be in flight to each
+    consumer.
 
-    What is lent comes from the share of the user when it is needed, up to `octets`, and for a message that is larger
-    than the window.
+    Bytes are borrowed from the user's share when they are needed, up to `octets`, and for a message that is larger than
+    the window.
     """
 
     def __init__(self, share: Any, octets: int, of_consumer: int) -> None:
@@ -32,30 +33,32 @@ class Outlet:
         self.share.take_back(self, self.lent)
 
     def overdraw(self) -> None:
-        """A message was larger than the window."""
+        """Borrow more, since a message was larger than the window."""
         self.share.lend(self, -self.window)
 
     def may_send(self, consumer: Any) -> bool:
-        """Whether more could be borrowed, the window being used up; if not, a consumer sleeps."""
+        """Borrow more, since the window is used up; return False and put the consumer to sleep if that is not
+        possible.
+        """
         if self.lent < self.octets and self.share.borrow(self):
             return True
         self.sleepers[consumer] = None
         return False
 
     def returns(self, octets: int) -> None:
-        """So much has arrived, or nobody will say so."""
+        """So many bytes have arrived, or no report of them will come."""
         self.window += octets
         self.share.restless = True
         if self.lent > self.octets:
             self.share.take_back(self, min(self.lent - self.octets, self.window))
 
     def leaves(self, consumer: Any, window: int) -> None:
-        """A consumer is gone, or gets nothing more; `window` is what it may still be sent."""
+        """A consumer is gone or is sent nothing more; `window` is its remaining window."""
         self.sleepers.pop(consumer, None)
         self.returns(self.of_consumer - window)
 
     def woken(self) -> list[Any]:
-        """Those who need not sleep any more: here, or where their users had no room."""
+        """Consumers that may go on: those sleeping here, or at outlets that were hungry."""
         woken = []
         if self.sleepers and self.window * 2 >= self.lent:
             woken = list(self.sleepers)

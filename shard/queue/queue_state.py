@@ -1,4 +1,4 @@
-"""What a shard knows of one of its queues beside the contents."""
+"""The state of one queue on its shard, beside its contents."""
 
 from __future__ import annotations
 
@@ -24,33 +24,35 @@ from shard.store.journal import Journal
 
 log = get_logger()
 
-# With so much ready before it, a message waits.
+# A message that arrives behind so many ready bytes will wait.
 LINGER_BYTES = 8 * 1024 * 1024
 
 
 class QueueState:
     """One queue of this shard: its record from the topology, contents, consumers and flow state.
 
-    `had_consumers` arms auto-delete; `fenced` is set while the router is asked to delete the queue, and `deleters` are
-    those who wait for its answer; `bereft` are consumers that are still to be told that the queue has gone; `used` is
-    when anybody last used it, in microseconds since 1970, `counted_since` when its totals began. What is beyond its
-    `window`, messages and octets, is not to be in memory; `kept_weight` is what was left there when that was last seen
-    to. `consumed`: somebody has taken something from it, or wanted to. A stranger `drops` what is beyond the limit of
-    strangers until it is well below. `unburied` messages died in it and find no room where they are to go; if these are
-    many it `keeps_back` others. `left`: it is saturated, and publishes to several queues go on without its room. `fed`
-    says why it gets more than its marks let in: a binding on the way to it grants it nothing (router/model/grants.py).
-    It `yields` if it is to let a deadlock go: it stops nobody until it is down to its resume marks. While it is
-    `frozen` nothing of it is delivered, expires or is dropped: it moves, or its home does not know yet what is in hand.
-    `burying` counts graves of its dead that are not safe yet. It `rejects` publishes beyond its limit if that is to be
-    so. `undecided` counts transactions over several shards that are prepared and have something to do with it, and
-    `prepared` the messages by which they will make it deeper (shard/transactions/prepared.py).
+    `had_consumers` arms auto-delete. `fenced` is set while the router is asked to delete the queue; `deleters` are the
+    callbacks for its answer, and `to_cancel` the consumers to be told of the deletion. `used` is when the queue was
+    last used, in microseconds since 1970, `counted_since` when its totals began. Contents beyond its `window`, messages
+    and bytes, should not be in memory; `kept_weight` is the memory that remained when they were last paged out.
+    `consumed` is set once a client has consumed from it, or tried to.
+
+    An unprivileged queue `drops` the messages beyond its limit until it is well below it. `unburied` messages died in
+    the queue and find no room at their targets; if there are many, it `keeps_back` further ones from dying. `lagging`
+    marks a lagging queue: it is saturated, and publishes to several queues go on without its room. `fed` says why it
+    receives more than its marks let in: a binding on the way to it grants it nothing (router/model/grants.py). It
+    `yields` while it lets a deadlock go on: it stops no producer until it is down to its resume marks. While it is
+    `frozen` nothing of it is delivered, expires or is dropped: it moves, or its home does not know all unacked messages
+    yet. `burying` counts graves of its dead that are not safe yet. It `rejects` publishes beyond its limit if its
+    overflow says so. `undecided` counts prepared transactions over several shards that concern it, and `prepared` the
+    messages by which they will make it deeper (shard/transactions/prepared.py).
     """
 
     __slots__ = (
-        "auto_delete", "bereft", "burying", "consumed", "contents", "counted_since", "deleters", "drops",
+        "auto_delete", "burying", "consumed", "contents", "counted_since", "deleters", "drops", "drops_reported",
         "exclusive_consumer", "features", "fed", "fenced", "frozen", "had_consumers", "has_marks", "id", "keeps_back",
-        "kept_weight", "last_values", "leases", "left", "limits", "name", "owner", "prepared", "prepared_whole",
-        "rejects", "reserved", "reserved_bytes", "ring", "saturation", "slot", "told_drops", "unburied",
+        "kept_weight", "lagging", "last_values", "leases", "limits", "name", "owner", "prepared", "prepared_whole",
+        "rejects", "reserved", "reserved_bytes", "ring", "saturation", "slot", "to_cancel", "unburied",
         "unburied_bytes", "unburied_whole", "undecided", "used", "vhost", "weighed", "window", "yields",
     )  # fmt: skip
 
@@ -76,16 +78,16 @@ class QueueState:
         self.counted_since = now
         self.had_consumers = False
         self.consumed = False
-        self.drops = self.told_drops = False
+        self.drops = self.drops_reported = False
         self.unburied = self.unburied_bytes = self.unburied_whole = 0
         self.keeps_back = False
-        self.left = False
+        self.lagging = False
         self.fed: str | None = None
         self.yields = False
         self.fenced = self.frozen = False
         self.burying = 0
         self.deleters: list[Callable[[Any], None]] = []
-        self.bereft: list[Consumer] = []
+        self.to_cancel: list[Consumer] = []
         self.leases: dict[str, Lease] = {}
         self.weighed = 0
         self.kept_weight = 0
@@ -94,18 +96,18 @@ class QueueState:
         self.reserved_bytes = 0
         self.used = now
         self.features = features
-        self.govern(limits, features, now)
+        self.apply_limits(limits, features, now)
 
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self.vhost}'"
 
-    def govern(self, limits: QueueLimits, features: QueueFeatures, now: int) -> None:
-        """Take up limits and features, at first and when a policy changes them; `max_priority` stays what it was.
+    def apply_limits(self, limits: QueueLimits, features: QueueFeatures, now: int) -> None:
+        """Adopt limits and features, initially and when a policy changes; `max_priority` stays as it was.
 
-        What is in the queue already is judged anew at the end of the turn, but messages keep the expiry that they have.
+        The contents are judged by them at the end of the turn, but messages keep their expiry.
         """
         if limits.marks != self.saturation.marks or features.reserve != self.features.reserve:
-            self.saturation.govern(limits.marks, now)
+            self.saturation.set_marks(limits.marks, now)
         self.limits = limits
         self.has_marks = bool(limits.marks)
         self.rejects = limits.overflow in REJECTING
@@ -123,7 +125,7 @@ class QueueState:
         self.contents.merges = self.last_values is None
 
     def recover(self, segments: list[Segment], leases: dict[int, int], counts: list[tuple[int, int]]) -> None:
-        """Take back what the store had of an earlier life: see `Queue.recover`; how often which message came back."""
+        """Restore the contents of an earlier incarnation from the store (`Queue.recover`), with delivery counts."""
         self.contents.recover(segments, leases)
         if self.features.delivery_limit is not None:
             for sequence, deliveries in counts:
@@ -137,14 +139,14 @@ class QueueState:
                               problem=str(error))  # fmt: skip
 
     def enqueue(self, batch: Batch, first: int, count: int, now: int, origin: Origin | None = None) -> None:
-        """Take in messages, of that origin."""
+        """Enqueue messages of that origin."""
         if self.last_values is None:
             self.contents.enqueue(batch, first, count, now, origin if self.has_marks else None)
         else:
             self.last_values.enqueue(self.contents, batch, first, count, now)
 
     def as_sent(self, item: Range) -> Range:
-        """What was taken off the queue as its consumer sees it: where there is a delivery limit, with counts."""
+        """Popped messages as their consumer receives them: with delivery counts if there is a delivery limit."""
         if not item.redelivered or self.features.delivery_limit is None:
             return item
         builder = BatchBuilder()
@@ -156,7 +158,7 @@ class QueueState:
         return Range(builder.finish(), 0, item.count, item.sequence, True, item.body_bytes)
 
     def next_event(self) -> int:
-        """When there is something to do here if nothing happens before: what is at the head, or the queue, expires."""
+        """When the queue next needs attention without an operation: a message, a lease or the queue itself expires."""
         if self.frozen:
             return NEVER
         when = self.contents.next_expiry() if self.contents.expiring and not self.keeps_back else NEVER
@@ -167,45 +169,45 @@ class QueueState:
         return when
 
     def is_left(self) -> bool:
-        """Whether it is to go for having had its last consumer."""
+        """Whether auto-delete applies: the queue had consumers and has none."""
         return self.auto_delete and self.had_consumers and not self.ring.consumers
 
     def is_forgotten(self, now: int) -> bool:
-        """Whether nobody has used the queue for as long as it is to be kept (x-expires)."""
+        """Whether the queue has been unused for as long as it is to be kept (x-expires)."""
         expires = self.features.expires
         return expires is not None and not self.ring.consumers and now >= self.used + expires * 1000
 
     def exceeds_window(self) -> bool:
-        """Whether it has more than may be in memory."""
+        """Whether the queue has more than may be in memory."""
         return self.window is not None and (self.depth > self.window[0] or self.depth_bytes > self.window[1])
 
     @property
     def depth(self) -> int:
-        """Messages that count against the marks: ready and unacked, dead ones whose letters find no room, and what
-        transactions will make of that.
+        """Messages that count against the marks: ready, unacked, dead ones whose letters find no room, and the change
+        that prepared transactions will make.
         """
         return self.contents.ready + self.contents.unacked + self.unburied + self.prepared
 
     @property
     def depth_bytes(self) -> int:
-        """What they count, whole."""
+        """The whole bytes of `depth`."""
         return self.contents.ready_whole + self.contents.unacked_whole + self.unburied_whole + self.prepared_whole
 
     @property
     def weight(self) -> int:
-        """What its contents count in memory; not what is dead."""
+        """The memory that its contents take, in bytes; dead messages are not included."""
         return self.contents.weight()
 
     @property
     def lingers(self) -> bool:
-        """Whether what comes now will wait: then it must not occupy an acceptor's arena."""
+        """Whether an arriving message will wait: then it must not occupy an acceptor's arena."""
         return not self.ring.consumers or self.contents.ready_whole > LINGER_BYTES
 
     @property
     def counted(self) -> tuple[int, int]:
-        """Messages and octets of bodies that count against a limit: ready ones as in RabbitMQ, in a strict ring all.
+        """Messages and bytes of bodies that count against a limit: ready ones as in RabbitMQ, in a strict ring all.
 
-        Room that is kept for transactions is used already.
+        Room reserved for transactions counts as used.
         """
         if self.limits.overflow == "ring-strict":
             octets = self.contents.ready_bytes + self.contents.unacked_bytes + self.unburied_bytes
@@ -213,11 +215,11 @@ class QueueState:
         return self.contents.ready + self.reserved, self.contents.ready_bytes + self.reserved_bytes
 
     def is_full(self) -> bool:
-        """Whether a rejecting queue takes no message, be it an empty one."""
+        """Whether a rejecting queue accepts no message, not even an empty one."""
         return self.limits.max_count is not None and self.counted[0] >= self.limits.max_count
 
     def fitting(self, batch: Batch, first: int, count: int) -> int:
-        """How many messages a rejecting queue takes until one would exceed a limit."""
+        """How many messages a rejecting queue accepts until one would exceed a limit."""
         messages, octets = self.counted
         if self.limits.max_count is not None:
             count = min(count, max(self.limits.max_count - messages, 0))
@@ -227,18 +229,20 @@ class QueueState:
 
     @property
     def stands_aside(self) -> bool:
-        """Whether it stops nobody though it has marks."""
-        return self.yields or (self.features.stranger is not None and self.is_stranger)
+        """Whether the queue stops no producer though it has marks."""
+        return self.yields or (self.features.stranger is not None and self.is_unprivileged)
 
     @property
-    def is_stranger(self) -> bool:
-        """Whether it may stop nobody (router/authority/strangers.py)."""
+    def is_unprivileged(self) -> bool:
+        """Whether the queue is unprivileged: it may not stop producers (router/authority/strangers.py)."""
         stranger = self.features.stranger
         return stranger is not None and not (stranger == UNCONSUMED and self.consumed)
 
     def drop_excess(self, stranger_limit: int) -> None:
-        """Keep a queue that drops within its limit, and a stranger, or one that strangers feed beyond its marks, within
-        that of strangers (octets; 0: none).
+        """Drop the messages of a dropping queue beyond its limit.
+
+        An unprivileged queue, and one that unprivileged bindings feed beyond its marks, drops those beyond
+        `stranger_limit` bytes (0: no limit).
         """
         overflow = self.limits.overflow
         if overflow in ("drop-head", "ring", "last-value"):
@@ -249,17 +253,17 @@ class QueueState:
         elif (
             overflow == "flow"
             and stranger_limit
-            and (self.fed is not None or (self.features.stranger is not None and self.is_stranger))
+            and (self.fed is not None or (self.features.stranger is not None and self.is_unprivileged))
         ):
             self.drop_oldest(stranger_limit)
 
     def drop_oldest(self, limit: int) -> None:
-        """Have it hold no more octets than that."""
+        """Drop the oldest ready messages until the depth is at most `limit` bytes."""
         contents = self.contents
         held = self.depth_bytes
         if held <= limit:
             if 2 * held < limit:
-                self.drops = self.told_drops = False
+                self.drops = self.drops_reported = False
             return
         self.drops = True
         while held > limit and contents.ready:
@@ -269,9 +273,9 @@ class QueueState:
 
 
 def window_of(limits: QueueLimits) -> tuple[int, int] | None:
-    """The messages and octets that a queue may have in memory; None: as many as there is room for.
+    """The messages and bytes that a queue may have in memory; None: as many as there is room for.
 
-    Under flow they are what its depth is held within; it is deeper only where it does not hold its producers.
+    Under flow control these are the bounds of its depth; it is deeper only where it does not hold its producers.
     """
     if limits.overflow == "spill":
         count, octets = limits.max_count, limits.max_bytes

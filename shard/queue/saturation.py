@@ -3,9 +3,19 @@
       ok ──(count or bytes above its stop mark)──▶ saturated
       ok ◀──(count and bytes at or below their resume marks)── saturated
 
-Every change begins a new flow epoch, so that a late or repeated broadcast can be told from a new one.
+**Theory of operation.** `update` gets each new depth and keeps two states. `over` follows the marks: it is set by the
+first depth above a stop mark and cleared when both dimensions are at or below their resume marks; between the marks it
+stays, so a queue does not flap. `saturated` is what producers obey: `over`, except that a queue that stands aside is
+never saturated. Where room was lent, the queue is over only if the raised marks say so too.
 
-A queue that stands aside holds nobody: it is `over` its marks without ever being saturated.
+**Invariant.** After each `update`, `saturated` equals `over and not aside`, and the epoch has grown by one exactly if
+`saturated` changed. So a late or repeated broadcast can be told from a new one. A stop that continues from an earlier
+incarnation or home (`continue_stop`) keeps its beginning and takes no new epoch.
+
+The overshoot statistics never influence the decision. `exceeds` measures from the stop mark or from a *floor* above it:
+the depth for which producers are not responsible, as the messages were there before the marks or are never held. The
+floor follows the depth down, and rises only by `excuse` or while new marks settle. Near its marks a queue takes this
+whole path at each turn; below them `is_calm` proves that no answer can change, and the path is skipped.
 """
 
 from __future__ import annotations
@@ -17,17 +27,17 @@ from typing import NamedTuple
 from penstock.limits.watermarks import Marks
 
 LENT_FOR = 60_000_000
-"""Microseconds that room is lent for, from when the queue was last above its stop mark."""
+"""Microseconds that room stays lent after the queue was last above its stop mark."""
 SETTLING = 5_000_000
-"""Microseconds after which acceptors are sure to know new marks, and what is in a queue."""
+"""Microseconds after which all acceptors know new marks and the depth of a queue."""
 LENT_COUNT, LENT_BYTES = 1_000, 1024 * 1024
-"""So many messages and bytes may always be lent: batches are as large where marks are small."""
-LOOK = 1_000_000
-"""Microseconds between two looks at how fast a queue grows."""
+"""Messages and bytes that may always be lent: batches are as large where marks are small."""
+GROWTH_INTERVAL = 1_000_000
+"""Microseconds between two measurements of growth."""
 
 
 class Stop(NamedTuple):
-    """A stop that is not over: since when, in microseconds since 1970, and how deep the queue got."""
+    """A stop that is not over: its beginning, in microseconds since 1970, and the peaks of the queue's depth."""
 
     since: int
     peak_count: int
@@ -35,16 +45,16 @@ class Stop(NamedTuple):
 
 
 class Saturation:
-    """The flow state of one queue. `since` is when it changed last, in microseconds since 1970.
+    """The flow state of one queue. `since` is when it last changed, in microseconds since 1970.
 
-    It is `over` from its stop mark on until it is down to its resume marks; `peak_count` and `peak_bytes` are the
-    deepest of the last such time. What it was `lent` are higher marks, which count instead
-    as long as it needs them. It is `near` from `comes_near` on until it is at or below its resume marks.
+    The queue is `over` from a stop mark on until it is down to its resume marks; `peak_count` and `peak_bytes` are the
+    deepest of the last such time. `lent` are higher marks that replace its own as long as the queue needs them. It is
+    `near` from `comes_near` on until it is at or below its resume marks.
 
-    `over_count` and `over_bytes` are the furthest that the depth has been above its stop marks because of publishes
-    that were to be held. What was there before the marks, came within `SETTLING` of them, or is never held (dead
-    letters, transactions, events) is not in them, nor is what was lent.
-    `growth` is in messages a second, as of the last look.
+    `over_count` and `over_bytes` are the furthest that publishes which should have been held have brought the depth
+    above its stop marks. Messages that were there before the marks, came within `SETTLING` of them, or are never held
+    (dead letters, transactions, events) do not count, nor does lent room. `growth` is in messages a second, as last
+    measured.
     """
 
     __slots__ = (
@@ -52,8 +62,8 @@ class Saturation:
         "_calm_count",
         "_floor_bytes",
         "_floor_count",
-        "_looked",
-        "_looked_count",
+        "_measured",
+        "_measured_count",
         "_settled",
         "epoch",
         "growth",
@@ -73,8 +83,8 @@ class Saturation:
     def __init__(self, marks: Marks, now: int, epoch: int = 0) -> None:
         self.marks = marks
         self.growth = 0.0
-        self._looked = now
-        self._looked_count = 0
+        self._measured = now
+        self._measured_count = 0
         self._settled = now
         self._calm_count = self._calm_bytes = -1
         self._floor_count = self._floor_bytes = 0
@@ -88,38 +98,40 @@ class Saturation:
         self.since = now
         self.peak_count = self.peak_bytes = 0
 
-    def govern(self, marks: Marks, now: int) -> None:
-        """Other marks, or what an earlier life has left: acceptors have to learn of it before they can keep to it."""
+    def set_marks(self, marks: Marks, now: int) -> None:
+        """Set other marks. Overshoot counts only after `SETTLING`: acceptors must learn the marks before they can obey
+        them.
+        """
         self.marks = marks
         self._calm_count = self._calm_bytes = -1
         self.over_count = self.over_bytes = 0
         self._settled = now + SETTLING
 
     def stop(self) -> Stop | None:
-        """The stop that is not over, if there is one."""
+        """The stop that is not over, None if there is none."""
         return Stop(self.since, self.peak_count, self.peak_bytes) if self.saturated else None
 
-    def go_on(self, stop: Stop) -> None:
-        """It was saturated in an earlier life, or where it was: it is until it is down to its resume marks."""
+    def continue_stop(self, stop: Stop) -> None:
+        """Continue a stop of an earlier incarnation or home, until the queue is down to its resume marks."""
         self.saturated = self.over = self.near = True
         self.since, self.peak_count, self.peak_bytes = stop
 
-    def disregard(self, now: int) -> None:
-        """Its depth is nobody's doing who keeps to the marks."""
+    def exclude_depth(self, now: int) -> None:
+        """Leave the present depth out of the overshoot: it is not due to producers that obey the marks."""
         self._settled = now + SETTLING
 
     def excuse(self, count: int, octets: int) -> None:
-        """So much comes whatever the marks."""
+        """Leave so many messages and bytes out of the overshoot: they come whatever the marks."""
         self._floor_count = max(self._floor_count, self.marks.stop_count) + count
         self._floor_bytes = max(self._floor_bytes, self.marks.stop_bytes) + octets
 
     def lend(self, count: int, octets: int, in_hand: int, in_hand_octets: int, percent: int, now: int) -> bool:
-        """Let more in than is there, whatever the marks: somebody could not go on for want of that. False if it has
-        been lent all that it may be: so much percent of its stop marks.
+        """Raise the marks above the present depth, since a deadlock needs room to go on. Return False if the queue has
+        been lent all that it may be: `percent` of its stop marks.
 
-        It is as much as consumers have in hand, so that they may publish one for each, and as it takes another queue to
-        come from its stop mark down to its resume mark; four times as much as before where that was not enough. It
-        stays lent as long as it is used, so that who has been let go on does not stand still again at once.
+        The loan is as large as the unacked messages, so that consumers may publish one for each, plus the distance that
+        takes another queue from its stop mark down to its resume mark; where that was not enough, four times the loan
+        before. It lasts as long as it is used, so that the clients it let go on do not stop again at once.
         """
         marks, before = self.marks, self.lent
         more = self._wanted(count, marks.stop_count, marks.resume_count, in_hand, before.stop_count if before else 0)
@@ -135,7 +147,9 @@ class Saturation:
         return grows
 
     def keep_lent(self, count: int, octets: int, now: int) -> None:
-        """It is lent so many messages and bytes beyond its stop marks: by now, in an earlier life, or where it was."""
+        """Set the loan to so many messages and bytes beyond the stop marks: a new one, or that of an earlier
+        incarnation or home.
+        """
         marks = self.marks
         self.lent = replace(
             marks,
@@ -148,18 +162,18 @@ class Saturation:
 
     @staticmethod
     def _wanted(depth: int, stop: int, resume: int, in_hand: int, before: int) -> int:
-        """What is wanted beyond a stop mark, `before` being what it was raised to."""
+        """The loan that is wanted beyond a stop mark; `before` is the mark as raised by the last loan, 0 for none."""
         depth = max(depth, stop)
         return max(depth - stop + in_hand + depth - resume, 4 * (before - stop))
 
     def lent_beyond(self) -> tuple[int, int]:
-        """Messages and bytes that it is lent beyond its stop marks."""
+        """Messages and bytes that are lent beyond the stop marks."""
         if self.lent is None:
             return 0, 0
         return self.lent.stop_count - self.marks.stop_count, self.lent.stop_bytes - self.marks.stop_bytes
 
     def over_lent(self, over: bool, count: int, octets: int, now: int) -> bool:
-        """Whether it is over what it was lent, too; `over`: its own marks."""
+        """Whether the queue is over its raised marks too; `over`: its own marks. A loan that has expired is ended."""
         assert self.lent is not None
         lent = self.lent
         if over:
@@ -169,7 +183,7 @@ class Saturation:
         return over and lent.saturated(self.over, count, octets)
 
     def exceeds(self, count: int, octets: int, now: int) -> bool:
-        """Take in a new depth; whether it is further above a stop mark than ever."""
+        """Record a new depth for the overshoot; return whether it is further above a stop mark than ever."""
         if now < self._settled:
             self._floor_count, self._floor_bytes = count, octets
             return False
@@ -187,23 +201,23 @@ class Saturation:
         self.over_bytes = max(self.over_bytes, over_bytes)
         return True
 
-    def look(self, count: int, now: int) -> None:
-        """Once in a while, see how fast it grows."""
-        if now >= self._looked + LOOK:
-            self.growth = (count - self._looked_count) * 1e6 / (now - self._looked)
-            self._looked, self._looked_count = now, count
+    def measure_growth(self, count: int, now: int) -> None:
+        """Measure the growth, at most once in `GROWTH_INTERVAL` microseconds."""
+        if now >= self._measured + GROWTH_INTERVAL:
+            self.growth = (count - self._measured_count) * 1e6 / (now - self._measured)
+            self._measured, self._measured_count = now, count
 
     def full_in(self, count: int, octets: int) -> float | None:
-        """Seconds until a stop mark is reached, at the growth of the last look; None if none ever is."""
+        """Seconds until a stop mark is reached at the growth last measured; None if none ever is."""
         missing = self.marks.missing(count, octets)
         return None if missing is None or self.growth <= 0 else missing / self.growth
 
     def is_free(self) -> bool:
-        """Whether it holds nobody, is not over its marks, and was lent nothing."""
+        """Whether the queue holds no producer, is not over its marks, and has no loan."""
         return not (self.over or self.saturated) and self.lent is None
 
     def is_calm(self, count: int, octets: int, now: int) -> bool:
-        """Whether it is so far below its marks, and has been before, that at this depth nothing changes."""
+        """Whether the queue is, and was, so far below its marks that no decision can change at this depth."""
         return (
             count <= self._calm_count
             and octets <= self._calm_bytes
@@ -216,7 +230,7 @@ class Saturation:
         )
 
     def comes_near(self, count: int, octets: int, percent: int) -> bool:
-        """Take in a new depth; whether it has now come to so much of a stop mark."""
+        """Record a new depth; return whether it has just come to `percent` of a stop mark."""
         marks = self.marks
         was = self.near
         if self._calm_count < 0:
@@ -229,7 +243,7 @@ class Saturation:
         return self.near and not was
 
     def update(self, count: int, octets: int, now: int, aside: bool = False) -> bool:
-        """Take in a new depth, and whether it stands aside; whether `saturated` changed."""
+        """Record a new depth, and whether the queue stands aside; return whether `saturated` changed."""
         over = self.marks.saturated(self.over, count, octets)
         if self.lent is not None:
             over = self.over_lent(over, count, octets, now)
@@ -247,5 +261,5 @@ class Saturation:
 
 
 def _below(stop: int, resume: int, percent: int) -> int:
-    """The most at which a queue neither holds nor is near to it; any depth where there is no mark."""
+    """The greatest depth at which a queue neither holds producers nor is near to it; any depth if there is no mark."""
     return min(resume, (percent * stop - 1) // 100) if stop else sys.maxsize

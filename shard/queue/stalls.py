@@ -1,4 +1,4 @@
-"""Queues whose contents cannot be read from the store: they deliver nothing and are tried again, the others go on."""
+"""Queues whose contents cannot be read from the store: they deliver nothing and are retried, while the others go on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shard.contents.errors import DamagedError, StoreError
 from shard.queue.expiry import Alarms
 from shard.queue.queue_state import QueueState
 
-# Microseconds until a queue is tried again, and until it is said again that it still cannot be read.
+# Microseconds until a queue is retried, and until the log repeats that it cannot be read.
 RETRY = 1_000_000
 REMINDER = 60_000_000
 
@@ -19,18 +19,18 @@ log = get_logger()
 
 
 class Stall(NamedTuple):
-    """Since when a queue cannot be read, when that was said last, and until when it is not tried; microseconds."""
+    """When a queue became unreadable, when that was last logged, and until when it is not retried; microseconds."""
 
     since: int
-    told: int
+    logged: int
     until: int
 
 
 class Stalls:
-    """The stalls of one shard, by queue id. Whoever is stalled asks `alarms` to be looked at again.
+    """The stalls of one shard, by queue id. A stalled queue asks `alarms` for its retry.
 
-    What is damaged is no stall: `set_aside` writes it to a file, and the queue goes on behind it. `damaged` counts such
-    messages.
+    Damaged messages are no stall: `set_aside` writes them to a file, and the queue goes on behind them. `damaged`
+    counts them.
     """
 
     def __init__(self, alarms: Alarms) -> None:
@@ -40,7 +40,7 @@ class Stalls:
         self.damaged = 0
 
     def attempt(self, queue: QueueState, now: int, action: Callable[[QueueState], None]) -> None:
-        """Do something that may read the contents of a queue, unless it is not to be tried yet."""
+        """Run an action that may read the contents of a queue, unless its retry is not due yet."""
         stall = self.stalled.get(queue.id) if self.stalled else None
         if stall is not None and now < stall.until:
             return
@@ -58,13 +58,13 @@ class Stalls:
                         seconds=(now - stall.since) / 1e6)  # fmt: skip
 
     def go_on_without(self, queue: QueueState, damaged: DamagedError) -> bool:
-        """Set aside what is damaged at the head of a queue, and drop it; whether that could be done."""
+        """Set aside the damaged messages at the head of a queue and drop them; return whether that was possible."""
         if self.set_aside is None or damaged.key is None:
             return False
         try:
             path = self.set_aside(damaged)
         except StoreError as error:
-            log.error("what is damaged cannot be set aside", queue=queue.name, vhost=queue.vhost, problem=str(error))
+            log.error("damaged messages cannot be set aside", queue=queue.name, vhost=queue.vhost, problem=str(error))
             return False
         dropped = queue.contents.drop_damaged()
         if dropped:
@@ -74,16 +74,16 @@ class Stalls:
         return bool(dropped)
 
     def failed(self, queue: QueueState, now: int, error: StoreError) -> None:
-        """The contents of a queue could not be read."""
+        """Record that the contents of a queue could not be read, and set its retry."""
         stall = self.stalled.get(queue.id, Stall(now, now - REMINDER, now))
-        told = stall.told
-        if now - told >= REMINDER:
-            told = now
+        logged = stall.logged
+        if now - logged >= REMINDER:
+            logged = now
             log.error("queue cannot be read, it delivers nothing", queue=queue.name, vhost=queue.vhost,
                       problem=str(error), retry_seconds=RETRY / 1e6)  # fmt: skip
-        self.stalled[queue.id] = Stall(stall.since, told, now + RETRY)
+        self.stalled[queue.id] = Stall(stall.since, logged, now + RETRY)
         self.alarms.set(queue.id, now + RETRY)
 
     def forget(self, id: int) -> None:
-        """A queue is gone."""
+        """A queue is gone: forget its stall."""
         self.stalled.pop(id, None)

@@ -1,1 +1,1 @@
-"""What acceptors ask for: of queues, and of consumers."""
+"""Requests of acceptors about queues and consumers."""

@@ -1,7 +1,7 @@
-"""What acceptors ask of a shard for their consumers: to attach, settle, limit, pause and end them, and to get.
+"""Requests of acceptors for their consumers: attach, settle, limit, pause and end them, and get.
 
-Consumers and gets belong to the link of their acceptor (shard/turns/link.py); who is served when is the queue's to
-decide (shard/queue/dispatch.py).
+Consumers and gets belong to the link of their acceptor (shard/turns/link.py); the queue decides the order of service
+(shard/queue/dispatch.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from shard.turns.state import ShardState
 class Consuming:
     """The operations of class basic on the queues of one shard.
 
-    `window` is what a new consumer may be sent, `connection_window` what those of a connection may together, octets.
+    `window` is the number of bytes that a new consumer may be sent, `connection_window` that of all consumers of a
+    connection together.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Consuming:
             bus.GRANT: self.grant,
             bus.ACTIVE: partial(self.change, what="active"),
             bus.PREFETCH: partial(self.change, what="prefetch"),
-            bus.GONE: self.gone,
+            bus.GONE: self.end_channel,
         }
 
     @looks_first
@@ -74,6 +75,7 @@ class Consuming:
         group: int, limit: int, active: bool, priority: int, age: int, elected: bool,
         user: str, octets: int, lease: tuple[str, int, str] | None = None,
     ) -> Looking:  # fmt: skip
+        """Attach a consumer, or end a lease (CONSUME)."""
         queue = self.state.queues.get(queue_id)
         if queue is None or queue.fenced:
             link.refuse(request, 404, "no such queue")
@@ -87,14 +89,14 @@ class Consuming:
         consumer.again = again = age > 0
         consumer.elected = elected
         yield
-        if not again and self.homings.waits(queue, link, partial(
+        if not again and self.homings.defers(queue, link, partial(
             self.consume, link, request, id, queue_id, no_ack, exclusive, prefetch, group, limit, active, priority, age,
             elected, user, octets, lease,
         ), group):  # fmt: skip
             return
         known = None
         if lease is not None:
-            self.serving.settle_now(queue)
+            self.serving.serve_now(queue)
             if lease[2]:
                 self.leases.end(link, request, queue, lease[0], lease[2], self.remove_consumer)
                 return
@@ -105,7 +107,7 @@ class Consuming:
         if (exclusive and queue.ring.single) or (rivals and not (again and all(not rival.again for rival in rivals))):
             link.refuse(request, 403, f"{queue} in exclusive use")
             return
-        self.serving.settle_now(queue)
+        self.serving.serve_now(queue)
         link.groups[group] = channel
         channel.limit = limit
         channel.octets_limit = octets
@@ -143,7 +145,7 @@ class Consuming:
         return Group(0, id, self.settings.amqp.unacked_bytes, self.weighs)
 
     def outlet(self, link: Link, group: int, user: str) -> Outlet:
-        """What the consumers of a channel's connection share, made on first use."""
+        """The outlet of a channel's connection, shared by its consumers, made on first use."""
         connection = group >> bus.GROUP_BITS
         outlet = link.outlets.get(connection)
         if outlet is None:
@@ -154,9 +156,9 @@ class Consuming:
         return outlet
 
     def rivals(self, queue: QueueState, exclusive: bool) -> list[Consumer]:
-        """The consumers beside which another one may not be.
+        """The consumers that exclude another one.
 
-        One that was there in the shard's last life displaces those who were quicker in this one.
+        One that was attached in the shard's last incarnation displaces those that came earlier in this one.
         """
         if queue.exclusive_consumer is not None:
             return [queue.exclusive_consumer]
@@ -164,17 +166,17 @@ class Consuming:
 
     @looks_first
     def cancel(self, link: Link, request: int, id: int) -> Looking:
-        """Answered when a queue that goes with its last consumer is gone."""
+        """Cancel a consumer; the reply waits for the deletion of a queue that goes with its last consumer."""
         consumer = link.consumers.get(id)
         yield
-        if consumer is not None and self.homings.waits(
+        if consumer is not None and self.homings.defers(
             consumer.queue.owner, link, partial(self.cancel, link, request, id)
         ):
             return
         queue: QueueState | None = None
         leased = consumer is not None and consumer.lease is not None
         if consumer is not None and (leased or not consumer.cancelled):
-            self.serving.settle_now(consumer.queue.owner)  # what was published before is still its own
+            self.serving.serve_now(consumer.queue.owner)  # messages published before still belong to it
             if leased:
                 self.leases.cancelled(consumer)
             queue = self.remove_consumer(link, consumer, requeue=False)
@@ -187,18 +189,19 @@ class Consuming:
 
     @looks_first
     def get(self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, group: int) -> Looking:
+        """Deliver one message (basic.get)."""
         queue = self.state.queues.get(queue_id)
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
         yield
-        if self.homings.waits(queue, link, partial(self.get, link, request, id, queue_id, no_ack, group), group):
+        if self.homings.defers(queue, link, partial(self.get, link, request, id, queue_id, no_ack, group), group):
             return
-        self.serving.settle_now(queue)
+        self.serving.serve_now(queue)
         queue.used = self.state.now
         queue.consumed = True
         getter = link.consumers.get(id) or self.holder(link, id, queue, group, gets=True)
-        taken = self.take_one(queue, no_ack)
+        taken = self.pop_one(queue, no_ack)
         if not taken:
             link.reply(request, None)
             return
@@ -208,8 +211,8 @@ class Consuming:
         part = link.turn.place_batch(item.batch, item.first, 1)
         link.reply(request, [item.sequence, part, item.redelivered, queue.contents.ready])
 
-    def take_one(self, queue: QueueState, settled: bool) -> list[Range]:
-        """The message at the head, if there is one that can be read."""
+    def pop_one(self, queue: QueueState, settled: bool) -> list[Range]:
+        """Pop the message at the head, if there is one and it can be read."""
         taken: list[Range] = []
 
         def take(queue: QueueState) -> None:
@@ -221,15 +224,17 @@ class Consuming:
         return taken
 
     def holder(self, link: Link, id: int, queue: QueueState, group: int, *, gets: bool) -> Consumer:
-        """Who has deliveries in hand but is sent nothing: the gets of a channel, or a consumer that was cancelled."""
+        """A holder of unacked deliveries that is sent nothing: the gets of a channel, or a cancelled consumer."""
         channel = self.group(link, group)
         holder = Consumer(id, queue.contents, False, 0, Group(0) if gets else channel, link)
         holder.cancelled = True
         link.remember(holder, channel)
         return holder
 
-    def hold(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
-        """Put into the hands of an acceptor's consumers what they had in an earlier life of the shard."""
+    def on_hold(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
+        """Restore the unacked messages that an acceptor's consumers had in an earlier incarnation of the shard
+        (HOLD).
+        """
         _, holders, part = operation
         absent = []
         for id, queue_id, group, gets in holders:
@@ -242,20 +247,21 @@ class Consuming:
             if not holder.outstanding:
                 link.forget(holder)
         if self.state.recovery is not None:
-            self.state.recovery.heard_of(link)
+            self.state.recovery.on_hold(link)
 
     def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
-        self.were_settled(link, settle_rows(parts[operation[1]], link.consumers))
+        """Apply the settlements of a SETTLE operation."""
+        self.after_settlements(link, settle_rows(parts[operation[1]], link.consumers))
 
     def hand_over(self, link: Link, rows: bytes) -> list[tuple[QueueState, int, int, int]]:
-        """Take what settlements name out of the hands of consumers: queue, sequence, count and kind of each."""
+        """Hand over the deliveries that settlements name, unsettled: queue, sequence, count and kind of each."""
         taken: list[tuple[Queue, int, int, int]] = []
-        self.were_settled(link, hand_over_rows(rows, link.consumers, taken))
+        self.after_settlements(link, hand_over_rows(rows, link.consumers, taken))
         return [(contents.owner, sequence, count, kind) for contents, sequence, count, kind in taken]
 
-    def were_settled(self, link: Link, settled: dict[Consumer, None]) -> None:
-        """Consumers have less in hand."""
-        for consumer in settled:  # of those who share a limit they are the last to have had something
+    def after_settlements(self, link: Link, settled: dict[Consumer, None]) -> None:
+        """Wake consumers, and those that share their limits, after settlements."""
+        for consumer in settled:  # among those that share a limit they were served last
             consumer.group.sleepers.pop(consumer, None)
         for consumer in settled:
             consumer.note_settled(self.state.now)
@@ -266,18 +272,19 @@ class Consuming:
                 link.forget(consumer)
 
     def wake(self, consumer: Consumer) -> None:
-        """It may have credit again, or its queue has something back."""
+        """Wake a consumer that may have credit again, or whose queue has a message back."""
         queue: QueueState = consumer.queue.owner
         queue.ring.wake(consumer)
         self.state.touch(queue)
 
     def wake_group(self, group: Group) -> None:
-        """A shared limit may leave room again: who fell asleep first is the first to wake."""
+        """Wake the consumers of a group whose limit may leave room, in the order in which they fell asleep."""
         for consumer in group.sleepers:
             self.wake(consumer)
         group.sleepers.clear()
 
     def open_window(self, link: Link, windows: dict[int, int]) -> None:
+        """Add bytes that acceptors have written to sockets to the windows of consumers."""
         for id, octets in windows.items():
             consumer = link.consumers.get(id)
             if consumer is not None:
@@ -293,17 +300,17 @@ class Consuming:
                         self.wake_outlet(outlet)
 
     def wake_outlet(self, outlet: Outlet) -> None:
-        """There may be room again for the consumers of a connection."""
+        """Wake the consumers of a connection that may have room again."""
         for consumer in outlet.woken():
             self.wake(consumer)
 
     def leave_ring(self, queue: QueueState, consumer: Consumer) -> None:
-        """A consumer is to get nothing more."""
+        """Remove a consumer that is sent nothing more from its ring and its outlet."""
         queue.ring.remove(consumer)
         self.leave_outlet(consumer)
 
     def leave_outlet(self, consumer: Consumer) -> None:
-        """What is under way to a consumer of a connection is no more."""
+        """Return a consumer's bytes in flight to its outlet."""
         outlet, consumer.outlet = consumer.outlet, None
         if outlet is not None:
             outlet.leaves(consumer, consumer.window)
@@ -311,6 +318,7 @@ class Consuming:
 
     @looks_first
     def limit(self, link: Link, request: int, group: int, limit: int) -> Looking:
+        """Set the prefetch limit that a channel's consumers share."""
         shared = link.groups.get(group) or self.new_group(group)
         yield
         link.groups[group] = shared
@@ -321,14 +329,14 @@ class Consuming:
         link.reply(request, None)
 
     def limit_octets(self, link: Link, id: int, octets: int) -> None:
-        """The consumers of a channel may have so much in hand from here."""
+        """Set how many bytes the consumers of a channel may have unacked on this shard."""
         group = link.groups.get(id)
         if group is not None:
             group.octets_limit = octets
             self.wake_group(group)
 
     def grant(self, link: Link, id: int, count: int) -> None:
-        """Until the end of the turn so many messages may be sent to the consumers of a group."""
+        """Grant a group so many messages until the end of the turn."""
         group = link.groups.get(id)
         if group is not None:
             group.granted += count
@@ -337,7 +345,7 @@ class Consuming:
             self.wake_group(group)
 
     def end_grants(self) -> None:
-        """The turn ends: what was not used of its grants is void."""
+        """The turn ends: void unused grants and send SPENT for each."""
         grants, self.grants = self.grants, []
         for link, group, count in grants:
             group.granted = 0
@@ -347,33 +355,32 @@ class Consuming:
     def change(
         self, link: Link, request: int, ids: list[int], value: int, *, what: Literal["active", "prefetch"]
     ) -> Looking:
-        """Some consumers get something or nothing, or have another limit, from now on: also those that wait to be
-        attached.
-        """
+        """Set an attribute of consumers, including those that still wait to be attached."""
         missing = [id for id in ids if id not in link.consumers]
         yield
-        self.set(what, link, ids, value)
+        self.set_attribute(what, link, ids, value)
         if missing:
-            self.homings.behind(link, partial(self.set, what, link, missing, value))
+            self.homings.queue_behind(link, partial(self.set_attribute, what, link, missing, value))
         link.reply(request, None)
 
-    def set(self, what: str, link: Link, ids: list[int], value: int) -> None:
+    def set_attribute(self, what: str, link: Link, ids: list[int], value: int) -> None:
         for id in ids:
             consumer = link.consumers.get(id)
             if consumer is not None:
                 setattr(consumer, what, value)
                 self.wake(consumer)
 
-    def gone(self, link: Link, id: int) -> None:
+    def end_channel(self, link: Link, id: int) -> None:
+        """A channel has ended: end its consumers and drop its requests."""
         release(link, id)
-        self.homings.gone(link, id)
+        self.homings.drop_requests(link, id)
         group = link.groups.pop(id, None)
         if group is not None:
             for consumer in list(group.members):
                 self.end_consumer(link, consumer)
 
     def close_queue(self, link: Link, queue: QueueState) -> None:
-        """A queue is gone: its consumers are to be told, and those of other queues may have what these had in hand."""
+        """A queue is gone: note its consumers for CANCELLED, and wake those that share their limits."""
         groups: dict[Group, None] = {}
         for consumer in [c for c in link.consumers.values() if c.queue is queue.contents]:
             consumer.let_go_all()
@@ -382,20 +389,21 @@ class Consuming:
             groups[consumer.group] = None
             self.leave_outlet(consumer)
             if consumer.lease is not None or not consumer.cancelled:
-                queue.bereft.append(consumer)
+                queue.to_cancel.append(consumer)
         for group in groups:
             self.wake_group(group)
 
     def end_consumer(self, link: Link, consumer: Consumer) -> None:
-        """Its channel is gone: what it has in hand goes back."""
+        """End a consumer whose channel is gone: its unacked messages are requeued."""
         queue = self.remove_consumer(link, consumer, requeue=True)
         if queue is not None:
             self.deletions.ask(queue, lambda error: None)
 
     def remove_consumer(self, link: Link, consumer: Consumer, requeue: bool) -> QueueState | None:
-        """Take a consumer out of the ring. Cancelled, it keeps what it has in hand; gone, it gives that back.
+        """Remove a consumer from the ring. A cancelled one keeps its unacked messages; those of one that is gone are
+        requeued.
 
-        Returns its queue if that is to be deleted now, for having had its last consumer.
+        Return its queue if that is to be deleted because it had its last consumer.
         """
         queue: QueueState = consumer.queue.owner
         if consumer.lease is not None:

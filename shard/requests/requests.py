@@ -1,4 +1,4 @@
-"""What acceptors ask of a shard of class queue: to purge, delete and describe its queues."""
+"""Requests of acceptors of class queue: purge, delete and describe queues."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ class Requests:
 
     @looks_first
     def purge(self, link: Link, request: int, queue_id: int) -> Looking:
+        """Drop all ready messages; the reply has their number."""
         queue = self.state.queues.get(queue_id)
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
         yield
-        if self.homings.waits(queue, link, partial(self.purge, link, request, queue_id)):
+        if self.homings.defers(queue, link, partial(self.purge, link, request, queue_id)):
             return
-        self.serving.settle_now(queue)
+        self.serving.serve_now(queue)
         try:
             link.reply(request, queue.contents.purge())
         except StoreError as error:
@@ -51,14 +52,15 @@ class Requests:
 
     @looks_first
     def delete(self, link: Link, request: int, queue_id: int, if_unused: bool, if_empty: bool) -> Looking:
+        """Have the router delete a queue; the reply has the number of its ready messages."""
         queue = self.state.queues.get(queue_id)
         if queue is None:
             link.reply(request, 0)
             return
         yield
-        if self.homings.waits(queue, link, partial(self.delete, link, request, queue_id, if_unused, if_empty)):
+        if self.homings.defers(queue, link, partial(self.delete, link, request, queue_id, if_unused, if_empty)):
             return
-        self.serving.settle_now(queue)
+        self.serving.serve_now(queue)
         if if_unused and queue.ring.consumers:
             link.refuse(request, 406, f"{queue} in use")
         elif if_empty and queue.contents.ready:
@@ -69,13 +71,14 @@ class Requests:
 
     @looks_first
     def stat(self, link: Link, request: int, queue_id: int) -> Looking:
+        """Reply with the numbers of ready messages and consumers."""
         queue = self.state.queues.get(queue_id)
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
         yield
-        if self.homings.waits(queue, link, partial(self.stat, link, request, queue_id)):
+        if self.homings.defers(queue, link, partial(self.stat, link, request, queue_id)):
             return
-        self.serving.settle_now(queue)
+        self.serving.serve_now(queue)
         queue.used = self.state.now
         link.reply(request, [queue.contents.ready, len(queue.ring)])

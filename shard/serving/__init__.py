@@ -1,1 +1,1 @@
-"""What a turn does with queues: take in, hand out, page, share out room."""
+"""The queue work of a turn: enqueue, deliver, page, and share out room."""

@@ -1,4 +1,4 @@
-"""How a queue comes to its end: the router decides what exists; until it has, nobody new may consume."""
+"""Deletion of queues. The router decides it; until its answer arrives, no new consumer is admitted."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ log = get_logger()
 
 
 class Deletions:
-    """Has queues of one shard deleted. `close` takes the id of one that is gone."""
+    """Deletes the queues of one shard through the router. `close` takes the id of a deleted queue."""
 
     def __init__(self, state: ShardState, close: Callable[[int], None]) -> None:
         self.state = state
         self.close = close
 
     def ask(self, queue: QueueState, done: Callable[[Any], None]) -> None:
-        """Ask the router; `done` gets its error, or None.
+        """Ask the router to delete a queue; `done` gets its error, or None.
 
-        All who ask meanwhile get its answer before consumers are told that the queue has gone: so it is with RabbitMQ,
-        and clients drop a consumer when they see delete-ok. The change that the router publishes may come before its
-        answer, but does not stand for it: only then acceptors can know that they have to take that change in.
+        Every request made before the answer gets that answer, and only then are consumers told that the queue is gone.
+        RabbitMQ does the same, and clients drop a consumer when they see delete-ok. The change published by the router
+        may arrive before its answer but does not replace it: only after the answer can acceptors know that they must
+        apply that change.
         """
         queue.deleters.append(done)
         if len(queue.deleters) > 1:
@@ -41,13 +42,13 @@ class Deletions:
             elif queue.id in self.state.queues:
                 queue.fenced = False
                 log.warning("queue not deleted", queue=queue.name, vhost=queue.vhost, error=error)
-            tell_cancelled(queue)
+            send_cancelled(queue)
 
         self.state.router_requests.append(("queue_delete", {"queue_id": queue.id}, answered))
 
 
-def tell_cancelled(queue: QueueState) -> None:
-    """The acceptors of those who consumed from a queue hear that it is gone."""
-    bereft, queue.bereft = queue.bereft, []
-    for consumer in bereft:
+def send_cancelled(queue: QueueState) -> None:
+    """Send CANCELLED to the acceptors of a deleted queue's consumers."""
+    to_cancel, queue.to_cancel = queue.to_cancel, []
+    for consumer in to_cancel:
         consumer.link.turn.operations.append([bus.CANCELLED, consumer.id])

@@ -1,7 +1,7 @@
-"""The home of a queue that has moved, new or old: what waits until it knows what is in the hands of consumers.
+"""The home of a queue that moves, new or old: the queue waits there until its unacked messages are known.
 
-Each acceptor attaches the consumers of the queue again and takes what they have in hand off what is ready (HOLD), and
-says so (HOMED). Until all have, or have died, nothing of the queue is delivered, and requests about it wait.
+Each acceptor re-attaches its consumers of the queue, claims their unacked messages from the ready ones (HOLD) and then
+sends HOMED. Until every acceptor has done so, or has died, the queue delivers nothing and requests about it wait.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from shard.turns.state import ShardState
 log = get_logger()
 
 PATIENCE_US = 30_000_000
-"""For acceptors that do not say what they have in hand, though they live."""
+"""How long to wait for a living acceptor that does not report its unacked messages."""
 
 Life = tuple[str, int, int]
 """Role, index and incarnation."""
 
 
 class Homing:
-    """A queue whose home this is: `awaited` have not said what they have in hand. Requests that wait are carried out
-    when it is `over`; each is `waiting` with its link and the group of its channel, 0 for none.
+    """A queue that waits at its home. `awaited` are the acceptors that have not reported their unacked messages.
+    `waiting` are the requests to carry out when `over`, each with its link and the group of its channel, 0 for none.
     """
 
     def __init__(self, move: Move, awaited: set[Life], deadline: int) -> None:
@@ -43,7 +43,7 @@ class Homing:
 
 
 class Homings:
-    """Those of one shard, by the id of their queue."""
+    """The homings of one shard, by queue id."""
 
     def __init__(self, state: ShardState, serving: Serving, paces: Paces) -> None:
         self.state = state
@@ -52,29 +52,31 @@ class Homings:
         self.by_id: dict[int, Homing] = {}
 
     def begin(self, move: Move) -> None:
-        """It is decided that the queue lives here."""
+        """The router has decided that the queue lives here: freeze the queue until all acceptors have reported."""
         known = self.by_id.get(move.queue_id)
         if known is not None and known.move.epoch == move.epoch:
             if known.over:
                 report(self.state, move, "homed")
             return
-        self.by_id[move.queue_id] = Homing(move, living(self.state, "acceptor"), self.state.now + PATIENCE_US)
+        self.by_id[move.queue_id] = Homing(
+            move, living_incarnations(self.state, "acceptor"), self.state.now + PATIENCE_US
+        )
         self.freeze(move.queue_id)
 
     def freeze(self, id: int) -> None:
-        """A queue that comes home, or is there already, is frozen until that is over."""
+        """Freeze a queue while its homing lasts, whether it has just arrived or stayed."""
         queue, homing = self.state.queues.get(id), self.by_id.get(id)
         if queue is not None and homing is not None and not homing.over:
             queue.frozen = True
 
-    def is_homed(self, link: Link, id: int, epoch: int) -> None:
-        """An acceptor has said what it has in hand."""
+    def on_homed(self, link: Link, id: int, epoch: int) -> None:
+        """An acceptor has reported all its unacked messages of the queue."""
         homing = self.by_id.get(id)
         if homing is not None and homing.move.epoch == epoch:
             homing.awaited.discard(life_of(link.identity))
 
-    def look(self) -> None:
-        """At the end of a turn: end what nobody is awaited for any more."""
+    def end_complete(self) -> None:
+        """At the end of a turn: end each homing that awaits no acceptor, or has run out of patience."""
         if self.state.recovery is not None or self.state.version < 0:
             return
         for homing in [homing for homing in self.by_id.values() if not homing.over]:
@@ -82,19 +84,19 @@ class Homings:
                 continue
             if homing.awaited:
                 silent = sorted(index for _, index, _ in homing.awaited)
-                log.warning("acceptors do not say what they have in hand of a queue: it may be delivered twice",
+                log.warning("acceptors did not report unacked messages of a queue: they may be delivered twice",
                             queue_id=homing.move.queue_id, acceptors=silent)  # fmt: skip
             self._end(homing)
             report(self.state, homing.move, "homed")
 
-    def over(self, id: int) -> None:
-        """The move is over."""
+    def end_move(self, id: int) -> None:
+        """The move is over: end its homing."""
         homing = self.by_id.pop(id, None)
         if homing is not None and not homing.over:
             self._end(homing)
 
     def _end(self, homing: Homing) -> None:
-        """All is known: the queue delivers, and requests are carried out."""
+        """Unfreeze the queue, announce OPENED to acceptors and carry out the waiting requests."""
         homing.over = True
         for link in self.state.links.values():
             if link.is_acceptor:
@@ -113,46 +115,49 @@ class Homings:
             if self.state.links.get(link.identity) is link:
                 request()
 
-    def waits(self, queue: QueueState | None, link: Link, request: Callable[[], None], group: int = 0) -> bool:
-        """Whether a request about a queue is carried out later, because its home does not know yet what is in hand."""
+    def defers(self, queue: QueueState | None, link: Link, request: Callable[[], None], group: int = 0) -> bool:
+        """Return whether a request must wait because the queue's home does not know all unacked messages yet.
+
+        A request that must wait is queued, and carried out when the homing is over.
+        """
         homing = self.by_id.get(queue.id) if queue is not None else None
         if homing is None or homing.over:
             return False
         homing.waiting.append((link, group, request))
         return True
 
-    def behind(self, link: Link, action: Callable[[], None]) -> None:
-        """Have something carried out again behind each request of an acceptor that waits."""
+    def queue_behind(self, link: Link, action: Callable[[], None]) -> None:
+        """Queue an action behind the waiting requests of an acceptor, once for each queue with such a request."""
         for homing in self.by_id.values():
             if any(waiting is link for waiting, *_ in homing.waiting):
                 homing.waiting.append((link, 0, action))
 
-    def gone(self, link: Link, group: int) -> None:
-        """A channel has ended: nothing that it asked for is done."""
+    def drop_requests(self, link: Link, group: int) -> None:
+        """A channel has ended: drop its waiting requests."""
         for homing in self.by_id.values():
             homing.waiting = [request for request in homing.waiting if request[:2] != (link, group)]
 
     def died(self, role: str, index: int, incarnation: int) -> None:
-        """A process died: nothing is awaited from it."""
+        """A process has died: await nothing from it."""
         for homing in self.by_id.values():
             homing.awaited = still_awaited(homing.awaited, role, index, incarnation)
 
     def next_wake(self) -> int:
-        """When somebody's patience ends, microseconds since 1970; NEVER if nobody waits."""
+        """When the first homing runs out of patience, in microseconds since 1970; NEVER if there is none."""
         if not self.by_id:
             return NEVER
         return min((homing.deadline for homing in self.by_id.values() if not homing.over), default=NEVER)
 
 
-def living(state: ShardState, role: Any) -> set[Life]:
-    """The lives of all acceptors, or shards, that start or serve."""
+def living_incarnations(state: ShardState, role: Any) -> set[Life]:
+    """The incarnations of all acceptors, or shards, that are starting or ready."""
     count = state.gauges.acceptors if role == "acceptor" else state.gauges.shards
     lives = ((index, state.gauges.process_read(role, index)) for index in range(count))
     return {(role, index, life.incarnation) for index, life in lives if life.state in (STARTING, READY)}
 
 
 def still_awaited(awaited: set[Life], role: str, index: int, incarnation: int) -> set[Life]:
-    """Those that did not die with a process."""
+    """`awaited` without the incarnation that died and earlier ones of the same process."""
     return {life for life in awaited if life[:2] != (role, index) or life[2] > incarnation}
 
 
@@ -160,14 +165,14 @@ def report(
     state: ShardState, move: Move, stage: str, count: int = 0, octets: int = 0, checksum: int = 0, reason: str = "",
     stop: Sequence[int] = (),
 ) -> None:  # fmt: skip
-    """Tell the router how far this shard's part of a move is."""
+    """Report the stage of this shard's part of a move to the router."""
     arguments = {
         "queue_id": move.queue_id, "epoch": move.epoch, "shard": state.index, "life": state.incarnation,
         "state": stage, "count": count, "octets": octets, "checksum": checksum, "stop": [*stop], "reason": reason,
     }  # fmt: skip
-    state.router_requests.append(("move_report", arguments, _noted))
+    state.router_requests.append(("move_report", arguments, _reported))
 
 
-def _noted(result: Any, error: Any) -> None:
+def _reported(result: Any, error: Any) -> None:
     if error is not None:
         log.error("report of a move refused", error=error)

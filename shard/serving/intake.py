@@ -1,4 +1,4 @@
-"""Takes messages in for the queues of a shard, each what it has room for."""
+"""Enqueues published messages, as many as each queue has room for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from shard.turns.state import ShardState
 
 
 class Intake:
-    """`undecided` says what transactions that are not decided hold of a queue: the lowest sequence number of each."""
+    """The intake of one shard. `undecided` returns the lowest sequence number that each undecided transaction holds of
+    a queue.
+    """
 
     def __init__(self, state: ShardState, serving: Serving, undecided: Callable[[QueueState], list[int]]) -> None:
         self.state = state
@@ -29,7 +31,10 @@ class Intake:
         self, link: Link, parts: Sequence[Any], turn: int, index: int, operation: list[Any], firm: bool = False,
         powerless: Sequence[int] = (),
     ) -> None:  # fmt: skip
-        """Take in messages, each queue what it has room for; where `firm` all of them, but for `powerless` queues."""
+        """Enqueue the messages of a PUBLISH, as many as each queue has room for.
+
+        With `firm` every queue accepts all of them, except the `powerless` ones.
+        """
         queues = self.state.queues
         _, ids, part, first, count, *more = operation
         batch = bus.batch_at(parts, part)
@@ -53,7 +58,10 @@ class Intake:
         self, id: int, batch: Batch, first: int, count: int, firm: bool = False, age: int = 0,
         origin: Origin | None = None,
     ) -> Refused:  # fmt: skip
-        """Take messages in for a queue, if there is one, that were parked for so many microseconds; what it refused."""
+        """Enqueue messages that were parked for `age` microseconds, and return those that the queue refused.
+
+        A queue that does not exist refuses none.
+        """
         queue = self.state.queues.get(id)
         if queue is None:
             return []
@@ -62,33 +70,35 @@ class Intake:
         if not queue.rejects:
             queue.enqueue(batch, first, count, now - age, origin)
             if age:
-                queue.contents.offered()  # what has expired meanwhile is for no consumer
+                queue.contents.offered()  # messages that expired while parked go to no consumer
             return []
         if queue.contents.expiring:
-            deliver(queue)  # what has expired is in nobody's way
+            deliver(queue)  # expired messages take up no room
         if not firm:
             return admit(queue, batch, first, count, now, deliver, self.oldest_unacked)
         take_all(queue, batch, first, count, now, deliver, self.oldest_unacked)
         return []
 
-    def come_unasked(self, id: int, batch: Batch) -> None:
-        """Messages that are made in the broker come whatever the marks of their queue."""
+    def enqueue_internal(self, id: int, batch: Batch) -> None:
+        """Enqueue messages made by the broker, whatever the marks of their queue."""
         self.excuse(id, len(batch), batch.whole(0, len(batch)))
         self.enqueue(id, batch, 0, len(batch))
 
     def excuse(self, id: int, count: int, octets: int) -> None:
-        """These come whatever the marks of the queue: they are no overshoot."""
+        """Exempt messages that arrive whatever the marks of their queue from its overshoot statistics."""
         queue = self.state.queues.get(id)
         if queue is not None and queue.has_marks:
             queue.saturation.excuse(count, octets)
 
     def excuse_events(self, link: Link, ids: Sequence[int], count: int, octets: int) -> None:
-        """Events that an acceptor publishes are no overshoot of their queues."""
+        """Exempt events published by an acceptor from the overshoot statistics of their queues."""
         for id in ids:
             self.excuse(id, count, octets)
 
     def oldest_unacked(self, queue: QueueState) -> int | None:
-        """The lowest sequence number that anybody has in hand; None if nobody has any."""
+        """The lowest unacked sequence number of a queue, leases and undecided transactions included; None if there is
+        none.
+        """
         links = self.state.links.values()
         holders = (c for link in links for c in link.consumers.values() if c.queue is queue.contents)
         in_hand = [holder.outstanding.first() for holder in holders if holder.outstanding]

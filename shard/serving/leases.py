@@ -1,13 +1,13 @@
-"""Deliveries that outlive who had them: a consumer with `x-lease` leaves what it has in hand to the lease of that id.
+"""Deliveries that outlive their consumer: one with `x-lease` leaves its unacked messages to the lease of that id.
 
     consumer ──goes──▶ lease ──another with that id comes──▶ consumer
                          └──x-lease-end, or it expires──▶ settled, or back in the queue
 
-A lease is filled by its first consumer only. Who comes with its id later gets what it holds, in order, and no more; if
-somebody has it in hand, that one's consumer is cancelled. One that is cancelled (basic.cancel) before anything came
-leaves a lease of nothing: it has seen all that there is, and whoever reads again is to see the same. What a lease holds
-counts as unacked. In a durable queue the store knows leases, so persistent messages are in the same leases in the
-shard's next life; a consumer that was there in the last one is filled no further.
+Only the first consumer of a lease fills it. A later consumer with the same id gets the messages of the lease, in order,
+and no others; if an earlier consumer still has them, that consumer is cancelled. A consumer cancelled by basic.cancel
+before it received anything leaves an empty lease: it has seen all there was, and a repeated read must see the same. The
+messages of a lease count as unacked. In a durable queue the store records leases, so persistent messages are in the
+same leases in the shard's next incarnation; a consumer that was attached in the last one is filled no further.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shard.turns.link import Link
 from shard.turns.state import ShardState
 
 RemoveConsumer = Callable[[Link, Consumer, bool], object]
-"""Takes a consumer out of its ring; whether what it has in hand goes back."""
+"""Removes a consumer from its ring; the flag says whether its unacked messages are requeued."""
 
 
 class Leases:
@@ -37,7 +37,9 @@ class Leases:
         self.stalls = stalls
 
     def take_over(self, queue: QueueState, id: str, remove: RemoveConsumer) -> Lease | None:
-        """The lease of that id, in nobody's hands; None if there is none, or it holds nothing."""
+        """Detach a lease from its consumer, which is cancelled, and return it; None if there is none or it holds
+        nothing.
+        """
         lease = queue.leases.get(id)
         if lease is not None and lease.consumer is not None:
             consumer = lease.consumer
@@ -46,13 +48,13 @@ class Leases:
         return queue.leases.get(id)
 
     def begin(self, queue: QueueState, consumer: Consumer, id: str, lasts: int) -> None:
-        """What the consumer will have in hand is leased."""
+        """Lease the deliveries of a consumer from here on."""
         lease = queue.leases.setdefault(id, Lease(id, lasts))
         lease.lasts, lease.until, lease.consumer = lasts, NEVER, consumer
         consumer.lease = lease
 
     def attach(self, link: Link, request: int, queue: QueueState, consumer: Consumer, lease: Lease) -> None:
-        """Give what a lease holds to a consumer of it, which gets no more than that."""
+        """Deliver the messages of a lease to a consumer, which gets no others."""
         items = []
         try:
             for low, high in lease.held.ranges() if not consumer.again else ():
@@ -71,12 +73,12 @@ class Leases:
         self.state.touch(queue)
 
     def cancelled(self, consumer: Consumer) -> None:
-        """Its client cancels a consumer: nothing comes to it any more, and if nothing has come, that is what it had."""
+        """Note that a client cancels a consumer: no more deliveries; if there were none, the lease is an empty one."""
         lease: Lease = consumer.lease
         lease.empty = lease.empty or not (consumer.outstanding or consumer.settled_at)
 
     def leave(self, queue: QueueState, consumer: Consumer) -> None:
-        """A consumer goes: what it has in hand stays with its lease."""
+        """A consumer goes: move its unacked messages to its lease."""
         lease: Lease = consumer.lease
         consumer.leave_to(lease.held)
         consumer.lease = lease.consumer = None
@@ -84,12 +86,12 @@ class Leases:
             self.drop(queue, lease)
             return
         lease.until = self.state.now + lease.lasts
-        self.note(queue, lease, lease.record())
+        self.store_record(queue, lease, lease.record())
 
     def end(
         self, link: Link, request: int, queue: QueueState, id: str, how: str, remove: RemoveConsumer
     ) -> None:  # fmt: skip
-        """All that a lease holds is acked, or goes back to the queue; answered when a later life would know it."""
+        """Ack or requeue all messages of a lease, and reply once a later incarnation would know it."""
         lease = self.take_over(queue, id, remove)
         if lease is not None:
             for low, high in lease.held.ranges():
@@ -102,14 +104,14 @@ class Leases:
         link.reply_when_safe(request, 0)
 
     def expire(self, queue: QueueState) -> None:
-        """Whom nobody came back for in time."""
+        """Requeue the messages of leases that have expired."""
         for lease in [lease for lease in queue.leases.values() if lease.until <= self.state.now]:
             for low, high in lease.held.ranges():
                 queue.contents.requeue(low, high - low)
             self.drop(queue, lease)
 
     def recover(self, queue: QueueState, id: str, held: Held) -> None:
-        """A lease of an earlier life, with what is still there of what it held."""
+        """Restore a lease of an earlier incarnation with those of its messages that still exist."""
         lasts, until, ranges = held
         lease = queue.leases[id] = Lease(id, lasts)
         lease.until = until
@@ -121,15 +123,16 @@ class Leases:
             self.drop(queue, lease)
 
     def drop(self, queue: QueueState, lease: Lease) -> None:
-        """A lease is no more."""
+        """Delete a lease, here and in the store."""
         del queue.leases[lease.id]
-        self.note(queue, lease, None)
+        self.store_record(queue, lease, None)
 
     def forget(self, queue: QueueState) -> None:
-        """The queue is no more."""
+        """The queue is gone: delete its leases."""
         for lease in list(queue.leases.values()):
             self.drop(queue, lease)
 
-    def note(self, queue: QueueState, lease: Lease, record: bytes | None) -> None:
+    def store_record(self, queue: QueueState, lease: Lease, record: bytes | None) -> None:
+        """Record a lease in the store if its queue is durable; None deletes it there."""
         if self.state.journal is not None and queue.contents.durable:
-            self.state.journal.hold(queue.id, lease.id, record)
+            self.state.journal.put_lease(queue.id, lease.id, record)

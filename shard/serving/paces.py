@@ -1,11 +1,11 @@
-"""The room of a paced queue, given to the acceptors at which somebody waits for it, in turn and by their weights.
+"""The room of a paced queue, given in turn, by weight, to the acceptors at which publishes wait.
 
-An acceptor says who waits (PACED) and sends no more than it is given (ROOM): the one that would look first goes before
-nobody. What was given and has not come counts as if it were in the queue, so the queue holds no more than its target.
-So does what acceptors send again to a later life of the shard: nothing is given before all have said how much that is.
+An acceptor reports the weight of its waiters (PACED) and sends no more than it is given (ROOM), so no acceptor gains by
+checking the queue first. Room that was given and is not yet used counts as if its messages were in the queue, so the
+queue holds no more than its target. Messages resent to a later incarnation of the shard count in the same way: no room
+is given before every acceptor has reported how many it resends.
 
-What has been shared out is remembered to a fraction of a message: where there is room for one at a time, each has it in
-its turn.
+Shares are remembered to a fraction of a message: where room comes one message at a time, each acceptor has its turn.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class Ask:
-    """What waits at an acceptor: its weight, the target as seen there, what it was given and has not used, what it is
-    due beyond that (below 0: has had too much).
+    """The demand of one acceptor: `weight` of its waiters, `target` depth as seen there, `given` room that is unused,
+    and `due`, the messages it is owed beyond that (below 0: it has had too many).
     """
 
     __slots__ = ("due", "given", "target", "weight")
@@ -34,17 +34,17 @@ class Ask:
 
 
 class Paces:
-    """`asked` is what acceptors have said of the paced queues of one shard, by queue id."""
+    """The pacing of one shard. `asked` is the demand of each acceptor for paced queues, by queue id."""
 
     def __init__(self, state: ShardState, waiters: Waiters) -> None:
         self.state = state
         self.waiters = waiters
         self.asked: dict[int, dict[Link, Ask]] = {}
 
-    def hear(self, link: Link, id: int, weight: int, target: int, used: int) -> None:
-        """An acceptor has used up so much of what it was given, and so much waits there now; 0: nobody any more.
+    def on_paced(self, link: Link, id: int, weight: int, target: int, used: int) -> None:
+        """Record that an acceptor has used `used` messages of its room and has waiters of that weight; 0: none.
 
-        With `used` below 0 what it was given is void, but for ~used messages that it still sends.
+        With `used` below 0 its room is void, except for ~used messages that it still sends.
         """
         queue = self.state.queues.get(id)
         if queue is None or not link.is_acceptor:
@@ -56,11 +56,11 @@ class Paces:
         ask.given = ~used if used < 0 else max(ask.given - used, 0)
         ask.weight, ask.target = weight, target
         if self.waiters.weight(link, id) != weight:
-            self.waiters.hear(link, id, weight)
+            self.waiters.on_waiters(link, id, weight)
         self.state.touch(queue)
 
     def hand_out(self, queue: QueueState) -> None:
-        """At the end of a turn that touched the queue: what its depth leaves room for."""
+        """At the end of a turn that touched the queue: share out the room that its depth leaves."""
         asks = self.asked.get(queue.id)
         if asks is None or queue.frozen or queue.saturation.saturated or self.state.recovery is not None:
             return
@@ -80,11 +80,11 @@ class Paces:
                     link.turn.operations.append([bus.ROOM, queue.id, count])
 
     def forget_queue(self, id: int) -> None:
-        """The queue is gone, or another shard's, or at home again: acceptors ask anew."""
+        """Forget a queue that was deleted, lives elsewhere, or has come home: acceptors ask again."""
         self.asked.pop(id, None)
 
     def forget_link(self, link: Link) -> None:
-        """An acceptor has died: what it was given is for the others."""
+        """An acceptor has died: its room goes to the others."""
         for id, asks in list(self.asked.items()):
             if asks.pop(link, None) is not None:
                 self.state.touch(self.state.queues[id])
@@ -93,7 +93,7 @@ class Paces:
 
 
 def shared_out(room: int, waiting: list[Ask]) -> dict[Ask, int]:
-    """So many messages by weight, whole ones; what is left over is for who is due most, and is remembered."""
+    """Share out whole messages by weight. The remainder goes to those owed most, and debts are remembered."""
     total, most = sum(ask.weight for ask in waiting), len(waiting)
     for ask in waiting:
         ask.due = min(ask.due, most) + room * ask.weight / total

@@ -1,10 +1,10 @@
-"""What of a shard's contents is in memory: the heads of its queues, and the rest as long as there is room.
+"""Which contents of a shard are in memory: the heads of its queues, and the rest as long as there is room.
 
-From half of the shard's memory on, or from a quarter where the memory of the node's processes is scarce, contents go:
-from the ends of the heaviest queues first, then what consumers have in hand. If the shard would hold its producers all
-the same, even the heads go: whatever consumers wait for before they go on, it must not be room that they themselves
-take up. What a consumer will want soon is read ahead of it. Of a queue with a window what is beyond that goes, whatever
-room there is.
+Contents are paged out above half of the shard's memory, or above a quarter where the memory of the node's processes is
+scarce: first from the ends of the largest queues, then unacked messages. If the shard would hold its producers all the
+same, even the heads are paged out: consumers may be waiting for their own publishes, and the room they wait for must
+not be room that their own messages take up. Messages that a consumer will want soon are read ahead. Of a queue with a
+window, contents beyond the window are paged out however much room there is.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from shard.turns.gate import Gate
     from shard.turns.state import ShardState
 
-# Percent of the shard's memory above which contents go, and how many are to be left.
-ABOVE, LEFT = 50, 40
-# Where the memory of the node's processes is scarce both are so many times less.
+# Percent of the shard's memory above which contents are paged out, and at which paging ends.
+START_PERCENT, TARGET_PERCENT = 50, 40
+# Divisor of both where the memory of the node's processes is scarce.
 SCARCE = 2
-# Octets that stay at the head of a queue with consumers, at most; twice as many are read ahead.
+# Most bytes that stay at the head of a queue with consumers; twice as many are read ahead.
 HEAD = 512 * 1024
-# At most so many octets are spilled with one commit.
+# Most bytes spilled with one commit.
 SLICE = 16 * 1024 * 1024
-# So much comes in beyond a window before it goes: pieces of that size are worth writing.
+# Bytes that gather beyond a window before they are paged out: pieces of this size are worth writing.
 PIECE = 128 * 1024
-# While a commit is under way it is looked for what may go once there is that part of the shard's memory more.
-AGAIN = 32
-# Where all that is left is at heads or in hand, it is looked through again after so many microseconds.
-REST = 100_000
+# While a commit is in flight, paging is tried each time memory has grown by this fraction of the shard's memory.
+RETRY_PART = 32
+# Where everything that remains is at heads or unacked, paging is tried again after this many microseconds.
+RETRY_US = 100_000
 
 
 class Paging:
-    """Decides what goes out of memory and what comes back. `limit` is the shard's memory, in octets, `resume` what it
-    may hold and let its producers go on.
+    """Decides which contents leave memory and which return. `limit` sets the shard's memory, in bytes, and `resume`,
+    the mark up to which its producers may go on.
 
-    `head` is how many octets stay at the head of a queue with consumers. `wake` is when there may be more to do though
-    nothing happens, in microseconds since 1970. `reads` are segments to be read, for whoever drives the core. `seen` is
-    what was there when it was last looked for what may go while a commit is under way.
+    `head` is the number of bytes that stay at the head of a queue with consumers. `wake` is when there may be more to
+    do though nothing happens, in microseconds since 1970. `reads` are the segments that the driver of the core is to
+    read. `seen` is the memory in use when paging was last tried while a commit was in flight.
     """
 
     def __init__(self, state: ShardState, commits: Commits, gate: Gate) -> None:
@@ -59,31 +59,33 @@ class Paging:
         self.beyond: dict[int, QueueState] = {}
 
     def limit(self, limit: int, resume: int) -> None:
-        """The memory of the shard, in octets, and the mark at which its gate opens again."""
+        """Set the memory of the shard, in bytes, and the mark at which its gate opens again."""
         self.resume = resume
-        self.again = limit // AGAIN
-        self.above = min(limit * ABOVE // 100, resume)
-        self.left = min(limit * LEFT // 100, resume)
+        self.retry_step = limit // RETRY_PART
+        self.above = min(limit * START_PERCENT // 100, resume)
+        self.target = min(limit * TARGET_PERCENT // 100, resume)
 
     def page_out(self) -> None:
-        """Let contents go if there are too many. What is being written can only go once it is."""
+        """Page contents out if they take too much memory. Contents being written can leave only when the commit is
+        done.
+        """
         state = self.state
         if self.beyond and state.journal is not None and not self.commits.under_way:
             self.page_out_beyond()
-        if state.weight <= self.left // SCARCE:
+        if state.weight <= self.target // SCARCE:
             self.begun = False
             self.wake = NEVER
             return
         part = SCARCE if self.gate.room.is_scarce(PROCESSES) else 1
-        left = self.left // part
-        if state.weight <= (left if self.begun else self.above // part):
+        target = self.target // part
+        if state.weight <= (target if self.begun else self.above // part):
             self.begun = False
             self.wake = NEVER
             return
         self.begun = True
         if state.journal is None or (self.wake != NEVER and state.now < self.wake):
             return
-        before = min(state.weight - left, SLICE)
+        before = min(state.weight - target, SLICE)
         if self.commits.under_way:
             self.page_out_read(before)
             return
@@ -92,25 +94,28 @@ class Paging:
         queues = self.heaviest()
         excess = before
         for front, head in (False, self.head), (True, self.head), (False, 0), (True, 0):
-            if head or left + excess > self.resume:
+            if head or target + excess > self.resume:
                 excess = self.page_out_of(queues, front, excess, head)
-        self.wake = state.now + REST if excess == before and not state.journal else NEVER
+        self.wake = state.now + RETRY_US if excess == before and not state.journal else NEVER
 
     def page_out_read(self, excess: int) -> None:
-        """While a commit is under way so much goes of what is in the store already: what consumers have in hand, which
-        was read for them. They take more in the time of a commit than there may be.
+        """While a commit is in flight: page out unacked messages that the store has, which were read for consumers.
+
+        During a commit consumers may be sent more than fits in memory.
         """
-        if self.state.weight >= self.seen + self.again:
+        if self.state.weight >= self.seen + self.retry_step:
             self.page_out_of(self.heaviest(), True, excess, self.head, spills=False)
             self.seen = self.state.weight
 
     def heaviest(self) -> list[QueueState]:
-        """The heaviest queues first."""
+        """All queues, those that take most memory first."""
         return sorted(self.state.queues.values(), key=lambda queue: queue.weighed, reverse=True)
 
     def page_out_of(self, queues: list[QueueState], front: bool, excess: int, head: int, spills: bool = True) -> int:
-        """Let so much go of the ends of queues, or their front, but heads of those that have consumers; if it `spills`,
-        what the store does not have is written first. How much more is to go.
+        """Page `excess` bytes out of the ends of queues, or of their front, and return how much of it remains.
+
+        A queue with consumers keeps `head` bytes. With `spills`, messages that the store does not have are written
+        first.
         """
         for queue in queues:
             if excess <= 0:
@@ -121,12 +126,12 @@ class Paging:
         return excess
 
     def share_heads(self) -> None:
-        """All heads together take no more than half of what is to be left."""
+        """Limit all heads together to half of the memory at which paging ends."""
         heads = sum(1 for queue in self.state.queues.values() if queue.ring.consumers)
-        self.head = min(HEAD, self.left // (2 * max(heads, 1)))
+        self.head = min(HEAD, self.target // (2 * max(heads, 1)))
 
     def watch(self, queue: QueueState) -> None:
-        """A queue has more than its window: that goes once it is a piece."""
+        """Have the contents beyond a queue's window paged out once they make a piece worth writing."""
         weight = queue.weight
         if weight > queue.kept_weight + PIECE:
             self.beyond[queue.id] = queue
@@ -134,11 +139,11 @@ class Paging:
             queue.kept_weight = min(queue.kept_weight, weight)
 
     def forget(self, queue: QueueState) -> None:
-        """A queue lives elsewhere now; it may come back as another one with its id."""
+        """A queue lives elsewhere: it may come back as another object with the same id."""
         self.beyond.pop(queue.id, None)
 
     def page_out_beyond(self) -> None:
-        """Let go what is beyond the windows of queues; who has nothing more to let go is done."""
+        """Page out contents beyond the windows of queues; a queue with nothing more to page out is done."""
         self.share_heads()
         for queue in list(self.beyond.values()):
             gone, window = 0, queue.window
@@ -150,21 +155,21 @@ class Paging:
                 del self.beyond[queue.id]
 
     def look_ahead(self, queue: QueueState) -> None:
-        """Have read what the consumers of a queue will want next."""
+        """Request reads of the messages that the consumers of a queue will want next."""
         contents = queue.contents
         if not contents.paged or contents.reading or not contents.ready or not queue.ring.consumers:
             return
         if self.state.weight > self.resume:
-            return  # it would have to go again
+            return  # they would have to be paged out again
         if queue.last_values is not None:
-            return  # what is read may be replaced meanwhile
+            return  # a message may be replaced while it is read
         wanted = contents.ahead(contents.first_ready(), 2 * self.head)
         if wanted:
             contents.reading = True
             self.reads.append((queue, wanted))
 
     def were_read(self, queue: QueueState, segments: list[Segment], batches: list[Batch]) -> None:
-        """What was asked for in `reads`, as far as it could be read."""
+        """Install the segments requested in `reads`, as far as they could be read."""
         queue.contents.reading = False
         for segment, batch in zip(segments, batches, strict=False):
             queue.contents.install(segment, batch)

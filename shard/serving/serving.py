@@ -1,4 +1,4 @@
-"""Hands out what is ready to the consumers of a queue, and drops what is beyond its limits."""
+"""Delivers ready messages to the consumers of a queue, and drops messages beyond its limits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from shard.turns.state import ShardState
 
 
 class Serving:
-    """Serves the queues of one shard, as far as they can be read. Of those that may hold nobody, at most
-    `stranger_limit` messages stay.
+    """Serves the queues of one shard, as far as they can be read. An unprivileged queue keeps at most `stranger_limit`
+    messages.
     """
 
     def __init__(self, state: ShardState, stalls: Stalls, leases: Leases, stranger_limit: int) -> None:
@@ -20,17 +20,17 @@ class Serving:
         self.leases = leases
         self.stranger_limit = stranger_limit
 
-    def settle_now(self, queue: QueueState) -> None:
-        """What came earlier in the turn takes effect before a request that depends on it is answered."""
-        self.settle_down(queue)
+    def serve_now(self, queue: QueueState) -> None:
+        """Let earlier operations of the turn take effect before a request that depends on them is answered."""
+        self.serve(queue)
         self.state.touch(queue)
 
-    def settle_down(self, queue: QueueState) -> None:
-        """Hand out what is ready and drop what is too much, if it can be read."""
+    def serve(self, queue: QueueState) -> None:
+        """Deliver ready messages and drop the excess, unless the queue cannot be read."""
         self.stalls.attempt(queue, self.state.now, self._hand_out_and_drop)
 
     def deliver(self, queue: QueueState) -> None:
-        """Hand out what is ready, if it can be read."""
+        """Deliver ready messages, unless the queue cannot be read."""
         self.stalls.attempt(queue, self.state.now, self._hand_out)
 
     def _hand_out_and_drop(self, queue: QueueState) -> None:
@@ -39,7 +39,7 @@ class Serving:
             queue.drop_excess(self.stranger_limit)
 
     def _hand_out(self, queue: QueueState) -> None:
-        """What has expired goes before, and what nobody takes may go after."""
+        """Deliver. Expired messages are dropped before; those that no consumer has credit for may expire after."""
         contents = queue.contents
         if self.state.recovery is not None or queue.frozen:
             return
@@ -55,14 +55,14 @@ class Serving:
                     consumer.window -= sent.whole - item.whole
                 consumer.link.deliver(consumer, sent)
             if queue.ring.starved and contents.ready:
-                self._tell_hungry(queue)
+                self._send_hungry(queue)
         if contents.expiring:
             contents.offered()
         if expires:
             contents.expire(self.state.now)
 
-    def _tell_hungry(self, queue: QueueState) -> None:
-        """Messages are left that consumers could be sent if their acceptors granted it."""
+    def _send_hungry(self, queue: QueueState) -> None:
+        """Announce to acceptors that consumers lack a grant for messages that are ready."""
         for consumer in queue.ring.starved:
             if not consumer.group.hungry:
                 consumer.group.hungry = True
@@ -70,7 +70,7 @@ class Serving:
         queue.ring.starved.clear()
 
     def elect(self, queue: QueueState) -> None:
-        """Tell who is the single active consumer of a queue. While the shard recovers, who was may still come."""
+        """Announce the single active consumer of a queue. During recovery the previous one may still come back."""
         active = queue.ring.active
         if active is not None and not active.elected and self.state.recovery is None and not queue.frozen:
             active.elected = True

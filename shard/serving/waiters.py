@@ -1,7 +1,8 @@
-"""How many share the room of a queue at each acceptor: each acceptor is to have no more than its part.
+"""How many producers share the room of a queue at each acceptor, so that each acceptor takes no more than its part.
 
-An acceptor tells the weight of those who share it there (WAITERS), and hears the largest that any acceptor has, and
-that of all (MOST_WAITERS). That is advice: the bounds of what may be under way do not depend on it (acceptor/inlet.py).
+An acceptor reports the total weight of its waiters (WAITERS) and receives the largest weight at any acceptor and the
+weight at all of them (MOST_WAITERS). This is advice: the bounds of messages in flight do not depend on it
+(acceptor/inlet.py).
 """
 
 from __future__ import annotations
@@ -16,52 +17,55 @@ if TYPE_CHECKING:
 
 
 class Waiters:
-    """`weights` is what acceptors have told of the queues of one shard, by queue id."""
+    """The waiters of one shard's queues. `weights` is the weight that each acceptor reported, by queue id."""
 
     def __init__(self, state: ShardState) -> None:
         self.state = state
         self.weights: dict[int, dict[Link, int]] = {}
 
-    def hear(self, link: Link, id: int, weight: int) -> None:
-        """An acceptor has so much waiting for a queue; 0: nobody any more."""
+    def on_waiters(self, link: Link, id: int, weight: int) -> None:
+        """An acceptor reports the weight of its waiters for a queue; 0: none."""
         if id not in self.state.queues or not link.is_acceptor:
             return
-        before, weights = self.all(id), self.weights.setdefault(id, {})
+        before, weights = self.totals(id), self.weights.setdefault(id, {})
         weights.pop(link, None)
         if weight:
             weights[link] = weight
-        self.tell(link, id)
-        if self.all(id) != before:
-            self.tell_others(link, id)
+        self.send(link, id)
+        if self.totals(id) != before:
+            self.send_others(link, id)
         if not weights:
             del self.weights[id]
 
     def weight(self, link: Link, id: int) -> int:
+        """The weight last reported by an acceptor; 0 for none."""
         return self.weights.get(id, {}).get(link, 0)
 
-    def all(self, id: int) -> tuple[int, int]:
-        """The largest weight that waits for a queue at any acceptor, and that at all of them."""
+    def totals(self, id: int) -> tuple[int, int]:
+        """The largest weight that waits for a queue at any acceptor, and the weight at all of them."""
         weights = self.weights.get(id, {}).values()
         return max(weights, default=0), sum(weights)
 
-    def tell(self, link: Link, id: int) -> None:
-        link.turn.operations.append([bus.MOST_WAITERS, id, *self.all(id)])
+    def send(self, link: Link, id: int) -> None:
+        """Send MOST_WAITERS of a queue to an acceptor."""
+        link.turn.operations.append([bus.MOST_WAITERS, id, *self.totals(id)])
 
-    def tell_all(self, link: Link) -> None:
-        """An acceptor has come: what others wait for is not for it alone."""
+    def send_all(self, link: Link) -> None:
+        """A new acceptor: send it the waiters of all queues, since it shares their room."""
         for id in self.weights:
-            self.tell(link, id)
+            self.send(link, id)
 
-    def tell_others(self, link: Link, id: int) -> None:
+    def send_others(self, link: Link, id: int) -> None:
+        """Send MOST_WAITERS of a queue to all acceptors but one."""
         for other in self.state.links.values():
             if other is not link and other.is_acceptor:
-                self.tell(other, id)
+                self.send(other, id)
 
     def forget_queue(self, id: int) -> None:
-        """The queue is gone, or another shard's."""
+        """Forget a queue that was deleted or lives on another shard."""
         self.weights.pop(id, None)
 
     def forget_link(self, link: Link) -> None:
-        """An acceptor has died."""
+        """An acceptor has died: its waiters are gone."""
         for id in [id for id, weights in self.weights.items() if link in weights]:
-            self.hear(link, id, 0)
+            self.on_waiters(link, id, 0)

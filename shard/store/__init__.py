@@ -1,1 +1,1 @@
-"""What is on disk: what gathers for a commit, how it is written, checked, read and taken over."""
+"""The store: gathering, writing, checking, reading and upgrading its records on disk."""

@@ -1,7 +1,7 @@
 """A thread that writes, reads or flushes a store while the loop goes on.
 
-Every commit goes through it, so it is a queue and a thread: with `concurrent.futures` the handover took 7 % of the time
-that a shard spent in Python.
+Every commit goes through it, so it is a plain queue and a thread: with `concurrent.futures` the handover took 7 % of
+the time that a shard spent in Python.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Done = Callable[["Job"], None]
 
 
 class Job:
-    """One piece of work; `error` is what it raised."""
+    """One piece of work; `error` is the exception it raised."""
 
     __slots__ = ("do", "done", "error")
 

@@ -1,13 +1,13 @@
-"""The last state of an environment that is on the disk whole, noted beside it: what a power cut leaves of the rest.
+"""Checkpoints: the last state of an environment that is completely on the disk, recorded beside it.
 
-LMDB that does not flush each commit may lose everything with the power: pages reach the disk in any order. But it never
-writes over pages that a snapshot still has, and which state a file is in is said by its first two pages alone. So who
-flushes now and then pins a snapshot, flushes, notes these two pages here, and lets go of the snapshot before it: until
-the next time the pages of this one stay as they are on the disk. Where the system has been started since, those two
-pages are written back, and what came after them is forgotten.
+LMDB that does not flush each commit may lose everything in a power failure: pages reach the disk in any order. But it
+never overwrites pages that a snapshot still has, and its first two pages alone determine which state a file is in. So a
+checkpoint pins a snapshot, flushes, records these two pages here, and releases the snapshot before it: until the next
+checkpoint the pages of this one stay as they are on the disk. After a restart of the system the two pages are written
+back, and everything later is forgotten.
 
-Two records take turns, so that one is whole whatever happens to the other: a CRC-32 of all that follows (4), octets of
-pages (4), which record it is, counted (8), boot id (36), the pages; each at a multiple of STRIDE.
+Two records take turns, so that one is whole whatever happens to the other: a CRC-32 of all that follows (4), size of
+the pages in bytes (4), number of the record (8), boot id (36), the pages; each at a multiple of STRIDE.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _START = _CRC.size + _HEAD.size
 
 
 class Checkpoint:
-    """The note beside the environment in `path`, if there is one. OSError where it cannot be read or written."""
+    """The checkpoint of the environment in `path`, if there is one. OSError where it cannot be read or written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,26 +41,28 @@ class Checkpoint:
         self._number = 0
 
     def first_pages(self, octets: int) -> bytes:
-        """So many octets from the start of the environment's file."""
+        """The first `octets` bytes of the environment's file."""
         with _opened(self.path / FILE_NAME) as file:
             return os.pread(file, octets, 0)
 
     def flush(self) -> None:
-        """Have on the disk what was written to the environment's file."""
+        """Flush the environment's file to the disk."""
         with _opened(self.path / FILE_NAME) as file:
             os.fdatasync(file)
 
     def write_again(self) -> None:
-        """After a flush that failed: what could not be written counts as written. Nobody may write meanwhile."""
+        """Write the file anew after a failed flush, whose unwritten pages count as written. No writer may run
+        meanwhile.
+        """
         with _opened(self.path / FILE_NAME) as file:
             at = 0
             while octets := os.pread(file, PIECE, at):
                 _write(file, octets, at)
                 at += len(octets)
 
-    def note(self, pages: bytes) -> None:
-        """Note the first pages of a state that is on the disk."""
-        number = self._number + 1  # if this fails the other record is to stay
+    def record(self, pages: bytes) -> None:
+        """Record the first pages of a state that is on the disk."""
+        number = self._number + 1  # if this fails the other record must stay
         record = _HEAD.pack(len(pages), number, self.boot) + pages
         with _opened(self.path / NAME, os.O_CREAT) as file:
             if not self._number:
@@ -73,9 +75,9 @@ class Checkpoint:
         self._number = number
 
     def restore(self) -> None:
-        """Where the system has been started since, have the state back that was noted last; before another is noted.
+        """After a restart of the system, restore the state recorded last, before the next one is recorded.
 
-        ValueError if what was noted is damaged.
+        Raises ValueError if the record is damaged.
         """
         if is_unfinished(self.path):
             if (self.path / NAME).exists():
@@ -86,7 +88,7 @@ class Checkpoint:
         except FileNotFoundError:
             return
         self._number, boot, pages = _newest(content)
-        if not self._number and any(content[:_START]):  # else it was dismissed, or the first note was cut short
+        if not self._number and any(content[:_START]):  # otherwise it was dismissed, or the first record was cut short
             raise ValueError(f"{NAME} is damaged")
         if self._number and boot != self.boot:
             with _opened(self.path / FILE_NAME) as file:
@@ -94,7 +96,7 @@ class Checkpoint:
                 os.fsync(file)
 
     def is_due(self) -> bool:
-        """Whether nobody has had the state back yet that was noted before this start of the system."""
+        """Whether the state recorded before this start of the system has not been restored yet."""
         try:
             number, boot, _ = _newest((self.path / NAME).read_bytes())
         except FileNotFoundError:
@@ -102,17 +104,17 @@ class Checkpoint:
         return number > 0 and boot != self.boot
 
     def dismiss(self) -> None:
-        """Have all on the disk that was written, so that nothing is noted any more; nobody may write meanwhile."""
+        """Flush everything and remove the records, which are not needed any more. No writer may run meanwhile."""
         if not (self.path / NAME).exists():
             return
         self.flush()
         content = (self.path / NAME).read_bytes()
-        older_first = sorted((0, STRIDE), key=lambda at: _record(content[at:])[0])  # one that is not whole is none
+        older_first = sorted((0, STRIDE), key=lambda at: _record(content[at:])[0])  # a torn record does not count
         with _opened(self.path / NAME) as file:
             for at in older_first:
                 if any(content[at : at + _START]):  # it keeps its place on the disk: the next start may find no other
                     _write(file, bytes(_START), at)
-                    os.fsync(file)  # with the power neither may outlive a newer one
+                    os.fsync(file)  # in a power failure neither may outlive a newer one
         self._number = 0
 
 
@@ -121,7 +123,7 @@ def _newest(content: bytes) -> tuple[int, bytes, bytes]:
 
 
 def _record(content: bytes) -> tuple[int, bytes, bytes]:
-    """Number, boot id and pages of the record at the start; number 0 if there is none that is whole."""
+    """Number, boot id and pages of the record at the start; number 0 if there is no whole one."""
     at = _START
     if len(content) < at:
         return 0, b"", b""

@@ -1,4 +1,6 @@
-"""An environment whose commits do not wait for the disk; a power cut does not damage it (shard/store/checkpoint.py)."""
+"""An environment whose commits do not wait for the disk; power failures do not damage it
+(shard/store/checkpoint.py).
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,16 @@ from shard.store.environment import Environment, is_unfinished, translated
 
 
 class Checkpointed(Environment):
-    """What was written since `sync` was called last may be lost with the power, and nothing else.
+    """A power failure may lose commits written since the last call of `sync`, and nothing else.
 
-    `sync` may be called from a thread of its own: nobody waits for it who reads, and writing only as it begins.
+    `sync` may be called from a thread of its own: readers do not wait for it, and writers only as it begins.
     """
 
     def __init__(self, path: Path, names: Sequence[str], limit: int, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._flushing = threading.RLock()
         self._lost = False
-        if is_unfinished(path):  # the first state there is to go back to is an empty environment
+        if is_unfinished(path):  # the first state to return to is an empty environment
             Environment(path, names, limit, synced=True).close()
         super().__init__(path, names, limit, synced=False)
 
@@ -49,7 +51,7 @@ class Checkpointed(Environment):
             self._lost = True
             self._checkpoint.flush()
             self._lost = False
-            self._checkpoint.note(pages)
+            self._checkpoint.record(pages)
         except OSError:
             snapshot.abort()
             raise
@@ -57,13 +59,13 @@ class Checkpointed(Environment):
         self._pinned = snapshot
 
     def _grow(self) -> None:
-        """Pages that are free only since the last checkpoint may be all the room that it takes."""
+        """Grow the map, unless a flush frees pages: those free only since the last checkpoint may be enough."""
         with self._flushing:
             unflushed = self._env.info()["last_txnid"] > self._pinned.id()
             if unflushed:
                 self._flush()
             else:
-                self._pinned.abort()  # nobody may read while a map grows
+                self._pinned.abort()  # no snapshot may be open while a map grows
                 super()._grow()
                 self._pinned = self._env.begin()
 

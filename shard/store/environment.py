@@ -1,4 +1,4 @@
-"""One LMDB environment with its databases: opened, grown, and opened again when it has failed.
+"""One LMDB environment with its databases: opened, grown, and reopened after a failure.
 
 Only one thread may write; others may read meanwhile.
 """
@@ -26,16 +26,16 @@ log = get_logger()
 
 # Pages that are free but not yet reused, and the trees themselves, need room beyond the contents.
 SLACK = 256 * 1024 * 1024
-# An environment's only file with contents, and what it begins with: two pages that say what it is.
+# The environment's only file with contents, and the size of its start: two pages that identify it.
 FILE_NAME = "data.mdb"
 LEAST = 2 * 4096
-# A disk with fewer free octets is full.
+# A disk with fewer free bytes is full.
 FULL = 64 * 1024
 
 
 @contextmanager
 def translated(path: Path, what: str = "") -> Iterator[None]:
-    """What may be wrong with a disk or a file becomes a StoreError, which says what could not be read."""
+    """Translate errors of a disk or a file into a StoreError; `what` names the thing that could not be read."""
     try:
         yield
     except (lmdb.Error, OSError, ValueError, struct.error) as error:
@@ -45,7 +45,7 @@ def translated(path: Path, what: str = "") -> Iterator[None]:
 class Environment:
     """An open environment of the databases named. With `synced` each transaction is on the disk once it is committed.
 
-    `begin` and `database` are LMDB's own, for use within `translated`. StoreError if it cannot be opened.
+    Raises StoreError if it cannot be opened.
     """
 
     def __init__(self, path: Path, names: Sequence[str], limit: int, synced: bool) -> None:
@@ -62,16 +62,16 @@ class Environment:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_unfinished(path) and (path / FILE_NAME).exists():
                 aside = set_aside(path / FILE_NAME)
-                log.warning("there is no store in a file, another one is begun", path=str(path), set_aside=str(aside))
+                log.warning("the file contains no store, a new one is begun", path=str(path), set_aside=str(aside))
             self._open()
 
     def limit(self, octets: int) -> None:
-        """What its contents may come to from now on: the file may have more, and never has less."""
+        """Set the size that the contents may have, in bytes: the file may have more, and never shrinks."""
         self._most = 2 * octets + SLACK
         self._map_size = self._map_size or self._most
 
     def entries(self, name: str) -> int:
-        """How many records a database has. StoreError if it cannot be read."""
+        """The number of records in a database. Raises StoreError if it cannot be read."""
         with translated(self.path), self._lock, self._env.begin() as txn:
             return int(txn.stat(self._dbs[name])["entries"])
 
@@ -91,14 +91,14 @@ class Environment:
 
     @contextmanager
     def reading(self, what: str) -> Iterator[lmdb.Transaction]:
-        """A snapshot; values are views that end with it. StoreError if it fails."""
+        """A snapshot; values are views that end with it. Raises StoreError if it fails."""
         with translated(self.path, what), self._lock, self._env.begin(buffers=True) as txn:
             yield txn
 
     def write(self, put: Any) -> None:
-        """Have `put` write into a transaction, which is committed. StoreError if it cannot be, and nothing is written.
+        """Call `put` with a transaction and commit it. Raises StoreError if that fails, and nothing is written.
 
-        It may be called again, with another transaction.
+        `put` may be called several times, each time with a new transaction.
         """
         try:
             if not self._writable:
@@ -115,20 +115,22 @@ class Environment:
             raise StoreError(self.path, self._reason_not_written(error)) from None
 
     def _reason_not_written(self, error: Exception) -> str:
-        """The system cuts the write short that fills the disk, and LMDB takes any short write for an I/O error."""
+        """The reason of a failed write. The system cuts short the write that fills the disk, and LMDB takes any short
+        write for an I/O error.
+        """
         reason = reason_of(error)
-        with suppress(OSError):  # whether it is full cannot be told either
+        with suppress(OSError):  # whether the disk is full cannot be read either
             if reason == os.strerror(errno.EIO) and shutil.disk_usage(self.path).free < FULL:
                 return os.strerror(errno.ENOSPC)
         return reason
 
     def overflowed(self) -> bool:
-        """Whether more had to be written, since this was asked last, than the limit allows for."""
+        """Whether more had to be written, since the last call, than the limit allows."""
         overflowed, self._overflowed = self._overflowed, False
         return overflowed
 
     def _grow(self) -> None:
-        """What is to go needs room as well, or nothing could ever go."""
+        """Grow the map beyond the limit if necessary: deleting needs room as well."""
         with self._lock:
             size = int(self._env.info()["map_size"])
             self._overflowed |= size >= self._most
@@ -136,15 +138,17 @@ class Environment:
             self._env.set_mapsize(self._map_size)
 
     def has_room(self, was_full: bool) -> bool:
-        """Whether more may be written: the disk keeps room for it (shard/store/headroom.py), or has been full and as
-        much is free in the file, twice as much if it `was_full`. StoreError if that cannot be told. Of the thread that
-        writes.
+        """Whether more may be written, as seen by the thread that writes. Raises StoreError if that cannot be
+        determined.
+
+        There is room if the disk keeps it free for the store (shard/store/headroom.py), or if the disk has been full
+        and as much is free in the file; twice as much if it `was_full`.
         """
         with translated(self.path), self._lock:
             pages = int(self._env.info()["last_pgno"]) + 1
             if pages * self._page <= self._headroom.enough_until:
                 return True
-            self._env.reader_check()  # who was killed while it read would keep pages from being used again
+            self._env.reader_check()  # a reader that was killed would keep pages from being reused
             if self._headroom.ensure(pages * self._page):
                 return True
             free = (pages - self._used_pages()) * self._page
@@ -156,7 +160,7 @@ class Environment:
         return sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
 
     def sync(self) -> None:
-        """Have everything written on the disk. StoreError if that fails."""
+        """Flush everything written to the disk. Raises StoreError if that fails."""
         try:
             self._env.sync(True)
         except (lmdb.Error, OSError) as error:
@@ -164,16 +168,16 @@ class Environment:
             raise StoreError(self.path, reason_of(error)) from None
 
     def _mend(self) -> None:
-        """An environment whose last word could not be written refuses everything from then on, reading as well."""
+        """Reopen an environment that failed to write its metadata, since it refuses everything, even reading."""
         try:
             with self._env.begin():
                 return
         except lmdb.Error:
-            with suppress(lmdb.Error, OSError):  # it is tried again with the next write
+            with suppress(lmdb.Error, OSError):  # reopening is tried again with the next write
                 self._reopen()
 
     def _reopen(self) -> None:
-        """Open it again, for reading at least. lmdb.Error or OSError if it cannot be written."""
+        """Reopen the environment, at least for reading. Raises lmdb.Error or OSError if it cannot be written."""
         with self._lock:
             self._env.close()
             self._writable = False
@@ -192,7 +196,7 @@ class Environment:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Whether the making of a store was cut short before it was one: nothing was ever in it."""
+    """Whether the creation of a store was cut short, so that nothing was ever in it."""
     try:
         with (path / FILE_NAME).open("rb") as file:
             head = file.read(LEAST)

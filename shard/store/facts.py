@@ -1,4 +1,4 @@
-"""What a store says of itself: numbers by name (shard/store/stored.py)."""
+"""The facts of a store about itself: numbers by name (shard/store/stored.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FACTS = "facts"
 
 
 def facts_of(path: Path, txn: Any, db: Any, shard: int) -> dict[str, int]:
-    """The facts of an open store. StoreError if they show that it is not to be used, or not for that shard; ValueError,
+    """The facts of an open store. Raises StoreError if the store must not be used, or not by that shard; ValueError or
     struct.error if they are damaged.
     """
     raw = {bytes(name): bytes(value) for name, value in txn.cursor(db)}
@@ -21,7 +21,7 @@ def facts_of(path: Path, txn: Any, db: Any, shard: int) -> dict[str, int]:
     if not 1 <= format <= FORMAT:
         raise StoreError(path, f"it is of format {format}, this penstock knows format {FORMAT}")
     if raw and b"format" not in raw:
-        raise ValueError("it does not say of which format it is")
+        raise ValueError("its format is not recorded")
     found = {name.decode(): _fact(name, value, format) for name, value in raw.items()}
     if found.get("shard", shard) != shard:
         raise StoreError(path, f"it is the store of shard {found['shard']}")
@@ -29,7 +29,7 @@ def facts_of(path: Path, txn: Any, db: Any, shard: int) -> dict[str, int]:
 
 
 def put_fact(txn: Any, db: Any, name: str, number: int) -> None:
-    """The format stays plain: whatever penstock comes is to know it."""
+    """Write one fact. The format has no checksum, so that every version of penstock can read it."""
     key, record = name.encode(), NUMBER.pack(number)
     txn.put(key, record if name == "format" else seal(FACTS, key, record), db=db)
 

@@ -1,17 +1,17 @@
-"""When what was written is flushed to the disk, where commits do not wait for that."""
+"""The times at which written data is flushed to the disk, if commits do not wait for that."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-# After so long a flush that failed is tried again.
+# Seconds until a failed flush is retried.
 RETRY_SECONDS = 1.0
 
 
 class Flushes:
-    """Flushes, one at a time: each covers what was written before it began, and begins `interval` seconds after the one
-    before at the earliest. None where that is 0. `begin` begins one; `ended` is to be called at its end.
+    """Flushes, one at a time: each covers everything written before it began, and begins at least `interval` seconds
+    after the one before. With an interval of 0 there are none. `begin` begins one; `ended` is to be called at its end.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, interval: float, begin: Callable[[], None]) -> None:
@@ -25,7 +25,7 @@ class Flushes:
         self._failed = False
 
     def want(self, at_once: bool = False) -> None:
-        """Something was written; `at_once`: the next flush does not wait for the interval, if the last did not fail."""
+        """Data was written. With `at_once` the next flush does not wait for the interval, if the last did not fail."""
         self._wanted = True
         if at_once and self._due and not self._failed:
             self._due = 0.0
@@ -42,7 +42,7 @@ class Flushes:
         self.begin()
 
     def ended(self, failed: bool) -> None:
-        """The flush that was begun is over; if it failed another one is tried."""
+        """The flush has ended; after a failure it is retried."""
         self._under_way = False
         self._failed = failed
         if failed:
@@ -51,7 +51,7 @@ class Flushes:
             self.want()
 
     def stop(self) -> None:
-        """Begin no more of them."""
+        """Begin no more flushes."""
         self.interval = 0.0
         if self._timer is not None:
             self._timer.cancel()

@@ -1,9 +1,9 @@
-"""Room on the disk that a store keeps for itself beyond what it has written, so that it can go on where others have
-filled the disk: what is acknowledged is deleted by writing, beside what was (LMDB copies what it changes).
+"""Room on the disk that a store reserves beyond its data, to go on after others have filled the disk: deleting
+acknowledged messages needs new pages, since LMDB copies the pages it changes.
 
-It is allocated behind the end of the file (fallocate(2), FALLOC_FL_KEEP_SIZE): nobody else can have it, and it stays
-through the next start. ext4 gives what there is of it before it says that there is not enough: the topology would have
-nothing left for its start, and without that no shard is ready. So nothing is asked for unless more is free.
+The room is allocated behind the end of the file (fallocate(2), FALLOC_FL_KEEP_SIZE): no other file can take it, and it
+survives a restart. ext4 uses up the remaining room before it reports that there is not enough: the topology would have
+nothing left for its start, and without it no shard is ready. So room is requested only if more than that is free.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from penstock.files import reserve
 
 OCTETS = 8 * 1024 * 1024
-# So much of the disk is left to others, twice what the topology keeps for its start.
+# Bytes of the disk left to others: twice the reserve of the topology for its start.
 OTHERS = 2 * reserve.SIZES[0]
 _KEEP_SIZE = 1
 _BLOCK = 512
@@ -26,8 +26,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Headroom:
-    """That of the file at a path. `octets` is its size, half of which at least stays allocated; no more has to be while
-    at most `enough_until` octets are written.
+    """The headroom of one file. `octets` is its size, at least half of which stays allocated; no more is allocated
+    until more than `enough_until` bytes are written.
     """
 
     def __init__(self, path: Path, octets: int = OCTETS) -> None:
@@ -36,8 +36,8 @@ class Headroom:
         self.enough_until = -1
 
     def ensure(self, written: int) -> bool:
-        """Have it behind so many octets that are written; whether it is there. True too where no file system gives
-        any. OSError if the file cannot be opened.
+        """Allocate the room behind so many written bytes; return whether it is there, True as well if the file system
+        cannot allocate. Raises OSError if the file cannot be opened.
         """
         if written <= self.enough_until:
             return True
@@ -51,7 +51,7 @@ class Headroom:
 
 
 def _allocate(path: Path, start: int, octets: int) -> int:
-    """0, or the error of the system."""
+    """Allocate; return 0, or the error of the system."""
     file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         if _libc.fallocate(file, _KEEP_SIZE, ctypes.c_int64(start), ctypes.c_int64(octets)) == 0:

@@ -1,7 +1,7 @@
-"""What a shard still has to write down: gathered turn by turn, handed over as one commit, which is written whole.
+"""The changes that a shard must write: gathered turn by turn, handed over as one commit, which is written whole.
 
-What is gone again before it was handed over is never written. A segment is looked at when it is handed over, so
-whatever happens to it in the meantime costs the store one record.
+Anything gone before the handover is never written. A segment is packed at the handover, so everything that happens to
+it before costs the store one record.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ Key = tuple[int, int]
 """Queue id and sequence number (of a message, or a segment's first), or queue id and priority."""
 
 Records = dict[bytes, bytes | None]
-"""What to write by key; None is to be deleted."""
+"""Records to write by key; None deletes."""
 
 Pieces = Sequence[bytes | memoryview]
-"""A record that is put together as it is written."""
+"""A record that is joined when it is written."""
 
 
 @dataclass(slots=True)
 class Gathered:
-    """Changes as they gather: what is to be written of which segments, the latest numbers, by key.
+    """Gathered changes: segments to write, and the latest numbers by key.
 
-    What is `removed` may be `added` again: if that goes before it is written, what the store has must go all the same.
+    A `removed` segment may be `added` again: if that one goes before it is written, the stored one must be removed all
+    the same.
     """
 
     added: dict[Key, tuple[Segment, Batch, int]] = field(default_factory=dict)
@@ -49,7 +50,7 @@ class Gathered:
 
 @dataclass(slots=True)
 class Segments:
-    """Records of segments to write; the values of `contents` in two parts."""
+    """Records of segments to write; each value of `contents` is in two parts."""
 
     index: Records = field(default_factory=dict)
     contents: dict[bytes, tuple[memoryview, memoryview] | None] = field(default_factory=dict)
@@ -57,7 +58,7 @@ class Segments:
 
 @dataclass(slots=True)
 class Commit:
-    """Records to write, by database. What is spilled comes without a promise. `gathered` is what they were made of."""
+    """Records to write, by database. Spilled ones carry no promise. `gathered` is their source."""
 
     gathered: Gathered
     kept: Segments = field(default_factory=Segments)
@@ -78,11 +79,11 @@ class Commit:
 
 
 class Journal:
-    """The changes since the last commit. `read` gives back the value of a key of `contents` as a batch of so many rows,
-    from what is kept or what is spilled.
+    """The changes since the last commit. `read` returns the contents of a key as a batch of so many rows, kept or
+    spilled.
 
-    `octets` is how much of rows and contents the store has, or will have with what is handed over; `spilled` how much
-    of that is spilled.
+    `octets` is the size of rows and contents in the store, including the commit in flight; `spilled` is the spilled
+    part.
     """
 
     def __init__(self, read: Callable[[bytes, int, bool], Batch]) -> None:
@@ -95,7 +96,7 @@ class Journal:
     def __bool__(self) -> bool:
         return bool(self._gathered)
 
-    # Of queues (shard/contents/queue_cy.py)
+    # Changes of queues (shard/contents/queue_cy.py)
 
     def add(self, queue_id: int, segment: Segment) -> None:
         """A segment is new, or has new contents."""
@@ -103,11 +104,11 @@ class Journal:
         self._gathered.added[queue_id, segment.sequence] = segment, segment.batch, segment.first
 
     def mark(self, queue_id: int, segment: Segment) -> None:
-        """Some messages of a segment are done with."""
+        """Some messages of a segment are settled."""
         self._gathered.marked[queue_id, segment.sequence] = segment
 
     def remove(self, queue_id: int, segment: Segment) -> None:
-        """All messages of a segment are done with."""
+        """All messages of a segment are settled."""
         key = queue_id, segment.sequence
         self._gathered.added.pop(key, None)
         self._gathered.marked.pop(key, None)
@@ -115,25 +116,25 @@ class Journal:
             self.octets -= segment.octets
             self.spilled -= segment.octets if segment.spilled else 0
             segment.octets = 0
-            if segment.damaged:  # to free what is damaged would damage what is not
+            if segment.damaged:  # freeing damaged pages would damage others
                 self._gathered.marked[key] = segment
             else:
                 self._gathered.removed[key, segment.spilled] = None
 
     def lease(self, queue_id: int, priority: int, delivered_to: int | None) -> None:
-        """Messages of a priority with lower numbers may have been delivered; None when the queue is gone."""
+        """Messages of a priority below that number may have been delivered; None when the queue is gone."""
         self._gathered.leases[queue_id, priority] = delivered_to
 
     def count(self, queue_id: int, sequence: int, deliveries: int) -> None:
-        """A message came back so often; 0 when it is gone."""
+        """Record a message's delivery count; 0 when it is gone."""
         self._gathered.counts[queue_id, sequence] = deliveries or None
 
-    def hold(self, queue_id: int, id: str, record: bytes | None) -> None:
-        """What a lease of consumers holds (shard/serving/leases.py); None when it is no more."""
+    def put_lease(self, queue_id: int, id: str, record: bytes | None) -> None:
+        """Record the messages of a consumers' lease (shard/serving/leases.py); None deletes it."""
         self._gathered.held[held_key(queue_id, id)] = record
 
     def waits(self, queue_id: int, segment: Segment) -> bool:
-        """Whether the contents of a segment are still to be written, or just being written."""
+        """Whether the contents of a segment still have to be written, or are being written."""
         key = queue_id, segment.sequence
         return key in self._gathered.added or (self._under_way is not None and key in self._under_way.gathered.added)
 
@@ -141,29 +142,29 @@ class Journal:
         """The batch of a segment that only the store has."""
         return self.read(KEY.pack(queue_id, segment.sequence), segment.count, segment.spilled)
 
-    # Of the shard
+    # Changes of the shard
 
     def link(self, identity: bytes, record: bytes | None) -> None:
-        """What an acceptor or another shard need not send again; None when it is gone for good."""
+        """Record which turns an acceptor or another shard need not resend; None when it is gone for good."""
         self._gathered.links[identity] = record
 
     def prepare(self, transaction: bytes, record: Pieces | None, octets: int) -> None:
-        """A part of a transaction, with so many octets of rows and contents; None when it is done or undone."""
+        """Record a part of a transaction, with so many bytes of rows and contents; None when it is done or undone."""
         self._gathered.prepared[transaction] = record
         self.octets += octets if record is not None else -octets
 
     def decide(self, transaction: bytes, record: bytes | None) -> None:
-        """A transaction is to be done, everywhere; None when it has been."""
+        """Record that a transaction is to be done everywhere; None when it has been."""
         self._gathered.decisions[transaction] = record
 
-    def found(self, segment: Segment) -> None:
-        """A segment is in the store from an earlier life."""
+    def count_recovered(self, segment: Segment) -> None:
+        """Count a segment that is in the store from an earlier incarnation."""
         self.octets += segment.octets
         self.spilled += segment.octets if segment.spilled else 0
 
     def hand_over(self) -> Commit:
-        """All that gathered, to be written whole and before anything that gathers from now on. It is under way until it
-        is `written` or taken back.
+        """Hand over all gathered changes, to be written whole and before any later ones. The commit is in flight until
+        it is `written` or taken back.
         """
         gathered, self._gathered = self._gathered, Gathered()
         self._under_way = commit = Commit(gathered)
@@ -190,11 +191,11 @@ class Journal:
         return commit
 
     def written(self) -> None:
-        """The store has what was handed over."""
+        """The commit handed over is in the store."""
         self._under_way = None
 
     def take_back(self, commit: Commit) -> None:
-        """A commit could not be written: what of it still holds gathers with what came since."""
+        """A commit could not be written: gather its changes again, unless later ones replace them."""
         self._under_way = None
         before, now = commit.gathered, self._gathered
         gone = {key for key, _ in now.removed}

@@ -1,6 +1,6 @@
-"""The pages of an LMDB file (format of 0.9), read without a map: whatever is in them, nobody dies of it.
+"""The pages of an LMDB file (format of 0.9), read without a map, so that no damage can end the process.
 
-What a page says is only believed within its bounds. `damaged` counts pages and values that could not be read.
+A page is believed only within its bounds. `damaged` counts pages and values that could not be read.
 """
 
 from __future__ import annotations
@@ -13,29 +13,30 @@ from typing import NamedTuple, Self
 
 PAGE = 4096
 _HEADER = Struct("<QHHHH")
-"""Number, padding, flags, where the free part begins and ends."""
+"""Number, padding, flags, begin and end of the free part."""
 _BRANCH, _LEAF, _META = 1, 2, 8
 _POINTER = Struct("<H")
 _NODE = Struct("<HHHH")
 _BIG, _DATABASE = 1, 2
 _NUMBER = Struct("<Q")
 _STATE = Struct("<IIQQ40xQ40xQQQ")
-"""After the header of the first two pages: magic, version, address, size of the map, root of what is free, of the
-databases, last page, transaction."""
+"""After the header of the first two pages: magic, version, address, size of the map, root of the free list, root of the
+databases, last page, transaction.
+"""
 _MAGIC = 0xBEEFC0DE
 _ROOT = 40
 _NONE = (1 << 64) - 1
 
 
 class Value(NamedTuple):
-    """Where a value is."""
+    """The position of a value."""
 
     offset: int
     size: int
 
 
 class Pages:
-    """The file of an environment. OSError if it cannot be read."""
+    """The file of an environment. Raises OSError if it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -49,11 +50,11 @@ class Pages:
         os.close(self._file)
 
     def read(self, value: Value) -> bytes:
-        """As much of it as there is."""
+        """The bytes of a value, as far as the file has them."""
         return os.pread(self._file, value.size, value.offset)
 
     def databases(self) -> dict[str, int]:
-        """The first page of each database that is not empty, in the newest state that can be read."""
+        """The first page of each database that is not empty, in the newest readable state."""
         states = self._states()
         self.damaged += 2 - len(states)
         for _, _, root, _ in states:
@@ -67,7 +68,7 @@ class Pages:
         return {}
 
     def check_free(self) -> None:
-        """ValueError if what is said to be free cannot be: it would be written over."""
+        """Check the list of free pages, which would be overwritten. Raises ValueError if it cannot be right."""
         for _, root, _, last in self._states()[:1]:
             free: set[int] = set()
             for _, value in self.walk(root) if root != _NONE else ():
@@ -80,10 +81,10 @@ class Pages:
                     raise ValueError("a list of free pages is damaged")
                 free.update(pages)
         if self.damaged:
-            raise ValueError("what is free cannot be read")
+            raise ValueError("the free pages cannot be read")
 
     def _states(self) -> list[tuple[int, int, int, int]]:
-        """Transaction, root of what is free, root of the databases and last page of each state, the newest first."""
+        """Transaction, root of the free list, root of the databases and last page of each state, the newest first."""
         states = []
         for number in (0, 1):
             page = self._page(number)
@@ -94,7 +95,7 @@ class Pages:
         return sorted(states, reverse=True)
 
     def walk(self, root: int, seen: set[int] | None = None) -> Iterator[tuple[bytes, Value]]:
-        """Keys and values below a page, in order, as far as they can be read; no page is `seen` twice."""
+        """Keys and values below a page, in order, as far as they can be read; no page is visited twice (`seen`)."""
         seen = set() if seen is None else seen
         page = self._page(root)
         flags = 0 if page is None else _HEADER.unpack_from(page)[2]
@@ -123,7 +124,7 @@ class Pages:
         return page if len(page) == PAGE and _HEADER.unpack_from(page)[0] == number else None
 
     def _nodes(self, page: bytes) -> Iterator[int]:
-        """Where the nodes of a page begin."""
+        """The offsets of the nodes of a page."""
         _, _, _, lower, _ = _HEADER.unpack_from(page)
         if not _HEADER.size <= lower <= PAGE:
             self.damaged += 1

@@ -1,7 +1,7 @@
-"""A look through a store before it is mapped by who must not die of it: to be done in a process apart.
+"""A check of a store before a process that must survive maps it, done in a process of its own.
 
-What is damaged shows as an error, or ends the process by a signal. All is read but contents: they are checked when they
-are read.
+Damage shows as an error, or ends that process by a signal. Everything but contents is read: contents are checked when
+they are used.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from shard.store.stored import DATABASES, KEY, unpack_index
 
 
 class Facts(NamedTuple):
-    """What a store says of itself; `node` is None in one of an older penstock. `records` are segments, and transactions
-    that are not over.
+    """The facts of a store; `node` is None if an older penstock wrote it. `records` counts segments and unfinished
+    transactions.
     """
 
     node: int | None
@@ -36,8 +36,8 @@ class Facts(NamedTuple):
     records: int
 
 
-def look_through(path: Path, shard: int) -> None:
-    """StoreError if there is a store that cannot be used; whatever is in it, this process lives on."""
+def check_store(path: Path, shard: int) -> None:
+    """Check a store in a process of its own. Raises StoreError if it cannot be used."""
     if not is_unfinished(path):
         try:
             apart(partial(probe, path, shard), (StoreError,))
@@ -46,7 +46,9 @@ def look_through(path: Path, shard: int) -> None:
 
 
 def probe(path: Path, shard: int) -> Facts:
-    """StoreError if it is none that can be used, of an unknown format, or another shard's."""
+    """Check a store in this process. Raises StoreError if it cannot be used, has an unknown format, or is another
+    shard's.
+    """
     with translated(path):
         Checkpoint(path).restore()
     try:
@@ -56,7 +58,7 @@ def probe(path: Path, shard: int) -> Facts:
             ) as env,
             env.begin(buffers=True) as txn,
         ):
-            facts = Probe(path, env, txn).look(shard)
+            facts = Probe(path, env, txn).check(shard)
         with Pages(path / FILE_NAME) as pages:
             pages.check_free()
         return facts
@@ -67,7 +69,7 @@ def probe(path: Path, shard: int) -> Facts:
 
 
 class Probe:
-    """An open store that is looked through."""
+    """An open store that is being checked."""
 
     def __init__(self, path: Path, env: Any, txn: Any) -> None:
         self.path = path
@@ -77,12 +79,12 @@ class Probe:
             try:
                 self.dbs[name] = env.open_db(name.encode(), txn, create=False)
             except lmdb.NotFoundError:
-                continue  # its making was cut short, or it is of an older format
+                continue  # its creation was cut short, or it has an older format
         octets = (path / FILE_NAME).stat().st_size
         self.cut = octets < (env.info()["last_pgno"] + 1) * env.stat()["psize"]
 
-    def look(self, shard: int) -> Facts:
-        """ValueError, struct.error, lmdb.Error if anything is damaged."""
+    def check(self, shard: int) -> Facts:
+        """Check everything. Raises ValueError, struct.error or lmdb.Error if anything is damaged."""
         if self.cut and "facts" not in self.dbs:
             raise ValueError("the file is cut short")  # a page of zeros has no names
         found = facts_of(self.path, self.txn, self.dbs["facts"], shard) if "facts" in self.dbs else {}
@@ -97,17 +99,20 @@ class Probe:
         return int(self.txn.stat(self.dbs[name])["entries"])
 
     def count_records(self) -> None:
+        """Read all records. Raises ValueError if a database has more or fewer than it says."""
         for name, db in self.dbs.items():
             count = 0
             for _, value in self.txn.cursor(db):
                 count += 1
                 if self.cut and len(value):
-                    value[-1]  # where the file ends before it, this ends the process
+                    value[-1]  # if the file ends before this byte, the access ends the process
             if count != self.entries(name):
                 raise ValueError(f"it has {count} of {self.entries(name)} records of {name}")
 
     def compare_sums(self, names: Collection[str]) -> None:
-        """Each record with its checksum, and those of each queue and table with its sums: `names` are counted."""
+        """Compare each record with its checksum, and each queue and table with its sums, for the databases in
+        `names`.
+        """
         sums = Sums()
         for name in SEALED:
             for key, value in self.txn.cursor(self.dbs[name]):
@@ -120,13 +125,13 @@ class Probe:
             raise ValueError(text)
 
     def compare_contents(self) -> None:
-        """Whether contents are there, and as long as they should be."""
+        """Check that contents exist and have the right length."""
         both = (self.txn.cursor(self.dbs[name]) for name in ("index", "contents"))
         for of_index, of_contents in zip_longest(*both):
             key = bytes((of_index or of_contents)[0])
             queue_id, sequence = KEY.unpack(key)
             if of_index is None or of_contents is None or of_index[0] != of_contents[0]:
-                raise ValueError(f"queue {queue_id}, message {sequence}: a segment has no contents, or they no segment")
+                raise ValueError(f"queue {queue_id}, message {sequence}: a segment without contents, or the reverse")
             segment, _ = unpack_index(key, of_index[1])
             if not segment.damaged and segment.octets != len(of_contents[1]):
                 raise ValueError(f"queue {queue_id}, message {sequence}: its contents are damaged")

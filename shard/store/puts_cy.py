@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def put_segments(txn: lmdb.Transaction, environment: Environment, segments: Segments, sums: Sums) -> None:
-    """The checksum of contents goes into the index; of contents that stay as they are it stays there."""
+    """Write segments. The checksum of contents goes into the index; for unchanged contents the stored one stays."""
     db = environment["contents"]
     checksums: dict[bytes, bytes] = {}
     for key, parts in segments.contents.items():
@@ -43,6 +43,7 @@ def put_segments(txn: lmdb.Transaction, environment: Environment, segments: Segm
 
 
 def put_records(txn: lmdb.Transaction, environment: Environment, name: str, records: Records, sums: Sums) -> None:
+    """Write or delete the records of one database, and update the sums."""
     db = environment[name]
     for key, record in records.items():
         if record is None:
@@ -53,7 +54,7 @@ def put_records(txn: lmdb.Transaction, environment: Environment, name: str, reco
 
 
 def put_links(txn: lmdb.Transaction, db: Any, records: Records) -> None:
-    """Nobody keeps count of them: they are written with almost every commit."""
+    """Write or delete records of links, which are in no sum: they are written with almost every commit."""
     for key, record in records.items():
         if record is None:
             txn.delete(key, db=db)

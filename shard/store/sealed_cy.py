@@ -1,10 +1,10 @@
 # cython: wraparound=True, annotation_typing=False
-"""Checksums of the records of a store, and of each queue how many records it has and the sum of their checksums; the
-same of each table of transactions.
+"""Checksums of a store's records, and sums: for each queue and each table of transactions, the number of its records
+and the sum of their checksums.
 
-A record is followed by XXH3-64 of the database's name, the key and the record (8, big-endian): under another key, or
-in another database, it is as wrong as with other octets. A record that is gone without a word, or older than the rest,
-shows in the sums, which change in the same transaction.
+A record is followed by XXH3-64 of the database's name, the key and the record (8, big-endian): under another key, or in
+another database, it is as wrong as with other bytes. A record that is missing, or older than the rest, shows in the
+sums, which change in the same transaction.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from shard.contents.errors import DamagedError
 from shard.store.environment import Environment
 
 CHECKSUM = 8
-"""Octets of a checksum, big-endian."""
+"""Bytes of a checksum, big-endian."""
 TOTAL = Struct("<QQ")
 TOTALS = "totals"
 TABLES = {"prepared": b"parts", "decisions": b"decided"}
 """The databases that are counted as a whole, and the keys of their sums: none is as long as the id of a queue."""
 SUMMED = ("index", "leases", "counts", "held", *TABLES)
-"""The databases whose records are counted: where not as a whole their keys begin with the id of a queue (8)."""
+"""The databases whose records are counted; if not as a whole, their keys begin with the id of a queue (8)."""
 SEALED = (*SUMMED, "links")
 _ALL = (1 << 64) - 1
 _NAMES = {name: name.encode() for name in (*SEALED, TOTALS, "facts")}
 
 Total = tuple[int, int]
-"""How many records, and the sum of their checksums modulo 2**64."""
+"""The number of records, and the sum of their checksums modulo 2**64."""
 Value = bytes | memoryview
 
 checksum = xxh3_64_digest
@@ -42,7 +42,7 @@ def seal(name: str, key: bytes, record: bytes) -> bytes:
 
 
 def unseal(name: str, key: bytes, value: Value) -> bytes:
-    """What was sealed. ValueError if it is not what was written."""
+    """The record in a sealed value. Raises ValueError if the value is not as it was written."""
     record = bytes(value[:-CHECKSUM])
     if len(value) < CHECKSUM or seal(name, key, record) != value:
         raise ValueError(f"a record of {name} is damaged")
@@ -55,13 +55,13 @@ def summed(format: int) -> tuple[str, ...]:
 
 
 class Sums:
-    """How the sums of queues and tables change, or what they come to, by key of `totals`."""
+    """Changes of the sums of queues and tables, or the sums themselves, by key of `totals`."""
 
     def __init__(self) -> None:
         self.changes: dict[bytes, Total] = {}
 
     def replace(self, name: str, key: bytes, old: Value | None, new: Value | None) -> None:
-        """A record of a database (as it is written) takes the place of another one; None where there is none."""
+        """Count a record of a database (as it is written) in place of another; None where there is none."""
         owner = TABLES.get(name) or key[:8]
         count, total = self.changes.get(owner, (0, 0))
         if old is not None:
@@ -71,7 +71,7 @@ class Sums:
         self.changes[owner] = count, total & _ALL
 
     def compare(self, owner: bytes, value: Value) -> None:
-        """ValueError if what is stored of an owner is not what was found; each is to be compared once."""
+        """Check the stored sums of an owner, once. Raises ValueError if they differ from the records found."""
         count, total = TOTAL.unpack(unseal(TOTALS, owner, value))
         found = self.changes.pop(owner, (0, 0))
         if found != (count, total):
@@ -79,19 +79,19 @@ class Sums:
             raise ValueError(f"{_named(owner)} has {what}")
 
     def rest(self) -> list[str]:
-        """What was found and never compared."""
+        """Complaints about owners whose sums were never compared."""
         return [f"{_named(owner)} has {count} of 0 records" for owner, (count, _) in self.changes.items() if count]
 
 
 class Totals:
-    """The sums that an environment has, for who writes it: those read or written before are not read again."""
+    """The sums of an environment, for its writer: those read or written before are not read again."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Total] = {}
         self._written: dict[bytes, Total] = {}
 
     def write(self, txn: Any, environment: Environment, sums: Sums) -> None:
-        """Bring them up to date in a transaction. DamagedError if what is stored is not what was written."""
+        """Update the stored sums in a transaction. Raises DamagedError if they are not as they were written."""
         db = environment[TOTALS]
         self._written = {}
         for owner, (more, plus) in sums.changes.items():
@@ -103,7 +103,7 @@ class Totals:
                 txn.delete(owner, db=db)
 
     def committed(self) -> None:
-        """What was written last counts."""
+        """The transaction of the last `write` was committed."""
         self._known.update(self._written)
         for owner, (count, _) in self._written.items():
             if not count:

@@ -1,7 +1,7 @@
 """The store of one shard, in DATA/shards/INDEX, written by commits (`shard/store/journal.py`).
 
-`write` and `sync` block and belong to one thread of their own; reading goes on beside them, from any thread. What is
-where is said in `shard/store/stored.py`.
+`write` and `sync` block and belong to one thread of their own; reading goes on beside them, from any thread. The format
+is in `shard/store/stored.py`.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from shard.store.stored import (
 from shard.store.takeover import take_over
 
 DAMAGED_FOLDER = "damaged"
-"""Where what is damaged is set aside: files QUEUE-SEQUENCE, octets of the record of the index (4), that, contents."""
+"""The folder for damaged segments: files QUEUE-SEQUENCE with the size of the index record (4), the record, contents."""
 LENGTH = Struct("<I")
 
 
 class Store:
-    """An open store. With `durable` each write is on the disk when it returns, else when `sync` does.
+    """An open store. With `durable` each write is on the disk when it returns, otherwise when `sync` does.
 
-    `epoch` is the run of the node; the store was `restarted` if another one wrote last: then nothing is left of what
-    was spilled, and of links. StoreError if it cannot be opened, is of a format that this version does not know,
-    another shard's, or not what its `witness` knows.
+    `epoch` is the run of the node; the store was `restarted` if another run wrote last: then spilled contents and links
+    are dropped. Raises StoreError if it cannot be opened, has a format that this version does not know, is another
+    shard's, or is not the one that its `witness` knows.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Store:
             self._kept.sync()
             if witness is not None:
                 with translated(witness.path):
-                    self._note(self.commits)
+                    self._update_witness(self.commits)
             if self.restarted:
                 shutil.rmtree(path / "spill", ignore_errors=True)
             self._spilled = Environment(path / "spill", SPILL_DATABASES, limit, False)
@@ -116,15 +116,15 @@ class Store:
         if complaint is not None:
             raise StoreError(self.path, complaint)
 
-    def _note(self, flushed: int) -> None:
-        """Have the witness know how far it has come. OSError only at the first note."""
+    def _update_witness(self, flushed: int) -> None:
+        """Record in the witness how far the store has come. Raises OSError only for the first record."""
         if self._witness is not None:
             self._witness.note(self.commits, flushed)
 
     # Reading
 
     def segments(self) -> Iterator[tuple[int, Segment]]:
-        """All segments with the ids of their queues. StoreError at one that cannot be read."""
+        """All segments with the ids of their queues. Raises StoreError at one that cannot be read."""
         for environment, spilled in ((self._kept, False), (self._spilled, True)):
             with environment.reading("index") as txn:
                 for key, value in txn.cursor(environment["index"]):
@@ -136,32 +136,32 @@ class Store:
                         yield queue_id, segment
 
     def numbers(self, name: Literal["leases", "counts"]) -> Iterator[tuple[int, int, int]]:
-        """Queue id, priority or sequence, and the number noted for it. StoreError if they cannot be read."""
+        """Queue id, priority or sequence, and the number recorded for it. Raises StoreError if they cannot be read."""
         with self._kept.reading(name) as txn:
             for key, value in txn.cursor(self._kept[name]):
                 yield *KEY.unpack(key), _number(unseal(name, bytes(key), value))
 
     def held(self) -> Iterator[tuple[int, str, Held]]:
-        """Queue id and id of each lease, and what it holds. StoreError if they cannot be read."""
+        """Queue id, id and contents of each lease. Raises StoreError if they cannot be read."""
         with self._kept.reading("held") as txn:
             for key, value in txn.cursor(self._kept["held"]):
                 yield *unpack_held_key(bytes(key)), unpack_held(unseal("held", bytes(key), value))
 
     def links(self) -> dict[bytes, bytes]:
-        """What was noted of each acceptor and other shard. StoreError if it cannot be read."""
+        """The record of each acceptor and other shard. Raises StoreError if they cannot be read."""
         with self._kept.reading("links") as txn:
             records = txn.cursor(self._kept["links"])
             return {bytes(identity): unseal("links", bytes(identity), value) for identity, value in records}
 
     def transactions(self, name: Literal["prepared", "decisions"]) -> Iterator[tuple[bytes, bytes]]:
-        """Transactions, and what was noted of each. StoreError if that cannot be read."""
+        """Each transaction with its record. Raises StoreError if they cannot be read."""
         with self._kept.reading(name) as txn:
             for key, record in txn.cursor(self._kept[name]):
                 yield bytes(key), unseal(name, bytes(key), record)
 
     def read(self, key: bytes, count: int, spilled: bool) -> Batch:
-        """The contents of a segment of so many messages. StoreError if they cannot be read, DamagedError if they are
-        not what was written.
+        """The contents of a segment of `count` messages. Raises StoreError if they cannot be read, DamagedError if they
+        are not as they were written.
         """
         queue_id, sequence = KEY.unpack(key)
         environment = self._spilled if spilled else self._kept
@@ -175,7 +175,9 @@ class Store:
                 raise damaged from None
 
     def set_aside(self, damaged: DamagedError) -> Path:
-        """Write what there is of a damaged segment to a file of its own; which one. StoreError if that cannot be."""
+        """Write the remains of a damaged segment to a file of its own and return its path. Raises StoreError on
+        failure.
+        """
         assert damaged.key is not None
         environment = self._spilled if damaged.spilled else self._kept
         path = self.path / DAMAGED_FOLDER / "{}-{}".format(*KEY.unpack(damaged.key))
@@ -184,7 +186,7 @@ class Store:
             value = txn.get(damaged.key, db=environment["contents"]) or b""
             with suppress(ValueError, struct.error):
                 if len(value) != unpack_index(damaged.key, record)[0].octets:
-                    value = b""  # who knows where that ends
+                    value = b""  # its length is unknown
             path.parent.mkdir(mode=0o700, exist_ok=True)
             with open(path, "wb", opener=private) as file:
                 file.write(LENGTH.pack(len(record)) + record)
@@ -197,7 +199,7 @@ class Store:
     # Writing
 
     def write(self, commit: Commit) -> None:
-        """Write a commit. StoreError if it cannot be: it may be tried again as it is. What is kept is written whole."""
+        """Write a commit. Raises StoreError on failure: it may be retried unchanged. The kept part is written whole."""
         if commit.spilled.index:
             self._spilled.write(lambda txn: self._put_spilled(txn, commit))
             self._spilled_totals.committed()
@@ -205,7 +207,7 @@ class Store:
             self._kept.write(lambda txn: self._put(txn, commit))
             self._totals.committed()
             self.commits += 1
-            self._note(self.commits if self._durable else 0)
+            self._update_witness(self.commits if self._durable else 0)
 
     def _put_spilled(self, txn: lmdb.Transaction, commit: Commit) -> None:
         sums = Sums()
@@ -225,31 +227,33 @@ class Store:
         put_fact(txn, self._kept["facts"], "commits", self.commits + 1)
 
     def overflowed(self) -> bool:
-        """Whether more had to be written, since this was asked last, than the limit allows for."""
+        """Whether more had to be written, since the last call, than the limit allows."""
         return self._kept.overflowed() | self._spilled.overflowed()
 
     def has_room(self, was_full: bool) -> bool:
-        """Whether the disk has room for more; `was_full`: it had none the last time. StoreError if it is not known."""
+        """Whether the disk has room for more; `was_full`: it had none the last time. Raises StoreError if that is
+        unknown.
+        """
         return self._kept.has_room(was_full)
 
     def sync(self) -> None:
-        """Have everything written on the disk but what is spilled. StoreError if that fails."""
+        """Flush everything but the spill to the disk. Raises StoreError if that fails."""
         commits = self.commits
         self._kept.sync()
-        self._note(commits)
+        self._update_witness(commits)
 
     def limit(self, octets: int) -> None:
-        """What it may have from now on."""
+        """Set the size that the store may have, in bytes."""
         self._kept.limit(octets)
         self._spilled.limit(octets)
 
     def is_empty(self) -> bool:
-        """Whether it has no message, no lease and no transaction. StoreError if it cannot be read."""
+        """Whether the store has no message, no lease and no transaction. Raises StoreError if it cannot be read."""
         names = ("index", "contents", "held", "prepared", "decisions")
         return not any(self._kept.entries(name) for name in names)
 
     def discard(self) -> None:
-        """Close it and have it gone. StoreError if that fails."""
+        """Close the store and delete it. Raises StoreError if that fails."""
         self.close()
         with translated(self.path):
             if self._witness is not None:
@@ -258,7 +262,7 @@ class Store:
             sync_directories(self.path.parent)
 
     def end(self) -> None:
-        """Close it with everything on the disk. StoreError if that fails."""
+        """Close the store with everything on the disk. Raises StoreError if that fails."""
         self._kept.sync()
         self.close()
         with translated(self.path):
@@ -272,7 +276,9 @@ class Store:
 
 
 def _verified(txn: lmdb.Transaction, environment: Environment, key: bytes) -> bytes | memoryview:
-    """The contents of a segment. ValueError if they are not what was written; those of another size are not read."""
+    """The contents of a segment. Raises ValueError if they are not as they were written; a wrong size is not read at
+    all.
+    """
     record, value = txn.get(key, db=environment["index"]), txn.get(key, db=environment["contents"])
     if record is None or value is None:
         raise ValueError("missing")

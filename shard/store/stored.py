@@ -1,20 +1,20 @@
-"""How a shard's contents are written down: keys and records of the store, format 3.
+"""How a shard's contents are stored: keys and records of the store, format 3.
 
 Each shard has an LMDB environment with these databases. Numbers in keys are big-endian, so that they sort; in records
 little-endian.
 
     index      queue id (8), sequence of the first message (8)  -> a segment without its contents:
-                   count (4), flags (4), octets of bodies (8), octets of rows and contents (8), expiry (8),
+                   count (4), flags (4), bytes of bodies (8), bytes of rows and contents (8), expiry (8),
                    with DONE a bit for each message that the store need not know any more,
-                   with REJECTED likewise a bit for each that was rejected, be it buried by now or not,
+                   with REJECTED likewise a bit for each that was rejected, buried or not,
                    with EXPIRIES the expiry of each message (8 each);
                    at last the checksum of its contents (8). Those of one that is DAMAGED were set aside
-    contents   the same key                                     -> rows, then contents, of a batch (penstock/batch_cy)
+    contents   the same key                                     -> rows, then contents, of a batch (penstock/batch/)
     leases     queue id (8), priority (8)                       -> lower numbers may have been delivered (8)
-    counts     queue id (8), sequence (8)                       -> how often a message came back (8)
-    held       queue id (8), id of a lease of consumers         -> what a lease holds, and how long:
+    counts     queue id (8), sequence (8)                       -> how often a message was requeued (8)
+    held       queue id (8), id of a lease of consumers         -> the lease:
                    how long it outlives a consumer (8), until when (8), then ranges of sequence (8), count (8)
-    links      identity of an acceptor or another shard         -> what it need not send again (shard/turns/link.py)
+    links      identity of an acceptor or another shard         -> turns it need not resend (shard/turns/link.py)
     prepared   a transaction                                    -> its part here (shard/transactions/prepared.py)
     decisions  a transaction                                    -> msgpack: the shards that may not have done it yet
     totals     queue id (8)                                     -> how many records it has in index, leases, counts and
@@ -24,15 +24,15 @@ little-endian.
 
 Each record but contents and the format ends in its checksum (shard/store/sealed_cy.py).
 
-A second environment beside it, `spill`, has an index and contents alike, of what is there to save memory only: it is
-never flushed to the disk, and emptied when the node starts.
+A second environment beside it, `spill`, has an index and contents of the same form, for messages stored only to save
+memory: it is never flushed to the disk, and emptied when the node starts.
 
 The key of a transaction: epoch of the node (8), index (4) and incarnation (4) of its acceptor, its number there (8).
 
-Times are microseconds of the node's clock. `shard` is its index, `life` counts its starts, `epoch` is the run of the
-node that wrote last, `node` the node's number, `commits` counts its transactions. A new format gets a new number, and
-`shard/store/takeover.py` a step that makes it of the one before. Format 1 had no checksums and no totals, format 2 no
-totals of transactions.
+Times are microseconds of the node's clock. `shard` is the shard's index, `life` counts the starts of the store, `epoch`
+is the run of the node that wrote last, `node` the node's number, `commits` counts the store's transactions. A new
+format gets a new number, and `shard/store/takeover.py` a step from the format before. Format 1 had no checksums and no
+totals, format 2 no totals of transactions.
 """
 
 from __future__ import annotations
@@ -56,11 +56,12 @@ TRANSACTION = Struct(">QIIQ")
 _INDEX = Struct("<IIQQq")
 
 Held = tuple[int, int, list[tuple[int, int]]]
-"""How long a lease outlives its consumer, until when it is held (microseconds), what it holds as (sequence, count)."""
+"""How long a lease outlives its consumer, until when it is held (microseconds), its messages as (sequence, count)."""
 
 DONE, EXPIRIES, MIXED, AGAIN, REJECTED, DAMAGED = 1, 2, 4, 8, 16, 32
-"""Flags of a segment: what follows the fixed part of its record; some of its messages are not persistent; some may have
-been delivered before they came; its contents were damaged."""
+"""Flags of a segment: which bits and expiries follow the fixed part of its record; some messages are not persistent;
+some may have been delivered before they came; some were rejected; its contents were damaged.
+"""
 
 
 def held_key(queue_id: int, id: str) -> bytes:
@@ -69,7 +70,7 @@ def held_key(queue_id: int, id: str) -> bytes:
 
 
 def unpack_held_key(key: bytes) -> tuple[int, str]:
-    """Queue id, id of the lease. struct.error if it is none."""
+    """Queue id and id of a lease, from its key. Raises struct.error if the key is malformed."""
     return QUEUE.unpack_from(key)[0], key[QUEUE.size :].decode("utf-8", "surrogateescape")
 
 
@@ -79,9 +80,9 @@ def pack_held(lasts: int, until: int, ranges: Iterable[tuple[int, int]]) -> byte
 
 
 def unpack_held(record: bytes) -> Held:
-    """What `pack_held` was given, ranges as (start, count). ValueError if it is no such record."""
+    """The inverse of `pack_held`, with ranges as (start, count). Raises ValueError if the record is malformed."""
     if not record or len(record) % PAIR.size:
-        raise ValueError(f"a lease's record of {len(record)} octets")
+        raise ValueError(f"a lease's record of {len(record)} bytes")
     (lasts, until), *ranges = PAIR.iter_unpack(record)
     return lasts, until, ranges
 
@@ -96,9 +97,9 @@ def pack_segment(segment: Segment) -> bytes:
 
 
 def unpack_segment(sequence: int, record: bytes) -> Segment:
-    """A segment without its batch. ValueError if the record is none."""
+    """A segment without its batch. Raises ValueError if the record is malformed."""
     if len(record) < _INDEX.size:
-        raise ValueError(f"an index record of {len(record)} octets")
+        raise ValueError(f"an index record of {len(record)} bytes")
     count, flags, body_bytes, octets, expiry = _INDEX.unpack_from(record)
     segment = Segment(None, 0, count, sequence)
     segment.body_bytes, segment.octets, segment.expiry = body_bytes, octets, expiry
@@ -108,7 +109,7 @@ def unpack_segment(sequence: int, record: bytes) -> Segment:
     bits, at = (count + 7) // 8, _INDEX.size
     size = at + bits * (bool(flags & DONE) + bool(flags & REJECTED)) + (8 * count if flags & EXPIRIES else 0)
     if len(record) != size:
-        raise ValueError(f"an index record of {len(record)} octets for {count} messages")
+        raise ValueError(f"an index record of {len(record)} bytes for {count} messages")
     if flags & DONE:
         segment.done = bytearray(record[at : at + bits])
         at += bits
@@ -123,14 +124,14 @@ def unpack_segment(sequence: int, record: bytes) -> Segment:
 
 
 def unpack_index(key: bytes, value: bytes | memoryview) -> tuple[Segment, bytes]:
-    """A segment without its batch, and the checksum of its contents. ValueError if that is not what was written."""
+    """A segment without its batch, and the checksum of its contents. Raises ValueError if they are not as written."""
     record = unseal("index", key, value)
     return unpack_segment(KEY.unpack(key)[1], record[:-CHECKSUM]), record[-CHECKSUM:]
 
 
 def unpack_contents(count: int, value: bytes | memoryview) -> Batch:
-    """A batch of what was stored, copied. ValueError if it is none of `count` messages."""
+    """A copied batch from stored contents. Raises ValueError if they are too short for `count` messages."""
     split = 16 * count
     if len(value) < split:
-        raise ValueError(f"{len(value)} octets for {count} messages")
+        raise ValueError(f"{len(value)} bytes for {count} messages")
     return Batch(bytes(value[:split]), bytes(value[split:]))

@@ -1,7 +1,8 @@
-"""A store of an older format becomes one of today's: of 1 its records get checksums and its queues their sums, of 2 its
-tables of transactions get theirs.
+"""The upgrade of a store from an older format: from 1, records get checksums and queues their sums; from 2, the tables
+of transactions get their sums.
 
-It is one transaction, with the new number: one that is cut short leaves the store as it was, and is begun again.
+The upgrade is one transaction, with the new format number: if it is cut short the store stays as it was, and the
+upgrade begins anew.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from shard.store.stored import KEY, unpack_segment
 
 
 def take_over(txn: Any, environment: Environment, format: int) -> None:
-    """ValueError if the contents of a segment are not as long as they should be."""
+    """Upgrade a store. Raises ValueError if the contents of a segment do not have the right length."""
     if format == 1:
         _seal_all(txn, environment)
     sums = Sums()

@@ -1,1 +1,1 @@
-"""Parts of transactions, in one shard and over several."""
+"""Transactions in one shard and over several."""

@@ -1,16 +1,15 @@
-"""A shard's part of a transaction that is not decided yet (shard/transactions/two_phase.py): what it publishes, what it
-settles.
+"""A shard's part of an undecided transaction (shard/transactions/two_phase.py): its publishes and settlements.
 
-Nobody sees it. What it publishes is in no queue, but counts in the depth of those that it is for, in the weight of the
-shard and, where it is stored, among what the store has. What it settles stays unacked, in nobody's hand, and does not
-count in the depth any more: so the depth is that of after the commit.
+The part is invisible. Its messages are in no queue, but count in the depth of their target queues, in the memory of
+the shard and, where they are stored, in the size of the store. Its settlements stay unacked, with no consumer, and no
+longer count in the depth: the depth is already that of after the commit.
 
-Its record has only what outlives the shard: persistent messages for durable queues, acks and rejects of theirs. What is
-to be requeued is so either way.
+The record has only what outlives the shard: persistent messages for durable queues, acks and rejects of theirs. A
+requeue needs no record: the messages are requeued either way.
 
     size (4), then msgpack: [deciding shard, [[queue id, sequence, count, kind], ...],
-        [[[queue id, ...], [id of a queue that may refuse it, ...], messages, octets of rows, of contents], ...]],
-    then rows and contents of what is published, one after the other
+        [[[queue id, ...], [id of a queue that may refuse it, ...], messages, bytes of rows, of contents], ...]],
+    then rows and contents of the publishes, one after the other
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Settlement = tuple[int, int, int, int]
 
 
 class Publish(NamedTuple):
-    """Messages for some queues and reply consumers; those that are `powerless` take what they have room for."""
+    """Messages for some queues and reply consumers; `powerless` queues accept only those they have room for."""
 
     queues: Sequence[int | str]
     powerless: Sequence[int]
@@ -46,7 +45,7 @@ class Publish(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """The same in a record: `value` are rows and contents of so many messages."""
+    """A publish in a record: `value` are rows and contents of so many messages."""
 
     queues: list[int]
     powerless: list[int]
@@ -55,9 +54,11 @@ class Stored(NamedTuple):
 
 
 class Part:
-    """What one shard has of a transaction; `decider` is the shard that decides about it. One that was `recovered` may
-    have been done, and delivered, by an earlier life. `octets` are those that its record has of messages, 0 for no
-    record. `unclaimed` are settlements of an earlier life in queues that are not known yet.
+    """A shard's part of a transaction; `decider` is the shard that decides it.
+
+    A `recovered` part may have been committed, and its messages delivered, by an earlier incarnation. `octets` are the
+    bytes of messages in its record, 0 for no record. `unclaimed` are settlements of an earlier incarnation in queues
+    that are not known yet.
     """
 
     def __init__(self, decider: int, publishes: list[Publish], unclaimed: Iterable[Settlement] = ()) -> None:
@@ -72,14 +73,14 @@ class Part:
         self.reserved: Sequence[tuple[QueueState, int, int]] = ()
         self._depths: dict[int, list[int]] = {}
 
-    # While it is not decided
+    # While undecided
 
     def queues(self) -> set[int]:
-        """The ids of those that it publishes to."""
+        """The ids of the queues that it publishes to."""
         return {id for publish in self.publishes for id in publish.queues if isinstance(id, int)}
 
     def enter(self, queue: QueueState) -> None:
-        """Count what it publishes to a queue in its depth, whatever its marks."""
+        """Count its messages for a queue in the queue's depth, whatever the marks."""
         for publish in self.publishes:
             if queue.id in publish.queues:
                 count, whole = publish.batch.count, publish.batch.whole(0, publish.batch.count)
@@ -87,8 +88,8 @@ class Part:
                     queue.saturation.excuse(count, whole)
                 self._count(queue, count, whole)
 
-    def hold(self, queue: QueueState, sequence: int, count: int, kind: int) -> None:
-        """Unacked messages of a queue are in nobody's hand until it is decided."""
+    def add_settlement(self, queue: QueueState, sequence: int, count: int, kind: int) -> None:
+        """Hold unacked messages of a queue, without a consumer, until the transaction is decided."""
         self.settlements.append((queue.id, sequence, count, kind))
         if kind == REQUEUE:
             self._count(queue, 0, 0)
@@ -96,11 +97,11 @@ class Part:
             self._count(queue, -count, -queue.contents.size_of(sequence, count))
 
     def claim(self, queue: QueueState) -> None:
-        """A queue has what it had in an earlier life: what is to be settled of it is not ready."""
+        """A queue has been recovered: hold the messages that the part is to settle, so that they are not ready."""
         self.enter(queue)
         for _, sequence, count, kind in [each for each in self.unclaimed if each[0] == queue.id]:
             for low, part in queue.contents.claim(sequence, count):
-                self.hold(queue, low, part, kind)
+                self.add_settlement(queue, low, part, kind)
         self.unclaimed = [each for each in self.unclaimed if each[0] != queue.id]
 
     def _count(self, queue: QueueState, count: int, whole: int) -> None:
@@ -114,14 +115,14 @@ class Part:
         queue.prepared_whole += whole
 
     def first_held(self, queue: QueueState) -> list[int]:
-        """The lowest sequence number that it has of a queue."""
+        """The lowest sequence number that it holds of a queue."""
         held = [sequence for id, sequence, _, _ in self.settlements if id == queue.id]
         return [min(held)] if held else []
 
     # Decided
 
     def commit(self, state: ShardState, intake: Intake) -> None:
-        """Do all of it, in queues that are still there."""
+        """Settle and publish everything, in queues that still exist."""
         self._leave(state)
         for id, sequence, count, kind in self.settlements:
             if (queue := state.queues.get(id)) is not None:
@@ -138,7 +139,7 @@ class Part:
                 intake.enqueue(id, batch, 0, batch.count, firm=id not in publish.powerless)
 
     def abort(self, state: ShardState) -> None:
-        """Nothing of it is done: what it was to settle comes again."""
+        """Undo the part: requeue its messages, which are redelivered."""
         self._leave(state)
         for id, sequence, count, _ in self.settlements:
             if (queue := state.queues.get(id)) is not None:
@@ -158,7 +159,7 @@ class Part:
     # The store
 
     def record(self, state: ShardState) -> Pieces | None:
-        """What a later life is to know of it; None for nothing."""
+        """The record for a later incarnation; None if there is nothing to record."""
         durable = {id for id, queue in state.queues.items() if queue.contents.durable} & self._depths.keys()
         settlements = [each for each in self.settlements if each[0] in durable and each[3] != REQUEUE]
         publishes: list[list[Any]] = []
@@ -177,7 +178,11 @@ class Part:
 
     @classmethod
     def of_record(cls, record: bytes, restarted: bool) -> Part:
-        """One of an earlier life, where it was of an earlier run its persistent messages. ValueError if it is none."""
+        """The part in a record of an earlier incarnation; after a restart of the node its transient messages are left
+        out.
+
+        Raises ValueError if the record is malformed.
+        """
         decider, settlements, found = split(record)
         publishes = [Publish(each.queues, each.powerless, unpack_contents(each.messages, each.value)) for each in found]
         if restarted:
@@ -189,7 +194,7 @@ class Part:
 
 
 def settle(queue: QueueState, sequence: int, count: int, kind: int) -> None:
-    """What unacked messages of a queue come to."""
+    """Settle unacked messages of a queue."""
     if kind == ACK:
         queue.contents.settle(sequence, count)
     elif kind == REJECT:
@@ -199,7 +204,7 @@ def settle(queue: QueueState, sequence: int, count: int, kind: int) -> None:
 
 
 def split(record: bytes) -> tuple[int, list[Settlement], list[Stored]]:
-    """Deciding shard, settlements and publishes of the record of a part. ValueError if it is none."""
+    """Deciding shard, settlements and publishes of a part's record. Raises ValueError if it is malformed."""
     try:
         (size,) = _SIZE.unpack_from(record)
         at = _SIZE.size + size
@@ -209,14 +214,14 @@ def split(record: bytes) -> tuple[int, list[Settlement], list[Stored]]:
             found.append(Stored(queues, powerless, count, record[at : at + rows + contents]))
             at += rows + contents
         if at != len(record):
-            raise ValueError(f"{len(record)} octets instead of {at}")
+            raise ValueError(f"{len(record)} bytes instead of {at}")
         return decider, [(id, sequence, count, kind) for id, sequence, count, kind in settlements], found
     except (TypeError, ValueError, error) as problem:
-        raise ValueError(f"no part of a transaction: {problem}") from None
+        raise ValueError(f"not a part of a transaction: {problem}") from None
 
 
 def persistent(publish: Publish) -> Publish:
-    """What outlives the node."""
+    """The messages of a publish that outlive the node."""
     batch = publish.batch
     if batch.common_flags(0, batch.count) & PERSISTENT:
         return publish
@@ -228,7 +233,7 @@ def persistent(publish: Publish) -> Publish:
 
 
 def published(parts: Sequence[Any], operations: Iterable[Sequence[Any]], powerless: Sequence[int]) -> list[Publish]:
-    """What PUBLISH operations of a turn bring; it may stay longer than what is lent."""
+    """The publishes of a turn's PUBLISH operations, copied from the arena because the part may outlast the loan."""
     found = []
     for _, queues, part, first, count, *_ in operations:
         batch = bus.taken_home(bus.batch_at(parts, part))

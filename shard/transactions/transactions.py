@@ -1,8 +1,8 @@
-"""A shard's part of a transaction: all of what it publishes and settles, or nothing (AMQP 0-9-1, 1.9).
+"""A shard's part of a transaction: all its publishes and settlements, or none (AMQP 0-9-1, 1.9).
 
-Where one shard takes part it may find a queue full and refuse. Where several do (shard/transactions/two_phase.py), and
-queues among theirs may refuse, each of these is asked for room first; what it keeps counts as used until the
-transaction is over, or it is given back. Thus no shard finds its part too large when others have taken in theirs.
+If one shard takes part it may find a queue full and refuse. If several do (shard/transactions/two_phase.py), the queues
+that may refuse are asked for room first; the room they reserve counts as used until the transaction is over, or the
+room is given back. So no shard finds its part too large after others have accepted theirs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from shard.turns.reserved import release
 from shard.turns.state import ShardState
 
 Need = tuple[QueueState, int, int]
-"""A queue that may refuse, and the messages and octets that are to go into it."""
+"""A queue that may refuse, and the messages and bytes it needs room for."""
 
 
 class Transactions:
-    """Takes parts of transactions in."""
+    """Applies parts of transactions."""
 
     def __init__(
         self, state: ShardState, serving: Serving, intake: Intake, consuming: Consuming, two_phase: TwoPhase
@@ -40,11 +40,11 @@ class Transactions:
         self.two_phase = two_phase
 
     def take_in(self, link: Link, parts: Sequence[Any], turn: int, index: int, operations: list[list[Any]]) -> int:
-        """Take in a transaction unless a queue refuses it; how many of the operations that follow belong to it."""
+        """Apply a transaction unless a queue refuses it; return how many of the following operations belong to it."""
         size: int
         _, size, settlements, powerless = operations[index]
         publishes = operations[index + 1 : index + 1 + size]
-        if (full := self.full_one(self.needs(parts, publishes, powerless))) is not None:
+        if (full := self.first_full(self.needs(parts, publishes, powerless))) is not None:
             link.verdicts.append([bus.REFUSED, turn, index, full.id])
             return size
         if settlements is not None:
@@ -54,7 +54,9 @@ class Transactions:
         return size
 
     def prepare(self, link: Link, parts: Sequence[Any], index: int, operations: list[list[Any]]) -> int:
-        """Keep a part of a transaction until that is decided; how many of the operations that follow belong to it."""
+        """Prepare a part of a transaction and keep it until the decision; return how many following operations belong
+        to it.
+        """
         size: int
         _, size, settlements, powerless, number, group, decider = operations[index]
         part = Part(decider, published(parts, operations[index + 1 : index + 1 + size], powerless))
@@ -63,18 +65,18 @@ class Transactions:
             self.state.touch(queue)
         if settlements is not None:
             for queue, sequence, count, kind in self.consuming.hand_over(link, parts[settlements]):
-                part.hold(queue, sequence, count, kind)
+                part.add_settlement(queue, sequence, count, kind)
         part.reserved = link.reserved.pop(group, ())
         self.two_phase.prepare(link, number, part)
         return size
 
     @looks_first
     def reserve(self, link: Link, request: int, group: int, asked: list[list[int]]) -> Looking:
-        """Keep room for the transaction of a channel, and what was kept for it before no longer (bus.RESERVE)."""
+        """Reserve room for the transaction of a channel, and release room reserved for it before (bus.RESERVE)."""
         kept = [(self.state.queues[id], count, octets) for id, count, octets in asked if id in self.state.queues]
         yield
         release(link, group)
-        full = self.full_one(kept)
+        full = self.first_full(kept)
         if full is None and kept:
             for queue, count, octets in kept:
                 queue.reserved += count
@@ -83,7 +85,7 @@ class Transactions:
         link.reply(request, None if full is None else full.id)
 
     def needs(self, parts: Sequence[Any], publishes: list[list[Any]], powerless: Sequence[int] = ()) -> list[Need]:
-        """What publishes need of queues that may refuse."""
+        """The room that publishes need in queues that may refuse."""
         found: dict[QueueState, list[int]] = {}
         for _, ids, part, first, count, *_ in publishes:
             octets = bus.batch_at(parts, part).body_bytes(first, count)
@@ -94,11 +96,13 @@ class Transactions:
                     need[1] += octets
         return [(queue, count, octets) for queue, (count, octets) in found.items()]
 
-    def full_one(self, asked: Iterable[Need]) -> QueueState | None:
-        """The first queue that has no room; what came before has taken effect by then."""
+    def first_full(self, asked: Iterable[Need]) -> QueueState | None:
+        """The first queue without room, after earlier operations of the turn have taken effect; None if all have
+        room.
+        """
         for queue, count, octets in asked:
             if queue.rejects:
-                self.serving.settle_now(queue)
+                self.serving.serve_now(queue)
                 if not admits(queue, count, octets, self.intake.oldest_unacked):
                     return queue
         return None

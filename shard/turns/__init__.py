@@ -1,1 +1,1 @@
-"""What comes from other processes and goes to them, turn by turn, and what all parts of a shard work on."""
+"""Turns from and to other processes, and the state that all parts of a shard work on."""

@@ -1,4 +1,6 @@
-"""When what a shard took in is safe: at once where nothing is to be written, else with the commit that writes it."""
+"""When the effects of a turn are safe: at once if nothing is to be written, otherwise with the commit that writes
+them.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Commits:
-    """The commits of one shard, one at a time. While one is `under_way` the journal gathers the next.
+    """The commits of one shard, one at a time. While one is in flight (`under_way`) the journal gathers the next.
 
-    What it makes safe is noted when it is handed over: turns of links up to a number. Where commits do not wait for
-    the disk (`flushed_later`) turns of other shards are only safe once they are flushed: what they bring is forgotten
-    there, and must not be lost with the power because one store is flushed before the other.
+    A commit makes safe the turns of each link up to the number recorded when it is handed over. Where commits do not
+    wait for the disk (`flushed_later`), turns of other shards are safe only once they are flushed: the sender forgets
+    its messages then, and they must not be lost in a power failure because one store was flushed before the other.
     """
 
     def __init__(self, state: ShardState, gate: Gate) -> None:
@@ -36,14 +38,15 @@ class Commits:
 
     @property
     def under_way(self) -> bool:
+        """Whether a commit is in flight."""
         return self._making_safe is not None
 
     def when_kept(self, action: Callable[[], None]) -> None:
-        """To be done once all that gathered until now is on the disk, as far as it is ever to be there."""
+        """Run an action once all that the journal has gathered is on the disk, as far as it will ever be there."""
         self._keeping.append(action)
 
     def make_safe(self) -> None:
-        """Where nothing is to be written what was taken in is safe, and is reported."""
+        """If nothing is to be written, make all applied turns safe."""
         if not self.under_way and not self.state.journal:
             self.are_kept(self._keeping)
             self._keeping = []
@@ -52,28 +55,30 @@ class Commits:
                     self.are_written(link, link.taken)
 
     def are_written(self, link: Link, turn: int) -> None:
-        """The store has what turns of a link did, up to that one."""
+        """The store has the effects of a link's turns up to `turn`."""
         if link.is_acceptor or not self.flushed_later:
-            self.note_safe(link, turn)
+            self.mark_safe(link, turn)
         elif self._flushing.get(link, link.safe) < turn:
             self._unflushed[link] = turn
 
     def are_kept(self, actions: list[Callable[[], None]]) -> None:
-        """What these wait for is in the store."""
+        """Run actions whose commit is in the store, or leave them for the next flush."""
         if self.flushed_later:
             self._kept_unflushed += actions
         else:
             for action in actions:
                 action()
 
-    def note_safe(self, link: Link, turn: int) -> None:
-        """Turns of a link are safe up to that one. A later life must know it though it may find nothing of them."""
+    def mark_safe(self, link: Link, turn: int) -> None:
+        """Make a link's turns safe up to `turn`. The gauge tells a later incarnation, which may find nothing of them
+        stored.
+        """
         if link.receiver is not None and not link.verdicts:
             self.state.gauges.pair_write_safe(link.receiver, self.state.index, link.incarnation, turn)
         link.make_safe(turn)
 
     def hand_over(self) -> Commit | None:
-        """What is to be written now, if anything; nothing while the commit before is under way."""
+        """The commit to write, or None if there is nothing to write or the previous commit is in flight."""
         journal = self.state.journal
         if self.under_way or not journal:
             return None
@@ -86,7 +91,7 @@ class Commits:
         return journal.hand_over()
 
     def written(self) -> None:
-        """What was handed over is in the store."""
+        """The commit handed over last is in the store."""
         assert self.state.journal is not None
         self.state.journal.written()
         self.gate.store_works(UNWRITTEN, self.state.now)
@@ -98,44 +103,44 @@ class Commits:
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody waits for a flush that has not begun."""
+        """Whether a turn or an action waits for a flush that has not begun."""
         return bool(self._unflushed or self._kept_unflushed)
 
     def flush_begins(self) -> None:
-        """What is written by now is being flushed to the disk."""
+        """A flush to the disk begins, of everything written so far."""
         self._flushing, self._unflushed = self._unflushed, {}
         self._being_flushed, self._kept_unflushed = self._kept_unflushed, []
 
     def flushed(self) -> None:
-        """That is done."""
+        """The flush begun by `flush_begins` succeeded."""
         flushing, self._flushing = self._flushing, {}
         being_flushed, self._being_flushed = self._being_flushed, []
         for action in being_flushed:
             action()
         for link, turn in flushing.items():
-            self.note_safe(link, turn)
+            self.mark_safe(link, turn)
 
     def not_flushed(self) -> None:
-        """That could not be done."""
+        """The flush begun by `flush_begins` failed: its turns and actions wait for the next one."""
         self._unflushed = {**self._flushing, **self._unflushed}
         self._flushing = {}
         self._kept_unflushed = self._being_flushed + self._kept_unflushed
         self._being_flushed = []
 
     def failed(self, commit: Commit, reason: str) -> None:
-        """What was handed over could not be written, for that reason: publishers wait until it can be."""
+        """The commit could not be written, for that reason: the shard's gate holds producers until one can be."""
         self.take_back(commit)
         self.gate.store_fails(UNWRITTEN, reason, self.state.now)
 
     def take_back(self, commit: Commit) -> None:
-        """What was handed over is not in the store: it gathers with the rest."""
+        """Return a commit that is not in the store to the journal, to be written with the next."""
         assert self.state.journal is not None
         self._making_safe = None
         self._keeping = self._being_kept + self._keeping
         self._being_kept = []
         self.state.journal.take_back(commit)
 
-    def note_positions(self) -> None:
-        """The shard ends in order: the next life is to know exactly what was delivered."""
+    def record_positions(self) -> None:
+        """On an orderly end, record how far each queue was delivered, for the next incarnation."""
         for queue in self.state.queues.values():
             queue.contents.note_position()

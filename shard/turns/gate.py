@@ -1,4 +1,4 @@
-"""The gate of a shard, before all its queues: in the gauges, where acceptors look, in their turns and in the log."""
+"""The gate of a shard, before all its queues: published in the gauges, in turns to acceptors, and in the log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENDS = {
 
 
 class Gate:
-    """The `room` of one shard, and who is told of it: `broadcast` takes the gate's id, saturated, epoch."""
+    """The `room` of one shard, with its publication. `broadcast` takes the gate's id, saturated, epoch."""
 
     def __init__(
         self, index: int, gauges: Gauges, settings: Settings, now: int, broadcast: Callable[[int, bool, int], None]
@@ -40,45 +40,46 @@ class Gate:
         self.weight = 0
         self.stored = 0
         self.spilled = 0
-        self.told = ""
+        self.explained = ""
         self.write()
 
     def limit(self, marks: dict[str, Marks], now: int) -> None:
-        """The shard has another share of the node's limits."""
-        self.tell(self.room.limit(marks, now))
+        """Set the shard's share of the node's limits."""
+        self.publish(self.room.limit(marks, now))
 
-    def hold(self, weight: int, stored: int, spilled: int, now: int) -> None:
-        """At the end of a turn: the octets that the shard has in memory, those in its store, and in its spill."""
+    def update_use(self, weight: int, stored: int, spilled: int, now: int) -> None:
+        """At the end of a turn: the bytes that the shard uses in memory, in its store, and in its spill."""
         if weight == self.weight and stored == self.stored:
             return
         self.weight = weight
-        changed = self.room.holds(MEMORY, weight, now)
+        changed = self.room.set_use(MEMORY, weight, now)
         if stored != self.stored:
             self.stored = stored
-            changed ^= self.room.holds(FULL, stored, now)
+            changed ^= self.room.set_use(FULL, stored, now)
         if spilled != self.spilled:
             self.spilled = spilled
-            changed ^= self.room.holds(SPILL, spilled, now)
-        self.tell(changed)
+            changed ^= self.room.set_use(SPILL, spilled, now)
+        self.publish(changed)
 
-    def processes_hold(self, octets: int, now: int) -> None:
-        """From time to time: the memory that all processes of the node have for themselves."""
-        self.tell(self.room.holds(PROCESSES, octets, now))
+    def update_processes(self, octets: int, now: int) -> None:
+        """From time to time: the private memory of all processes of the node, in bytes."""
+        self.publish(self.room.set_use(PROCESSES, octets, now))
 
     def store_fails(self, trouble: str, reason: str, now: int) -> None:
-        """The store is in trouble (one of shard.turns.room.TROUBLES) for that reason."""
-        self.tell(self.room.store_fails(trouble, reason, now))
+        """The store is in trouble (one of shard.turns.room.TROUBLES), for that reason."""
+        self.publish(self.room.store_fails(trouble, reason, now))
 
     def store_works(self, trouble: str, now: int) -> None:
-        """There is no such trouble any more, if there was."""
+        """The trouble has ended, if there was any."""
         if trouble in self.room.causes:
-            self.tell(self.room.store_works(trouble, now))
+            self.publish(self.room.store_works(trouble, now))
 
     def store_overflows(self, now: int) -> None:
-        """The store cannot have more though its limit is not reached."""
-        self.tell(self.room.store_overflows(self.stored, now))
+        """The store cannot grow though its limit is not reached."""
+        self.publish(self.room.store_overflows(self.stored, now))
 
-    def tell(self, changed: bool) -> None:
+    def publish(self, changed: bool) -> None:
+        """Write the gate to the gauges, broadcast a change of state and log the news."""
         self.write()
         if changed:
             self.broadcast(-1 - self.index, self.room.saturated, self.room.epoch)
@@ -86,6 +87,7 @@ class Gate:
             self.log(news)
 
     def log(self, news: News) -> None:
+        """Log that a cause began, ended or lasts."""
         seconds = round(news.seconds, 3)
         if not news.begins:
             log.warning(ENDS.get(news.cause, "store works again"), reason=news.reason, seconds=seconds)
@@ -96,7 +98,9 @@ class Gate:
             level(BEGINS.get(news.cause, "store in trouble"), reason=news.reason)
 
     def write(self) -> None:
-        """Who sees the gate saturated finds the reason: it comes first and goes last."""
+        """Write the gate to the gauges. The reason is written first and removed last, so a saturated gate always has
+        one.
+        """
         room, marks, use = self.room, self.room.marks[MEMORY], self.room.nearest()
         if room.saturated:
             self.explain()
@@ -107,20 +111,21 @@ class Gate:
         self.explain()
 
     def explain(self) -> None:
+        """Write the reason to the gauges if it has changed."""
         reason = self.room.reason
-        if reason != self.told:
-            self.told = reason
-            self.gauges.gate_explain(self.index, self.told)
+        if reason != self.explained:
+            self.explained = reason
+            self.gauges.gate_explain(self.index, self.explained)
 
 
 def memory_of(settings: Settings, shards: int) -> tuple[int, int]:
-    """The memory that one of so many shards has for contents, and its resume mark, in octets."""
+    """The memory of one of `shards` shards for contents, and its resume mark, in bytes."""
     limit = settings.memory_limit // shards
     return limit, limit * settings.memory.resume_percent // 100
 
 
 def marks_of(settings: Settings, shards: int) -> dict[str, Marks]:
-    """The marks of one of so many shards: its share of the node's limits. Memory of processes is the node's."""
+    """The marks of one of `shards` shards: its share of the node's limits. The memory of processes is not divided."""
     memory, store = settings.memory, settings.store
     return {
         MEMORY: _marks(settings.memory_limit // shards, memory.stop_percent, memory.resume_percent),

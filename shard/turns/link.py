@@ -1,4 +1,4 @@
-"""What a shard keeps for one acceptor: its consumers, and the turn being written for it."""
+"""A shard's side of its connection to one acceptor: its consumers, and the turn being written for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def life_of(identity: bytes) -> tuple[str, int, int]:
 
 
 def safe_turn(record: bytes | None) -> int:
-    """The turn that a record of a link (`Link.record`) is of; 0 for none."""
+    """The number of the turn in a link's record (`Link.record`); 0 for None."""
     return 0 if record is None else int(bus.unpack(record)[0])
 
 
@@ -36,17 +36,18 @@ def safe_record(turn: int) -> bytes:
 
 
 class Link:
-    """One life of one acceptor, or of another shard, which only publishes (dead letters) and is told nothing.
+    """One incarnation of an acceptor, or of another shard, which only publishes (dead letters) and is sent no
+    operations.
 
-    `taken` is its last turn that was taken in, `safe` the last one whose effects outlive the shard, `reported` the last
-    one that it was told to be so. `verdicts` are the operations that say what of its publishes was refused, in the
-    order of their turns; each leaves with the report of its turn and is kept until that is heard.
+    `taken` is its last turn applied, `safe` the last turn whose effects outlive the shard, `reported` the last turn
+    reported as safe. `verdicts` are the operations that name refused publishes, in the order of their turns; each
+    leaves with the report of its turn and is kept until that report is confirmed.
 
-    `reserved` is the room, messages and octets, that is kept in queues for the transactions of channels, by group.
-    `promised` are operations that leave when their turn is safe, each with that; a later life is asked again.
-    `outlets` are those of connections that have consumers here, `lending` what their users may have under way.
-    `greeted` is set from the other's hello until it is answered; `waiting` holds turns that are ahead of the shard's
-    topology; `receiver` is the acceptor's index. `source` is what its messages know of it.
+    `reserved` is the room, in messages and bytes, kept in queues for the transactions of channels, by group. `promised`
+    are operations that leave when their turn is safe, each with its turn; a later incarnation is asked again. `outlets`
+    are the outlets of connections with consumers here, `lending` the bounds of their users' loans in flight. `greeted`
+    is set from the peer's hello until its answer; `waiting` holds turns that are ahead of the shard's topology;
+    `receiver` is the acceptor's index; `source` is the link as its messages refer to it.
     """
 
     __slots__ = (
@@ -87,29 +88,33 @@ class Link:
         channel.members.add(consumer)
 
     def forget(self, consumer: Consumer) -> None:
+        """Forget a consumer that is gone."""
         self.consumers.pop(consumer.id, None)
         consumer.channel.members.discard(consumer)
 
     def deliver(self, consumer: Consumer, item: Range) -> None:
+        """Add a DELIVER of a range to the turn."""
         part = self.turn.place_batch(item.batch, item.first, item.count)
         operation = [bus.DELIVER, consumer.id, item.sequence, part, item.count, item.redelivered]
         self.turn.operations.append(operation)
 
     def reply(self, request: int, result: Any, error: Any = None) -> None:
+        """Add the REPLY to a request to the turn."""
         self.turn.operations.append([bus.REPLY, request, result, error])
 
     def reply_when_safe(self, request: int, result: Any) -> None:
-        """Answer once the turn that is being taken in is safe."""
-        self.tell_when_safe(bus.REPLY, request, result, None)
+        """Reply once the turn being applied is safe."""
+        self.send_when_safe(bus.REPLY, request, result, None)
 
-    def tell_when_safe(self, *operation: Any) -> None:
-        """Say this behind the report that the turn which is being taken in is safe, and what was refused of it."""
+    def send_when_safe(self, *operation: Any) -> None:
+        """Send an operation behind the report that the turn being applied is safe, and behind the turn's refusals."""
         self.promised.append((self.taken, list(operation)))
 
-    def tell_dequeued(self) -> None:
-        """Of the messages that have left, say which have left saturated queues, once their turns are safe. What has
-        left others is kept until the acceptor has heard that it was taken in: until then it would withhold its confirm
-        if the queue stopped.
+    def send_dequeued(self) -> None:
+        """Announce which messages have left saturated queues, once their turns are safe (DEQUEUED).
+
+        Messages that left other queues are kept until the acceptor confirms the report of their turn: until then it
+        would withhold their confirms if the queue became saturated.
         """
         left = self.source.left
         assert left is not None
@@ -126,29 +131,30 @@ class Link:
             if self.safe == self.taken:
                 self.turn.operations.append([bus.DEQUEUED, id, gone])
             else:
-                self.tell_when_safe(bus.DEQUEUED, id, gone)
+                self.send_when_safe(bus.DEQUEUED, id, gone)
 
     def end(self) -> None:
-        """The other is gone: nobody is told of what leaves, and what waits is not taken in."""
+        """The peer is gone: stop recording departures for it, and drop its waiting turns."""
         self.source.left = None
         self.waiting = []
 
     def refuse(self, request: int, code: int, text: str) -> None:
+        """Reply to a request with an AMQP error."""
         self.reply(request, None, [code, text])
 
-    # What is safe
+    # Safe turns
 
     def greet(self) -> None:
-        """The other asks what is safe of its turns; it may never have heard what is known of those."""
+        """A hello arrived: repeat the verdicts, which the peer may not have received."""
         self.greeted = True
         self.turn.operations += self.verdicts
 
     def record(self) -> bytes:
-        """What the next life of the shard has to know to answer a hello, once all that was taken in is safe."""
+        """The state that the shard's next incarnation needs to answer a hello, once all applied turns are safe."""
         return bus.pack([self.taken, list(self.verdicts)])
 
     def make_safe(self, turn: int) -> None:
-        """All turns up to that one are safe: this is reported, and what became of them."""
+        """Make all turns up to `turn` safe: send their verdicts and the operations promised with them."""
         for verdict in self.verdicts:
             if self.safe < verdict[1] <= turn:
                 self.turn.operations.append(verdict)
@@ -156,14 +162,14 @@ class Link:
         while self.promised and self.promised[0][0] <= turn:
             self.turn.operations.append(self.promised.popleft()[1])
 
-    def hear(self, heard: int) -> None:
-        """The other has heard that report."""
+    def report_received(self, heard: int) -> None:
+        """The peer has received the reports up to `heard`."""
         self.source.heard = heard
         while self.verdicts and self.verdicts[0][1] <= heard:
             self.verdicts.popleft()
 
     def close_turn(self) -> tuple[bytes, list[Any]] | None:
-        """The multipart to send, if there is anything to say."""
+        """The multipart to send, or None if there is nothing to send."""
         if not self.turn and self.safe == self.reported and not self.greeted:
             return None
         frames = self.turn.frames(self.safe, 0)

@@ -1,8 +1,8 @@
-"""Requests that look before they change anything.
+"""Requests that check before they change anything.
 
-Such a request is a generator. Up to its `yield` it only looks, at most it refuses; what it raises there has changed
-nothing: who asked is answered INTERNAL_ERROR, which ends its connection, and the rest of the turn goes on. From the
-`yield` on it changes, and what it raises ends the shard (`penstock.node.failures`).
+Such a request is a generator. Up to its `yield` it only checks, and may refuse. An exception raised there has changed
+nothing: the reply is INTERNAL_ERROR, which ends the client's connection, and the rest of the turn goes on. From the
+`yield` on the request changes state, and an exception ends the shard (`penstock.node.failures`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Looking = Generator[None, None, None]
 def looks_first(
     request: Callable[Concatenate[O, Link, int, P], Looking],
 ) -> Callable[Concatenate[O, Link, int, P], None]:
-    """The request as an operation: of an owner, for a link, with its number and what else is said with it."""
+    """Turn such a generator into an operation: a method that takes a link, the request's number and its arguments."""
 
     @wraps(request)
     def act(owner: O, link: Link, number: int, /, *args: P.args, **kwargs: P.kwargs) -> None:

@@ -1,8 +1,8 @@
-"""What a shard sends to the others: dead letters for queues that live there, and what it has to say of transactions.
+"""The traffic to other shards: dead letters for their queues, and operations about transactions.
 
-Dead letters travel as publishes do, in turns, and are kept until they are safe with the other shard; what was not when
-it died is sent to its next life, which says so itself when it is greeted. So a dead letter comes at least once, in
-order.
+Dead letters travel in turns, as publishes do, and are kept until they are safe on the other shard. If it dies, those
+that were not safe, by its answer to the hello, are sent to its next incarnation. So a dead letter arrives at least
+once, in order.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from penstock import bus
 from penstock.batch.batch_cy import Batch
 
-# What may be under way to a shard before dead-lettering waits for it, octets.
+# Bytes that may be in flight to a shard before dead-lettering waits for it.
 HELD_MAX = 8 * 1024 * 1024
 
 
 class Publish(NamedTuple):
-    """Messages of a batch for some queues; `safe` is called once they are. `again` is empty the first time."""
+    """Messages of a batch for some queues; `safe` is called once they are safe. `again` is empty the first time."""
 
     queues: tuple[int, ...]
     batch: Batch
@@ -29,10 +29,10 @@ class Publish(NamedTuple):
 
 
 class Peer:
-    """One other shard. `held` is how many octets are not safe with it, `notes` what else it is to be told; `met` counts
-    its lives that were up.
+    """One other shard. `held` is the number of bytes not yet safe there, `operations` are those waiting for the next
+    turn; `met` counts its incarnations that were up.
 
-    A new life of it is first sent a hello (`greets` until then, `awaits` until that is answered); then it is `up`.
+    A new incarnation is first sent a hello (`greets` until then, `awaits` until its answer); then it is `up`.
     """
 
     def __init__(self) -> None:
@@ -43,34 +43,35 @@ class Peer:
         self.met = 0
         self.held = 0
         self.next: list[Publish] = []
-        self.notes: list[list[Any]] = []
+        self.operations: list[list[Any]] = []
         self.sent: deque[tuple[int, list[Publish]]] = deque()
 
     def publish(self, queues: tuple[int, ...], batch: Batch, safe: Callable[[], None]) -> None:
+        """Queue messages for the next turn; `safe` is called once they are safe on the other shard."""
         octets = len(batch.contents) + len(batch.entries)
         self.held += octets
         self.next.append(Publish(queues, batch, octets, safe))
 
     def close_turn(self, version: int) -> list[Any] | None:
-        """The multipart to send, if there is anything to say and anybody to say it to."""
+        """The multipart to send; None if there is nothing to send, or the shard is not up."""
         if self.greets:
             self.greets = False
             return bus.Turn().frames(bus.HELLO, version)
-        if not self.up or not (self.next or self.notes):
+        if not self.up or not (self.next or self.operations):
             return None
         turn = bus.Turn()
         for publish in self.next:
             part = turn.place_batch(publish.batch, 0, len(publish.batch))
             turn.operations.append([bus.PUBLISH, publish.queues, part, 0, len(publish.batch), *publish.again])
-        turn.operations += self.notes
-        self.notes = []
+        turn.operations += self.operations
+        self.operations = []
         self.number += 1
         self.sent.append((self.number, self.next))
         self.next = []
         return turn.frames(self.number, version)
 
     def made_safe(self, number: int) -> None:
-        """All turns up to that one are safe with the other. Where this answers the hello, the rest is sent again."""
+        """All turns up to `number` are safe on the other shard. If this answers the hello, the rest is sent again."""
         while self.sent and self.sent[0][0] <= number:
             for publish in self.sent.popleft()[1]:
                 self.held -= publish.octets
@@ -83,16 +84,17 @@ class Peer:
             self.up = True
             self.met += 1
 
-    def tell(self, *operation: Any) -> None:
-        """An operation that comes after what was published before, and need not reach another life."""
-        self.notes.append(list(operation))
+    def add_operation(self, *operation: Any) -> None:
+        """Add an operation that follows earlier publishes and need not reach a later incarnation."""
+        self.operations.append(list(operation))
 
     def died(self) -> None:
-        self.notes = []
+        """The incarnation has died: drop operations that were only for it."""
+        self.operations = []
         self.up = self.greets = self.awaits = False
 
     def end(self) -> None:
-        """It is gone for good, and so are the queues that this was for."""
+        """The shard is gone for good, and so are its queues: treat all publishes as safe."""
         self.died()
         publishes = [publish for _, turn in self.sent for publish in turn] + self.next
         self.sent.clear()
@@ -102,7 +104,7 @@ class Peer:
             publish.safe()
 
     def started(self) -> None:
-        """A new life is to be greeted."""
+        """A new incarnation is to be greeted."""
         self.up = False
         self.greets = self.awaits = True
 
@@ -121,19 +123,20 @@ class Peers:
 
     @property
     def held(self) -> int:
-        """Octets that are kept until they are safe with others."""
+        """Bytes kept until they are safe on other shards."""
         return sum(peer.held for peer in self._peers.values())
 
     @property
     def met(self) -> int:
-        """Grows with each life of another shard that is up."""
+        """A counter that grows with each incarnation of another shard that is up."""
         return sum(peer.met for peer in self._peers.values())
 
     def full(self) -> bool:
+        """Whether dead-lettering has to wait for any shard."""
         return any(peer.held >= HELD_MAX for peer in self._peers.values())
 
     def close_turns(self, version: int) -> list[tuple[int, list[Any]]]:
-        """The multiparts to send, each with its shard."""
+        """The multiparts to send, each with the index of its shard."""
         if not self._peers:
             return []
         turns = ((index, peer.close_turn(version)) for index, peer in self._peers.items())

@@ -1,8 +1,8 @@
-"""The first moments of a later life of a shard: what acceptors' clients have in hand must be known before it delivers.
+"""The start of a later incarnation of a shard: it must know all unacked messages before it delivers.
 
-Each acceptor that was there when the shard began tells it so in its first turn (HOLD); what it says after that,
-requests among it, waits until all have. An acceptor that dies is not waited for, and nobody is for longer than
-`PATIENCE_US`.
+Each acceptor that was there when the shard began reports its unacked messages in its first turn (HOLD); its later
+turns, requests among them, wait until all acceptors have reported. An acceptor that dies is not waited for, and none is
+waited for longer than `PATIENCE_US`.
 """
 
 from __future__ import annotations
@@ -21,25 +21,28 @@ Life = tuple[int, int]
 
 
 class Recovery:
-    """Who is waited for, until when (microseconds since 1970); `held` are the links of those who need not be."""
+    """The acceptors waited for, and until when (microseconds since 1970); `reported` are the links of those that
+    reported.
+    """
 
     def __init__(self, acceptors: Iterable[Life], now: int) -> None:
         self.awaited = set(acceptors)
-        self.held: set[Link] = set()
+        self.reported: set[Link] = set()
         self.deadline = now + PATIENCE_US
 
-    def heard_of(self, link: Link) -> None:
-        """An acceptor has said what it has in hand."""
-        self.held.add(link)
+    def on_hold(self, link: Link) -> None:
+        """An acceptor has reported its unacked messages."""
+        self.reported.add(link)
         self.awaited.discard(life_of(link.identity)[1:])
 
     def died(self, role: str, index: int, incarnation: int) -> None:
+        """A process has died: its incarnations up to that one are not waited for."""
         if role == "acceptor":
             self.awaited = {life for life in self.awaited if life[0] != index or life[1] > incarnation}
 
     def is_over(self, now: int) -> bool:
-        """Whether all have been heard of, or for too long have not."""
+        """Whether all acceptors have reported, or the deadline has passed."""
         if self.awaited and now >= self.deadline:
-            log.warning("acceptors do not say what they have in hand: it may be delivered twice",
+            log.warning("acceptors did not report unacked messages: they may be delivered twice",
                         acceptors=sorted(index for index, _ in self.awaited))  # fmt: skip
         return not self.awaited or now >= self.deadline

@@ -1,4 +1,4 @@
-"""Answers on their way to reply consumers: passed on to the acceptor that their name says (see
+"""Answers on their way to reply consumers, passed to the acceptor that the consumer's name contains (see
 `penstock.amqp.replies`).
 """
 
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 
 def home(state: ShardState, name: str) -> Link | None:
-    """The link to the acceptor of a reply consumer, None if that life of it is not here."""
+    """The link to the acceptor of a reply consumer; None if that incarnation of the acceptor has no link here."""
     found = home_of(name)
     return state.links.get(b"acceptor.%d.%d" % found) if found else None
 
 
 def pass_on(state: ShardState, name: str, batch: Batch, first: int, count: int) -> None:
-    """Nothing is kept: where the acceptor is gone, so is who asked."""
+    """Pass answers to the acceptor of a reply consumer. Nothing is kept: if the acceptor is gone, so is the
+    consumer.
+    """
     link = home(state, name)
     if link is not None:
         part = link.turn.place_batch(batch, first, count)
@@ -30,7 +32,7 @@ def pass_on(state: ShardState, name: str, batch: Batch, first: int, count: int) 
 
 
 def reply_consumer(link: Link, name: str, there: bool) -> None:
-    """A reply consumer of an acceptor comes or goes."""
+    """Record that a reply consumer of an acceptor comes or goes."""
     if there:
         link.replies.add(name)
     else:
@@ -38,5 +40,6 @@ def reply_consumer(link: Link, name: str, there: bool) -> None:
 
 
 def has_reply_consumer(state: ShardState, name: str) -> bool:
+    """Whether a reply consumer of that name is attached."""
     link = home(state, name)
     return link is not None and name in link.replies

@@ -1,4 +1,4 @@
-"""Room that is kept in queues for the transactions of channels (see `shard.transactions.transactions`)."""
+"""Room kept in queues for the transactions of channels (see `shard.transactions.transactions`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from shard.turns.link import Link
 
 
 def release(link: Link, group: int) -> None:
-    """Give back what is kept for a channel, if anything is."""
+    """Give back the room kept for a channel, if any."""
     for queue, count, octets in link.reserved.pop(group, ()):
         queue.reserved -= count
         queue.reserved_bytes -= octets

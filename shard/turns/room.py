@@ -1,9 +1,9 @@
-"""Whether a shard has room for what producers send: the one place where its gate is closed and opened.
+"""Whether a shard has room for published messages: the one place where its gate is closed and opened.
 
       open ──(memory used up, store full, or store in trouble)──▶ closed
       open ◀──(none of these)── closed
 
-Each cause comes and goes by itself. Every change of the gate begins a new flow epoch, as that of a queue does
+Causes come and go independently. Every change of the gate begins a new flow epoch, as it does for a queue
 (shard/queue/saturation.py).
 """
 
@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from penstock.limits.watermarks import Marks
 
-# A store that is full though it has no limit has room again at so many percent of what it had.
+# A store that is full without a limit has room again at this percentage of the size it had.
 OVERFLOWN_PERCENT = 95
-# While the store is in trouble that is said again after so many microseconds.
+# Microseconds between log lines while the store is in trouble.
 REMINDER = 60_000_000
 
 MEMORY, PROCESSES, FULL, SPILL = "memory", "processes", "full", "spill"
@@ -31,13 +31,15 @@ UNWRITTEN, UNFLUSHED, DISK = "unwritten", "unflushed", "disk"
 TROUBLES = {
     UNWRITTEN: "its store cannot be written",
     UNFLUSHED: "its store cannot be flushed to the disk",
-    DISK: "the disk is full, what is left is for acks",
+    DISK: "the disk is full, its last room is for acks",
 }
 UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 
 
 class News(NamedTuple):
-    """A cause begins, ends, or (`again`) lasts. `reason` is as clients are told it, `seconds` for how long."""
+    """A cause begins, ends, or lasts (`again`). `reason` is the text for clients, `seconds` how long the cause has
+    lasted.
+    """
 
     cause: str
     begins: bool
@@ -47,7 +49,7 @@ class News(NamedTuple):
 
 
 class Use(NamedTuple):
-    """How near a resource is to its stop mark: in thousandths of the way from its resume mark, 0 at or below that."""
+    """How near a resource is to its stop mark: thousandths of the way from its resume mark; 0 at or below that mark."""
 
     thousandths: int
     resource: str
@@ -57,17 +59,17 @@ NOT_NEAR = Use(0, MEMORY)
 
 
 class Room:
-    """The gate of one shard. `since` is when it changed last, in microseconds since 1970 as all times here.
+    """The gate of one shard. `since` is when it last changed, in microseconds since 1970, as all times here.
 
-    `marks` are those of each resource (`RESOURCES`), in octets; `held` is what is used of it. `causes` are why the gate
-    is closed: for each the text that clients are told, and since when.
+    `marks` are the marks of each resource (`RESOURCES`), in bytes; `used` is the amount in use. `causes` are the
+    reasons why the gate is closed: for each the text for clients, and since when.
     """
 
     def __init__(self, marks: Mapping[str, Marks], now: int, epoch: int = 0) -> None:
-        """A resource without marks has no limit. `epoch` is the one to go on from."""
+        """A resource without marks has no limit. `epoch` is the last flow epoch used before."""
         self.limits = dict(marks)
         self.marks = dict(marks)
-        self.held: dict[str, int] = {}
+        self.used: dict[str, int] = {}
         self.saturated = False
         self.epoch = epoch
         self.since = now
@@ -77,23 +79,23 @@ class Room:
 
     @property
     def reason(self) -> str:
-        """Why the gate is closed, "" while it is open."""
+        """Why the gate is closed; "" while it is open."""
         return "; ".join(text for text, _ in self.causes.values()) if self.causes else ""
 
     def limit(self, marks: Mapping[str, Marks], now: int) -> bool:
-        """Other marks from now on; whether the gate changed. What is more than they allow holds everybody until less is
-        left.
+        """Set the marks; return whether the gate changed. Use above the marks holds all producers until it has
+        fallen.
         """
         self.limits = dict(marks)
         self.marks = dict(marks)
         was = self.saturated
-        for resource, octets in list(self.held.items()):
-            self.holds(resource, octets, now)
+        for resource, octets in list(self.used.items()):
+            self.set_use(resource, octets, now)
         return self.saturated != was
 
-    def holds(self, resource: str, octets: int, now: int) -> bool:
-        """So much is used of a resource, or is about to be; whether the gate changed."""
-        self.held[resource] = octets
+    def set_use(self, resource: str, octets: int, now: int) -> bool:
+        """So many bytes of a resource are in use, or are about to be; return whether the gate changed."""
+        self.used[resource] = octets
         marks = self.marks[resource]
         if marks.saturated(resource in self.causes, 0, octets):
             return self._set(resource, REASONS[resource].format(share=share(octets, marks.stop_bytes)), now)
@@ -101,20 +103,20 @@ class Room:
         return self._clear(resource, now)
 
     def store_overflows(self, octets: int, now: int) -> bool:
-        """The store cannot have more though its limit is not reached; whether the gate changed."""
+        """The store cannot grow though its limit is not reached; return whether the gate changed."""
         limit, stop = self.limits[FULL], max(octets - 1, 1)
         resume = stop * limit.resume_bytes // limit.stop_bytes if limit.stop_bytes else stop * OVERFLOWN_PERCENT // 100
         self.marks[FULL] = Marks(0, 0, stop, resume)
-        return self.holds(FULL, octets, now)
+        return self.set_use(FULL, octets, now)
 
     def is_scarce(self, resource: str) -> bool:
-        """Whether more of it is used than would let a gate that it closed open again."""
-        return 0 < self.marks[resource].resume_bytes < self.held.get(resource, 0)
+        """Whether so much of a resource is in use that a gate closed for it would stay closed."""
+        return 0 < self.marks[resource].resume_bytes < self.used.get(resource, 0)
 
     def nearest(self) -> Use:
         """The resource that is nearest to its stop mark."""
         nearest = NOT_NEAR
-        for resource, octets in self.held.items():
+        for resource, octets in self.used.items():
             marks = self.marks[resource]
             if octets > marks.resume_bytes and marks.stop_bytes:
                 way = max(marks.stop_bytes - marks.resume_bytes, 1)
@@ -124,7 +126,7 @@ class Room:
         return nearest
 
     def store_fails(self, trouble: str, reason: str, now: int) -> bool:
-        """The store is in trouble (one of TROUBLES) for that reason; whether the gate changed."""
+        """The store is in trouble (one of TROUBLES), for that reason; return whether the gate changed."""
         text = f"{TROUBLES[trouble]}: {reason}" if reason else TROUBLES[trouble]
         if trouble not in self.causes:
             self._reminded = now
@@ -134,11 +136,11 @@ class Room:
         return self._set(trouble, text, now)
 
     def store_works(self, trouble: str, now: int) -> bool:
-        """That trouble is over, if there was any; whether the gate changed."""
+        """The trouble has ended, if there was any; return whether the gate changed."""
         return self._clear(trouble, now)
 
     def take_news(self) -> list[News]:
-        """What there is to say since the last call."""
+        """The news since the last call."""
         news, self._news = self._news, []
         return news
 

@@ -1,7 +1,7 @@
-"""What all parts of a shard work on: its queues, its links, its time, and what it knows of the node.
+"""The state that all parts of a shard work on: its queues, its links, its time, and its replica of the topology.
 
-Each part does one thing with it and knows nothing of the others but those it is given. What a part has changed it
-touches: at the end of the turn the core delivers, weighs and decides flow for the queues that were touched.
+Each part does one thing with the state and knows only those other parts that it is given. A part touches each queue it
+has changed: at the end of the turn the core delivers, weighs and decides flow for the queues that were touched.
 """
 
 from __future__ import annotations
@@ -19,19 +19,22 @@ from shard.turns.recovery import Recovery
 
 LIFE_BITS = 36
 LIVES = 4096
-"""Messages of a queue in one life of the shard, and how many lives there may be until numbers come again."""
+"""Bits of a message's number within one incarnation of the shard, and how many incarnations pass before numbers repeat.
+"""
 
 RouterRequest = tuple[str, dict[str, Any], Callable[[Any, Any], None]]
-"""Operation, arguments, and who is called with result and error."""
+"""Operation, arguments, and the callback that gets result and error."""
 
 
 class ShardState:
-    """`now` is the time of what is being taken in by the node's clock, `wall_ahead` how far the wall clock is ahead of
-    it (`penstock.node.clock`), both in microseconds; whoever drives the shard sets them. `version` is that of the
-    topology, -1 before it is known. `recovery` is there in a later life until it is known what is in the hands of
-    consumers. `dead` is the last life of each process that has died, by role and index. `weight` is what contents take
-    in memory, octets. `router_requests` are to be sent with the turn. `incarnation` is the life of the process;
-    `base` begins the numbers of messages in this life of the store.
+    """The shared state of one shard.
+
+    `now` is the time by the node's clock of the turns being applied, and `wall_ahead` how far the wall clock is ahead
+    of it (`penstock.node.clock`), both in microseconds; the driver of the shard sets them. `version` is that of the
+    topology, -1 before it is known. `recovery` exists in a later incarnation until all unacked messages are known.
+    `dead` is the last incarnation of each process that has died, by role and index. `weight` is the memory that
+    contents take, in bytes. `router_requests` are to be sent with the turn. `incarnation` is that of the process;
+    `base` begins the numbers of messages in this incarnation of the store.
     """
 
     def __init__(self, index: int, gauges: Gauges, now: int, life: int = 0, journal: Journal | None = None) -> None:
@@ -57,14 +60,14 @@ class ShardState:
         return (self.now + self.wall_ahead) // 1_000_000
 
     def touch(self, queue: QueueState) -> None:
-        """Something has changed that the end of the turn is to follow up."""
+        """Have the end of the turn follow up a change of a queue."""
         self.touched[queue.id] = queue
 
     def weigh(self, queue: QueueState, weight: int) -> None:
-        """What a queue takes in memory by now, octets."""
+        """Set the memory that a queue takes, in bytes."""
         self.weight += weight - queue.weighed
         queue.weighed = weight
 
     def make_queue(self, record: Record) -> QueueState:
-        """A queue of this shard as the topology has it, with nothing in it."""
+        """An empty queue of this shard, as the topology declares it."""
         return QueueState(record, self.now, self.base, self.journal)

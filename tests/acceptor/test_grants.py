@@ -303,7 +303,7 @@ def test_it_spills_and_at_its_limit_its_oldest_go(node: Node) -> None:
     assert state.depth > 900 and state.depth_bytes <= MIB
     assert not held(publisher) and node.state("good").depth == 3000
     why = "'mallory' may not write to exchange 'news'"
-    (line,) = [each for each in node.logs if each["event"] == "queue of a stranger spills"]
+    (line,) = [each for each in node.logs if each["event"] == "unprivileged queue spills"]
     assert (line["queue"], line["why"]) == ("mal", why)
     event = get(owner, "events")
     assert event is not None and event.properties["headers"]["why"] == why

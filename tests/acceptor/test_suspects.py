@@ -48,14 +48,14 @@ class Poison:
 
     def queue(self, name: str) -> None:
         """What is asked about a queue."""
-        settle_now = Serving.settle_now
+        serve_now = Serving.serve_now
 
         def fails(serving: Serving, queue: Any) -> None:
             if queue.name == name:
                 self.bite()
-            settle_now(serving, queue)
+            serve_now(serving, queue)
 
-        self.monkeypatch.setattr(Serving, "settle_now", fails)
+        self.monkeypatch.setattr(Serving, "serve_now", fails)
 
     def end_of_turn(self, name: str) -> None:
         """What follows for a queue that has something, once all is known of who consumes from it."""
@@ -271,11 +271,11 @@ def test_a_later_life_notes_for_a_while(node: Node, poison: Poison) -> None:
     client = open_channel(node)
     client.publish(1, b"x", routing_key="good")
     node.settle()
-    assert node.shard(0).doing.notes
+    assert node.shard(0).doing.recording
     node.now += NOTED / 1e6
     client.publish(1, b"x", routing_key="good")
     node.settle()
-    assert not node.shard(0).doing.notes
+    assert not node.shard(0).doing.recording
 
 
 def test_what_fails_less_often_is_sent_again(node: Node, poison: Poison) -> None:

@@ -169,7 +169,7 @@ def test_the_log_says_once_that_consumers_wait() -> None:
         for _ in range(3):
             fill(node, "a", 6)
             ack(client)
-        (line,) = [line for line in node.logs if "has in hand what it may" in line["event"]]
+        (line,) = [line for line in node.logs if "is at its unacked limit" in line["event"]]
         assert (line["user"], line["messages"]) == ("guest", 5)
 
 

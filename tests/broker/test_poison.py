@@ -44,15 +44,15 @@ def poison(intake, serving):
         publish(self, link, parts, turn, index, operation, *more, **named)
 
     intake.publish = fails
-    settle_down = serving.settle_down
+    serve = serving.serve
 
     def fails_at_end(self, queue):
         fresh = any(link.taken != link.safe for link in self.state.links.values())
         if queue.name == "unfinished" and queue.contents.ready and fresh:
             ends(b"raises")
-        settle_down(self, queue)
+        serve(self, queue)
 
-    serving.settle_down = fails_at_end
+    serving.serve = fails_at_end
 
 
 class Finder(importlib.abc.MetaPathFinder):

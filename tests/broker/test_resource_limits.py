@@ -216,7 +216,7 @@ def test_what_a_user_has_in_hand(tmp_path: Path) -> None:
         for channel, tag in last.items():
             channel.send("basic.ack", delivery_tag=tag, multiple=True)
         wait_for(lambda: publisher.depth(queue) == 0, what="the rest")
-        assert "their user has in hand what it may" in broker.log
+        assert "their user is at its unacked limit" in broker.log
         wait_for(lambda: not limits_shown(broker), what="nothing near")
         for client in (one, two, other):
             client.close()

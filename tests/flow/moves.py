@@ -72,7 +72,7 @@ def has_settled(acceptor: Acceptor) -> None:
 def has_let_go(shard: Shard) -> None:
     """Neither a queue that leaves nor one that arrives, nor a copy of one."""
     moving = shard.core.moving
-    assert not (moving.leaving or moving.arriving or moving.homings.by_id or moving.parted)
+    assert not (moving.leaving or moving.arriving or moving.homings.by_id or moving.drained)
     assert not (moving.writes or moving.reads or moving.removals)
     assert not any(queue.frozen for queue in shard.core.state.queues.values())
     assert not list((shard.carrier.stores / str(shard.core.state.index)).glob("move-*"))

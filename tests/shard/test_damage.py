@@ -20,7 +20,7 @@ from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import UNLIMITED, Queue
 from shard.store.environment import LEAST, Environment
 from shard.store.journal import Journal
-from shard.store.probe import look_through, probe
+from shard.store.probe import check_store, probe
 from shard.store.sealed_cy import TABLES, seal
 from shard.store.store import LENGTH
 from shard.store.stored import DATABASES, KEY, NUMBER, TRANSACTION
@@ -150,7 +150,7 @@ def older(txn: Any, dbs: dict[str, Any]) -> None:
         (removed("index", "contents"), "queue 7 has 2 of 3 records"),
         (removed("leases"), "queue 7 has 2 of 3 records"),
         (removed("totals"), "queue 7 has 3 of 0 records"),
-        (removed("contents"), "a segment has no contents, or they no segment"),
+        (removed("contents"), "a segment without contents, or the reverse"),
         (older, "queue 7 has records from another time"),
     ],
 )
@@ -161,10 +161,10 @@ def test_what_a_start_sees(tmp_path: Path, change: Callable[[Any, dict[str, Any]
     life.queue.take(1, UNLIMITED, False)
     life.commit()
     life.end()
-    look_through(tmp_path, 0)
+    check_store(tmp_path, 0)
     alter(tmp_path, change)
     with pytest.raises(DamagedError, match=text):
-        look_through(tmp_path, 0)
+        check_store(tmp_path, 0)
 
 
 def test_a_store_of_format_1_is_taken_over_once(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_store_of_format_1_is_taken_over_once(tmp_path: Path) -> None:
         life = Life(tmp_path)
         assert [body for body, _ in bodies(life.queue)] == [b"a", b"b", b"c"]
         life.end()
-        look_through(tmp_path, 0)
+        check_store(tmp_path, 0)
     damage(tmp_path, 0)
     life = Life(tmp_path)
     assert drained(life)[0] == [b"c"]
@@ -196,7 +196,7 @@ def test_of_a_store_that_is_larger_than_its_file_nobody_else_dies(tmp_path: Path
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size - 4096 * 20)
     with pytest.raises(DamagedError):
-        look_through(tmp_path, 0)
+        check_store(tmp_path, 0)
 
 
 def test_what_is_spilled_is_checked_as_well(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_what_is_free_is_checked(tmp_path: Path) -> None:
             life.queue.settle(item.sequence, item.count)
         life.commit()
     life.end()
-    look_through(tmp_path, 0)
+    check_store(tmp_path, 0)
     path = tmp_path / "data.mdb"
     octets = bytearray(path.read_bytes())
     newest = max((0, 4096), key=lambda page: int.from_bytes(octets[page + 144 : page + 152], "little"))
@@ -254,7 +254,7 @@ def test_what_is_free_is_checked(tmp_path: Path) -> None:
     octets[root * 4096 + 4000 : root * 4096 + 4096] = bytes(range(96))
     path.write_bytes(octets)
     with pytest.raises(DamagedError, match="free"):
-        look_through(tmp_path, 0)
+        check_store(tmp_path, 0)
 
 
 @pytest.mark.parametrize("name", ["prepared", "decisions"])

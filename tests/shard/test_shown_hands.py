@@ -20,20 +20,20 @@ def test_what_is_near_is_shown_as_long_as_it_is() -> None:
     ann, bob = hands.of("ann"), hands.of("bob")
     assert ann and bob
     ann.count, ann.octets, bob.count = 8, 4 << 32, 10
-    shown.look()
+    shown.publish_changes()
     assert set(shared.near()) == {
         Use("unacked-bytes-at-shard-3", "user", "ann", 4 << 32, 4 << 32),
         Use("unacked-messages-at-shard-3", "user", "bob", 10, 10),
     }
     ann.octets = 0
     hands.share(1)
-    shown.look()
+    shown.publish_changes()
     assert not list(shared.near())
     bob.count = 20
-    shown.look()
+    shown.publish_changes()
     assert [use.used for use in shared.near()] == [20]
     del bob
-    shown.look()
+    shown.publish_changes()
     assert not list(shared.near()), "it has no consumers any more"
 
 

@@ -181,11 +181,11 @@ def test_where_memory_of_the_processes_is_scarce_contents_go_sooner() -> None:
         fill(open_channel(node), "q", 1500)
         assert node.state("q").contents.paged == 0
         limits = node.shard(0).gate.room.limits[PROCESSES]
-        node.shard(0).gate.processes_hold(limits.resume_bytes + 1, node.shard(0).state.now)
+        node.shard(0).gate.update_processes(limits.resume_bytes + 1, node.shard(0).state.now)
         node.settle()
         assert node.shard(0).state.weight <= 1_000_000
         paged = node.state("q").contents.paged
         assert paged > 500
-        node.shard(0).gate.processes_hold(0, node.shard(0).state.now)
+        node.shard(0).gate.update_processes(0, node.shard(0).state.now)
         fill(open_channel(node), "q", 300)
         assert node.state("q").contents.paged == paged

@@ -45,7 +45,7 @@ def test_an_exclusive_queue_spills_instead_of_stopping_its_producers(node: Node)
     assert node.state(queue).contents.paged > 400_000
     assert publisher.connection.channels[1].held_by is None
     assert publisher.events[1][-1].delivery_tag == 900, "confirms are not withheld"
-    (line,) = logged(node, "queue of a stranger spills")
+    (line,) = logged(node, "unprivileged queue spills")
     assert (line["queue"], line["why"], line["connection"]) == (queue, "exclusive queue", owner.connection.id)
     assert drain(owner, queue) == bodies
     recount(node, queue)
@@ -59,7 +59,7 @@ def test_at_its_limit_a_stranger_loses_its_oldest(node: Node) -> None:
         publish(publisher, "", b"%d" % number + BODY, exchange="amq.fanout")
         state = node.state(queue)
         assert state.depth_bytes <= MIB
-    assert len(logged(node, "queue of a stranger drops its oldest messages")) == 1
+    assert len(logged(node, "unprivileged queue drops its oldest messages")) == 1
     recount(node, queue)
     left = [int(body[: -len(BODY)]) for body in drain(owner, queue)]
     assert left == list(range(count - len(left), count)) and len(left) > 900

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from acceptor.two_phase import TwoPhase as Coordinator
 from penstock import bus
-from shard.transactions.two_phase import AGAIN_US, TwoPhase
+from shard.transactions.two_phase import REPEAT_US, TwoPhase
 
 NUMBER = 7
 ACCEPTOR = b"acceptor.0.1"
@@ -63,7 +63,7 @@ class FakePeer:
         self.up = False
         self.line: deque[tuple[Any, ...]] = deque()
 
-    def tell(self, *operation: Any) -> None:
+    def add_operation(self, *operation: Any) -> None:
         self.line.append(operation)
 
 
@@ -102,7 +102,7 @@ class FakeCore:
         self.outcome = ""
         self.link = FakeLink(ACCEPTOR)
         itself = cast(Any, self)
-        self.two_phase = TwoPhase(itself, cast(Any, self.peers), itself, cast(Any, None), self.look_for_deaths)
+        self.two_phase = TwoPhase(itself, cast(Any, self.peers), itself, cast(Any, None), self.apply_known_deaths)
         parts = {} if disk.part is None else {world.id: FakePart(disk.part, True)}
         decisions = {} if disk.decision is None else {world.id: disk.decision}
         self.two_phase.recover(cast(Any, parts), decisions)
@@ -124,7 +124,7 @@ class FakeCore:
     def waits(self) -> bool:
         return bool(self.two_phase.doubts or self.two_phase.decisions)
 
-    def look_for_deaths(self, acceptor: int) -> None:
+    def apply_known_deaths(self, acceptor: int) -> None:
         if self.world.noted and not self.dead:
             self.mourn()
 
@@ -228,7 +228,7 @@ class World:
         getattr(self, what.replace(" ", "_"))(*where)
         for core in self.cores:
             if core is not None and (core.two_phase.doubts or core.two_phase.decisions):
-                core.two_phase.look()
+                core.two_phase.repeat_unanswered()
         self.check()
 
     def take_in(self, index: int) -> None:
@@ -309,13 +309,14 @@ class World:
         operation, *arguments = self.core(index).peers[peer].line.popleft()
         core = self.core(peer)
         handle = {
-            bus.IN_DOUBT: core.two_phase.asked, bus.OUTCOME: core.two_phase.heard, bus.DONE: core.two_phase.has_done
+            bus.IN_DOUBT: core.two_phase.on_in_doubt, bus.OUTCOME: core.two_phase.on_outcome,
+            bus.DONE: core.two_phase.on_done,
         }  # fmt: skip
         cast(Any, handle[operation])(FakeLink(b"shard.%d.1" % index), *arguments)
 
     def pass_time(self, index: int) -> None:
         self.times = max(self.times - 1, 0)
-        self.core(index).now += 2 * AGAIN_US
+        self.core(index).now += 2 * REPEAT_US
 
     def mourn(self, index: int) -> None:
         self.core(index).mourn()

@@ -90,7 +90,7 @@ def test_messages_that_are_done_with_do_not_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("alter", "text"),
     [
-        (replaced("index", 0, b"\x09"), "an index record of 40 octets for 9 messages|octets for 9 messages"),
+        (replaced("index", 0, b"\x09"), "an index record of 40 bytes for 9 messages|(octets|bytes) for 9 messages"),
         (replaced("index", 8, b"\xff"), "octets of bodies, "),
         (replaced("index", 16, b"\xff"), "octets of contents, 255 in the index"),
         (replaced("index", 4, b"\x04"), "whether all of its messages are persistent"),

@@ -387,9 +387,9 @@ def test_a_move_that_ends_unseen_leaves_nothing(node: Node) -> None:
     assert shard is not None
     while node.change(shard):
         pass
-    assert shard.core.moving.parted
+    assert shard.core.moving.drained
     shard.core.load(node.version + 1, before)
-    assert not shard.core.moving.parted
+    assert not shard.core.moving.drained
 
 
 def parted(node: Node) -> None:
@@ -594,7 +594,7 @@ def test_a_consume_that_waits_for_the_home_is_active_if_that_was_said_meanwhile(
     withhold(client.connection, False)
     node.settle()
     homing.awaited.clear()
-    shard.moving.look()
+    shard.moving.advance()
     node.settle()
     client.take("basic.consume-ok", 1)
     assert client.take("basic.deliver", 1).body == b"1"

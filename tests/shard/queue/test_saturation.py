@@ -89,7 +89,7 @@ def test_a_look_that_is_spared_would_have_changed_nothing(steps: list[tuple[str,
             elif step == "lend":
                 state.lend(count, octets, 2, 20, PERCENT, now)
             elif step == "govern":
-                state.govern((BOTH, Marks(stop_count=20, resume_count=5))[count], now)
+                state.set_marks((BOTH, Marks(stop_count=20, resume_count=5))[count], now)
         now += count * SETTLING if step == "wait" else 1
         assert len(set(found)) <= 1
         public = [{name: getattr(state, name) for name in Saturation.__slots__ if name[0] != "_"} for state in both]
@@ -155,7 +155,7 @@ def test_what_is_never_held_is_not_above_the_marks_on_its_account() -> None:
 def test_new_marks_are_given_time() -> None:
     state = Saturation(BOTH, 0)
     state.exceeds(20, 0, seconds(1))
-    state.govern(Marks(stop_count=5, resume_count=1), seconds(2))
+    state.set_marks(Marks(stop_count=5, resume_count=1), seconds(2))
     state.exceeds(25, 0, seconds(3))
     assert state.over_count == 0
     state.exceeds(26, 0, seconds(8))
@@ -164,18 +164,18 @@ def test_new_marks_are_given_time() -> None:
 
 def test_time_until_it_is_full() -> None:
     state = Saturation(BOTH, 0)
-    state.look(4, seconds(0.5))
+    state.measure_growth(4, seconds(0.5))
     assert state.full_in(4, 40) is None
-    state.look(4, seconds(2))
+    state.measure_growth(4, seconds(2))
     assert state.full_in(6, 60) == 2.0
     assert state.full_in(6, 75) == 1.0, "by bytes, as two messages have as many as are missing"
-    state.look(2, seconds(3))
+    state.measure_growth(2, seconds(3))
     assert state.full_in(2, 20) is None
 
 
 def test_time_until_it_is_full_by_bytes_alone() -> None:
     state = Saturation(Marks(stop_bytes=1000, resume_bytes=500), 0)
-    state.look(4, seconds(2))
+    state.measure_growth(4, seconds(2))
     assert state.full_in(4, 800) == 0.5
     assert state.full_in(4, 1001) == 0.0
 
@@ -243,7 +243,7 @@ def test_what_was_lent_in_an_earlier_life_is_lent_for_as_long_as_at_first() -> N
 
 def test_marks_that_are_raised_beyond_what_is_lent_count() -> None:
     state = lent()
-    state.govern(Marks(stop_count=30, resume_count=20, stop_bytes=0, resume_bytes=0), SETTLING)
+    state.set_marks(Marks(stop_count=30, resume_count=20, stop_bytes=0, resume_bytes=0), SETTLING)
     for count, saturated in ((30, False), (31, True), (21, True), (20, False)):
         state.update(count, 0, SETTLING)
         assert state.saturated == saturated

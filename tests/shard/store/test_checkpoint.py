@@ -168,8 +168,8 @@ def test_a_record_cut_short_leaves_the_one_before(tmp_path: Path) -> None:
     pages = (tmp_path / "data.mdb").read_bytes()[:8192]
     checkpoint = Checkpoint(tmp_path)
     checkpoint.restore()
-    checkpoint.note(pages)
-    checkpoint.note(b"x" * 8192)
+    checkpoint.record(pages)
+    checkpoint.record(b"x" * 8192)
     with (tmp_path / NAME).open("r+b") as file:
         file.write(b"y" * 100)  # the second record lies first
         assert (tmp_path / NAME).stat().st_size > STRIDE
@@ -226,7 +226,7 @@ def noted(path: Path, times: int) -> tuple[Checkpoint, bytes]:
     pages = b""
     for number in range(times):
         pages = b"%d" % number * 8192
-        checkpoint.note(pages)
+        checkpoint.record(pages)
     return checkpoint, pages
 
 

@@ -50,7 +50,7 @@ class Life:
         found = (segment for queue_id, segment in self.store.segments() if queue_id == 7)
         segments = sorted(found, key=lambda segment: segment.sequence)
         for segment in segments:
-            self.journal.found(segment)
+            self.journal.count_recovered(segment)
         leases = {priority: number for queue_id, priority, number in self.store.numbers("leases") if queue_id == 7}
         self.queue.recover(segments, leases)
 
@@ -255,9 +255,9 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
 def test_leases_are_written_and_read(tmp_path: Path) -> None:
     life = Life(tmp_path)
     for queue, id in ((7, "one/0/1"), (7, "één"), (9, "x" * 255)):
-        life.journal.hold(queue, id, pack_held(5, 6, [(10, 13), (20, 21)]))
+        life.journal.put_lease(queue, id, pack_held(5, 6, [(10, 13), (20, 21)]))
     life.commit()
-    life.journal.hold(7, "één", None)
+    life.journal.put_lease(7, "één", None)
     life.commit()
     held = 5, 6, [(10, 3), (20, 1)]
     assert list(life.store.held()) == [(7, "one/0/1", held), (9, "x" * 255, held)]
@@ -267,7 +267,7 @@ def test_leases_are_written_and_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("record", [b"", b"x", bytes(24)])
 def test_a_lease_that_cannot_be_read_is_said(tmp_path: Path, record: bytes) -> None:
     life = Life(tmp_path)
-    life.journal.hold(7, "broken", record)
+    life.journal.put_lease(7, "broken", record)
     life.commit()
     with pytest.raises(StoreError, match="held"):
         list(life.store.held())

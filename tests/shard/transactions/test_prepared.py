@@ -212,5 +212,5 @@ def test_of_an_earlier_run_of_the_node_persistent_messages_are_left(node: Node) 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff\xff\xff\xff", b"\x01\x00\x00\x00\x05", b"\x02\x00\x00\x00\xc4"])
 def test_what_is_no_record(damage: bytes) -> None:
-    with pytest.raises(ValueError, match="no part of a transaction"):
+    with pytest.raises(ValueError, match="not a part of a transaction"):
         split(damage)

@@ -69,11 +69,11 @@ def test_a_verdict_is_kept_until_its_report_is_heard() -> None:
     link = Link(ME)
     link.verdicts += [rejected(1), rejected(2)]
     link.taken = 2
-    link.hear(1)
+    link.report_received(1)
     again = Link(ME, link.record())
     again.greet()
     assert turn_of(again) == (2, [rejected(2)])
-    again.hear(2)
+    again.report_received(2)
     last = Link(ME, again.record())
     last.greet()
     assert turn_of(last) == (2, [])

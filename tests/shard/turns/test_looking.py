@@ -136,7 +136,7 @@ def test_a_limit_that_channels_share(node: Node) -> None:
 def test_in_the_middle_of_a_change_nothing_is_contained(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """No answer: the shard ends, so that none of it is seen."""
     client = open_channel(node)
-    monkeypatch.setattr(node.shard(0).serving, "settle_now", lambda queue: 1 // 0)
+    monkeypatch.setattr(node.shard(0).serving, "serve_now", lambda queue: 1 // 0)
     client.send("queue.purge", 1, queue="good")
     with pytest.raises(ZeroDivisionError):
         node.settle()

@@ -21,19 +21,19 @@ def room_of(store: int = 0, now: int = 0, epoch: int = 0) -> Room:
 
 def test_memory_that_is_used_up() -> None:
     room = room_of(0, 5, epoch=7)
-    assert not room.holds(MEMORY, 100, 10)
+    assert not room.set_use(MEMORY, 100, 10)
     assert (room.saturated, room.reason, room.epoch, room.since) == (False, "", 7, 5)
-    assert room.holds(MEMORY, 101, 20)
+    assert room.set_use(MEMORY, 101, 20)
     assert (room.saturated, room.epoch, room.since) == (True, 8, 20)
     assert room.reason == "its share of the node's memory is used up"
-    assert not room.holds(MEMORY, 81, 30)
-    assert room.holds(MEMORY, 80, 40)
+    assert not room.set_use(MEMORY, 81, 30)
+    assert room.set_use(MEMORY, 80, 40)
     assert (room.saturated, room.reason, room.epoch, room.since) == (False, "", 9, 40)
 
 
 def test_another_share_of_the_node() -> None:
     room = room_of(1000)
-    assert not room.holds(MEMORY, 90, 1)
+    assert not room.set_use(MEMORY, 90, 1)
     less = {**room.limits, MEMORY: Marks(0, 0, 50, 40)}
     assert room.limit(less, 2)
     assert (room.saturated, room.reason) == (True, "its share of the node's memory is used up")
@@ -45,27 +45,27 @@ def test_another_share_of_the_node() -> None:
 
 def test_a_full_store_has_room_again_a_little_below_its_limit() -> None:
     room = room_of(80 * GIB)
-    assert not room.holds(FULL, 80 * GIB, 1)
-    assert room.holds(FULL, 80 * GIB + 1, 2)
+    assert not room.set_use(FULL, 80 * GIB, 1)
+    assert room.set_use(FULL, 80 * GIB + 1, 2)
     assert room.reason == "its store is full: 80 of 80 GiB"
-    assert not room.holds(FULL, 77 * GIB, 3)
+    assert not room.set_use(FULL, 77 * GIB, 3)
     assert room.reason == "its store is full: 77 of 80 GiB"
-    assert room.holds(FULL, 76 * GIB, 4)
+    assert room.set_use(FULL, 76 * GIB, 4)
     assert room.reason == ""
 
 
 def test_a_store_without_a_limit_is_never_full() -> None:
     room = room_of(0)
-    assert not room.holds(FULL, 1 << 60, 1)
+    assert not room.set_use(FULL, 1 << 60, 1)
 
 
 def test_a_store_that_cannot_have_more_is_full_before_its_limit() -> None:
     room = room_of(80 * GIB)
     assert room.store_overflows(50 * GIB, 1)
     assert room.reason == "its store is full: 50 of 50 GiB"
-    assert not room.holds(FULL, 49 * GIB, 2)
-    assert room.holds(FULL, 47 * GIB, 3)
-    assert not room.holds(FULL, 60 * GIB, 4)
+    assert not room.set_use(FULL, 49 * GIB, 2)
+    assert room.set_use(FULL, 47 * GIB, 3)
+    assert not room.set_use(FULL, 60 * GIB, 4)
 
 
 def test_trouble_lasts_until_the_store_is_written_again() -> None:
@@ -97,14 +97,14 @@ def test_trouble_that_lasts_is_told_of_from_time_to_time() -> None:
 
 def test_each_cause_ends_by_itself() -> None:
     room = room_of(10)
-    room.holds(MEMORY, 101, 1)
-    room.holds(FULL, 11, 2)
+    room.set_use(MEMORY, 101, 1)
+    room.set_use(FULL, 11, 2)
     room.store_fails(UNWRITTEN, "No space left on device", 3)
     assert len(room.reason.split("; ")) == 3
-    room.holds(MEMORY, 0, 4)
+    room.set_use(MEMORY, 0, 4)
     room.store_works(UNWRITTEN, 5)
     assert (room.saturated, room.epoch, room.since) == (True, 1, 1)
-    assert room.holds(FULL, 0, 6)
+    assert room.set_use(FULL, 0, 6)
     assert (room.saturated, room.epoch, room.since) == (False, 2, 6)
     assert [news.cause for news in room.take_news()] == [MEMORY, FULL, UNWRITTEN, MEMORY, UNWRITTEN, FULL]
 
@@ -125,9 +125,9 @@ def test_closed_as_long_as_there_is_a_cause(steps: list[tuple[str, int]]) -> Non
     for now, (step, value) in enumerate(steps, 1):
         before, epoch = room.saturated, room.epoch
         if step == "memory":
-            changed = room.holds(MEMORY, value, now)
+            changed = room.set_use(MEMORY, value, now)
         elif step == "store":
-            changed = room.holds(FULL, value, now)
+            changed = room.set_use(FULL, value, now)
         elif step == "overflow":
             changed = room.store_overflows(value, now)
         elif value:
@@ -160,26 +160,26 @@ def test_memory_of_processes_and_the_spill() -> None:
     marks = Marks(0, 0, 8 * GIB, 7 * GIB)
     room = Room({MEMORY: MEMORY_MARKS, PROCESSES: marks, FULL: Marks.NONE, SPILL: marks}, 0)
     assert not room.is_scarce(PROCESSES)
-    assert room.holds(PROCESSES, 9 * GIB, 1)
+    assert room.set_use(PROCESSES, 9 * GIB, 1)
     assert room.is_scarce(PROCESSES) and not room.is_scarce(SPILL)
-    assert not room.holds(SPILL, 9 * GIB, 2)
+    assert not room.set_use(SPILL, 9 * GIB, 2)
     assert room.reason == "the node's processes use up its memory: 9 of 8 GiB; its spill is full: 9 of 8 GiB"
-    assert not room.holds(PROCESSES, 7 * GIB, 3)
+    assert not room.set_use(PROCESSES, 7 * GIB, 3)
     assert not room.is_scarce(PROCESSES)
-    assert room.holds(SPILL, 7 * GIB, 4)
+    assert room.set_use(SPILL, 7 * GIB, 4)
 
 
 def test_the_resource_that_is_nearest_to_its_mark() -> None:
     room = room_of(1000)
     assert room.nearest() == Use(0, MEMORY)
-    room.holds(MEMORY, 80, 1)
-    room.holds(FULL, 900, 1)
-    room.holds(PROCESSES, 1 << 60, 1)
+    room.set_use(MEMORY, 80, 1)
+    room.set_use(FULL, 900, 1)
+    room.set_use(PROCESSES, 1 << 60, 1)
     assert not room.is_scarce(PROCESSES)  # it has no limit
     assert room.nearest().thousandths == 0
-    room.holds(MEMORY, 85, 2)
+    room.set_use(MEMORY, 85, 2)
     assert room.nearest() == Use(250, MEMORY)
-    room.holds(FULL, 975, 3)
+    room.set_use(FULL, 975, 3)
     assert room.nearest() == Use(500, FULL)
-    room.holds(MEMORY, 200, 4)
+    room.set_use(MEMORY, 200, 4)
     assert room.nearest() == Use(1000, MEMORY)
