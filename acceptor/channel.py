@@ -1,8 +1,8 @@
-"""One channel: what it publishes, consumes and has asked for (AMQP 0-9-1, 3.1.2).
+"""One channel: its publishes, consumers and running method (AMQP 0-9-1, 3.1.2).
 
-What arrives is taken in order. Where it cannot go on, it waits in the inbox: behind a method that has asked another
-process (`running`), or behind publishes that are parked for want of room. Settlements, and methods that a held
-producer must be able to send, overtake parked publishes: two clients that feed each other's full queues go on acking.
+Methods and publishes are processed in order. A channel that cannot go on parks them in its inbox: behind a method that
+awaits an answer (`running`), or behind publishes that wait for room. Settlements, and methods that a held producer must
+be able to send, overtake parked publishes: two clients that feed each other's full queues go on acking.
 
       open ──(error, channel.close)──▶ closing ──(close-ok)──▶ gone
 """
@@ -47,7 +47,14 @@ EMPTY: deque[ParkedRun | ParkedMethod] = deque(maxlen=0)
 
 
 class Channel:
-    """The state of one channel. `connection.output` takes what it has to say."""
+    """The state of one channel. It writes to `connection.output`.
+
+    `running` is the handler that awaits an answer, or room at gates if it `runs_at_gates`. `gates` are those at which
+    the channel waits, `held_by` the one that its client was notified of, `warned_by` the queue whose stop was announced
+    early. `withheld` counts spans whose confirms are withheld. `refusing` is the queue that refuses its publishes
+    (rung `reject`). `budgets` is how many parking budgets it may use up. A `detached` channel has no client: only its
+    parked publishes are left.
+    """
 
     def __init__(self, connection: Connection, number: int) -> None:
         self.connection = connection
@@ -125,7 +132,7 @@ class Channel:
             self.settled(run, unknown)
 
     def take_in_transaction(self, run: SettleRun) -> None:
-        """Settlements wait for the commit, and none of them gets into one that came before it."""
+        """Add settlements to the open transaction; behind a commit that runs, or parked items, they are parked first."""
         if self.running is not None or self.inbox:
             self.park(ParkedSettlements(run))
             return
@@ -133,22 +140,25 @@ class Channel:
         self.settled(run, self.transaction.settle(self, run))
 
     def settled(self, run: SettleRun, unknown: int) -> None:
-        """Settlements were applied up to one whose tag is unknown, -1 if there is none."""
+        """Settlements were applied. An `unknown` delivery tag (-1: none) at which that stopped is a client error."""
         self.shared_prefetch.serve()
         if unknown >= 0:
             self.fail(amqp_error(406, f"unknown delivery tag {unknown}", METHODS[BASIC_CLASS, run.method_of(unknown)]))
 
     def take_oversize(self, size: int) -> None:
+        """A message arrived that is larger than `amqp.max_message_size`: close the channel."""
         if not self.closing:
             text = f"message size {size} is larger than configured max size {self.core.settings.amqp.max_message_size}"
             self.fail(amqp_error(406, text, BY_NAME["basic_publish"]))
 
     def transactions(self) -> list[Transaction]:
-        """The transactions whose settlements have not left: the one that waits for room, and the next one."""
+        """Return the transactions whose settlements have not been sent: the one waiting for room, and the open one."""
         return [transaction for transaction in (self.committing, self.transaction) if transaction is not None]
 
     def consumers_by_shard(self) -> dict[int, list[int]]:
-        """Ids of its consumers, by shard; not those of queues that move, whose next home hears how they are."""
+        """Return the ids of its consumers by shard, without unassigned ones: they are attached to their next home as
+        they are by then.
+        """
         found: dict[int, list[int]] = {}
         for consumer in self.consumers.values():
             if consumer.shard != self.core.moves.nowhere:
@@ -156,17 +166,17 @@ class Channel:
         return found
 
     def settles(self) -> bool:
-        """Whether acks may come, or the commit (or rollback) of some that have come."""
+        """Whether acks may come, or the commit or rollback of acks that have come."""
         return bool(self.consumers) or self.has_in_hand()
 
     def has_in_hand(self) -> bool:
-        """Whether it has deliveries to settle, or settlements to commit."""
+        """Whether the channel has unacked deliveries, or settlements to commit."""
         return bool(self.unacked.total or (self.transaction is not None and self.transaction.journal))
 
     # Methods
 
     def handle(self, method: MethodSpec, arguments: dict[str, Any]) -> None:
-        """Carry out a method; where it needs an answer from elsewhere, the channel runs it on when that comes."""
+        """Run the handler of a method. If it needs an answer from elsewhere, `resume` continues it."""
         handler = methods.HANDLERS.get(method.name)
         overtaken, self.method = self.method, method
         try:
@@ -183,13 +193,13 @@ class Channel:
 
     @contained
     def resume(self, answer: Any) -> None:
-        """The running method gets the answer that it waits for; when it is done, what waited for it goes on."""
+        """Give the running method its answer; when it is done, go on with the inbox."""
         if self.running is not None:
             self.go_on(answer)
             self.pump(UNLIMITED)
 
     def go_on(self, answer: Any) -> None:
-        """Take the running method up to its next question, or its end."""
+        """Run the handler up to its next request, or its end."""
         assert self.running is not None
         try:
             request = self.running.send(answer)
@@ -210,7 +220,7 @@ class Channel:
                 self.core.ask(request, self.resume)
 
     def pump(self, most: int) -> None:
-        """Go through the inbox until something has to wait, publishing at most that many messages."""
+        """Process the inbox until something has to wait, publishing at most `most` messages."""
         if self.overtaking:
             overtaking.pump(self, most)
         else:
@@ -220,6 +230,7 @@ class Channel:
         self.release_if_free()
 
     def pump_in_order(self, most: int) -> None:
+        """Process the inbox as `pump` does, nothing of it out of order."""
         while self.inbox and self.running is None and not self.gates and not self.closing:
             item = self.inbox[0]
             if isinstance(item, ParkedMethod):
@@ -233,17 +244,17 @@ class Channel:
                 self.unpark()
 
     def forward(self, run: ParkedRun, most: int) -> int:
-        """Publish of a run what its queues have room for, at most so many messages; how many more may follow."""
+        """Publish messages of a run as far as there is room, at most `most`. Return how many more may follow."""
         sent = publishing.forward(self, run, most)
         if sent:
             self.core.escalations.progressed(self)
-        # Its share is used up: now it is a newcomer. What needs no room may have gone beyond it.
+        # With its share used up the channel is a newcomer. Messages that need no room may have gone beyond the share.
         return most if most == UNLIMITED else max(most - sent, 0) or UNLIMITED
 
     def may_overtake(self, method: MethodSpec, arguments: dict[str, Any], end: int) -> bool:
-        """Whether a method may go before the first `end` items of what is parked."""
+        """Whether a method may go before the first `end` items of the inbox."""
         if self.running is not None:
-            return self.runs_at_gates and method.name == "channel_close"  # what waits for its commit is given up
+            return self.runs_at_gates and method.name == "channel_close"  # the commit that waits is given up
         if method not in OVERTAKES or not self.core.may_overtake(self, method):
             return False
         if not self.parked_methods:
@@ -253,7 +264,7 @@ class Channel:
         )
 
     def overtake(self) -> None:
-        """Take on the methods that wait among parked publishes only because another one was waiting for its answer."""
+        """Handle parked methods that may overtake publishes, and were parked only behind a running method."""
         at = 0
         while self.parked_methods and (self.running is None or self.runs_at_gates) and at < len(self.inbox):
             item = self.inbox[at]
@@ -265,7 +276,7 @@ class Channel:
 
     @contained
     def admit(self, most: int) -> None:
-        """A gate lets the channel in: it publishes at most that many messages."""
+        """A gate admits the channel: publish at most `most` messages."""
         if self.overtaking and not self.runs_at_gates:
             self.leave_opened()
             self.core.throttle.look_at_cause(self)
@@ -278,15 +289,15 @@ class Channel:
         self.pump(most)
 
     def pass_lane(self, most: int) -> int:
-        """Publish what is parked for priority lanes, at most so many messages; how many went."""
+        """Publish messages parked for priority lanes, at most `most`. Return how many were sent."""
         return 0 if self.closing else publishing.pass_lane(self, most)
 
     def waits_for_lane(self) -> bool:
-        """Whether something is parked that may go by a priority lane, now or when the methods before it are done."""
+        """Whether a parked run may go by a priority lane, at once or when the methods before it are done."""
         return any(isinstance(item, ParkedRun) and item.in_lane for item in self.inbox)
 
     def head_has_gone(self) -> None:
-        """What was first in the inbox has been published before its turn."""
+        """The first run of the inbox has been published by a lane: go on with the next item."""
         if self.inbox and isinstance(self.inbox[0], ParkedRun):
             self.reconsider()
         else:
@@ -294,10 +305,11 @@ class Channel:
             self.pump(UNLIMITED)
 
     def budget(self) -> Work:
+        """Return the remaining budget for routing in this turn, which is the connection's."""
         return self.connection.budget.at(self.core.turns)
 
     def share(self, by: str) -> tuple[Hashable, int]:
-        """What it shares its turns by at a gate, and its weight."""
+        """Return the key of the share in which the channel takes its turns at a gate, and its user's weight."""
         weight = self.core.weights.of(self.access)
         if by == BY_CONNECTION:
             return self.connection, weight
@@ -308,13 +320,13 @@ class Channel:
         return self, weight
 
     def size(self) -> int:
-        """Octets of the next message that it has parked, about."""
+        """Return the approximate size of the next parked message in bytes; at least 1."""
         item = self.inbox[0] if self.inbox else None
         return max(item.octets // item.count, 1) if isinstance(item, ParkedRun) and item.count else 1
 
     @contained
     def reconsider(self) -> None:
-        """Routes have changed: wait at no gate that is not on the way any more."""
+        """Routes have changed: leave gates that the first parked run does not pass any more."""
         if self.runs_at_gates or (self.overtaking and self.gates):
             self.leave_gates()
             self.admit(UNLIMITED)
@@ -330,11 +342,12 @@ class Channel:
                 self.admit(UNLIMITED)
 
     def park(self, item: ParkedRun | ParkedMethod) -> None:
+        """Append an item to the inbox and account for its bytes. A run may go to disk."""
         if isinstance(item, ParkedRun):
             item.since = item.since or self.core.now
             self.core.episodes.parked(self, item.count, item.octets)
             if any(gate.is_saturated() for gate in self.gates):
-                item.batch = bus.taken_home(item.batch)  # the arena is for what passes
+                item.batch = bus.taken_home(item.batch)  # the arena is for messages that need not wait
             if self.core.spool is not None:
                 item = self.core.throttle.spooled(self, item, self.core.spool)
         if self.inbox is EMPTY:
@@ -344,6 +357,7 @@ class Channel:
         self.core.throttle.parked(self, item.octets)
 
     def unpark(self, at: int = 0) -> None:
+        """Remove an item from the inbox and account for its bytes."""
         item = self.inbox[at]
         del self.inbox[at]
         self.parked_methods -= isinstance(item, ParkedMethod)
@@ -352,6 +366,7 @@ class Channel:
     # Gates
 
     def wait_at(self, gate: Gate) -> None:
+        """Wait at a gate. A saturated gate holds the channel at once."""
         gate.waiting[self] = None
         if gate not in self.gates:
             self.gates.append(gate)
@@ -363,11 +378,11 @@ class Channel:
             self.held_at(gate)
 
     def held_at(self, gate: Gate) -> None:
-        """A gate that the channel waits at is saturated: now its client is told."""
+        """A gate at which the channel waits is saturated: hold the channel and notify its client."""
         self.core.throttle.hold(self, gate)
 
     def unwarn(self) -> None:
-        """It need not know any more of a stop that it was told of early. Who is held is told when it is free."""
+        """Retract the early notice of a stop. The client of a held channel is notified only when that is released."""
         inlet, self.warned_by = self.warned_by, None
         if inlet is not None:
             del inlet.warned[self]
@@ -375,27 +390,31 @@ class Channel:
                 self.core.throttle.untell(self)
 
     def look_at_warning(self) -> None:
-        """Its ways, or the means to hold it, may be others by now."""
+        """Retract the early notice if it does not concern the channel any more: routes or means may have changed."""
         if self.warned_by is not None and not self.core.early.concerns(self, self.warned_by):
             self.unwarn()
 
     def cause(self) -> Gate | None:
-        """What holds it: what its client was told, as long as that is in its way."""
+        """Return the gate that holds the channel: the one that its client was notified of while that is in the way,
+        else the first one.
+        """
         return self.held_by if self.withheld or self.held_by in self.gates or not self.gates else self.gates[0]
 
     def leave_gates(self) -> None:
+        """Wait at no gate any more."""
         for gate in list(self.gates):
             self.leave_gate(gate)
 
     def leave_gate(self, gate: Gate) -> None:
+        """Wait at this gate no longer."""
         self.gates.remove(gate)
-        # Ways through one pool that count a message once or several times are gates of their own, with one line.
+        # A pool and its manifolds, which count a message several times, are separate gates with one line.
         if all(other.waiting is not gate.waiting for other in self.gates):
             gate.waiting.pop(self, None)
         self.core.gates.metered.leaves(gate, self, self.core.now)
 
     def leave_opened(self) -> None:
-        """Leave the gates that have let it in; others have not."""
+        """Leave the gates that have admitted the channel, and stay at the others."""
         gates, self.gates = self.gates, []
         for gate in gates:
             if self in gate.waiting:
@@ -404,36 +423,38 @@ class Channel:
                 self.core.gates.metered.leaves(gate, self, self.core.now)
 
     def release_if_free(self) -> None:
-        """Nothing of it waits any more, neither publishes nor confirms: its client is told."""
+        """Release the channel if nothing of it waits any more, neither publishes nor confirms."""
         waits = self.inbox or self.gates or self.withheld or self.refusing is not None
         if self.held_by is not None and not waits:
             self.core.throttle.release(self)
 
     def withholds(self, inlet: Inlet) -> bool:
-        """Whether its confirms wait as long as a queue is saturated."""
+        """Whether confirms are withheld from the channel while this queue is saturated."""
         return (
             self.refusing is not inlet
             and self.core.user_terms.at(self.vhost, self.connection.user, inlet).means.confirms
         )
 
     def withheld_at(self, gate: Gate) -> None:
-        """Confirms wait for room at a gate: who waits for them is held, though nothing of it is parked."""
+        """A span's confirms are withheld at a gate: hold the channel, though nothing of it is parked."""
         self.withheld += 1
         if not self.closing:
             self.held_at(gate)
 
     def no_longer_withheld(self) -> None:
+        """The confirms of a withheld span are complete."""
         self.withheld -= 1
         self.release_if_free()
         self.core.throttle.look_at_cause(self)
 
     def confirmed(self) -> None:
-        """Some publishes are complete: tell at the end of the turn."""
+        """Some publishes are confirmed: write their acks at the end of the turn."""
         if not self.detached and not self.closing:
             self.core.confirming[self] = None
 
     @contained
     def write_confirms(self) -> None:
+        """Write acks and nacks of completed publishes to the client."""
         if self.confirms is not None:
             completed = self.confirms.completed
             self.core.confirmed_total += sum(count for _, count, negative in completed if not negative)
@@ -441,14 +462,14 @@ class Channel:
             self.core.dirty[self.connection] = None
 
     def time_out(self, milliseconds: int) -> None:
-        """The client did not acknowledge in time."""
+        """Close the channel: its client did not acknowledge in time."""
         self.end_by(
             f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: {milliseconds} ms. "
             "This timeout value can be configured, see consumers doc guide to learn more"
         )
 
     def end_by(self, text: str) -> None:
-        """Close it with 406; no method of its own is to blame."""
+        """Close the channel with 406, not naming any method of the client."""
         self.method = None
         self.fail(amqp_error(406, text))
 
@@ -460,7 +481,7 @@ class Channel:
             self.connection.send(self.number, name, **arguments)
 
     def fail(self, error: AMQPError) -> None:
-        """An error of the client: it closes the channel, or the connection where it is a hard one."""
+        """Close the channel for an error of the client, or the connection if it is a hard error."""
         if self.detached:
             return
         if self.method is not None and not error.class_id:
@@ -476,7 +497,7 @@ class Channel:
         self.end(keep_parked=False)
 
     def broken(self, error: Exception) -> None:
-        """A bug of ours ends the connection, or what it left behind."""
+        """A bug of ours ends the connection; of a detached channel it drops the parked publishes."""
         if self.detached:
             messages = sum(item.count for item in self.inbox if isinstance(item, ParkedRun))
             log.error("parked publishes dropped", connection=self.connection.id, messages=messages, exc_info=error)
@@ -485,7 +506,7 @@ class Channel:
             self.connection.broken(error)
 
     def end(self, *, keep_parked: bool) -> None:
-        """Stop: requeue what is unacked, forget consumers; publishes that are parked may outlive the channel."""
+        """End the channel: requeue unacked messages, forget consumers. Parked publishes may outlive the channel."""
         self.closing = True
         self.running = None
         self.runs_at_gates = False
@@ -496,7 +517,7 @@ class Channel:
         leased = {consumer.id for consumer in self.consumers.values() if consumer.lease is not None}
         if leased:
             self.unacked.leave(leased)
-        if self.unacked.total:  # GONE would do; but this is kept until it is safe
+        if self.unacked.total:  # GONE would requeue them too, but is not resent until it is safe
             self.unacked.settle_all(SETTLE_REQUEUE, self.core.settling(self.shards))
         for shard in self.shards:
             self.core.links[shard].end_group(self.group)
