@@ -132,7 +132,7 @@ class Channel:
             self.settled(run, unknown)
 
     def take_in_transaction(self, run: SettleRun) -> None:
-        """Add settlements to the open transaction; behind a commit that runs, or parked items, they are parked first."""
+        """Add settlements to the open transaction; behind a running commit or parked items they are parked first."""
         if self.running is not None or self.inbox:
             self.park(ParkedSettlements(run))
             return

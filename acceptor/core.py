@@ -1,6 +1,6 @@
 """The acceptor without its sockets: connections, the replica of the topology, routes, and a link to each shard.
 
-What came in one turn of the loop is taken in first; `finish_turn` then writes confirms and closes the outgoing turns.
+All input of one turn of the loop is processed first; `finish_turn` then writes confirms and closes the outgoing turns.
 Nothing here waits and nothing reads a clock: the shell sets `now` (seconds, monotonic) and calls `tick`.
 """
 
@@ -56,19 +56,21 @@ from router.model.topology import Queue, Topology
 log = get_logger()
 
 OUTCOMES = frozenset({bus.REJECTED, bus.REFUSED, bus.DEQUEUED})
-"""What says what became of publishes and transactions."""
+"""Operations of a shard that report the outcome of publishes and transactions."""
 POWERS = frozenset({
     "policy", "policy_gone", "permission", "permission_gone", "topic_permission", "topic_permission_gone", "user_gone",
     "binding_gone",
 })  # fmt: skip
-"""Changes of the topology by which queues may hold publishes no longer that they held before."""
+"""Kinds of changes of the topology after which a queue may no longer hold publishes that it held before."""
 
 
 class AcceptorCore:
-    """One life of one acceptor. `stalled` connections wait for the replica to catch up with the topology.
+    """One incarnation of one acceptor. `until_current` are actions that wait for the replica to catch up with the
+    topology.
 
     `began` is when its clock was at 0, in seconds since 1970 by the wall clock, `node_began` the same by the node's
-    (`penstock.node.clock`).
+    (`penstock.node.clock`). `dirty` connections have output to flush, `confirming` channels confirms to write.
+    `orphans` are detached channels with parked publishes; the close of `late_closes` waits until those may be kept.
     """
 
     def __init__(self, index: int, incarnation: int, gauges: Gauges, settings: Settings, node_name: str) -> None:
@@ -122,7 +124,7 @@ class AcceptorCore:
         self.suspects = Suspects(self)
         self.dirty: dict[Connection, None] = {}
         self.told_first: dict[Connection, None] = {}
-        """What there is for these is written before the turns are sent."""
+        """The output of these is written before the turns are sent."""
         self.confirming: dict[Channel, None] = {}
         self.orphans: dict[Channel, None] = {}
         self.late_closes: dict[Channel, None] = {}
@@ -141,13 +143,14 @@ class AcceptorCore:
     # Connections
 
     def connect(self, transport: Transport, peer: str, peer_host: str) -> Connection:
-        """A client connected."""
+        """Return the connection of a client that has connected."""
         self.last_connection += 1
         id = f"{self.index}.{self.incarnation}.{self.last_connection}"
         connection = self.connections[id] = Connection(self, id, transport, peer, peer_host)
         return connection
 
     def forget_connection(self, connection: Connection) -> None:
+        """Remove a connection whose socket is gone from all that refers to it."""
         self.connections.pop(connection.id, None)
         self.headcount.connection_is_gone(connection)
         self.delivery.forget_connection(connection)
@@ -157,7 +160,7 @@ class AcceptorCore:
         self.throttle.forget(connection)
 
     def delete_exclusive(self, connection: Connection, done: Callable[[], None]) -> None:
-        """Have the exclusive queues of a connection deleted; `done` is called when they are gone."""
+        """Have the router delete the exclusive queues of a connection, then call `done`."""
         if not connection.owns_queues:
             done()
             return
@@ -165,28 +168,29 @@ class AcceptorCore:
         self.router_requests.append(("connection_closed", arguments, lambda result, error: done()))
 
     def behind(self) -> bool:
-        """Whether the topology has moved on without this replica: then nothing may be routed by it."""
+        """Whether the replica lacks changes of the topology; nothing may be routed by it then."""
         behind: bool = self.gauges.topology_version() > self.topology.version
         return behind
 
     def log_error(self, connection: Connection, error: AMQPError, channel: int) -> None:
+        """Log an error of a client; `channel` is 0 for one of the connection."""
         log.warning("client error", code=error.code, text=error.text, connection=connection.id, channel=channel,
                     peer=connection.peer, user=connection.user, client=connection.client)  # fmt: skip
 
-    # What channels ask for
+    # Requests of channels
 
     def next_group(self, connection: Connection) -> int:
-        """What a channel is called at shards: its connection's number before its own."""
+        """Return the number by which shards know a new channel: its connection's number before its own."""
         self.last_group += 1
         return connection.number << bus.GROUP_BITS | self.last_group & (1 << bus.GROUP_BITS) - 1
 
     def next_transaction(self) -> int:
-        """What a transaction over several shards is called there."""
+        """Return the number by which shards know a transaction over several of them."""
         self.last_transaction += 1
         return self.last_transaction
 
     def ask(self, request: ToRouter | ToShard, resume: Callable[[Answer], None]) -> None:
-        """Send a request of a running method; `resume` gets the answer."""
+        """Send a request of a running method, and call `resume` with the answer."""
         if isinstance(request, ToRouter):
 
             def done(result: Any, error: Any) -> None:
@@ -197,41 +201,45 @@ class AcceptorCore:
             self.moves.ask(request, resume)
 
     def ask_at(self, shard: int, operation: list[Any], resume: Callable[[Answer], None]) -> None:
+        """Send a request to a shard, and call `resume` with the answer."""
         self.links[shard].ask(operation, lambda result, error, parts: resume(Answer(result, error, parts)))
 
     def once_current(self, action: Callable[[], None]) -> None:
-        """The router's answer may be here before the change that it speaks of: the replica has to have both."""
+        """Call `action` once the replica is current: the router's answer may arrive before the change it refers to."""
         if self.behind():
             self.until_current.append(action)
         else:
             action()
 
     def tell(self, shard: int, *operation: Any) -> None:
+        """Send an operation that has no answer to a shard."""
         self.links[shard].tell(*operation)
 
     def settling(self, shards: set[int]) -> list[Settlements]:
-        """Where settlements go, by shard, and last those of queues that move; those of the given shards are opened."""
+        """Return where to put settlements, by shard, and last those of unassigned queues. The turns to `shards` get an
+        operation for them.
+        """
         for shard in shards:
             self.links[shard].settling(self.now)
         return [*(link.next.settlements for link in self.links), self.moves.limbo]
 
     def settled(self, channel: Channel, count: int, whole: int) -> None:
-        """Settlements of so many messages of a channel are to leave: at once, if somebody may wait for them. All that
-        it had in hand before counted so much whole.
+        """Send the settlements of `count` messages of a channel at once if a consumer or producer may wait for them.
+        `whole` is the size in bytes of all that was unacked before.
         """
         if awaited(channel, count, whole):
             for shard in channel.shards:
                 self.links[shard].hurries = True
 
     def waits(self) -> bool:
-        """Whether a turn waits for something else to say, or for `now` to be a little later."""
-        for link in self.links:  # noqa: SIM110  a generator costs more than what it asks, in each turn
+        """Whether a turn waits for more to send, or for `now` to be a little later."""
+        for link in self.links:  # noqa: SIM110  a generator costs more than the checks, in each turn
             if not link.absent and link.waits(self.now):
                 return True
         return False
 
     def may_overtake(self, channel: Channel, method: MethodSpec) -> bool:
-        """A close overtakes parked publishes as long as they can be kept: it must not lose them. Else it is late."""
+        """Whether a method may overtake parked publishes. A close may while they can be kept; otherwise it is late."""
         if method.name != "channel_close":
             return True
         late = self.quotas.is_used_up(channel.connection, ORPHAN_OCTETS, OVERDRAFT)
@@ -240,13 +248,15 @@ class AcceptorCore:
         return not late
 
     def take_late_closes(self) -> None:
-        """There may be room for what they leave behind; what they have in hand may be what others wait for."""
+        """Retry late closes: their publishes may be kept by now, and their unacked messages may be awaited."""
         late, self.late_closes = self.late_closes, {}
         for channel in late:
             channel.overtake()
 
     def adopt(self, channel: Channel, parked: list[ParkedRun]) -> None:
-        """Publishes that outlive their channel go on waiting for room, charged to their user and vhost."""
+        """Have the parked publishes of a channel that ended wait on for room, charged to their user and vhost. They are
+        dropped, and that is logged, where the quotas are used up.
+        """
         octets = sum(run.octets + RUN_OCTETS for run in parked)
         if self.quotas.is_used_up(channel.connection, octets + ORPHAN_OCTETS, OVERDRAFT):
             log.warning("parked publishes dropped with their connection", connection=channel.connection.id,
@@ -264,7 +274,7 @@ class AcceptorCore:
     # Topology
 
     def load(self, version: int, changes: list[Any]) -> None:
-        """Start, or start again, from a snapshot."""
+        """Replace the replica of the topology by a snapshot."""
         self.topology.reset()
         for change in changes:
             self.change(change)
@@ -277,13 +287,14 @@ class AcceptorCore:
         self.follow_up()
 
     def apply(self, version: int, changes: list[Any]) -> None:
+        """Apply the changes of one version of the topology."""
         for change in changes:
             self.change(change)
         self.topology.version = version
         self.follow_up()
 
     def follow_up(self) -> None:
-        """Let go on what the topology held up: waits at gates, and methods that the router has answered."""
+        """Continue what waited for the topology: channels at gates, and methods that the router has answered."""
         self.moves.settle()
         self.reroute()
         self.gates.look_at_changed()
@@ -298,6 +309,7 @@ class AcceptorCore:
                 action()
 
     def change(self, change: list[Any]) -> None:
+        """Apply one change, and its effect on gates, moves and connections."""
         self.topology.apply(change)
         self.powers_changed |= change[0] in POWERS
         if change[0] == "queue":
@@ -320,7 +332,7 @@ class AcceptorCore:
             self.expel(lambda connection: connection.user == change[1], f"user '{change[1]}' is deleted")
 
     def check_home(self, connection: Connection) -> None:
-        """After a snapshot: what a connection lives on may have gone unseen."""
+        """After a snapshot: close a connection whose vhost or user is deleted."""
         user, vhost = connection.user, connection.vhost
         if not self.topology.has_vhost(vhost):
             self.expel(lambda other: other is connection, f"vhost '{vhost}' is deleted")
@@ -328,13 +340,13 @@ class AcceptorCore:
             self.expel(lambda other: other is connection, f"user '{user}' is deleted")
 
     def expel(self, concerned: Callable[[Connection], bool], reason: str) -> None:
-        """Close open connections for a reason of the operator's."""
+        """Close the open connections that are `concerned`, for a reason that the operator gave."""
         for connection in list(self.connections.values()):
             if connection.expected is None and not connection.closing and concerned(connection):
                 connection.close(forced(reason))
 
     def reroute(self) -> None:
-        """The topology has changed, and with it where publishes go, what they wait for, and on which terms."""
+        """Drop all that was derived from the topology: routes, terms, weights; recheck waiting and held channels."""
         self.routes.clear()
         self.user_terms.clear()
         self.weights.follow()
@@ -345,7 +357,7 @@ class AcceptorCore:
     # Shards
 
     def shard_started(self, shard: int) -> None:
-        """A (new) life of a shard is to be greeted."""
+        """Greet a new incarnation of a shard."""
         link = self.links[shard]
         if link.up:
             self.shard_died(shard)
@@ -353,23 +365,26 @@ class AcceptorCore:
         link.start()
 
     def shard_died(self, shard: int) -> None:
+        """Note the death of a shard at its link, moves, gates and suspects."""
         link = self.links[shard]
         served = link.up
         link.died()
         self.moves.shard_died(shard)
         self.gates.shard_died(shard)
-        if served:  # else it was told nothing
+        if served:  # else it was sent nothing but a hello
             self.suspects.life_ended(link)
 
     def shard_gone(self, shard: int) -> None:
-        """A shard has ended for good, with no queue on it."""
+        """Forget a shard that was removed for good, with no queue on it."""
         for channel in self.delivery.channels():
             channel.shards.discard(shard)
             channel.shared_prefetch.shard_gone(shard)
         self.links[shard].end()
 
     def receive(self, shard: int, taken: int, operations: list[list[Any]], parts: list[Any]) -> None:
-        """Take in one turn of a shard. What fails of it fails alone, for whom it was."""
+        """Process one turn of a shard. An operation that fails affects its own consumer only. The report, `taken`, is
+        applied after the operations: refusals are known before the turn that they belong to is settled.
+        """
         link = self.links[shard]
         for operation in operations:
             try:
@@ -386,7 +401,7 @@ class AcceptorCore:
             self.replies.tell_again(shard)
 
     def take_in(self, link: ShardLink, operation: list[Any], parts: list[Any]) -> None:
-        """One operation of a shard."""
+        """Dispatch one operation of a shard."""
         kind = operation[0]
         if kind == bus.DELIVER:
             self.delivery.deliver(operation, parts)
@@ -408,7 +423,7 @@ class AcceptorCore:
             self.delivery.hear(link.index, operation)
 
     def break_off(self, operation: list[Any], error: Exception) -> None:
-        """A bug of ours keeps a consumer from its deliveries, or is nobody's in particular."""
+        """Handle a bug of ours in an operation: end the consumer's connection, or just log it if there is none."""
         consumer = self.delivery.consumers.get(operation[1]) if operation[0] == bus.DELIVER else None
         if consumer is None:
             log.error("operation of a shard failed", operation=operation[0], exc_info=error)
@@ -418,7 +433,7 @@ class AcceptorCore:
     # Turns and time
 
     def finish_turn(self) -> list[tuple[int, list[Any]]]:
-        """Write confirms, close the outgoing turns; the multiparts to send, each with its shard."""
+        """Write confirms and close the outgoing turns. Return (shard, multipart) pairs to send."""
         self.turns += 1
         confirming, self.confirming = self.confirming, {}
         for channel in confirming:
@@ -433,23 +448,24 @@ class AcceptorCore:
         return turns
 
     def clock(self) -> float:
-        """The machine's monotonic clock, as of now."""
+        """Return `now`: seconds of the machine's monotonic clock."""
         return self.now
 
     def time_us(self) -> int:
-        """Microseconds since 1970, as of now."""
+        """Return `now` in microseconds since 1970."""
         return int((self.now + self.began) * 1_000_000)
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
+        """Call `action` at a recheck after so many seconds."""
         self.timers.append((self.now + seconds, action))
 
     def recheck(self) -> None:
-        """Often: run what is due, drip, and tell or let in whom a lost broadcast left waiting."""
+        """Run timers, drip, and poll everything that a lost broadcast may have left waiting; called often."""
         for chore in self.rechecks():
             chore()
 
     def rechecks(self) -> tuple[Callable[[], None], ...]:
-        """What that is, in its order."""
+        """Return the chores of `recheck`, in order."""
         return (
             self.run_due, self.outputs.look, self.look_at_unfinished, self.drip, self.gates.recheck_queues,
             self.early.look, self.look_at_pressure, self.recheck_others, self.tell_of_metered, self.look_at_holds,
@@ -457,34 +473,41 @@ class AcceptorCore:
         )  # fmt: skip
 
     def run_due(self) -> None:
+        """Run the timers that are due."""
         due = [action for time, action in self.timers if time <= self.now]
         self.timers = [(time, action) for time, action in self.timers if time > self.now]
         for action in due:
             action()
 
     def look_at_unfinished(self) -> None:
+        """Poll the connections with unfinished bodies."""
         self.unfinished.look(self.now)
 
     def drip(self) -> None:
+        """Read a little from paused connections."""
         self.throttle.drip(self.now)
 
     def look_at_pressure(self) -> None:
+        """Stop or free vhosts over their guarantee; routes pass other gates then."""
         if self.gates.pressure.look(self.gates.freed):
             self.reroute()
 
     def recheck_others(self) -> None:
+        """Poll gates other than those of queues."""
         self.gates.recheck_others(self.now)
 
     def look_at_holds(self) -> None:
+        """Move held channels up and down their ladders."""
         self.escalations.look(self.now)
 
     def forget_orphans(self) -> None:
+        """Remove detached channels that have published everything."""
         for orphan in [orphan for orphan in self.orphans if not orphan.inbox]:
             del self.orphans[orphan]
             self.quotas.keep(orphan.connection, -ORPHAN_OCTETS)
 
     def tell_of_metered(self) -> None:
-        """Events about limits of rates and paced queues."""
+        """Publish events about limited rates and paced queues that begin or cease to hold channels."""
         begun, over = self.gates.metered.changed(self.now)
         for held in begun:
             self.events.tell(metered_facts(held, True, self.now), self.now + self.began)
@@ -492,36 +515,43 @@ class AcceptorCore:
             self.events.tell(metered_facts(held, False, self.now), self.now + self.began)
 
     def parked_in_memory(self) -> int:
-        """Octets of what is parked and not on disk."""
+        """Return the parked bytes that are not on disk."""
         return self.throttle.parked_octets - (0 if self.spool is None else self.spool.held)
 
     def tick(self) -> None:
-        """Once a second: heartbeats and deadlines."""
+        """Run the chores of each second, such as heartbeats and deadlines."""
         for chore in self.ticks():
             chore()
 
     def ticks(self) -> tuple[Callable[[], None], ...]:
-        """What that is, in its order."""
+        """Return the chores of `tick`, in order."""
         return self.tick_connections, self.look_at_patience, self.look_at_counting, self.tell_again, self.early.tick
 
     def tick_connections(self) -> None:
+        """Enforce deadlines and heartbeats of all connections."""
         for connection in list(self.connections.values()):
             connection.tick(self.now)
 
     def look_at_patience(self) -> None:
+        """Close channels that keep deliveries unacked, or a transaction open, for too long."""
         self.patience.tick(self.now)
 
     def look_at_counting(self) -> None:
+        """Stop counting publishes by route once the counts are not asked for any more."""
         self.routes.look_at_counting(self.now)
 
     def tell_again(self) -> None:
+        """Notify clients of a changed cause, and refresh reasons."""
         self.throttle.tell_again(self.now)
 
     def has_place(self) -> bool:
-        """Whether the gauges of the place are this acceptor's: a predecessor may still write them."""
+        """Whether this incarnation owns the gauges of its index: a predecessor may still write them."""
         return self.gauges.process_read("acceptor", self.index).incarnation in (0, self.incarnation)
 
     def write_counters(self) -> None:
+        """Write the counters into the gauges if those are this incarnation's. Once all shards are up, clear the claims
+        of its predecessor.
+        """
         if not self.has_place():
             return
         for link in self.links:
@@ -537,7 +567,7 @@ class AcceptorCore:
         )  # fmt: skip
 
     def shut_down(self) -> None:
-        """Tell every client that the broker goes."""
+        """Close every open connection: the broker shuts down."""
         for connection in list(self.connections.values()):
             if connection.expected is None and not connection.closing:
                 connection.close(forced("broker forced connection closure with reason 'shutdown'"))
