@@ -1,8 +1,8 @@
 """The priority lane of a queue: some messages pass it though it is stopped, up to a reserve beyond its stop mark.
 
-They are those of at least some priority, or whose routing key matches a pattern. On their channel they overtake what is
-parked, other publishes alike, but no method. Where the reserve is used up they wait like any other, and for the lane as
-well: channels in turn, and nobody who comes later goes before them.
+Such messages have at least some priority, or a routing key that matches a pattern. They overtake all parked publishes
+of their channel, but no method. Where the reserve is used up they wait at the queue like any other, and in the lane's
+line as well, where channels take turns and no newcomer goes first.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ if TYPE_CHECKING:
     from acceptor.metered import Metered
     from acceptor.route import Route
 
-# How often the reserve is looked at while somebody waits for it: nobody tells that messages have left.
+# Poll interval of the reserve while channels wait for it: no event announces that messages have left.
 LOOK_SECONDS = 0.01
 
 
 class Lane(NamedTuple):
-    """Who may pass: a priority (None: none), a pattern of routing keys ("": none); and how many beyond the mark."""
+    """The messages that may pass, by priority (None: none) or a pattern of routing keys ("": none), and how many beyond
+    the mark.
+    """
 
     priority: int | None
     key: str
     reserve: int
 
     def left(self, inlet: Inlet) -> tuple[int, int]:
-        """(messages, octets) that the depth is below the end of the reserve."""
+        """Return how far the depth is below the end of the reserve, in messages and bytes."""
         marks, (depth, depth_bytes) = inlet.marks, inlet.depth()
         stops = [marks.stop_count + marks.overshoot_count] if marks.stop_count else []
         stops += [inlet.pace.pacing.target] if inlet.pace is not None else []
@@ -53,13 +55,13 @@ class Lane(NamedTuple):
 
 
 class LaneLine:
-    """The channels that wait for the lane of a queue; each waits at the queue itself too. Who has nothing to publish
-    there any more is forgotten when its turn comes.
+    """The channels that wait for the lane of a queue; each waits at the queue itself too. A channel that has nothing to
+    publish there any more is dropped when its turn comes.
 
-    Of several acceptors each lets in a part of the room by the weight of those who wait there, and all equally often:
-    else the one with the quickest turns had most. `due_here` is what that is by now, to a fraction of a message, and
-    `clock` is in seconds. `in_flight` counts messages and octets of the lane that the shard has not taken in yet. Where
-    there are other acceptors they are claimed (acceptor/claims.py): the reserve is used once, not by each.
+    Each of several acceptors admits a part of the room by the weight that waits there, and all equally often: else the
+    acceptor with the quickest turns would get most. `due_here` is the part due by now, to a fraction of a message;
+    `clock` returns seconds. `in_flight` and `in_flight_bytes` are what the shard has not reported as safe yet. Where
+    there are other acceptors that is claimed (acceptor/claims.py): the reserve is used once, not by each.
     """
 
     __slots__ = (
@@ -81,13 +83,14 @@ class LaneLine:
         self.due_here = 0.0
 
     def wait(self, channel: Channel) -> None:
+        """Put a channel into the line."""
         if not self.waiting and self.waiting.by != self.inlet.waiting.by:
             self.waiting = FairLine(self.inlet.waiting.by)
         self.waiting[channel] = None
         self.metered.closed[self] = None
 
     def room(self) -> tuple[int, int]:
-        """(messages, octets) that may pass at this acceptor."""
+        """Return (messages, bytes) that may pass at this acceptor at present; claims them where there are others."""
         inlet, lane = self.inlet, self.inlet.lane
         if lane is None or inlet.stands_aside():
             return UNLIMITED, UNLIMITED
@@ -108,19 +111,19 @@ class LaneLine:
         )
 
     def has_place(self) -> bool:
-        """Whether what is under way is counted together with that of other acceptors: where its queue is by now."""
+        """Whether messages in flight are claimed, so that other acceptors count them. Follows a queue that moved."""
         if self.slot != self.inlet.slot:
             self.slot = self.inlet.slot
             self.claim.at(self.claim.claims.place_of(f"lane {self.slot}"))
         return self.claim.place != NO_PLACE
 
     def part(self, left: int) -> int:
-        """What this acceptor asks for of what is left: an equal part."""
+        """Return the equal part of the remaining room that this acceptor claims."""
         return 0 if left == UNLIMITED else max(left // self.inlet.acceptors, 1 if left > 0 else 0)
 
     def room_now(self) -> tuple[int, int]:
-        """What all acceptors together may have under way for the lane, by the depth of now. Others may fill the queue
-        up to its mark meanwhile: then there is only the reserve.
+        """Return the messages and bytes that all acceptors together may have in flight for the lane, by the present
+        depth. No more than the reserve: others may fill the queue up to its mark meanwhile.
         """
         inlet, lane = self.inlet, self.inlet.lane
         assert lane is not None
@@ -132,7 +135,7 @@ class LaneLine:
         )
 
     def share(self, count: int, octets: int) -> tuple[int, int]:
-        """An equal share of what is left, where others are not known to have something under way."""
+        """Return an equal share of the remaining room, where the messages in flight elsewhere are not known."""
         inlet, lane, marks = self.inlet, self.inlet.lane, self.inlet.marks
         assert lane is not None
         if count != UNLIMITED:
@@ -146,7 +149,7 @@ class LaneLine:
     some_room = room
 
     def taken(self, count: int, octets: int) -> None:
-        """The shard has taken in what was under way."""
+        """The shard has reported so much as safe: it is in flight no longer."""
         self.in_flight -= count
         self.in_flight_bytes -= octets
         self.claim.settle()
@@ -159,11 +162,11 @@ class LaneLine:
         return min(self.room()) <= 0
 
     def due(self) -> float:
-        """In how many seconds there may be room again."""
+        """Return the seconds until there may be room again."""
         return LOOK_SECONDS
 
     def serve(self) -> None:
-        """Let in who waits, in turn, as far as there is room."""
+        """Admit waiting channels to the lane in turn, as far as there is room."""
         line, left = self.waiting, self.due_now()
         for _ in range(len(line)):
             room = self.room()
@@ -183,7 +186,7 @@ class LaneLine:
             line.end_turn()
 
     def due_now(self) -> int:
-        """How many messages may go from here now."""
+        """Return how many messages may be sent from this acceptor at present."""
         inlet, now = self.inlet, self.clock()
         room = self.room()[0]
         if inlet.acceptors == 1 or room == UNLIMITED:
@@ -193,16 +196,17 @@ class LaneLine:
             return 0
         self.looked = now
         part = inlet.weight / inlet.most_weight if 0 < inlet.weight < inlet.most_weight else 1.0
-        self.due_here = min(max(self.due_here, 0.0), 1.0) + room * part / 2  # for all there is to be some left
+        self.due_here = min(max(self.due_here, 0.0), 1.0) + room * part / 2  # half, so that all find some
         return int(self.due_here)
 
 
 def lane_of(features: QueueFeatures) -> Lane | None:
+    """Return the priority lane that a queue's features ask for."""
     return Lane(features.lane_priority, features.lane_key or "", features.reserve) if features.reserve else None
 
 
 def pieces(run: ParkedRun, lanes: Iterable[Lane], keys: tuple[str, ...]) -> Iterator[tuple[ParkedRun, bool]]:
-    """A run, cut where messages begin or cease to be for the lane of each of the queues; whether a piece is."""
+    """Cut a run where messages begin or cease to be for the lane of each queue. Yield each piece and whether it is."""
     by_priority = [lane.priority for lane in lanes if not _matches(lane, keys)]
     if not by_priority:
         yield run, True
@@ -236,19 +240,19 @@ def _priority(run: ParkedRun, row: int) -> int:
 
 
 def are_waited_for(route: Route) -> bool:
-    """Whether somebody waits for the lane of a queue on that route: who comes now goes behind."""
+    """Whether channels wait for the lane of a queue of that route, so that a newcomer must wait too."""
     return any(inlet.lane_line is not None and inlet.lane_line.waiting for inlet in route.inlets)
 
 
 def wait(channel: Channel, route: Route) -> None:
-    """Some of what the channel has parked is for the lanes of a route."""
+    """Have a channel with parked messages for the lanes of a route wait for these."""
     for inlet in route.inlets:
         if inlet.lane_line is not None:
             inlet.lane_line.wait(channel)
 
 
 def next_parked(channel: Channel, at: int) -> int | None:
-    """Where in the inbox, from there on, the next run for a lane is that no method is before; None: there is none."""
+    """Return the index in the inbox, from `at` on, of the next run for a lane that no method is before; else None."""
     for index, item in enumerate(islice(channel.inbox, at, None), at):
         if isinstance(item, ParkedMethod):
             return None
@@ -258,7 +262,7 @@ def next_parked(channel: Channel, at: int) -> int | None:
 
 
 def passing(channel: Channel, run: ParkedRun, route: Route) -> int:
-    """How many messages of a run for the lane may go now, though others wait."""
+    """Return how many messages of a run for the lane may be sent at present, though other channels wait."""
     note(channel, route)
     count = run.count
     for gate in route.gates_for(channel.connection.id):

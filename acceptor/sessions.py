@@ -1,12 +1,12 @@
-"""What an acceptor tells of its sessions: the channels that have published, or are held.
+"""The answer of an acceptor about its publishing channels: those that have published, or are held.
 
     question    answer
     sessions    [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
                        parked_bytes, routes: [{exchanges, routing_key, queues, powerless (ids)}]}]
 
-Routes are the last that the channel has published along, at most `ROUTES`, as they are now: who has been granted what
-since counts. The first of the exchanges is the one that was published to; the `powerless` among the queues can do
-nothing to what takes the route (router/model/grants.py).
+Routes are the last ones along which the channel has published, at most `ROUTES`, by the present permissions. The first
+of the exchanges is the one that was published to; `powerless` queues can neither hold nor refuse publishes of the route
+(router/model/grants.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROUTES = 16
 
 
 def note(channel: Channel, route: Route) -> None:
-    """A channel publishes along another route than before."""
+    """Record that a channel publishes along another route than before."""
     channel.route = route
     channel.routes[route] = None
     if len(channel.routes) > ROUTES:
@@ -35,6 +35,7 @@ def note(channel: Channel, route: Route) -> None:
 
 
 def sessions(core: AcceptorCore) -> list[dict[str, Any]]:
+    """Return the answer to the question `sessions`."""
     return [
         told(channel)
         for connection in core.connections.values()
@@ -44,12 +45,12 @@ def sessions(core: AcceptorCore) -> list[dict[str, Any]]:
 
 
 def whose(channel: Channel) -> dict[str, Any]:
-    """What tells a channel from others."""
+    """Return the fields that identify a channel."""
     return {**unread.whose(channel.connection), "channel": channel.number}
 
 
 def state(channel: Channel) -> dict[str, Any]:
-    """Whose it is, for how long it is held, and what of it is parked."""
+    """Return the fields that identify a channel, how long it is held, and how many bytes of it are parked."""
     return {
         **whose(channel),
         "held_seconds": 0.0 if channel.held_by is None else round(channel.core.now - channel.held_since, 3),
@@ -58,7 +59,8 @@ def state(channel: Channel) -> dict[str, Any]:
 
 
 def lately(channel: Channel) -> Iterable[Route]:
-    """Where it has published to, by routes as they are now; where headers decide, as they were."""
+    """Return the routes along which a channel has published, as they are at present; where headers decide, as they were.
+    """
     found: dict[Route, None] = {}
     for route in channel.routes:
         try:
@@ -72,6 +74,7 @@ def lately(channel: Channel) -> Iterable[Route]:
 
 
 def told(channel: Channel) -> dict[str, Any]:
+    """Return a channel's entry in the answer."""
     return {
         **state(channel),
         "held_by": None if channel.held_by is None else str(channel.held_by),
