@@ -91,7 +91,7 @@ class Victim(Held):
 
 
 class Incident(Held):
-    """A period in which a gate holds channels. `victims` are the first connections, by id; `sessions` counts all holds."""
+    """A period in which a gate holds channels. `victims` are the first connections, by id; `sessions` counts holds."""
 
     __slots__ = ("actions", "begun", "gate", "reason", "sessions", "victims")
 
@@ -190,7 +190,7 @@ class Ledger:
         ]
 
     def kept(self, now: float) -> list[dict[str, Any]]:
-        """Return, as `told`, the largest `KEPT_MOST` accounts of each kind but connections, and the sum of the others."""
+        """Return, as `told` does, the largest `KEPT_MOST` accounts of each kind but connections, the rest summed up."""
         found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS if kind != "connection"}
         for each in self.told(now):
             if each["by"] in found:

@@ -10,8 +10,7 @@ from acceptor.inlet import Gate, Inlet
 
 
 class Peak:
-    """The peak depth since some time, in messages; 0 for a gate without a depth. `users` counts the holds that share it.
-    """
+    """A peak depth since some time, in messages; 0 for a gate without a depth. `users` counts the holds sharing it."""
 
     __slots__ = ("depth", "users")
 

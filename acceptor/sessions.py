@@ -59,8 +59,7 @@ def state(channel: Channel) -> dict[str, Any]:
 
 
 def lately(channel: Channel) -> Iterable[Route]:
-    """Return the routes along which a channel has published, as they are at present; where headers decide, as they were.
-    """
+    """Return a channel's last routes as they are at present; where headers decide, as they were."""
     found: dict[Route, None] = {}
     for route in channel.routes:
         try:
