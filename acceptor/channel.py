@@ -326,7 +326,7 @@ class Channel:
 
     @contained
     def reconsider(self) -> None:
-        """Routes have changed: leave gates that the first parked run does not pass any more."""
+        """Routes have changed: leave gates that the first parked run need not pass."""
         if self.runs_at_gates or (self.overtaking and self.gates):
             self.leave_gates()
             self.admit(UNLIMITED)
@@ -390,7 +390,7 @@ class Channel:
                 self.core.throttle.untell(self)
 
     def look_at_warning(self) -> None:
-        """Retract the early notice if it does not concern the channel any more: routes or means may have changed."""
+        """Retract the early notice if it does not concern the channel: routes or means may have changed."""
         if self.warned_by is not None and not self.core.early.concerns(self, self.warned_by):
             self.unwarn()
 
@@ -401,12 +401,12 @@ class Channel:
         return self.held_by if self.withheld or self.held_by in self.gates or not self.gates else self.gates[0]
 
     def leave_gates(self) -> None:
-        """Wait at no gate any more."""
+        """Stop waiting at every gate."""
         for gate in list(self.gates):
             self.leave_gate(gate)
 
     def leave_gate(self, gate: Gate) -> None:
-        """Wait at this gate no longer."""
+        """Stop waiting at this gate."""
         self.gates.remove(gate)
         # A pool and its manifolds, which count a message several times, are separate gates with one line.
         if all(other.waiting is not gate.waiting for other in self.gates):
@@ -423,7 +423,7 @@ class Channel:
                 self.core.gates.metered.leaves(gate, self, self.core.now)
 
     def release_if_free(self) -> None:
-        """Release the channel if nothing of it waits any more, neither publishes nor confirms."""
+        """Release the channel if nothing of it waits, neither publishes nor confirms."""
         waits = self.inbox or self.gates or self.withheld or self.refusing is not None
         if self.held_by is not None and not waits:
             self.core.throttle.release(self)

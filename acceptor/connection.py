@@ -68,8 +68,8 @@ class Connection:
 
     `expected` is the next method of the handshake: "" before the protocol header, None once the connection is open.
     `held` are methods that the client sent while its login was being decided. `pauses` are the reasons not to read the
-    socket (`acceptor.pauses`). `deadline` ends a handshake or a close that takes too long. `kept_octets` is what counts
-    against its allowance (`acceptor.quotas`), `parked_octets` the publishes in it.
+    socket (`acceptor.pauses`). `deadline` ends a handshake or a close that takes too long. `kept_octets` are the
+    bytes that count against its allowance (`acceptor.quotas`), `parked_octets` the parked items in them.
     """
 
     def __init__(self, core: AcceptorCore, id: str, transport: Transport, peer: str, peer_host: str) -> None:
@@ -284,7 +284,7 @@ class Connection:
 
     @contained
     def refuse_login(self, mechanism: str) -> None:
-        """Close with 403 if the client can be told so, else hang up."""
+        """Close with 403 if the client declared that it expects that (authentication_failure_close), else hang up."""
         if self.closed:
             return
         text = f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."

@@ -294,7 +294,7 @@ class AcceptorCore:
         self.follow_up()
 
     def follow_up(self) -> None:
-        """Continue what waited for the topology: channels at gates, and methods that the router has answered."""
+        """Resume all that the topology held up: channels at gates, and methods that the router has answered."""
         self.moves.settle()
         self.reroute()
         self.gates.look_at_changed()
@@ -365,7 +365,7 @@ class AcceptorCore:
         link.start()
 
     def shard_died(self, shard: int) -> None:
-        """Note the death of a shard at its link, moves, gates and suspects."""
+        """Handle the death of a shard: at its link, moves, gates and suspects."""
         link = self.links[shard]
         served = link.up
         link.died()
@@ -383,7 +383,7 @@ class AcceptorCore:
 
     def receive(self, shard: int, taken: int, operations: list[list[Any]], parts: list[Any]) -> None:
         """Process one turn of a shard. An operation that fails affects its own consumer only. The report, `taken`, is
-        applied after the operations: refusals are known before the turn that they belong to is settled.
+        applied after the operations: refusals are known before their turn counts as safe.
         """
         link = self.links[shard]
         for operation in operations:
@@ -537,7 +537,7 @@ class AcceptorCore:
         self.patience.tick(self.now)
 
     def look_at_counting(self) -> None:
-        """Stop counting publishes by route once the counts are not asked for any more."""
+        """Stop counting publishes by route once no operator asks for the counts."""
         self.routes.look_at_counting(self.now)
 
     def tell_again(self) -> None:

@@ -37,7 +37,7 @@ class Gates:
     that move to another shard: until they are at home their slots in the gauges say nothing.
 
     `contended` are the gates of queues that were full lately (acceptor/rounds.py), `stopped` those whose stop the early
-    notice (acceptor/early.py) has not looked at yet. `changed` gates have other limits or terms, `freed` channels wait
+    notice (acceptor/early.py) has not handled yet. `changed` gates have other limits or terms, `freed` channels wait
     at a gate that is gone. `clock` returns seconds, `turns` the number of the loop's turn.
     """
 
@@ -119,7 +119,7 @@ class Gates:
         inlet.share_by(features.fair_by or BY_CONNECTION)
 
     def close_inlet(self, id: int) -> None:
-        """Remove the gate of a queue that is deleted, or has no limit any more, and give its withheld confirms."""
+        """Remove the gate of a queue that is deleted or has no limit, and give its withheld confirms."""
         inlet = self.inlets.pop(id, None)
         self.lanes.discard(id)
         if inlet is not None:
@@ -145,7 +145,7 @@ class Gates:
             self.lift(number)
 
     def reconsider(self) -> None:
-        """The topology has changed: have waiting channels leave gates that their publishes do not pass any more."""
+        """The topology has changed: have waiting channels leave gates that their publishes need not pass."""
         self.changed += self.pools.follow(self.freed)
         self.rates.follow()
         waiting, self.freed = self.freed, {}
@@ -202,7 +202,7 @@ class Gates:
         if isinstance(gate, Inlet) and gate.pace is not None:
             gate.pace.ask(gate)
 
-    # Looking
+    # Polling
 
     def look_at(self, gate: Inlet | ShardLink) -> None:
         """Hold or admit waiting channels as the gauges say. A broadcast is a mere trigger: it may be late, repeated or
@@ -256,7 +256,7 @@ class Gates:
             inlet.rounds.look(inlet)
 
     def leave(self, inlet: Inlet) -> None:
-        """Recheck what waits for a queue with a fan-out: other queues of it decide whether the queue is left behind."""
+        """Recheck confirms and channels that wait for a queue of a fan-out, which others of it may have left behind."""
         inlet.release_left()
         for session in list(inlet.warned):
             session.look_at_warning()

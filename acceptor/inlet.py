@@ -1,7 +1,7 @@
 """The gate of a queue with a limit, at one acceptor: how much may be in flight to the queue, and which channels wait.
 
 Theory of operation. The shard decides when its queue is saturated, and writes that and the depth into the gauges.
-Messages are in flight between its decision and the acceptor's next look at the gauges, so `room` is computed anew for
+Messages are in flight between its decision and the acceptor's next read of the gauges, so `room` is computed anew for
 each publish, for each mark that is set, in messages or bytes:
 
     room = (stop mark - depth + overshoot) / acceptors - in flight from here        0 while the queue is saturated
@@ -10,10 +10,11 @@ each publish, for each mark that is set, in messages or bytes:
 depth lacks what other acceptors have in flight, so with several acceptors the share is at most 2 × overshoot /
 acceptors, and smaller at an acceptor where less weight shares the room than at another one (acceptor/parts.py).
 
-Invariant: an acceptor never has more in flight to the queue than its share; so, whatever the number of producers, depth
-stays within stop mark + overshoot with one acceptor, and stop mark + 2 × overshoot with several. Exceptions: one
-message at each acceptor, of any size; a transaction larger than the share ever is (`is_too_much`); the reserve of a
-priority lane (acceptor/lanes.py); room lent in a deadlock; and a queue that stands aside, which has no bound.
+Invariant: no acceptor sends a message that would raise its amount in flight above its share at that moment; so,
+whatever the number of producers, depth stays within stop mark + overshoot with one acceptor, and stop mark + 2 ×
+overshoot with several. Exceptions: one message at each acceptor, of any size; a transaction larger than the share ever
+is (`is_too_much`); the reserve of a priority lane (acceptor/lanes.py); room lent in a deadlock; and a queue that stands
+aside, which has no bound.
 
 A channel that finds no room waits in line and is admitted in turn, each time with a share of the room. A newcomer never
 overtakes a channel that waits, except by the rules of rounds (acceptor/rounds.py) and lanes.
@@ -81,7 +82,7 @@ class Session(Protocol):
         ...
 
     def look_at_warning(self) -> None:
-        """Retract the early notice if it does not concern the channel any more."""
+        """Retract the early notice if it does not concern the channel."""
         ...
 
     def reconsider(self) -> None: ...
@@ -119,7 +120,7 @@ class Gate(Protocol):
 
 
 class Inlet:
-    """The gate of one queue. `in_flight` and `in_flight_bytes` are what the shard has not reported as safe yet.
+    """The gate of one queue. `in_flight` and `in_flight_bytes` count messages that the shard has not reported as safe.
 
     A queue that shares publishes with others (`fanned`) may be `left` behind by them (acceptor/fan.py), until it has
     room. `closed`: the queue is deleted, and its slot in the gauges may belong to another queue. `told` is the flow

@@ -56,11 +56,11 @@ class Lane(NamedTuple):
 
 class LaneLine:
     """The channels that wait for the lane of a queue; each waits at the queue itself too. A channel that has nothing to
-    publish there any more is dropped when its turn comes.
+    publish there is dropped when its turn comes.
 
     Each of several acceptors admits a part of the room by the weight that waits there, and all equally often: else the
     acceptor with the quickest turns would get most. `due_here` is the part due by now, to a fraction of a message;
-    `clock` returns seconds. `in_flight` and `in_flight_bytes` are what the shard has not reported as safe yet. Where
+    `clock` returns seconds. `in_flight` and `in_flight_bytes` count messages not reported as safe yet. Where
     there are other acceptors that is claimed (acceptor/claims.py): the reserve is used once, not by each.
     """
 

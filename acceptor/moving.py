@@ -88,7 +88,7 @@ class Moves:
         """Handle a new or changed record of a move."""
         away = self.away.get(move.queue_id)
         if away is None or away.move.epoch != move.epoch:
-            self.over(move.queue_id)  # the end of an earlier move may have gone unseen
+            self.over(move.queue_id)  # the end of an earlier move may have been missed
             away = self.begin(move)
         away.move = move
         if move.phase == HOMING and away.stage in (PARTED, VOID):

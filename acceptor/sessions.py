@@ -64,7 +64,7 @@ def lately(channel: Channel) -> Iterable[Route]:
     for route in channel.routes:
         try:
             now = channel.core.routes.find(channel, route.address(), route.further)
-        except AMQPError:  # the exchange is gone, or it may not publish there any more
+        except AMQPError:  # the exchange is deleted, or the user may not publish there
             continue
         except Unfinished:
             now = route

@@ -1,11 +1,11 @@
 """The acceptor's link to one shard: the turn being written, and the earlier turns that are not safe at the shard yet.
 
-Theory of operation. Operations are collected in a turn (`turn`; `next` has what must not be lost of it). `leave` gives
-the turn its number, counted from 1 through all incarnations of the shard, and moves `next` to the end of `sent`. Each
-turn of the shard brings a *report*: the number of the last turn that is safe there. `taken` then removes the turns up
-to that number from `sent`, subtracts their load from `in_flight`, and tells their spans that one shard less is awaited.
-Outcomes in the same turn of the shard (REJECTED, REFUSED) are handled before its report, while `sent` still has the
-turns that they name.
+Theory of operation. Operations are collected in a turn (`turn`; `next` has the part of it that must not be lost).
+`leave` gives the turn its number, counted from 1 through all incarnations of the shard, and moves `next` to the end of
+`sent`. Each turn of the shard brings a *report*: the number of the last turn that is safe there. `taken` then removes
+the turns up to that number from `sent`, subtracts their load from `in_flight`, and lets their spans wait for one shard
+less. Outcomes in the same turn of the shard (REJECTED, REFUSED) are handled before its report, while `sent` still has
+the turns that they name.
 
       absent, down ──(start)──▶ greets ──(hello sent)──▶ awaits ──(first report: go_on)──▶ up
       greets, awaits, up ──(died)──▶ down          any ──(end: the shard is removed)──▶ absent
@@ -226,7 +226,7 @@ class ShardLink:
         self.under_way(inlet, count, octets)
 
     def under_way(self, inlet: Inlet | LaneLine, count: int, octets: int) -> None:
-        """Record what this turn puts in flight for an inlet: `taken` gives that back."""
+        """Record an amount that this turn puts in flight for an inlet; `taken` subtracts it from the inlet's."""
         known = self.next.inlets.get(inlet)
         if known is None:
             self.next.inlets[inlet] = [count, octets]

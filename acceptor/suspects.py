@@ -4,7 +4,7 @@
       suspect ──(everything sent is safe)──▶ sent
 
 A shard writes into the gauges which operation it processes, and then for which queue it finishes its turn
-(shard/turns/doing.py), so it is known at what an incarnation ended, in whatever way. In the second case all operations
+(shard/turns/doing.py), so the operation at which an incarnation ended is known. In the second case all operations
 are suspect together that are resent for that queue. An operation that is given up is not resent: the connections that
 it came from end with 541, and the log names it. A part of a transaction over several shards cannot be given up, as the
 other parts would be done all the same, nor can HOLD, which names the unacked messages of all consumers.

@@ -76,9 +76,9 @@ class Throttle:
     """The held channels and paused connections of one acceptor. Times are seconds of the caller's clock.
 
     `unsure` channels may have another cause than their client was notified of; `updates` has when a connection.blocked
-    is to be refreshed. Of paused connections: `to_read` are read at the next drip, `drips` has when the drip of an
-    impatient client is due, data came to those in `filled`, and peers of `hung_up` ones have closed their side.
-    `ignoring` connections ignore Channel.Flow.
+    is to be refreshed. Of paused connections: `to_read` are read at the next drip, `drips` has when each is visited at
+    the latest, data came to those in `filled`, and peers of `hung_up` ones have closed their side. `ignoring`
+    connections ignore Channel.Flow.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class Throttle:
             self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
 
     def release(self, channel: Channel) -> None:
-        """Release a channel of which nothing waits any more, and notify its client."""
+        """Release a channel of which nothing waits, and notify its client."""
         gate, connection = channel.held_by, channel.connection
         channel.held_by = None
         channel.budgets = 1
