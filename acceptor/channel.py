@@ -1,8 +1,8 @@
-"""One channel: what it publishes, consumes and has asked for (AMQP 0-9-1, 3.1.2).
+"""One channel: its publishes, consumers and running method (AMQP 0-9-1, 3.1.2).
 
-What arrives is taken in order. Where it cannot go on, it waits in the inbox: behind a method that has asked another
-process (`running`), or behind publishes that are parked for want of room. Settlements, and methods that a held
-producer must be able to send, overtake parked publishes: two clients that feed each other's full queues go on acking.
+Methods and publishes are processed in order. A channel that cannot go on parks them in its inbox: behind a method that
+awaits an answer (`running`), or behind publishes that wait for room. Settlements, and methods that a held producer must
+be able to send, overtake parked publishes: two clients that feed each other's full queues go on acking.
 
       open ──(error, channel.close)──▶ closing ──(close-ok)──▶ gone
 """
@@ -84,7 +84,7 @@ class Channel(ChannelState):
             self.settled(run, unknown)
 
     def take_in_transaction(self, run: SettleRun) -> None:
-        """Settlements wait for the commit, and none of them gets into one that came before it."""
+        """Add settlements to the open transaction; behind a running commit or parked items they are parked first."""
         if self.running is not None or self.inbox:
             self.park(ParkedSettlements(run))
             return
@@ -92,12 +92,13 @@ class Channel(ChannelState):
         self.settled(run, self.transaction.settle(self, run))
 
     def settled(self, run: SettleRun, unknown: int) -> None:
-        """Settlements were applied up to one whose tag is unknown, -1 if there is none."""
+        """Settlements were applied. An `unknown` delivery tag (-1: none) at which that stopped is a client error."""
         self.shared_prefetch.serve()
         if unknown >= 0:
             self.fail(amqp_error(406, f"unknown delivery tag {unknown}", METHODS[BASIC_CLASS, run.method_of(unknown)]))
 
     def take_oversize(self, size: int) -> None:
+        """A message arrived that is larger than `amqp.max_message_size`: close the channel."""
         if not self.closing:
             text = (
                 f"message size {size} is larger than configured max size {self.acceptor.settings.amqp.max_message_size}"
@@ -107,7 +108,7 @@ class Channel(ChannelState):
     # Methods
 
     def handle(self, method: MethodSpec, arguments: dict[str, Any]) -> None:
-        """Carry out a method; where it needs an answer from elsewhere, the channel runs it on when that comes."""
+        """Run the handler of a method. If it needs an answer from elsewhere, `resume` continues it."""
         handler = self.services.handlers.get(method.name)
         overtaken, self.method = self.method, method
         try:
@@ -124,13 +125,13 @@ class Channel(ChannelState):
 
     @contained
     def resume(self, answer: Any) -> None:
-        """The running method gets the answer that it waits for; when it is done, what waited for it goes on."""
+        """Give the running method its answer; when it is done, go on with the inbox."""
         if self.running is not None:
             self.go_on(answer)
             self.pump(UNLIMITED)
 
     def go_on(self, answer: Any) -> None:
-        """Take the running method up to its next question, or its end."""
+        """Run the handler up to its next request, or its end."""
         assert self.running is not None
         try:
             request = self.running.send(answer)
@@ -151,7 +152,7 @@ class Channel(ChannelState):
                 self.services.requests.ask(request, self.resume)
 
     def pump(self, most: int) -> None:
-        """Go through the inbox until something has to wait, publishing at most that many messages."""
+        """Process the inbox until something has to wait, publishing at most `most` messages."""
         if self.overtaking:
             self.services.overtaking.pump(self, most)
         else:
@@ -161,6 +162,7 @@ class Channel(ChannelState):
         self.release_if_free()
 
     def pump_in_order(self, most: int) -> None:
+        """Process the inbox as `pump` does, nothing of it out of order."""
         while self.inbox and self.running is None and not self.gates and not self.closing:
             item = self.inbox[0]
             if isinstance(item, ParkedMethod):
@@ -174,17 +176,17 @@ class Channel(ChannelState):
                 self.unpark()
 
     def forward(self, run: ParkedRun, most: int) -> int:
-        """Publish of a run what its queues have room for, at most so many messages; how many more may follow."""
+        """Publish messages of a run as far as there is room, at most `most`. Return how many more may follow."""
         sent = self.services.publishing.forward(self, run, most)
         if sent:
             self.services.escalations.progressed(self)
-        # Its share is used up: now it is a newcomer. What needs no room may have gone beyond it.
+        # With its share used up the channel is a newcomer. Messages that need no room may have gone beyond the share.
         return most if most == UNLIMITED else max(most - sent, 0) or UNLIMITED
 
     def may_overtake(self, method: MethodSpec, arguments: dict[str, Any], end: int) -> bool:
-        """Whether a method may go before the first `end` items of what is parked."""
+        """Whether a method may go before the first `end` items of the inbox."""
         if self.running is not None:
-            return self.runs_at_gates and method.name == "channel_close"  # what waits for its commit is given up
+            return self.runs_at_gates and method.name == "channel_close"  # the commit that waits is given up
         if method not in OVERTAKES or not self.services.orphans.may_overtake(self, method):
             return False
         if not self.parked_methods:
@@ -194,7 +196,7 @@ class Channel(ChannelState):
         )
 
     def overtake(self) -> None:
-        """Take on the methods that wait among parked publishes only because another one was waiting for its answer."""
+        """Handle parked methods that may overtake publishes, and were parked only behind a running method."""
         at = 0
         while self.parked_methods and (self.running is None or self.runs_at_gates) and at < len(self.inbox):
             item = self.inbox[at]
@@ -206,7 +208,7 @@ class Channel(ChannelState):
 
     @contained
     def admit(self, most: int) -> None:
-        """A gate lets the channel in: it publishes at most that many messages."""
+        """A gate admits the channel: publish at most `most` messages."""
         if self.overtaking and not self.runs_at_gates:
             self.leave_opened()
             self.services.throttle.look_at_cause(self)
@@ -219,11 +221,11 @@ class Channel(ChannelState):
         self.pump(most)
 
     def pass_lane(self, most: int) -> int:
-        """Publish what is parked for priority lanes, at most so many messages; how many went."""
+        """Publish messages parked for priority lanes, at most `most`. Return how many were sent."""
         return 0 if self.closing else self.services.publishing.pass_lane(self, most)
 
     def head_has_gone(self) -> None:
-        """What was first in the inbox has been published before its turn."""
+        """The first run of the inbox has been published by a lane: go on with the next item."""
         if self.inbox and isinstance(self.inbox[0], ParkedRun):
             self.reconsider()
         else:
@@ -231,7 +233,7 @@ class Channel(ChannelState):
             self.pump(UNLIMITED)
 
     def share(self, by: str) -> tuple[Hashable, int]:
-        """What it shares its turns by at a gate, and its weight."""
+        """Return the key of the share in which the channel takes its turns at a gate, and its user's weight."""
         weight = self.services.weights.of(self.access)
         if by == BY_CONNECTION:
             return self.connection, weight
@@ -243,7 +245,7 @@ class Channel(ChannelState):
 
     @contained
     def reconsider(self) -> None:
-        """Routes have changed: wait at no gate that is not on the way any more."""
+        """Routes have changed: leave gates that the first parked run need not pass."""
         if self.runs_at_gates or (self.overtaking and self.gates):
             self.leave_gates()
             self.admit(UNLIMITED)
@@ -259,11 +261,12 @@ class Channel(ChannelState):
                 self.admit(UNLIMITED)
 
     def park(self, item: ParkedRun | ParkedMethod) -> None:
+        """Append an item to the inbox and account for its bytes. A run may go to disk."""
         if isinstance(item, ParkedRun):
             item.since = item.since or self.acceptor.now
             self.services.episodes.parked(self, item.count, item.octets)
             if any(gate.is_saturated() for gate in self.gates):
-                item.batch = bus.taken_home(item.batch)  # the arena is for what passes
+                item.batch = bus.taken_home(item.batch)  # the arena is for messages that need not wait
             if self.acceptor.spool is not None:
                 item = self.services.throttle.spooled(self, item, self.acceptor.spool)
         if self.inbox is EMPTY:
@@ -273,6 +276,7 @@ class Channel(ChannelState):
         self.services.throttle.parked(self, item.octets)
 
     def unpark(self, at: int = 0) -> None:
+        """Remove an item from the inbox and account for its bytes."""
         item = self.inbox[at]
         del self.inbox[at]
         self.parked_methods -= isinstance(item, ParkedMethod)
@@ -281,6 +285,7 @@ class Channel(ChannelState):
     # Gates
 
     def wait_at(self, gate: Gate) -> None:
+        """Wait at a gate. A saturated gate holds the channel at once."""
         gate.waiting[self] = None
         if gate not in self.gates:
             self.gates.append(gate)
@@ -292,11 +297,11 @@ class Channel(ChannelState):
             self.held_at(gate)
 
     def held_at(self, gate: Gate) -> None:
-        """A gate that the channel waits at is saturated: now its client is told."""
+        """A gate at which the channel waits is saturated: hold the channel and notify its client."""
         self.services.throttle.hold(self, gate)
 
     def unwarn(self) -> None:
-        """It need not know any more of a stop that it was told of early. Who is held is told when it is free."""
+        """Retract the early notice of a stop. The client of a held channel is notified only when that is released."""
         inlet, self.warned_by = self.warned_by, None
         if inlet is not None:
             del inlet.warned[self]
@@ -304,23 +309,25 @@ class Channel(ChannelState):
                 self.services.throttle.untell(self)
 
     def look_at_warning(self) -> None:
-        """Its ways, or the means to hold it, may be others by now."""
+        """Retract the early notice if it does not concern the channel: routes or means may have changed."""
         if self.warned_by is not None and not self.services.early.concerns(self, self.warned_by):
             self.unwarn()
 
     def leave_gates(self) -> None:
+        """Stop waiting at every gate."""
         for gate in list(self.gates):
             self.leave_gate(gate)
 
     def leave_gate(self, gate: Gate) -> None:
+        """Stop waiting at this gate."""
         self.gates.remove(gate)
-        # Ways through one pool that count a message once or several times are gates of their own, with one line.
+        # A pool and its manifolds, which count a message several times, are separate gates with one line.
         if all(other.waiting is not gate.waiting for other in self.gates):
             gate.waiting.pop(self, None)
         self.services.gates.metered.leaves(gate, self, self.acceptor.now)
 
     def leave_opened(self) -> None:
-        """Leave the gates that have let it in; others have not."""
+        """Leave the gates that have admitted the channel, and stay at the others."""
         gates, self.gates = self.gates, []
         for gate in gates:
             if self in gate.waiting:
@@ -329,31 +336,33 @@ class Channel(ChannelState):
                 self.services.gates.metered.leaves(gate, self, self.acceptor.now)
 
     def release_if_free(self) -> None:
-        """Nothing of it waits any more, neither publishes nor confirms: its client is told."""
+        """Release the channel if nothing of it waits, neither publishes nor confirms."""
         waits = self.inbox or self.gates or self.withheld or self.refusing is not None
         if self.held_by is not None and not waits:
             self.services.throttle.release(self)
 
     def withholds(self, inlet: Withholding) -> bool:
-        """Whether its confirms wait as long as a queue is saturated."""
+        """Whether confirms are withheld from the channel while this queue is saturated."""
         return (
             self.refusing is not inlet
             and self.services.user_terms.at(self.vhost, self.connection.user, inlet.terms).means.confirms
         )
 
     def withheld_at(self, gate: Gate) -> None:
-        """Confirms wait for room at a gate: who waits for them is held, though nothing of it is parked."""
+        """A span's confirms are withheld at a gate: hold the channel, though nothing of it is parked."""
         self.withheld += 1
         if not self.closing:
             self.held_at(gate)
 
     def no_longer_withheld(self) -> None:
+        """The confirms of a withheld span are complete."""
         self.withheld -= 1
         self.release_if_free()
         self.services.throttle.look_at_cause(self)
 
     @contained
     def write_confirms(self) -> None:
+        """Write acks and nacks of completed publishes to the client."""
         if self.confirms is not None:
             completed = self.confirms.completed
             self.acceptor.confirmed_total += sum(count for _, count, negative in completed if not negative)
@@ -363,7 +372,7 @@ class Channel(ChannelState):
     # Out
 
     def fail(self, error: AMQPError) -> None:
-        """An error of the client: it closes the channel, or the connection where it is a hard one."""
+        """Close the channel for an error of the client, or the connection if it is a hard error."""
         if self.detached:
             return
         if self.method is not None and not error.class_id:
@@ -379,7 +388,7 @@ class Channel(ChannelState):
         self.end(keep_parked=False)
 
     def broken(self, error: Exception) -> None:
-        """A bug of ours ends the connection, or what it left behind."""
+        """A bug of ours ends the connection; of a detached channel it drops the parked publishes."""
         if self.detached:
             messages = sum(item.count for item in self.inbox if isinstance(item, ParkedRun))
             log.error("parked publishes dropped", connection=self.connection.id, messages=messages, exc_info=error)
@@ -388,7 +397,7 @@ class Channel(ChannelState):
             self.connection.broken(error)
 
     def end(self, *, keep_parked: bool) -> None:
-        """Stop: requeue what is unacked, forget consumers; publishes that are parked may outlive the channel."""
+        """End the channel: requeue unacked messages, forget consumers. Parked publishes may outlive the channel."""
         self.closing = True
         self.running = None
         self.runs_at_gates = False
@@ -399,7 +408,7 @@ class Channel(ChannelState):
         leased = {consumer.id for consumer in self.consumers.values() if consumer.lease is not None}
         if leased:
             self.unacked.leave(leased)
-        if self.unacked.total:  # GONE would do; but this is kept until it is safe
+        if self.unacked.total:  # GONE would requeue them too, but is not resent until it is safe
             self.unacked.settle_all(SETTLE_REQUEUE, self.services.settling.places(self.shards))
         for shard in self.shards:
             self.acceptor.links[shard].end_group(self.group)

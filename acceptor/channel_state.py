@@ -120,11 +120,13 @@ class ChannelState(ABC):
             del self.routes[next(iter(self.routes))]
 
     def transactions(self) -> list[OpenTransaction]:
-        """The transactions whose settlements have not left: the one that waits for room, and the next one."""
+        """Return the transactions whose settlements have not been sent: the one waiting for room, and the open one."""
         return [transaction for transaction in (self.committing, self.transaction) if transaction is not None]
 
     def consumers_by_shard(self) -> dict[int, list[int]]:
-        """Ids of its consumers, by shard; not those of queues that move, whose next home hears how they are."""
+        """Return the ids of its consumers by shard, without unassigned ones: they are attached to their next home as
+        they are by then.
+        """
         found: dict[int, list[int]] = {}
         for consumer in self.consumers.values():
             if consumer.shard != self.acceptor.nowhere:
@@ -132,15 +134,15 @@ class ChannelState(ABC):
         return found
 
     def settles(self) -> bool:
-        """Whether acks may come, or the commit (or rollback) of some that have come."""
+        """Whether acks may come, or the commit or rollback of acks that have come."""
         return bool(self.consumers) or self.has_in_hand()
 
     def has_in_hand(self) -> bool:
-        """Whether it has deliveries to settle, or settlements to commit."""
+        """Whether the channel has unacked deliveries, or settlements to commit."""
         return bool(self.unacked.total or (self.transaction is not None and self.transaction.journal))
 
     def waits_for_lane(self) -> bool:
-        """Whether something is parked that may go by a priority lane, now or when the methods before it are done."""
+        """Whether a parked run may go by a priority lane, at once or when the methods before it are done."""
         return any(isinstance(item, ParkedRun) and item.in_lane for item in self.inbox)
 
     def budget(self) -> Work:
@@ -148,12 +150,14 @@ class ChannelState(ABC):
         return self.connection.budget.at(self.acceptor.turns)
 
     def size(self) -> int:
-        """Octets of the next message that it has parked, about."""
+        """Return the approximate size of the next parked message in bytes; at least 1."""
         item = self.inbox[0] if self.inbox else None
         return max(item.octets // item.count, 1) if isinstance(item, ParkedRun) and item.count else 1
 
     def cause(self) -> Gate | None:
-        """What holds it: what its client was told, as long as that is in its way."""
+        """Return the gate that holds the channel: the one that its client was notified of while that is in the way,
+        else the first one.
+        """
         return self.held_by if self.withheld or self.held_by in self.gates or not self.gates else self.gates[0]
 
     # Out
@@ -164,19 +168,19 @@ class ChannelState(ABC):
             self.connection.send(self.number, name, **arguments)
 
     def confirmed(self) -> None:
-        """Some publishes are complete: tell at the end of the turn."""
+        """Some publishes are confirmed: write their acks at the end of the turn."""
         if not self.detached and not self.closing:
             self.acceptor.confirming[self] = None
 
     def time_out(self, milliseconds: int) -> None:
-        """The client did not acknowledge in time."""
+        """Close the channel: its client did not acknowledge in time."""
         self.end_by(
             f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: {milliseconds} ms. "
             "This timeout value can be configured, see consumers doc guide to learn more"
         )
 
     def end_by(self, text: str) -> None:
-        """Close it with 406; no method of its own is to blame."""
+        """Close the channel with 406, not naming any method of the client."""
         self.method = None
         self.fail(amqp_error(406, text))
 
@@ -184,7 +188,7 @@ class ChannelState(ABC):
 
     @abstractmethod
     def fail(self, error: AMQPError) -> None:
-        """An error of the client: it closes the channel, or the connection where it is a hard one."""
+        """Close the channel for an error of the client, or the connection if it is a hard error."""
 
     @abstractmethod
     def broken(self, error: Exception) -> None:
@@ -212,11 +216,11 @@ class ChannelState(ABC):
 
     @abstractmethod
     def forward(self, run: ParkedRun, most: int) -> int:
-        """Publish of a run what its queues have room for, at most so many messages; how many more may follow."""
+        """Publish messages of a run as far as there is room, at most `most`. Return how many more may follow."""
 
     @abstractmethod
     def pump(self, most: int) -> None:
-        """Go through the inbox until something has to wait, publishing at most that many messages."""
+        """Process the inbox until something has to wait, publishing at most `most` messages."""
 
     @abstractmethod
     def overtake(self) -> None:
@@ -224,7 +228,7 @@ class ChannelState(ABC):
 
     @abstractmethod
     def may_overtake(self, method: MethodSpec, arguments: dict[str, Any], end: int) -> bool:
-        """Whether a method may go before the first `end` items of what is parked."""
+        """Whether a method may go before the first `end` items of the inbox."""
 
     @abstractmethod
     def head_has_gone(self) -> None:
@@ -232,19 +236,19 @@ class ChannelState(ABC):
 
     @abstractmethod
     def admit(self, most: int) -> None:
-        """A gate lets the channel in: it publishes at most that many messages."""
+        """A gate admits the channel: publish at most `most` messages."""
 
     @abstractmethod
     def pass_lane(self, most: int) -> int:
-        """Publish what is parked for priority lanes, at most so many messages; how many went."""
+        """Publish messages parked for priority lanes, at most `most`. Return how many were sent."""
 
     @abstractmethod
     def share(self, by: str) -> tuple[Hashable, int]:
-        """What it shares its turns by at a gate, and its weight."""
+        """Return the key of the share in which the channel takes its turns at a gate, and its user's weight."""
 
     @abstractmethod
     def reconsider(self) -> None:
-        """Routes have changed: wait at no gate that is not on the way any more."""
+        """Routes have changed: leave gates that the first parked run need not pass."""
 
     @abstractmethod
     def held_at(self, gate: Gate) -> None:
@@ -252,7 +256,7 @@ class ChannelState(ABC):
 
     @abstractmethod
     def withholds(self, inlet: Withholding) -> bool:
-        """Whether its confirms wait as long as a queue is saturated."""
+        """Whether confirms are withheld from the channel while this queue is saturated."""
 
     @abstractmethod
     def withheld_at(self, gate: Gate) -> None:

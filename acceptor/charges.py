@@ -1,23 +1,23 @@
-"""Octets that are kept for clients, by user and in all."""
+"""Amounts that are charged to clients, such as bytes of memory, by user and in all."""
 
 from __future__ import annotations
 
 
 class Charges:
-    """`users` has those for whom anything is kept; `kept` is the sum over them."""
+    """Amounts by user: `users` has those that are charged anything, and `kept` is the sum over them."""
 
     def __init__(self) -> None:
         self.users: dict[str, int] = {}
         self.kept = 0
 
     def charge(self, user: str, octets: int) -> None:
-        """So much more is kept for a user, or less."""
+        """Charge an amount to a user, or give it back where it is negative."""
         self.kept += octets
         charge(self.users, user, octets)
 
 
 def charge(charged: dict[str, int], name: str, octets: int) -> None:
-    """So much more for one of those who are charged for anything, or less."""
+    """Add an amount to a name's in `charged`, which has no entries of 0."""
     left = charged.get(name, 0) + octets
     if left:
         charged[name] = left

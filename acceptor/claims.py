@@ -1,12 +1,13 @@
-"""What all acceptors together have under way of something, each message claimed before it goes.
+"""Claims of room that all acceptors share: each message is claimed in the gauges before it is sent.
 
-The depth that acceptors read lacks what is under way. So an acceptor writes into the gauges what it has under way and
-what more it wants to send, and only then reads what the others have written, and the depth; what it is not granted of
-that it takes back. Of two that do so at the same time at least one sees the other: together they never claim more than
-there is room for. What is under way is claimed until its shard has said that it is in the depth.
+The depth that acceptors read lacks messages in flight. So an acceptor first writes into the gauges how much it has in
+flight and how much more it wants to send, and only then reads the claims of the others, and the depth; it withdraws the
+part for which there is no room. Of two that do so at the same time at least one sees the other, so together they never
+claim more than there is room for. A message stays claimed until its shard has reported it as safe, when it is in the
+depth.
 
-What a dead acceptor had under way stays claimed until its successor has met all shards: by then they have taken that
-in, or have dropped it.
+The claims of a dead acceptor stay until all shards are up at its successor: by then they have received its messages, or
+have dropped them.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ NO_PLACE = -1
 
 
 class Counted(Protocol):
-    """Whose messages are claimed: what it has under way."""
+    """A gate whose messages are claimed, with the messages and bytes that it has in flight."""
 
     in_flight: int
     in_flight_bytes: int
 
 
 class Claims:
-    """All claims of one life of an acceptor; `open` are those that are of more than what is under way."""
+    """All claims of one incarnation of an acceptor; `open` are those that may exceed the messages in flight."""
 
     def __init__(self, gauges: Gauges, acceptor: int, incarnation: int) -> None:
         self.gauges = gauges
@@ -43,7 +44,7 @@ class Claims:
         gauges.claims_clear(acceptor, incarnation)
 
     def place_of(self, name: str) -> int:
-        """Where what all acceptors know by a name is counted; `NO_PLACE` if there is none left."""
+        """Return the place in the gauges for the claims of that name, by all acceptors; `NO_PLACE` if there is none."""
         octets = blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest()
         place = self.gauges.claim_place(int.from_bytes(octets, "little") | 1)
         if place == NO_PLACE and not self.told_full:
@@ -52,21 +53,21 @@ class Claims:
         return place
 
     def settle(self) -> None:
-        """Nothing more goes in this turn: what was claimed and is not under way is free."""
+        """At the end of a turn: free everything that was claimed and not sent."""
         claims, self.open = self.open, {}
         for claim in claims:
             claim.settle()
 
     def succeed(self) -> None:
-        """The predecessor is dead, and no shard will take in anything of it any more."""
+        """Clear the claims of the predecessor: it is dead, and no shard accepts messages of it any more."""
         if self.succeeds:
             self.succeeds = False
             self.gauges.claims_clear(self.acceptor, self.incarnation - 1)
 
 
 class Claim:
-    """What an acceptor claims of one thing, in messages and octets, what is under way included. Without a `place` it
-    claims nothing.
+    """An acceptor's claim in one place, in messages and bytes, those in flight included. Without a `place` it claims
+    nothing.
     """
 
     __slots__ = ("claims", "count", "counted", "octets", "place")
@@ -79,18 +80,20 @@ class Claim:
         self.octets = 0
 
     def at(self, place: int) -> None:
-        """What is under way counts in that place from now on."""
+        """Move the claim to that place of the gauges."""
         if place != self.place:
             self.drop()
             self.place = place
             self.settle()
 
     def free(self) -> tuple[int, int]:
-        """How many messages and octets may go of what is claimed; less than nothing where more went."""
+        """Return the messages and bytes that are claimed and not in flight; below 0 where more was sent."""
         return self.count - self.counted.in_flight, self.octets - self.counted.in_flight_bytes
 
     def ask(self, count: int, octets: int, left: Callable[[], tuple[int, int]]) -> None:
-        """Claim so much more, as far as there is room: `left` says how much there was before anything was under way."""
+        """Claim so much more, as far as there is room. `left` returns the room by the depth, which messages in flight
+        and the claims of others reduce.
+        """
         flying, flying_octets = self.counted.in_flight, self.counted.in_flight_bytes
         others, others_octets = self._write(flying + count, flying_octets + octets)
         room, space = left()
@@ -101,13 +104,13 @@ class Claim:
         self.claims.open[self] = None
 
     def settle(self) -> None:
-        """Only what is under way is claimed."""
+        """Reduce the claim to the messages in flight."""
         counted = self.counted
         if self.place != NO_PLACE and (self.count, self.octets) != (counted.in_flight, counted.in_flight_bytes):
             self._write(counted.in_flight, counted.in_flight_bytes)
 
     def drop(self) -> None:
-        """It does not count any more."""
+        """Give the claim and its place up."""
         if self.place != NO_PLACE:
             self._write(0, 0)
             self.place = NO_PLACE

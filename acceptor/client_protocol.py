@@ -120,7 +120,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             connection.lost()
             self.sockets.schedule_finish()
 
-    # Octets out
+    # Bytes out
 
     def flush(self, connection: ConnectionState) -> None:
         """Write what its output has, or leave it there."""

@@ -1,10 +1,10 @@
-"""One connection without its socket: octets in, octets out (AMQP 0-9-1, 2.2 and 4.2).
+"""One connection without its socket: bytes in, bytes out (AMQP 0-9-1, 2.2 and 4.2).
 
       header ──▶ handshake ──▶ open ──▶ closing (we sent close) ──▶ closed
                      └───────────┴──(the client sent close)──────────▲
 
-Errors are made in handlers and acted on here: a channel's closes the channel, a connection's sends connection.close
-and ignores all but its answer.
+Handlers raise errors, and this module acts on them: a channel's error closes the channel; a connection's sends
+connection.close, after which everything but the answer is ignored.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 log = get_logger()
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-# How long a peer may take to answer our close, and to close the socket after its own and after the last word.
+# How long a peer may take to answer our close, to answer it where its answer cannot be read, and to close its socket.
 CLOSE_SECONDS = 10.0
 UNREADABLE_SECONDS = 1.0
 LINGER_SECONDS = 5.0
-# A client that dies while its socket is paused and full is not heard of: what is sent to it brings the reset. So one
-# that has agreed to no heartbeats gets one this often meanwhile; clients ignore it (pika logs it).
+# The death of a client whose socket is paused and full shows only by the reset that data sent to it brings. So a client
+# that has agreed to no heartbeats is sent one this often meanwhile; clients ignore it (pika logs it).
 PROBE_SECONDS = 10.0
 
 
@@ -62,10 +62,10 @@ class Connection(ConnectionState):
         self.last_received = acceptor.now
         self.deadline: float | None = acceptor.now + acceptor.settings.amqp.handshake_timeout
 
-    # Octets in
+    # Bytes in
 
     def receive(self, data: Any, end: int) -> int:
-        """Take the octets of a buffer up to `end`; how many were used. The rest comes again with what follows."""
+        """Process the bytes of a buffer up to `end`. Return how many were used: the caller passes the rest again."""
         self.last_received = self.acceptor.now
         start = 0
         if self.expected == "":
@@ -98,10 +98,11 @@ class Connection(ConnectionState):
         return used
 
     def read_octets(self) -> int:
-        """How much is read of it at once: more where it publishes large bodies, and none of them waits."""
+        """Return the size of the next read in bytes: larger while it brings large bodies and nothing is parked."""
         return LARGE_READ_OCTETS if self.scanner.large and not self.parked_octets else self.read_size.octets
 
     def refuse_protocol(self, octets: bytes) -> None:
+        """Answer a wrong protocol header with ours, and close (AMQP 0-9-1, 4.2.2)."""
         log.info("no AMQP 0-9-1 client", peer=self.peer, sent=octets.decode("latin-1"))
         self.stay.ends(self, "no AMQP 0-9-1 client")
         self.output.write(PROTOCOL_HEADER)
@@ -109,6 +110,7 @@ class Connection(ConnectionState):
         self.finish()
 
     def take(self, event: object) -> None:
+        """Process one event of the scanner."""
         if isinstance(event, PublishRun):
             channel = self.channel(event.channel)
             if channel is not None:
@@ -128,7 +130,7 @@ class Connection(ConnectionState):
                 channel.take_oversize(event.size)
 
     def channel(self, number: int) -> Channel | None:
-        """The open channel of that number; none, and the connection fails, where there is not one."""
+        """Return the open channel of that number. If there is none the connection fails, and None is returned."""
         channel = self.channels.get(number)
         if channel is None and not self.closing:
             if self.expected is not None:
@@ -138,6 +140,7 @@ class Connection(ConnectionState):
         return None if self.closing else cast("Channel | None", channel)
 
     def take_method(self, frame: Method) -> None:
+        """Decode a method and pass it on, or hold it until the login is decided."""
         if self.held is not None and not self.closing:
             self.held.append(frame)
             return
@@ -160,6 +163,7 @@ class Connection(ConnectionState):
     # Class connection
 
     def connection_method(self, channel: int, method: MethodSpec, arguments: dict[str, Any]) -> None:
+        """Handle a method of class connection, or any that comes before the connection is open."""
         if method.name == "connection_close":
             self.close_asked(arguments)
         elif method.name == "connection_close_ok":
@@ -174,6 +178,7 @@ class Connection(ConnectionState):
             raise amqp_error(503, f"unexpected method {method.amqp_name} on channel {channel}", method)
 
     def shake_hands(self, method: MethodSpec, arguments: dict[str, Any]) -> None:
+        """Take the next step of the handshake. A refused client is closed after a delay."""
         assert self.expected
         try:
             self.expected = handshake.step(self, self.services, self.expected, method, arguments)
@@ -192,7 +197,7 @@ class Connection(ConnectionState):
                 self.stay.begins(self)
 
     def log_in(self, mechanism: str, user: str, password: str) -> None:
-        """Have a login decided on; what the client has sent ahead waits until it is."""
+        """Request a decision on a login. Methods that the client sends ahead are held until then."""
         self.held = []
         decided = partial(self.login_decided, mechanism, user, self.acceptor.now)
         self.services.logins.check(user, password, self.peer_host, decided)
@@ -201,7 +206,7 @@ class Connection(ConnectionState):
 
     @contained
     def login_decided(self, mechanism: str, user: str, asked: float, reason: str) -> None:
-        """The answer to a question of that time; no reason lets the user in."""
+        """The login requested at `asked` is decided: an empty reason accepts the user."""
         held, self.held = self.held or [], None
         if self.closed or self.closing:
             return
@@ -215,12 +220,13 @@ class Connection(ConnectionState):
         log.warning("login refused", peer=self.peer, user=user, reason=reason)
         self.stay.ends(self, f"login of user '{user}' refused: {reason}")
         self.scanner.failed = True
-        # Counted from the question: how long it takes must not tell what was wrong.
+        # Counted from the request: the time that the answer takes must not reveal the reason.
         wait = asked + handshake.REFUSAL_SECONDS - self.acceptor.now
         self.acceptor.later(wait, partial(self.refuse_login, mechanism))
 
     @contained
     def refuse_login(self, mechanism: str) -> None:
+        """Close with 403 if the client declared that it expects that (authentication_failure_close), else hang up."""
         if self.closed:
             return
         text = f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
@@ -231,7 +237,7 @@ class Connection(ConnectionState):
             self.hang_up()
 
     def identify(self, properties: dict[str, Any]) -> None:
-        """Take in what the client says of itself."""
+        """Store the client-properties, and derive the client's traits from them."""
         self.properties = kept(properties)
         self.traits = traits_of(self.properties)
         if self.traits.receive_buffer:
@@ -240,6 +246,7 @@ class Connection(ConnectionState):
         self.client = " ".join(word for word in words if word)[:255]
 
     def open_channel(self, number: int) -> None:
+        """Open a channel. AMQPError if its number is in use, or a limit is reached."""
         if self.closing:
             return
         if number in self.channels:
@@ -256,6 +263,7 @@ class Connection(ConnectionState):
         self.send(number, "channel_open_ok")
 
     def forget_channel(self, channel: ChannelState) -> None:
+        """Remove a channel that the client has closed, or whose close it has answered."""
         if self.channels.pop(channel.number, None) is not None:
             self.acceptor.open_channels -= 1
             self.services.headcount.channels_are_gone(self, 1)
@@ -264,7 +272,7 @@ class Connection(ConnectionState):
 
     @contained
     def tick(self, now: float) -> None:
-        """Once a second: deadlines and heartbeats (AMQP 0-9-1, 4.2.7)."""
+        """Enforce deadlines, send and expect heartbeats (AMQP 0-9-1, 4.2.7); called once a second."""
         if self.deadline is not None and now >= self.deadline:
             if not self.closing:
                 log.info("handshake timed out", peer=self.peer)
@@ -283,7 +291,7 @@ class Connection(ConnectionState):
             self.acceptor.dirty[self] = None
 
     def pause_reading(self, why: int) -> None:
-        """Read its socket no more, as long as there is that reason (`acceptor.pauses`) or another one."""
+        """Stop reading the socket for a reason (`acceptor.pauses`), until no reason is left."""
         if not self.pauses:
             self.transport.pause_reading()
         if why in WHY and not self.pauses & why:
@@ -291,7 +299,7 @@ class Connection(ConnectionState):
         self.pauses |= why
 
     def resume_reading(self, why: int) -> None:
-        """A reason is gone. With the last one its socket is read again."""
+        """Remove reasons not to read the socket; without any left it is read again."""
         if self.pauses & why:
             self.pauses &= ~why
             if self in self.services.unread.since:
@@ -303,14 +311,14 @@ class Connection(ConnectionState):
     # The end
 
     def fail(self, error: AMQPError, *, keep_parked: bool = False) -> None:
-        """An error that the connection does not survive: say so, then wait for the answer."""
+        """Log an error that the connection does not survive, and close it."""
         if self.closing or self.closed:
             return
         self.log_error(error, 0)
         self.close(error, keep_parked=keep_parked)
 
     def broken(self, error: Exception) -> None:
-        """A bug of ours ends this connection and no other."""
+        """End this connection, and no other, for a bug of ours."""
         log.error("internal error", connection=self.id, peer=self.peer, user=self.user, exc_info=error)
         try:
             self.fail(amqp_error(541, "internal error"))
@@ -319,6 +327,7 @@ class Connection(ConnectionState):
             self.transport.close()
 
     def close(self, error: AMQPError, *, keep_parked: bool = False) -> None:
+        """Send connection.close, and wait for the answer until a deadline. Parked publishes are kept on request."""
         self.stay.ends(self, error.reply_text)
         self.end_channels(keep_parked=keep_parked)
         self.send(
@@ -332,14 +341,14 @@ class Connection(ConnectionState):
         self.closing = True
         self.scanner.abandon()
         self.services.unfinished.forget(self)
-        # After a frame error what follows cannot be read, and so neither can its close-ok.
+        # After a frame error nothing that follows can be read, not even close-ok.
         self.deadline = self.acceptor.now + (UNREADABLE_SECONDS if self.scanner.failed else CLOSE_SECONDS)
         if self not in self.services.throttle.last_resort.closing:
             self.resume_reading(self.pauses)
         self.services.requests.delete_exclusive(self, lambda: None)
 
     def close_asked(self, arguments: dict[str, Any]) -> None:
-        """The client closes: its exclusive queues go before it is answered."""
+        """Close at the client's request: its exclusive queues are deleted before close-ok is sent."""
         if self.closing:
             self.send(0, "connection_close_ok")
             self.finish()
@@ -358,6 +367,7 @@ class Connection(ConnectionState):
         self.services.requests.delete_exclusive(self, answer)
 
     def end_channels(self, *, keep_parked: bool) -> None:
+        """End all channels. Their parked publishes outlive them if `keep_parked`."""
         for channel in self.channels.values():
             if not channel.closing:
                 channel.end(keep_parked=keep_parked)
@@ -366,8 +376,8 @@ class Connection(ConnectionState):
         self.channels.clear()
 
     def finish(self) -> None:
-        """The last word is written. It is for the client to close the socket: were that done here, what it has sent and
-        nobody has read would make the kernel reset the connection, and the word might be lost (RFC 1122, 4.2.2.13).
+        """Flush the last method, and leave it to the client to close the socket: if the broker did, unread data would
+        make the kernel reset the connection, and the method might be lost (RFC 1122, 4.2.2.13).
         """
         if not self.closed:
             self.acceptor.flush(self)
@@ -376,14 +386,14 @@ class Connection(ConnectionState):
             self.transport.finish()
 
     def hang_up(self) -> None:
-        """Close the socket once what was written has left."""
+        """Close the socket once all output has been sent."""
         if not self.closed:
             self.acceptor.flush(self)
             self.closed = True
         self.transport.close()
 
     def lost(self) -> None:
-        """The socket is gone."""
+        """The socket is gone: end the channels, keep their parked publishes, delete exclusive queues."""
         self.closed = True
         self.scanner.end()
         if not self.closing and self.expected is None:
@@ -408,5 +418,5 @@ class Connection(ConnectionState):
 
 
 def forced(text: str) -> HardError:
-    """The operator's, or a shutdown's, reason to close a connection."""
+    """Return the error (320) by which an operator, or a shutdown, closes a connection."""
     return HardError(320, text)

@@ -108,7 +108,7 @@ class ConnectionState(ABC):
         self, channel: int, prefix: bytes, tag: int, redelivered: bool, suffix: bytes, batch: Batch, first: int,
         count: int,
     ) -> None:  # fmt: skip
-        """Frames of a range of a batch (see `encode_cy.Output.contents`)."""
+        """Write the frames of a range of a batch (see `encode_cy.Output.contents`)."""
         self.output.contents(channel, prefix, tag, redelivered, suffix, batch, first, count, self.frame_max)
         self.acceptor.dirty[self] = None
 
@@ -118,7 +118,7 @@ class ConnectionState(ABC):
                     peer=self.peer, user=self.user, client=self.client)  # fmt: skip
 
     def said(self, name: str) -> str | None:
-        """A word that the client has said of itself."""
+        """Return a client-property as text of at most 255 characters; None if it is missing or empty."""
         word = self.properties.get(name)
         return str(word)[:255] if word else None
 
@@ -135,34 +135,34 @@ class ConnectionState(ABC):
 
     @property
     def reads(self) -> bool:
-        """Whether its socket is read (but for the drip)."""
+        """Whether the socket is read other than by the drip."""
         return not self.pauses
 
     def drip(self, octets: int) -> None:
-        """Read a little though paused, if it is for nothing but what is parked."""
+        """Read a little from the paused socket, if it is paused for parked publishes only, or closing."""
         if self.closing or not self.pauses & ~HELD:
             self.transport.drip(octets)
 
     def drip_seconds(self) -> float:
-        """How often its socket is to be read a little while it is paused."""
+        """Return the interval of the drip in seconds."""
         beats = self.traits.drip_heartbeats * self.heartbeat
         return min(beats, self.traits.drip_seconds) if beats else self.traits.drip_seconds
 
     def settles(self) -> bool:
-        """Whether the client may make room: it consumes, has deliveries in hand, or acks of them to commit."""
+        """Whether the client may make room: it consumes, has unacked deliveries, or acks to commit."""
         return any(channel.settles() for channel in self.channels.values())
 
     def has_in_hand(self) -> bool:
-        """Whether the client has deliveries to settle, or settlements to commit."""
+        """Whether the client has unacked deliveries, or settlements to commit."""
         return any(channel.has_in_hand() for channel in self.channels.values())
 
     @abstractmethod
     def identify(self, properties: dict[str, Any]) -> None:
-        """Take in what the client says of itself."""
+        """Store the client-properties, and derive the client's traits from them."""
 
     @abstractmethod
     def log_in(self, mechanism: str, user: str, password: str) -> None:
-        """Have a login decided on; what the client has sent ahead waits until it is."""
+        """Request a decision on a login. Methods that the client sends ahead are held until then."""
 
     @abstractmethod
     def close(self, error: AMQPError, *, keep_parked: bool = False) -> None:
@@ -178,19 +178,19 @@ class ConnectionState(ABC):
 
     @abstractmethod
     def broken(self, error: Exception) -> None:
-        """A bug of ours ends this connection and no other."""
+        """End this connection, and no other, for a bug of ours."""
 
     @abstractmethod
     def pause_reading(self, why: int) -> None:
-        """Read its socket no more, as long as there is that reason (`acceptor.pauses`) or another one."""
+        """Stop reading the socket for a reason (`acceptor.pauses`), until no reason is left."""
 
     @abstractmethod
     def resume_reading(self, why: int) -> None:
-        """A reason is gone. With the last one its socket is read again."""
+        """Remove reasons not to read the socket; without any left it is read again."""
 
     @abstractmethod
     def hang_up(self) -> None:
-        """Close the socket once what was written has left."""
+        """Close the socket once all output has been sent."""
 
     @abstractmethod
     def forget_channel(self, channel: ChannelState) -> None:

@@ -1,6 +1,6 @@
 """The acceptor without its sockets: connections, the replica of the topology, routes, and a link to each shard.
 
-What came in one turn of the loop is taken in first; `finish_turn` then writes confirms and closes the outgoing turns.
+All input of one turn of the loop is processed first; `finish_turn` then writes confirms and closes the outgoing turns.
 Nothing here waits and nothing reads a clock: the shell sets `now` (seconds, monotonic) and calls `tick`.
 """
 
@@ -56,12 +56,12 @@ from router.model.topology import Queue
 log = get_logger()
 
 OUTCOMES = frozenset({bus.REJECTED, bus.REFUSED, bus.DEQUEUED})
-"""What says what became of publishes and transactions."""
+"""Operations of a shard that report the outcome of publishes and transactions."""
 POWERS = frozenset({
     "policy", "policy_gone", "permission", "permission_gone", "topic_permission", "topic_permission_gone", "user_gone",
     "binding_gone",
 })  # fmt: skip
-"""Changes of the topology by which queues may hold publishes no longer that they held before."""
+"""Kinds of changes of the topology after which a queue may no longer hold publishes that it held before."""
 
 
 class AcceptorCore:
@@ -121,7 +121,7 @@ class AcceptorCore:
         )  # fmt: skip
 
     def connect(self, transport: Transport, peer: str, peer_host: str) -> Connection:
-        """A client connected."""
+        """Return the connection of a client that has connected."""
         self.last_connection += 1
         number = self.last_connection
         id = f"{self.state.index}.{self.state.incarnation}.{number}"
@@ -130,8 +130,8 @@ class AcceptorCore:
         return connection
 
     def waits(self) -> bool:
-        """Whether a turn waits for something else to say, or for `now` to be a little later."""
-        for link in self.links:  # noqa: SIM110  a generator costs more than what it asks, in each turn
+        """Whether a turn waits for more to send, or for `now` to be a little later."""
+        for link in self.links:  # noqa: SIM110  a generator costs more than the checks, in each turn
             if not link.absent and link.waits(self.state.now):
                 return True
         return False
@@ -139,7 +139,7 @@ class AcceptorCore:
     # Topology
 
     def load(self, version: int, changes: list[Any]) -> None:
-        """Start, or start again, from a snapshot."""
+        """Replace the replica of the topology by a snapshot."""
         self.topology.reset()
         for change in changes:
             self.change(change)
@@ -152,13 +152,14 @@ class AcceptorCore:
         self.follow_up()
 
     def apply(self, version: int, changes: list[Any]) -> None:
+        """Apply the changes of one version of the topology."""
         for change in changes:
             self.change(change)
         self.topology.version = version
         self.follow_up()
 
     def follow_up(self) -> None:
-        """Let go on what the topology held up: waits at gates, and methods that the router has answered."""
+        """Resume all that the topology held up: channels at gates, and methods that the router has answered."""
         self.moves.settle()
         self.reroute()
         self.gates.look_at_changed()
@@ -170,6 +171,7 @@ class AcceptorCore:
         self.requests.catch_up()
 
     def change(self, change: list[Any]) -> None:
+        """Apply one change, and its effect on gates, moves and connections."""
         self.topology.apply(change)
         self.powers_changed |= change[0] in POWERS
         if change[0] == "queue":
@@ -192,7 +194,7 @@ class AcceptorCore:
             self.expel(lambda connection: connection.user == change[1], f"user '{change[1]}' is deleted")
 
     def check_home(self, connection: ConnectionState) -> None:
-        """After a snapshot: what a connection lives on may have gone unseen."""
+        """After a snapshot: close a connection whose vhost or user is deleted."""
         user, vhost = connection.user, connection.vhost
         if not self.topology.has_vhost(vhost):
             self.expel(lambda other: other is connection, f"vhost '{vhost}' is deleted")
@@ -200,7 +202,7 @@ class AcceptorCore:
             self.expel(lambda other: other is connection, f"user '{user}' is deleted")
 
     def expel(self, concerned: Callable[[ConnectionState], bool], reason: str) -> None:
-        """Close open connections for a reason of the operator's."""
+        """Close the open connections that are `concerned`, for a reason that the operator gave."""
         for connection in list(self.state.connections.values()):
             if connection.expected is None and not connection.closing and concerned(connection):
                 connection.close(forced(reason))
@@ -211,7 +213,7 @@ class AcceptorCore:
         self.gates.look_at_changed()
 
     def reroute(self) -> None:
-        """The topology has changed, and with it where publishes go, what they wait for, and on which terms."""
+        """Drop all that was derived from the topology: routes, terms, weights; recheck waiting and held channels."""
         self.routes.clear()
         self.user_terms.clear()
         self.weights.follow()
@@ -222,7 +224,7 @@ class AcceptorCore:
     # Shards
 
     def shard_started(self, shard: int) -> None:
-        """A (new) life of a shard is to be greeted."""
+        """Greet a new incarnation of a shard."""
         link = self.links[shard]
         if link.up:
             self.shard_died(shard)
@@ -230,23 +232,26 @@ class AcceptorCore:
         link.start()
 
     def shard_died(self, shard: int) -> None:
+        """Handle the death of a shard: at its link, moves, gates and suspects."""
         link = self.links[shard]
         served = link.up
         link.died()
         self.moves.shard_died(shard)
         self.gates.shard_died(shard)
-        if served:  # else it was told nothing
+        if served:  # else it was sent nothing but a hello
             self.suspects.life_ended(link)
 
     def shard_gone(self, shard: int) -> None:
-        """A shard has ended for good, with no queue on it."""
+        """Forget a shard that was removed for good, with no queue on it."""
         for channel in self.state.channels():
             channel.shards.discard(shard)
             channel.shared_prefetch.shard_gone(shard)
         self.links[shard].end()
 
     def receive(self, shard: int, taken: int, operations: list[list[Any]], parts: list[Any]) -> None:
-        """Take in one turn of a shard. What fails of it fails alone, for whom it was."""
+        """Process one turn of a shard. An operation that fails affects its own consumer only. The report, `taken`, is
+        applied after the operations: refusals are known before their turn counts as safe.
+        """
         link = self.links[shard]
         for operation in operations:
             try:
@@ -263,7 +268,7 @@ class AcceptorCore:
             self.replies.tell_again(shard)
 
     def take_in(self, link: ShardLink, operation: list[Any], parts: list[Any]) -> None:
-        """One operation of a shard."""
+        """Dispatch one operation of a shard."""
         kind = operation[0]
         if kind == bus.DELIVER:
             self.delivery.deliver(operation, parts)
@@ -285,7 +290,7 @@ class AcceptorCore:
             self.delivery.hear(link.index, operation)
 
     def break_off(self, operation: list[Any], error: Exception) -> None:
-        """A bug of ours keeps a consumer from its deliveries, or is nobody's in particular."""
+        """Handle a bug of ours in an operation: end the consumer's connection, or just log it if there is none."""
         consumer = self.delivery.consumers.get(operation[1]) if operation[0] == bus.DELIVER else None
         if consumer is None:
             log.error("operation of a shard failed", operation=operation[0], exc_info=error)
@@ -295,7 +300,7 @@ class AcceptorCore:
     # Turns and time
 
     def finish_turn(self) -> list[tuple[int, list[Any]]]:
-        """Write confirms, close the outgoing turns; the multiparts to send, each with its shard."""
+        """Write confirms and close the outgoing turns. Return (shard, multipart) pairs to send."""
         self.state.turns += 1
         confirming, self.state.confirming = self.state.confirming, {}
         for channel in confirming:
@@ -310,12 +315,12 @@ class AcceptorCore:
         return turns
 
     def recheck(self) -> None:
-        """Often: run what is due, drip, and tell or let in whom a lost broadcast left waiting."""
+        """Run timers, drip, and poll everything that a lost broadcast may have left waiting; called often."""
         for chore in self.rechecks():
             chore()
 
     def rechecks(self) -> tuple[Callable[[], None], ...]:
-        """What that is, in its order."""
+        """Return the chores of `recheck`, in order."""
         return (
             self.state.run_due, self.outputs.look, self.look_at_unfinished, self.drip, self.gates.recheck_queues,
             self.early.look, self.look_at_pressure, self.recheck_others, self.tell_of_metered, self.look_at_holds,
@@ -323,23 +328,28 @@ class AcceptorCore:
         )  # fmt: skip
 
     def look_at_unfinished(self) -> None:
+        """Poll the connections with unfinished bodies."""
         self.unfinished.look(self.state.now)
 
     def drip(self) -> None:
+        """Read a little from paused connections."""
         self.throttle.drip(self.state.now)
 
     def look_at_pressure(self) -> None:
+        """Stop or free vhosts over their guarantee; routes pass other gates then."""
         if self.gates.pressure.look(self.gates.freed):
             self.reroute()
 
     def recheck_others(self) -> None:
+        """Poll gates other than those of queues."""
         self.gates.recheck_others(self.state.now)
 
     def look_at_holds(self) -> None:
+        """Move held channels up and down their ladders."""
         self.escalations.look(self.state.now)
 
     def tell_of_metered(self) -> None:
-        """Events about limits of rates and paced queues."""
+        """Publish events about limited rates and paced queues that begin or cease to hold channels."""
         begun, over = self.gates.metered.changed(self.state.now)
         for held in begun:
             self.events.tell(metered_facts(held, True, self.state.now), self.state.now + self.state.began)
@@ -347,32 +357,39 @@ class AcceptorCore:
             self.events.tell(metered_facts(held, False, self.state.now), self.state.now + self.state.began)
 
     def parked_in_memory(self) -> int:
-        """Octets of what is parked and not on disk."""
+        """Return the parked bytes that are not on disk."""
         return self.throttle.parked_octets - (0 if self.state.spool is None else self.state.spool.held)
 
     def tick(self) -> None:
-        """Once a second: heartbeats and deadlines."""
+        """Run the chores of each second, such as heartbeats and deadlines."""
         for chore in self.ticks():
             chore()
 
     def ticks(self) -> tuple[Callable[[], None], ...]:
-        """What that is, in its order."""
+        """Return the chores of `tick`, in order."""
         return self.tick_connections, self.look_at_patience, self.look_at_counting, self.tell_again, self.early.tick
 
     def tick_connections(self) -> None:
+        """Enforce deadlines and heartbeats of all connections."""
         for connection in list(self.state.connections.values()):
             connection.tick(self.state.now)
 
     def look_at_patience(self) -> None:
+        """Close channels that keep deliveries unacked, or a transaction open, for too long."""
         self.patience.tick(self.state.now)
 
     def look_at_counting(self) -> None:
+        """Stop counting publishes by route once no operator asks for the counts."""
         self.routes.look_at_counting(self.state.now)
 
     def tell_again(self) -> None:
+        """Notify clients of a changed cause, and refresh reasons."""
         self.throttle.tell_again(self.state.now)
 
     def write_counters(self) -> None:
+        """Write the counters into the gauges if those are this incarnation's. Once all shards are up, clear the claims
+        of its predecessor.
+        """
         if not self.state.has_place():
             return
         for link in self.links:
@@ -388,7 +405,7 @@ class AcceptorCore:
         )  # fmt: skip
 
     def shut_down(self) -> None:
-        """Tell every client that the broker goes."""
+        """Close every open connection: the broker shuts down."""
         for connection in list(self.state.connections.values()):
             if connection.expected is None and not connection.closing:
                 connection.close(forced("broker forced connection closure with reason 'shutdown'"))

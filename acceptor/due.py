@@ -1,4 +1,4 @@
-"""Who is due at some time: found without a look at all those who are not."""
+"""Timers by key: those that are due are found without visiting the others."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
 
-# The number of what was put off or taken out stays in the heap until it comes up, but of no more than so much beside
-# what is due.
+# Entries of rescheduled and removed timers stay in the heap until they come up, or are more than this and the timers.
 SPARE = 64
 
 
 class Due(Generic[T]):
-    """Each has one time, in the caller's seconds. Who is taken out is forgotten at once."""
+    """A set of timers, each with one time in the caller's seconds. A removed one holds no reference to its key."""
 
     def __init__(self) -> None:
         self._numbers: dict[T, int] = {}
@@ -29,7 +28,7 @@ class Due(Generic[T]):
         return who in self._numbers
 
     def put(self, who: T, when: float) -> None:
-        """Due then, and not when it was before."""
+        """Set or reschedule the timer of `who`."""
         self.discard(who)
         self._number += 1
         self._numbers[who] = self._number
@@ -40,12 +39,13 @@ class Due(Generic[T]):
             heapify(self._heap)
 
     def discard(self, who: T) -> None:
+        """Remove the timer of `who`, if there is one."""
         number = self._numbers.pop(who, None)
         if number is not None:
             del self._due[number]
 
     def take(self, now: float) -> list[T]:
-        """Those whose time has come, in the order of their times; they are due no more."""
+        """Remove and return the keys that are due, in the order of their times."""
         found = []
         while self._heap and self._heap[0][0] <= now:
             _, number = heappop(self._heap)

@@ -1,15 +1,15 @@
-"""Early notice: who published to a queue lately is told that it has stopped before its next publish comes.
+"""Early notice: clients that published to a queue lately are notified of its stop before they publish again.
 
-      publishes lately ──(the queue has stopped, and still is at the next look)──▶ warned ──(a publish waits)──▶ held
-      warned ──(room again, the queue is gone or no longer on its way, it begins to settle)──▶ told that it may go on
+      publishes lately ──(the queue has stopped, and still is at the next poll)──▶ warned ──(a publish waits)──▶ held
+      warned ──(room again, the queue is gone or no longer on its way, it begins to settle)──▶ notice retracted
 
-Who is warned is told as one that is held (acceptor/throttle.py), but is not: nothing of it waits, it is on no ladder
-and in no account. Not warned is who publishes more rarely than `flow.early_rate`, and who could not be told or is not
-to be stopped: a connection that settles (acceptor/channel_flow.py), one whose socket is paused, and at a queue with a
-priority lane anybody, because what is for the lane passes.
+A warned channel is notified like a held one (acceptor/throttle.py) but is not held: nothing of it waits, and it is on
+no ladder and in no account. A channel is not warned if it publishes more rarely than `flow.early_rate`, if it cannot be
+notified or must not be stopped (its connection settles, see acceptor/channel_flow.py, or its socket is paused), or at a
+queue with a priority lane, which lets the lane's messages pass.
 
-On the way of a publish it is only counted. All else is done once a second for each channel, and when a queue stops; a
-stop that is over by the next look is told to nobody who has not met it.
+A publish is only counted. All else is done once a second for each channel, and when a queue stops. A stop that is over
+by the next poll is announced only to channels that met it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 log = get_logger()
 
-# Looking at all channels may take that much of the time at most: so many seconds pass for each that was looked at.
+# Pause after a visit to all channels, in seconds for each: it bounds the time that such visits take.
 SECONDS_EACH = 20e-6
 
 
 class EarlyNotice:
-    """Whom an acceptor warns: who has published at least at that rate, in messages a second; 0 warns nobody."""
+    """The early notices of an acceptor, to channels that publish at least at `rate` messages a second; 0: to none."""
 
     def __init__(
         self, acceptor: AcceptorState, gates: Gates, routes: Routes, throttle: Throttle, user_terms: UserTerms,
@@ -50,7 +50,7 @@ class EarlyNotice:
         self.next_look = 0.0
 
     def tick(self) -> None:
-        """Once a second."""
+        """Update the rates of all channels; called once a second."""
         if self.rate and self.gates.inlets:
             for connection in self.acceptor.connections.values():
                 for channel in connection.channels.values():
@@ -59,7 +59,7 @@ class EarlyNotice:
                         pulse.tick()
 
     def look(self) -> None:
-        """Often: tell of the queues that have stopped since, if they still are."""
+        """Warn channels of the queues that have stopped since the last call and still are; called often."""
         gates = self.gates
         if not gates.stopped or self.acceptor.now < self.next_look:
             return
@@ -81,7 +81,9 @@ class EarlyNotice:
                 log.info("told early", reason=str(inlet), channels=count)
 
     def is_for(self, channel: ChannelState, full: set[Inlet]) -> Inlet | None:
-        """Which of these queues a channel publishes to, if it does so often enough, and is not told already."""
+        """Return one of these queues to which a channel publishes often enough; None also if its client was notified
+        already.
+        """
         if channel.held_by is not None or channel.warned_by is not None or channel.pulse.rate() < self.rate:
             return None
         for route in channel.routes:
@@ -91,7 +93,7 @@ class EarlyNotice:
         return None
 
     def warn(self, channel: ChannelState, inlet: Inlet) -> bool:
-        """Tell it, if it can be; whether it was."""
+        """Notify the client of a stop, if that is possible. Return whether it was notified."""
         connection, throttle = channel.connection, self.throttle
         if channel.closing or connection in throttle.paused or channel_flow.acknowledges(connection):
             return False
@@ -104,22 +106,25 @@ class EarlyNotice:
         return True
 
     def means(self, channel: ChannelState, inlet: Inlet) -> Means:
+        """Return the means by which a queue holds a channel."""
         return self.user_terms.at(channel.vhost, channel.connection.user, inlet.terms).means
 
     def tells(self, channel: ChannelState, means: Means) -> bool:
-        """Whether its client hears of a stop by these means."""
+        """Whether these means notify the channel's client of a stop."""
         connection = channel.connection
         blocked = means.blocked and connection.has_capability("connection.blocked")
         return blocked or channel_flow.stops(connection, means)
 
     def reconsider(self) -> None:
-        """The topology has changed: who does not publish to its queue any more, or is told by no means, may go on."""
+        """The topology has changed: retract notices to channels that do not publish to the queue any more, or whose
+        client the queue has no means to notify.
+        """
         for inlet in self.gates.limited():
             for session in list(inlet.warned):
                 session.look_at_warning()
 
     def concerns(self, channel: ChannelState, inlet: Inlet) -> bool:
-        """Whether a channel that is warned of a queue still is to be."""
+        """Whether the early notice of a queue still concerns a channel."""
         if inlet.lane is not None or not self.tells(channel, self.means(channel, inlet)):
             return False
         return any(self.routes.passes(inlet, channel, route) for route in channel.routes)

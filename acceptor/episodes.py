@@ -1,8 +1,8 @@
-"""What happens to held sessions, as rows of telemetry: an episode is one session held by one thing.
+"""The course of holds, as rows of telemetry: an episode is one channel held by one gate.
 
       stop ──▶ park (once, with the first publish that waits) ──▶ pause ⇄ unpause, escalate ──▶ resume
 
-`resume` ends it and tells all of it. When something else holds the session from then on, another episode begins.
+The row `resume` ends an episode and sums it up. When another gate holds the channel from then on, another one begins.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SHARED: dict[str, Cause] = {
     EXCHANGE: "exchange", ROUTING_KEY: "pattern", USER: "user", VHOST: "vhost", NODE: "node",
 }  # fmt: skip
-"""By what a limit over several queues is about."""
+"""The cause, by the sort of a limit over several queues."""
 OF_SHARD: dict[str, Cause] = {
     "memory": "memory", "process memory": "process memory", "store": "store", "spill": "spill",
 }  # fmt: skip
@@ -38,11 +38,15 @@ UNTOLD: dict[str, Any] = {
     "rung": None, "stopped_ms": None, "peak_depth": None, "parked": None, "parked_bytes": None, "after_stop": None,
     "told_how": None, "obeyed": None, "paused_ms": None, "outcome": None,
 }  # fmt: skip
-"""What only some rows say."""
+"""The columns that only some rows fill."""
 
 
 class Episode:
-    """One that is not over. Times are seconds of the core's clock."""
+    """An episode that is not over. Times are seconds of the core's clock.
+
+    `parked` and `parked_octets` are the publishes that were parked in it, `after_stop` those that came in it, `paused`
+    how long the socket was paused before `paused_since` (None: not paused).
+    """
 
     __slots__ = ("after_stop", "gate", "parked", "parked_octets", "paused", "paused_since", "peak", "since")
 
@@ -56,13 +60,14 @@ class Episode:
         self.paused_since = now if paused else None
 
     def unpause(self, now: float) -> None:
+        """Add the pause that ends, if there is one."""
         if self.paused_since is not None:
             self.paused += now - self.paused_since
             self.paused_since = None
 
 
 class Episodes:
-    """The episodes of an acceptor's sessions that are not over; `AcceptorState.record` takes the rows."""
+    """The episodes of an acceptor's channels that are not over. The rows go to `AcceptorState.record`."""
 
     def __init__(self, acceptor: AcceptorState) -> None:
         self.acceptor = acceptor
@@ -70,7 +75,7 @@ class Episodes:
         self.peaks = Peaks()
 
     def begin(self, channel: ChannelState, gate: Gate) -> None:
-        """Something holds a session; perhaps something else did until now."""
+        """A gate holds a channel from now on: begin an episode, and end that of another gate."""
         if channel in self.open:
             self.end(channel, "other-cause")
         paused = bool(channel.connection.pauses & HELD)
@@ -79,12 +84,12 @@ class Episodes:
         self.tell(channel, gate, "stop")
 
     def came(self, channel: ChannelState, count: int) -> None:
-        """Publishes of a session came, perhaps of a held one."""
+        """Count publishes that came on a channel, if it is held."""
         if channel in self.open:
             self.open[channel].after_stop += count
 
     def parked(self, channel: ChannelState, count: int, octets: int) -> None:
-        """Publishes of a session are to wait."""
+        """Count publishes that are parked on a channel, if it is held."""
         episode = self.open.get(channel)
         if episode is not None:
             first = not episode.parked
@@ -94,26 +99,28 @@ class Episodes:
                 self.tell(channel, episode.gate, "park")
 
     def paused(self, connection: ConnectionState) -> None:
-        """A socket is read slowly from now on."""
+        """A socket is read by the drip from now on."""
         for channel, episode in self.of(connection):
             episode.paused_since = self.acceptor.now
             self.tell(channel, episode.gate, "pause")
 
     def unpaused(self, connection: ConnectionState) -> None:
+        """A socket is read as usual from now on."""
         for channel, episode in self.of(connection):
             episode.unpause(self.acceptor.now)
             self.tell(channel, episode.gate, "unpause")
 
     def of(self, connection: ConnectionState) -> list[tuple[ChannelState, Episode]]:
+        """Return the held channels of a connection, with their episodes."""
         channels = connection.channels.values()
         return [(channel, self.open[channel]) for channel in channels if channel in self.open]
 
     def escalated(self, channel: ChannelState, gate: Gate, rung: str) -> None:
-        """A session has come to a rung of its ladder."""
+        """A channel has reached a rung of its ladder."""
         self.tell(channel, gate, "escalate", rung=rung)
 
     def end(self, channel: ChannelState, outcome: Outcome) -> None:
-        """Whatever held a session does not hold it any more."""
+        """End the episode of a channel that its gate does not hold any more."""
         episode = self.open.pop(channel, None)
         if episode is None:
             return
@@ -128,10 +135,11 @@ class Episodes:
         )  # fmt: skip
 
     def look(self) -> None:
-        """Once a second."""
+        """Update the peak depths; called once a second."""
         self.peaks.look()
 
     def tell(self, channel: ChannelState, gate: Gate, action: Event, **more: Any) -> None:
+        """Record a row of telemetry."""
         acceptor, connection = self.acceptor, channel.connection
         acceptor.record(
             FLOW,
@@ -154,7 +162,7 @@ class Episodes:
 
 
 def whats_full(acceptor: AcceptorState, gate: Gate) -> dict[str, Any]:
-    """What holds, and how it stands: queue, shard, cause, depth, bytes, mark, flow_epoch."""
+    """Return the columns about a gate and its state: queue, shard, cause, depth, bytes, mark, flow_epoch."""
     found: dict[str, Any] = dict.fromkeys(("queue", "shard", "depth", "bytes", "mark", "flow_epoch"))
     if isinstance(gate, Inlet):
         found |= of_depth(gate)
@@ -176,7 +184,9 @@ def whats_full(acceptor: AcceptorState, gate: Gate) -> dict[str, Any]:
 
 
 def of_depth(gate: Inlet) -> dict[str, Any]:
-    """The mark that is nearer to what there is, or further below it, is the one that holds."""
+    """Return cause, depth, bytes and mark of a queue or limit. The mark that the depth has exceeded more, or is nearer
+    to, is the cause.
+    """
     if gate.closed:
         return {"cause": "count"}
     marks, (count, octets) = gate.limits.marks, gate.depth()
@@ -189,7 +199,7 @@ def of_depth(gate: Inlet) -> dict[str, Any]:
 
 
 def of_shard(link: ShardLink) -> dict[str, Any]:
-    """A shard holds all its producers for want of something, or no more may be under way to it."""
+    """Return the columns of a shard's gate: the resource that it lacks, or `link` where no more may be in flight."""
     gate = link.gauges.queue_read(link.index)
     if gate is None or not gate.saturated:
         return {"cause": "link"}
@@ -201,12 +211,13 @@ def of_shard(link: ShardLink) -> dict[str, Any]:
 
 
 def told_how(channel: ChannelState) -> str:
+    """Return how the client was notified: `flow`, `blocked`, `flow+blocked` or `none`."""
     blocked = channel.told_blocked and channel.connection.has_capability("connection.blocked")
     return "+".join(["flow"] * channel.told_flow + ["blocked"] * blocked) or "none"
 
 
 def obeyed(channel: ChannelState) -> bool | None:
-    """Whether it stopped when it was told to by Channel.Flow; None if it was not, or has not answered yet."""
+    """Whether the client stopped on Channel.Flow; None if none was sent, or it has not answered yet."""
     if not channel.told_flow:
         return None
     if channel.connection.ignores_flow:

@@ -1,11 +1,11 @@
-"""How long channels are held before something else happens to them: each climbs the ladder of what holds it.
+"""The ladders of held channels: how long each is held before a stronger measure, by the terms of the gate holding it.
 
       rung ──(its time is up, and the queue is full)──▶ the next one
-      any rung ──(some of what it has parked is let in)──▶ the first one
+      any rung ──(some of its parked messages are admitted)──▶ the first one
       reject ──(the queue has room)──▶ the first one, or free
 
-Time counts only while the queue is full. One rung at a time is climbed, whatever the time: each does what it says. The
-rungs are `penstock.limits.ladder`'s. Times are seconds of the caller's clock.
+Time counts only while the queue is full. A channel climbs one rung at a time, however much time has passed, and each
+rung takes effect. The rungs are those of `penstock.limits.ladder`. Times are seconds of the caller's clock.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ log = get_logger()
 
 # Rungs that hold, with the parking budgets that may be used up on them; None: as the means say.
 HOLDING: dict[str, int | None] = {WITHHOLD: 16, PARK: None, PAUSE: 0}
-# The ladder of who is to be refused at once.
+# The ladder of a channel whose publishes are to be refused at once.
 REFUSED = Ladder((Rung(REJECT, None),))
-# What is suggested to who is refused: at least and at most.
+# Bounds of the wait that is suggested with a refused message (`x-flow-wait`), in seconds.
 WAIT_MIN, WAIT_MAX = 0.1, 60.0
 
 
 class Climb:
-    """Where on its ladder a channel is (`at`; -1 before the first rung), since when, and what it was refused there.
+    """The place of a channel on its ladder: rung `at` (-1 before the first one), since when, messages refused there.
 
-    `began` is when it was on the first rung last.
+    `began` is when the channel was at the start of the ladder last.
     """
 
     __slots__ = ("at", "began", "gate", "ladder", "refused", "since")
@@ -69,29 +69,35 @@ class Climb:
         self.restart(now)
 
     def restart(self, now: float) -> None:
-        """On the first rung if that only holds, else before it: it comes with the next look."""
+        """Start on the first rung if that only holds, else before it: the next poll takes it."""
         self.at = 0 if self.ladder.rungs[0].name in HOLDING else -1
         self.since = self.began = now
 
     @property
     def rung(self) -> str:
+        """The name of the present rung, of the first one before that."""
         return self.ladder.rungs[max(self.at, 0)].name
 
     @property
     def next(self) -> str | None:
+        """The name of the next rung; None at the top."""
         rungs = self.ladder.rungs
         return rungs[self.at + 1].name if self.at + 1 < len(rungs) else None
 
     @property
     def seconds(self) -> float | None:
-        """How long this rung lasts, None for ever."""
+        """How long this rung lasts; None: for ever."""
         if self.at < 0:
             return 0.0
         return self.ladder.rungs[self.at].seconds if self.next is not None else None
 
 
 class Escalations:
-    """The channels of an acceptor that are on a ladder. `counts` are rungs reached, by name."""
+    """The channels of an acceptor that are on a ladder. `counts` has how often each rung was reached, by name.
+
+    `drained` has of each gate the time at which the first channel came to be on a ladder there, and the messages that
+    had left the queue by then.
+    """
 
     def __init__(
         self, acceptor: AcceptorState, gates: Gates, ledger: Ledger, episodes: Episodes, events: EventLog
@@ -110,13 +116,15 @@ class Escalations:
         self.drained: dict[Inlet, tuple[float, int]] = {}
 
     def counters(self) -> list[int]:
-        """For the gauges: rungs reached, in their order, and messages refused."""
+        """Return the counters for the gauges: of each rung in order, and of refused messages."""
         return [*self.counts.values(), self.refused_total]
 
-    # Who is on a ladder
+    # On a ladder
 
     def begin(self, channel: ChannelState, gate: Gate, ladder: Ladder) -> None:
-        """A channel is held by a gate, by now or on other terms than before. A last resort lasts till there is room."""
+        """Put a channel on the ladder of the gate that holds it, if that is another one than before. A refusal by last
+        resort lasts until there is room.
+        """
         full = itself(gate)
         known = self.climbs.get(channel)
         refused = known is not None and known.ladder is REFUSED and channel.refusing is full
@@ -132,13 +140,13 @@ class Escalations:
                 self.counts[climb.rung] += 1
 
     def refuse(self, channel: ChannelState, full: Inlet) -> None:
-        """Have a channel that is held be refused by a queue from now on, whatever its ladder, until there is room."""
+        """Have a queue refuse the publishes of a held channel until there is room, whatever its ladder says."""
         if channel.refusing is not full:
             self.begin(channel, full, REFUSED)
             self.step(channel, self.climbs[channel], self.acceptor.now)
 
     def end(self, channel: ChannelState) -> None:
-        """It is held by nothing, or by something else."""
+        """Take a channel off its ladder: this gate does not hold it any more."""
         climb = self.climbs.pop(channel, None)
         if climb is None:
             return
@@ -150,34 +158,38 @@ class Escalations:
             self.drained.pop(climb.gate, None)
 
     def refused(self, channel: ChannelState, count: int) -> None:
-        """Publishes of a channel were refused."""
+        """Count refused publishes of a channel."""
         self.refused_total += count
         self.climbs[channel].refused += count
 
     def end_refusals(self, channel: ChannelState, climb: Climb) -> None:
+        """Stop refusing the channel's publishes, and log how many were refused."""
         channel.refusing = None
         if climb.refused:
             log.info("refused", messages=climb.refused, reason=str(climb.gate), **channel.whose())
             climb.refused = 0
 
     def progressed(self, channel: ChannelState) -> None:
-        """Some of what it had parked has left."""
+        """Some parked messages of a channel were sent: it starts its ladder anew, unless its publishes are refused."""
         climb = self.climbs.get(channel)
         if climb is not None and channel.refusing is None:
             self.restart(channel, climb, self.acceptor.now)
             self.terms_changed(channel)
 
     def restart(self, channel: ChannelState, climb: Climb, now: float) -> None:
+        """Put a channel back to the start of its ladder."""
         climb.restart(now)
         self.watch(channel, climb)
 
     def watch(self, channel: ChannelState, climb: Climb) -> None:
-        """Have it looked at when its time on the rung is up."""
+        """Schedule the check at the end of the channel's time on its rung."""
         if climb.next is not None and climb.seconds is not None:
             self.due.put(channel, climb.since + climb.seconds)
 
     def budgets(self, channel: ChannelState, by_means: int) -> int:
-        """Parking budgets that the channel may use up before its socket is paused."""
+        """Return the parking budgets that a channel may use up before its socket is paused: by its rung, else by the
+        means.
+        """
         climb = self.climbs.get(channel)
         said = HOLDING.get(climb.rung) if climb is not None else None
         return by_means if said is None else said
@@ -185,7 +197,7 @@ class Escalations:
     # Up
 
     def look(self, now: float) -> None:
-        """Often: whose time is up goes on to the next rung, unless there is room."""
+        """Restart the channels whose gate has room, and move those whose time is up to the next rung; called often."""
         for gate in [gate for gate in self.at_gates if not gate.is_saturated()]:
             for channel in list(self.at_gates.get(gate, ())):
                 climb = self.climbs.get(channel)
@@ -204,6 +216,7 @@ class Escalations:
                 self.watch(channel, climb)
 
     def step(self, channel: ChannelState, climb: Climb, now: float) -> None:
+        """Move a channel to its next rung, and carry that out."""
         climb.at += 1
         climb.since = now
         if climb.rung == CLOSE_CHANNEL and climb.next is not None and self.was_closed(channel, climb):
@@ -213,15 +226,15 @@ class Escalations:
         ACTIONS[climb.rung](self, channel, climb)
 
     def was_closed(self, channel: ChannelState, climb: Climb) -> bool:
-        """Whether it was held no later than this rung lasts after its connection had a channel closed there.
+        """Whether the channel came to be held within this rung's time after its connection had a channel closed there.
 
-        The rungs before may take longer than that, so the time in which it has climbed them does not count.
+        The time that it took to climb the rungs before does not count: it may be longer.
         """
         closed, seconds = channel.connection.closed_at.get(climb.gate), climb.seconds
         return closed is not None and seconds is not None and climb.began < closed + seconds
 
     def reached(self, channel: ChannelState, climb: Climb) -> None:
-        """Counted, logged and told."""
+        """Count and log that a channel has reached a rung, and publish the event."""
         connection, rung = channel.connection, climb.rung
         self.counts[rung] += 1
         self.ledger.acted(channel, rung)
@@ -241,7 +254,7 @@ class Escalations:
         )  # fmt: skip
 
     def state(self, channel: ChannelState) -> dict[str, Any] | None:
-        """On which rung it is, for how long, which is next and when; None without a ladder."""
+        """Return a channel's rung, the seconds on it, the next one and when that is due; None if it is on no ladder."""
         climb = self.climbs.get(channel)
         if climb is None:
             return None
@@ -254,10 +267,13 @@ class Escalations:
         }
 
     def hold(self, channel: ChannelState, climb: Climb) -> None:
+        """Carry out a rung that only holds: apply its parking budget."""
         self.terms_changed(channel)
 
     def reject(self, channel: ChannelState, climb: Climb) -> None:
-        """What is parked for that queue is refused, and what comes; who waits for confirms of what it has gets them."""
+        """Refuse parked and further publishes for the queue, and give the confirms of messages that it has. A commit
+        that waits for room is rolled back.
+        """
         channel.refusing = climb.gate
         climb.gate.release_withheld_of(channel)
         if channel.runs_at_gates:
@@ -267,6 +283,7 @@ class Escalations:
         channel.pump(UNLIMITED)
 
     def close_channel(self, channel: ChannelState, climb: Climb) -> None:
+        """Close the channel with 311, and remember that for `was_closed`."""
         connection = channel.connection
         connection.closed_at = {gate: at for gate, at in connection.closed_at.items() if not gate.closed}
         connection.closed_at[climb.gate] = self.acceptor.now
@@ -276,6 +293,7 @@ class Escalations:
         channel.fail(amqp_error(311, reason))
 
     def close_connection(self, channel: ChannelState, climb: Climb) -> None:
+        """Close the connection with 506. A next rung `hold-off` takes effect at once."""
         connection, text = channel.connection, self.reason(channel, climb)
         for other in list(connection.channels.values()):
             self.settle(other, text)
@@ -296,10 +314,11 @@ class Escalations:
         self.acceptor.router_requests.append(("hold_off", asked, lambda result, error: None))
 
     def reason(self, channel: ChannelState, climb: Climb) -> str:
+        """Return the reply text of a close: the gate, and how long it has held the channel."""
         return f"{climb.gate}; held for {shown(self.acceptor.now - channel.held_since)}"
 
     def settle(self, channel: ChannelState, reason: str) -> None:
-        """Before it ends: what queues have is confirmed, what is parked is nacked, or dropped where nobody asks."""
+        """Before a channel ends: confirm the messages that queues have, and nack the parked ones if confirms are on."""
         parked = [item for item in channel.inbox if isinstance(item, ParkedRun)]
         if parked:
             messages = sum(run.count for run in parked)
@@ -314,15 +333,17 @@ class Escalations:
                 channel.confirms.complete(run.tag, run.count, True)
         channel.write_confirms()
 
-    # What to suggest
+    # The suggested wait
 
     def taken_out(self, gate: Inlet) -> int:
-        """Messages that have left a queue; of several queues it is not known."""
+        """Return how many messages have left a queue; 0 for a limit over several queues, where it is not known."""
         queue = self.acceptor.gauges.queue_read(gate.slot) if gate.id else None
         return queue.drained if queue is not None else 0
 
     def wait_at(self, gate: Inlet) -> float:
-        """Seconds after which there may be room, by what has left since the first channel was on a ladder for it."""
+        """Return the seconds after which there may be room, by the rate at which messages have left since the first
+        channel was on a ladder there.
+        """
         since, before = self.drained.get(gate, (self.acceptor.now, 0))
         rate = (self.taken_out(gate) - before) / max(self.acceptor.now - since, 0.001)
         above = gate.limits.marks.excess(*gate.depth())

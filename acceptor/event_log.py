@@ -1,4 +1,4 @@
-"""What an acceptor tells of flow control, to amq.flow and to the record that is kept."""
+"""Events of flow control at an acceptor, published to amq.flow and recorded."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from router.model.event_targets import event_targets
 from router.model.placement import by_shard
 from router.model.topology import Topology
 
-# Events that wait to be written down; what is beyond is told all the same.
+# Events that may wait to be written down; further ones are only published.
 MOST_RECORDS = 1024
 
 
 class EventLog:
-    """`records` are the events that are still to be written down."""
+    """The events of one acceptor. `records` are those still to be written down."""
 
     def __init__(self, topology: Topology, gauges: Gauges, links: list[ShardLink]) -> None:
         self.topology = topology
@@ -26,7 +26,7 @@ class EventLog:
         self.records: list[dict[str, Any]] = []
 
     def tell(self, facts: dict[str, Any], at: float) -> None:
-        """Publish what happened, at that many seconds since 1970: at most once, and to no queue that is full."""
+        """Publish and record an event of a time in seconds since 1970: at most once, and to no queue that is full."""
         if len(self.records) < MOST_RECORDS:
             self.records.append({"at": at, **facts})
         targets = event_targets(self.topology, self.gauges, facts)
@@ -40,5 +40,6 @@ class EventLog:
                 link.publish(ids, batch, 0, 1, None)
 
     def take(self) -> list[dict[str, Any]]:
+        """Remove and return the records."""
         records, self.records = self.records, []
         return records

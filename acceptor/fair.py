@@ -1,11 +1,11 @@
-"""Whose turn it is at a gate: surplus round robin (Adiseshu, Parulkar and Varghese, 1996).
+"""The order of turns at a gate: surplus round robin (Adiseshu, Parulkar and Varghese, 1996).
 
-That is deficit round robin in which a share may take more than it is due and pays for it in its next turns, for a
-session sends whole runs. Sessions that are served as one make a share: those of a connection, or by policy those of a
-user, those that publish with one routing key, or each one for itself. A share gets as much as its weight says, that of
-its user by policy.
+That is deficit round robin in which a share may use more than it is due and pays for it in its next turns, as a channel
+sends whole runs. Channels that are served as one form a share: those of a connection, or by policy those of a user,
+those that publish with one routing key, or each channel by itself. A share is served in proportion to its weight, which
+is its user's by policy.
 
-A line that `remembers` (acceptor/rounds.py) serves in rounds: who has used up what a round brings waits for the next.
+A line that `remembers` (acceptor/rounds.py) serves in rounds: a share that has used up its round waits for the next.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 BY_CONNECTION, BY_SESSION, BY_USER, BY_KEY = FAIR_BY
 # A share owes no more than so many turns: one message may be larger than them all.
 OWED_TURNS = 64
-# A share that did not use what earlier rounds brought has no more of it than so many rounds bring.
+# A share saves up no more than so many rounds bring.
 SAVED_ROUNDS = 2
-# With more shares than that, by routing keys say, those beyond are new each time.
+# Shares beyond this number, by routing keys say, are not remembered.
 MOST_REMEMBERED = 10_000
 
 
 class Share:
-    """Sessions that are served as one; those that wait. `surplus` is what is left to them of their turns, below 0 what
-    they owe, in messages or octets; `seen` is when they published last, in seconds.
+    """Channels that are served as one: `sessions` are those that wait. `surplus` is the remainder of their turns, or
+    below 0 their debt, in messages or bytes; `seen` is when they published last, in seconds.
     """
 
     __slots__ = ("key", "seen", "sessions", "surplus", "weight")
@@ -47,10 +47,11 @@ class Share:
 
 
 class FairLine(OrderedDict["Session", None]):
-    """Sessions in the order in which they began to wait, and their shares in the order of their turns.
+    """Channels in the order in which they began to wait, and their shares in the order of their turns.
 
-    `first` goes before everybody: a transaction needs all its room at once. `remembered` are the shares whose surplus
-    outlives their waiting, empty where the line does not remember; `quantum` is what a round brings at weight 1.
+    `first` goes before all others: a transaction needs all its room at once. `weight` is that of the waiting shares.
+    `remembered` are the shares whose surplus outlives their waiting, empty where the line does not remember; `quantum`
+    is what a round brings at weight 1.
     """
 
     def __init__(self, by: str = BY_CONNECTION) -> None:
@@ -89,12 +90,13 @@ class FairLine(OrderedDict["Session", None]):
                 self.weight -= share.weight
 
     def move_to_end(self, session: Session, last: bool = True) -> None:
+        """Move a channel to the end; or to the front, where it is `first`."""
         super().move_to_end(session, last)
         if not last:
             self.first = session
 
     def share_of(self, session: Session) -> Share:
-        """The share of a session, one that waits, is served, is remembered, or a new one."""
+        """Return the share of a channel: one that waits, is being served or is remembered, else a new one."""
         key, weight = session.share(self.by)
         share = self._shares.get(key) or self._spent.get(key) or self.remembered.get(key)
         if share is None:
@@ -108,7 +110,7 @@ class FairLine(OrderedDict["Session", None]):
         return share
 
     def next_turn(self) -> Share | None:
-        """The share whose turn it is, of those that have something left of this round; None: nobody has."""
+        """Return the share whose turn it is of those with a surplus in this round; None if there is none."""
         while self._shares:
             key, share = next(iter(self._shares.items()))
             if share.surplus > 0:
@@ -119,11 +121,11 @@ class FairLine(OrderedDict["Session", None]):
         return None
 
     def all_spent(self) -> bool:
-        """Whether only those wait who have used up what this round brings."""
+        """Whether every waiting share has used up its round."""
         return not self._shares
 
     def next_round(self, quantum: int) -> None:
-        """Everybody gets what a round brings; as many rounds as it takes for somebody who waits to have something."""
+        """Give every share its part of a round; of as many rounds as it takes for one that waits to have a surplus."""
         self.quantum = quantum
         shares = {**self.remembered, **self._spent, **self._shares}
         owed = [(-share.surplus) // (quantum * share.weight) for share in shares.values() if share.sessions]
@@ -136,13 +138,13 @@ class FairLine(OrderedDict["Session", None]):
         self._spent.clear()
 
     def forget(self) -> None:
-        """Nobody who waits no more is remembered."""
+        """Cease to remember shares that do not wait."""
         self.remembers = False
         self.remembered.clear()
         self.quantum = 0
 
     def begin_turn(self, quantum: int) -> Share:
-        """The share whose turn it is, with what that brings; its next turn comes after those of all others."""
+        """Return the share whose turn it is, its surplus raised by the turn. Its next turn comes after all others'."""
         share = next(iter(self._shares.values()))
         self._shares.move_to_end(share.key)
         share.surplus = max(share.surplus, -OWED_TURNS * quantum * share.weight) + quantum * share.weight
@@ -150,10 +152,11 @@ class FairLine(OrderedDict["Session", None]):
         return share
 
     def end_turn(self) -> None:
+        """No share is being served any more."""
         self._serving = None
 
     def shared_by(self, by: str) -> FairLine:
-        """The same sessions, in shares of another kind."""
+        """Return a line of the same channels, in shares of another kind."""
         line = FairLine(by)
         line.remembers, line.quantum = self.remembers, self.quantum
         for session in self:
@@ -171,11 +174,12 @@ class Weights:
         self.active = False
 
     def follow(self) -> None:
-        """The topology has changed."""
+        """Forget known weights: the topology has changed."""
         self.known.clear()
         self.active = any(WEIGHT in policy.definition for policy in self.topology.all_policies())
 
     def of(self, access: Access) -> int:
+        """Return the weight of a user."""
         if not self.active:
             return 1
         whose = access.vhost, access.user

@@ -1,11 +1,11 @@
-"""Several queues of one publish that may hold it: the flow set of a route.
+"""The flow set of a route: those queues of a fan-out that may hold its publishes.
 
-A queue whose limit is inherited, and that lags behind, leaves the set while others keep up: what is published passes it
-as if it had no marks, and is kept for it on disk (shard/queue/queue_state.py). Producers are held once as large a share
-of the queues lags as the policy of an exchange on the way says (`flow-share`; all, if none does), or one that never
-leaves: an essential one, or where no policy says a share, one that was chosen to hold its producers, by its declaration
-or by a policy of its own. Queues that may hold nobody (router/authority/strangers.py, router/model/grants.py) are not
-of the set: neither do they hold, nor do others leave because of them.
+A queue with an inherited limit that lags leaves the set while others keep up: publishes pass it as if it had no marks,
+and are kept for it on disk (shard/queue/queue_state.py). Producers are held once the lagging queues are as large a
+share as the policy of an exchange on the way says (`flow-share`; all, if none does), or one of them never leaves: an
+essential queue, or where no policy says a share, one that was chosen to hold its producers, by its declaration or a
+policy of its own. Unprivileged queues (router/authority/strangers.py, router/model/grants.py) are not in the set: they
+hold no producer, and no queue leaves because of them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ log = get_logger()
 
 
 class Fan:
-    """The flow set of one route; `share` is in percent, 0 for any queue; those that `stay` never leave. `tell` is
-    called for one that is left.
+    """The flow set of one route. `share` of the queues, in percent, must lag to hold producers; those that `stay` never
+    leave. `tell` is called for a queue that is left behind.
     """
 
     __slots__ = ("inlets", "share", "stay", "tell")
@@ -47,7 +47,7 @@ class Fan:
         self.share = share
 
     def leavers(self) -> frozenset[Inlet]:
-        """The queues that lag and hold nobody for it."""
+        """Return the lagging queues that hold no producer. One that newly leaves is marked, announced and logged."""
         lagging = [inlet for inlet in self.inlets if inlet.is_saturated()]
         if not lagging or 100 * len(lagging) >= self.share * sum(not inlet.stands_aside() for inlet in self.inlets):
             return NOBODY
@@ -60,7 +60,7 @@ class Fan:
         return left
 
     def holders(self) -> list[Inlet]:
-        """The queues that hold their producers now."""
+        """Return the queues that hold their producers at present."""
         left = self.leavers()
         return [inlet for inlet in self.inlets if inlet.is_saturated() and inlet not in left]
 
@@ -68,7 +68,7 @@ class Fan:
 def fan_of(
     inlets: Iterable[Inlet], topology: Topology, vhost: str, exchanges: Iterable[str], tell: Callable[[Inlet], None]
 ) -> Fan | None:
-    """The flow set of queues with marks, reached by way of exchanges; None where none of them may leave."""
+    """Return the flow set of queues with marks, reached by way of `exchanges`; None where none of them may leave."""
     inlets = tuple(inlets)
     if len(inlets) < 2:
         return None
@@ -82,7 +82,7 @@ def fan_of(
 
 
 def _stays(queue: Queue | None, chosen: bool) -> bool:
-    """Whether a queue never leaves: an essential one, and if so one that was chosen to hold its producers."""
+    """Whether a queue never leaves: an essential one, and if `chosen` one that was chosen to hold its producers."""
     if queue is None:
         return False
     features = QueueFeatures.from_wire(queue.features)
@@ -90,7 +90,7 @@ def _stays(queue: Queue | None, chosen: bool) -> bool:
 
 
 def _share(topology: Topology, vhost: str, exchanges: Iterable[str]) -> int | None:
-    """What the policy of the first exchange says that has one which says it; None if none does."""
+    """Return the share that a policy of the exchanges says, of the first that has one which does; None if none does."""
     policies = topology.policies(vhost, operator=False)
     for exchange in exchanges:
         policy = governing(policies, EXCHANGE, exchange)

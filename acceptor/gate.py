@@ -9,13 +9,16 @@ from typing import Protocol
 from acceptor.terms import Terms
 
 UNLIMITED = 1 << 62
-# What a session is let in with at least, where there is room for it: turns of single messages would cost too much.
+# The least that a channel is admitted with while there is room: turns of single messages would cost too much.
 SHARE = 64
 SHARE_OCTETS = 64 * 1024
 
 
 class Session(Protocol):
-    """A channel that may wait: it publishes what it has parked, as far as there is room, when it is let in."""
+    """A channel that may wait at gates. `admit` has it publish its parked messages, as far as there is room.
+
+    `held_by` is the gate that its client was notified of; None while the channel is free.
+    """
 
     held_by: Gate | None
     vhost: str
@@ -23,44 +26,44 @@ class Session(Protocol):
     def admit(self, most: int) -> None: ...
 
     def pass_lane(self, most: int) -> int:
-        """Publish what is parked for priority lanes, at most so many messages; how many went."""
+        """Publish messages parked for priority lanes, at most `most`. Return how many were sent."""
         ...
 
     def waits_for_lane(self) -> bool: ...
 
     def share(self, by: str) -> tuple[Hashable, int]:
-        """What it shares its turns by, and with what weight."""
+        """Return the key of the share that the channel takes its turns in, and the weight of that share."""
         ...
 
     def size(self) -> int:
-        """Octets of the next message that it has parked, about; at least 1."""
+        """Return the approximate size of the next parked message in bytes; at least 1."""
         ...
 
     def held_at(self, gate: Gate) -> None: ...
 
     def unwarn(self) -> None:
-        """It was told early of a stop (acceptor/early.py) that is over."""
+        """Retract the early notice of a stop (acceptor/early.py): the stop is over."""
         ...
 
     def look_at_warning(self) -> None:
-        """It may not be concerned any more."""
+        """Retract the early notice if it does not concern the channel."""
         ...
 
     def reconsider(self) -> None: ...
 
 
 class Gate(Protocol):
-    """What a publish must pass: a queue with a limit, or the link to a shard."""
+    """A condition that a publish must pass, such as the limit of a queue or the link to a shard."""
 
     @property
     def waiting(self) -> OrderedDict[Session, None]: ...
 
     def room(self) -> tuple[int, int]:
-        """(messages, octets) that may be sent now."""
+        """Return how much may be sent at present: (messages, bytes)."""
         ...
 
     def some_room(self) -> tuple[int, int]:
-        """No more than `room`, and 0 only where that is: all that most publishes need to know."""
+        """Return a cheap lower bound of `room`, which is 0 only where `room` is: enough for most publishes."""
         ...
 
     def admits(self, count: int, octets: int) -> bool: ...
@@ -71,17 +74,17 @@ class Gate(Protocol):
 
     @property
     def opens_with_time(self) -> bool:
-        """Whether nobody tells when there is room again (`acceptor.metered`)."""
+        """Whether no event announces new room, so that the gate must be polled (`acceptor.metered`)."""
         ...
 
     @property
     def terms(self) -> Terms | None:
-        """On which channels are held at it; None where it is not a queue's, or that of several."""
+        """The terms on which the gate holds channels; None unless it stands for one queue or several together."""
         ...
 
 
 def serve(gate: Gate) -> None:
-    """Let waiting sessions in, one after the other, each its share of the room there is."""
+    """Admit the waiting channels of a gate, one after the other, each with an equal share of the room."""
     turns = len(gate.waiting)
     while turns and gate.waiting:
         room, octets = gate.room()
@@ -92,4 +95,4 @@ def serve(gate: Gate) -> None:
         session.admit(most)
         turns -= 1
         if turns and next(iter(gate.waiting), None) is session:
-            return  # it needs more than there is, all at once: nobody goes before it
+            return  # it needs more room at once than there is: no other channel goes before it

@@ -1,7 +1,7 @@
-"""The gates of an acceptor: made, changed and taken away as topology and policies say, and looked at as gauges do.
+"""The gates of an acceptor: created, changed and removed as the topology says, opened and closed as the gauges say.
 
-Those of queues (`inlets`, by queue id) and of operators' stops (by number) are here as long as what they stand for;
-those of shared limits, rates and vhosts once a route needs them.
+The gates of queues (`inlets`, by queue id) and of operators' stops (by number) exist as long as the queue or the stop;
+those of shared limits and rates from the first route that needs them; that of a vhost while the vhost is stopped.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from router.model.topology import Queue, Topology
 
 
 class Gates:
-    """All gates of the acceptor of that index. `lanes` are the ids of queues with a priority lane, `away` of those that
-    are on their way to another shard: until they are at home their slots in the gauges say nothing.
+    """All gates of the acceptor with that index. `lanes` are the ids of queues with a priority lane, `away` the queues
+    that move to another shard: until they are at home their slots in the gauges say nothing.
 
-    `contended` are those of queues that have been full lately (acceptor/rounds.py), `stopped` those that have stopped
-    since somebody asked (acceptor/early.py). `clock` is in seconds,
-    `turns` the number of the loop's turn.
+    `contended` are the gates of queues that were full lately (acceptor/rounds.py), `stopped` those whose stop the early
+    notice (acceptor/early.py) has not handled yet. `changed` gates have other limits or terms, `freed` channels wait
+    at a gate that is gone. `clock` returns seconds, `turns` the number of the loop's turn.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class Gates:
         self.contended: dict[Inlet, None] = {}
 
     def limited(self) -> list[Inlet]:
-        """The gates of queues, and of several queues together."""
+        """Return the gates of queues, and of limits over several queues."""
         return [*self.inlets.values(), *self.pools.by_limit.values()]
 
     # Topology
 
     def limit_queue(self, queue: Queue) -> None:
-        """A queue is new, or a policy has changed what it may hold."""
+        """Create or change the gate of a queue that is new, or whose limits, features or shard have changed."""
         limits, inlet = QueueLimits.from_wire(queue.limits), self.inlets.get(queue.queue_id)
         features = QueueFeatures.from_wire(queue.features)
         terms = terms_of(features.throttle, features.hold)
@@ -101,7 +101,7 @@ class Gates:
         elif (inlet.limits, inlet.terms) != (limits, terms) or pace is not None or inlet.pace is not None:
             inlet.limits, inlet.terms = limits, terms
             self.changed.append(inlet)
-        if inlet.slot != queue.slot:  # it has moved to another shard
+        if inlet.slot != queue.slot:  # the queue has moved to another shard
             inlet.slot = queue.slot
             inlet.told = -1
             self.wakeups.forget()
@@ -121,7 +121,7 @@ class Gates:
         inlet.share_by(features.fair_by or BY_CONNECTION)
 
     def close_inlet(self, id: int) -> None:
-        """A queue with marks is gone, or has none any more: confirms withheld for it are given."""
+        """Remove the gate of a queue that is deleted or has no limit, and give its withheld confirms."""
         inlet = self.inlets.pop(id, None)
         self.lanes.discard(id)
         if inlet is not None:
@@ -130,24 +130,24 @@ class Gates:
             self.freed |= inlet.waiting
 
     def stop(self, number: int) -> None:
-        """An operator stops something."""
+        """Create the gate of an operator's stop."""
         self.stops.setdefault(number, StopGate(self.topology.stops[number]))
 
     def lift(self, number: int) -> None:
-        """A stop is no more: who waited for it need not."""
+        """Remove the gate of a stop, and free the channels that wait at it."""
         gate = self.stops.pop(number)
         gate.lifted = True
         self.freed |= gate.waiting
 
     def keep_only(self, queues: set[int]) -> None:
-        """After a snapshot: queues and stops may have gone unseen."""
+        """After a snapshot: remove the gates of all other queues, and of stops that the topology lacks."""
         for id in self.inlets.keys() - queues:
             self.close_inlet(id)
         for number in self.stops.keys() - self.topology.stops.keys():
             self.lift(number)
 
     def reconsider(self) -> None:
-        """The topology has changed: who waits for a queue that its publish goes to no longer need not wait for it."""
+        """The topology has changed: have waiting channels leave gates that their publishes need not pass."""
         self.changed += self.pools.follow(self.freed)
         self.rates.follow()
         waiting, self.freed = self.freed, {}
@@ -158,7 +158,7 @@ class Gates:
             session.reconsider()
 
     def look_at_changed(self) -> None:
-        """Limits or terms are others: let go whom they hold no longer."""
+        """Apply changed limits and terms: release confirms and channels that they hold no longer."""
         changed, self.changed = self.changed, []
         for inlet in changed:
             if not inlet.terms.means.confirms:
@@ -168,46 +168,48 @@ class Gates:
     # Shards
 
     def shard_died(self, shard: int) -> None:
-        """Queues that are not durable are empty: publishes whose confirms were withheld are not in them any more."""
+        """A shard died, so its transient queues are empty: nack the publishes whose confirms they withhold."""
         self.wakeups.forget()
         self.parts.forget(shard)
         for inlet in list(self.inlets.values()):
-            inlet.left = False  # the next life does not know it
+            inlet.left = False  # the next incarnation does not know of it
             queue = self.topology.queue_by_id(inlet.id) if inlet.withheld else None
             if queue is not None and queue.shard == shard and not queue.durable:
                 inlet.lose_withheld()
 
     def hear(self, id: int, epoch: int) -> None:
-        """A shard's broadcast: a queue, or (id below 0) its own memory, is saturated or has room again."""
+        """Handle a shard's broadcast: a queue, or (`id` below 0) the shard itself, is saturated or has room again."""
         self.wakeups.hear(id, epoch)
         gate = self.links[-1 - id] if id < 0 else self.inlets.get(id)
         if gate is not None:
             self.look_at(gate)
 
     def give_dequeued(self, link: ShardLink) -> None:
-        """Messages have left saturated queues of a shard: their confirms wait for these no longer."""
+        """Give the confirms of messages that have left saturated queues of a shard."""
         dequeued, link.dequeued = link.dequeued, []
         for id, rows in dequeued:
             if id in self.inlets:
                 link.give_dequeued(self.inlets[id], rows)
 
     def turn_taken(self) -> None:
-        """A shard has said something: there may be room where nobody says so."""
+        """A turn of a shard has arrived: serve gates that may have new room without a broadcast."""
         if self.metered.closed:
             self.metered.serve_paced()
         if self.pools.by_limit:
             self.look_at_pools()
 
     def waits_for_time(self, gate: Gate, session: Session) -> None:
-        """A session begins to wait at a gate that opens with time."""
+        """A channel begins to wait at a gate that opens with time."""
         self.metered.waits(gate, session, self.clock())
         if isinstance(gate, Inlet) and gate.pace is not None:
             gate.pace.ask(gate)
 
-    # Looking
+    # Polling
 
     def look_at(self, gate: Inlet | ShardLink) -> None:
-        """Do as the gauges say: a broadcast is a reason to look; it may be late, come again, or have been lost."""
+        """Hold or admit waiting channels as the gauges say. A broadcast is a mere trigger: it may be late, repeated or
+        lost.
+        """
         if isinstance(gate, Inlet) and gate.id in self.away:
             return
         if gate.is_saturated():
@@ -226,7 +228,7 @@ class Gates:
         gate.serve()
 
     def is_home(self, id: int) -> None:
-        """A queue that was away is at home, old or new, or is gone."""
+        """A moving queue is at its old or new home, or deleted: trust its gauges again."""
         self.away.is_home(id)
         inlet = self.inlets.get(id)
         if inlet is not None:
@@ -235,11 +237,12 @@ class Gates:
             self.changed.append(inlet)
 
     def look_at_pools(self) -> None:
+        """Poll the limits over several queues at which channels or confirms wait."""
         for pool in self.pools.closed():
             self.look_at(pool)
 
     def recheck_queues(self) -> None:
-        """Tell or let in whom a lost broadcast left waiting at a queue."""
+        """Hold or admit the channels that a lost broadcast left waiting at a queue; report fair share weights."""
         waited_at = [inlet for inlet in self.inlets.values() if inlet.waiting or inlet.withheld or inlet.warned]
         if all(link.up or link.absent for link in self.links):
             self.wakeups.look(waited_at)
@@ -255,7 +258,7 @@ class Gates:
             inlet.rounds.look(inlet)
 
     def leave(self, inlet: Inlet) -> None:
-        """Let go who waits at a queue that has been left behind, because of what other queues do."""
+        """Recheck confirms and channels that wait for a queue of a fan-out, which others of it may have left behind."""
         inlet.release_left()
         for session in list(inlet.warned):
             session.look_at_warning()
@@ -263,7 +266,7 @@ class Gates:
             session.reconsider()
 
     def recheck_others(self, now: float) -> None:
-        """The same at limits over several queues, shards, rates and paced queues."""
+        """Hold or admit channels at limits over several queues, shards, rates and paced queues likewise."""
         self.look_at_pools()
         for link in self.links:
             if link.withheld:

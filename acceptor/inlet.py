@@ -1,11 +1,26 @@
-"""The way into a queue that has a limit, as one acceptor sees it: how much may be under way, and who waits for room.
+"""The gate of a queue with a limit, at one acceptor: how much may be in flight to the queue, and which channels wait.
 
-The shard decides when a queue is saturated; between its decision and the acceptor's knowledge messages are in flight.
-So an acceptor keeps what it has under way to a queue within its share of the room that the gauges show, plus its share
-of the overshoot that is published with the marks: whatever the number of producers, depth stays within that bound.
+Theory of operation. The shard decides when its queue is saturated, and writes that and the depth into the gauges.
+Messages are in flight between its decision and the acceptor's next read of the gauges, so `room` is computed anew for
+each publish, for each mark that is set, in messages or bytes:
 
-      open ──(room used up, or the queue is saturated)──▶ sessions wait, in turn
-      open ◀──(taken in, resumed, raised, deleted: `serve`)── sessions wait
+    room = (stop mark - depth + overshoot) / acceptors - in flight from here        0 while the queue is saturated
+
+`ShardLink.enter` adds to the amount in flight; `taken` subtracts from it when the shard reports the turn as safe. The
+depth lacks what other acceptors have in flight, so with several acceptors the share is at most 2 × overshoot /
+acceptors, and smaller at an acceptor where less weight shares the room than at another one (acceptor/parts.py).
+
+Invariant: no acceptor sends a message that would raise its amount in flight above its share at that moment; so,
+whatever the number of producers, depth stays within stop mark + overshoot with one acceptor, and stop mark + 2 ×
+overshoot with several. Exceptions: one message at each acceptor, of any size; a transaction larger than the share ever
+is (`is_too_much`); the reserve of a priority lane (acceptor/lanes.py); room lent in a deadlock; and a queue that stands
+aside, which has no bound.
+
+A channel that finds no room waits in line and is admitted in turn, each time with a share of the room. A newcomer never
+overtakes a channel that waits, except by the rules of rounds (acceptor/rounds.py) and lanes.
+
+      open ──(room used up, or the queue is saturated)──▶ channels wait, in turn
+      open ◀──(taken in, resumed, raised, deleted: `serve`)── channels wait
 """
 
 from __future__ import annotations
@@ -24,9 +39,9 @@ from penstock.memory.gauges import Gauges
 if TYPE_CHECKING:
     from acceptor.confirms import Confirmed, Span
 
-# The flow of a queue that is gone: it holds nobody.
+# The flow state of a deleted queue: it holds no producer.
 CLOSED = (True, False, 0, 0)
-# How often a queue is looked at that is not paced any more.
+# Poll interval of a queue whose pace was removed.
 LOOK_SECONDS = 0.1
 
 
@@ -96,13 +111,14 @@ class QueueLane(Protocol):
 
 
 class Inlet:
-    """The gate of one queue. `in_flight` counts messages and octets that the shard has not taken in yet.
+    """The gate of one queue. `in_flight` and `in_flight_bytes` count messages that the shard has not reported as safe.
 
-    One that publishes pass together with others (`fanned`) may be `left` behind by them (acceptor/fan.py), until it has
-    room. `closed` is one whose queue is gone: its slot in the gauges may be another queue's by now. `told` is the flow
-    epoch whose stop all who wait have been told of; `weight` is what was last said of those who share the room here,
-    `most_weight` the largest that any acceptor has, and `all_weight` that of all (acceptor/parts.py). Sessions that
-    are `warned` know of its stop though nothing of theirs waits (acceptor/early.py).
+    A queue that shares publishes with others (`fanned`) may be `left` behind by them (acceptor/fan.py), until it has
+    room. `closed`: the queue is deleted, and its slot in the gauges may belong to another queue. `told` is the flow
+    epoch of the last stop that was announced to the waiting channels. `weight` is the fair share weight that was last
+    reported for this acceptor, `most_weight` the largest of any acceptor, `all_weight` the sum (acceptor/parts.py).
+    `warned` channels know of the stop though nothing of theirs waits (acceptor/early.py); `withheld` are the spans
+    whose confirms wait for the queue.
     """
 
     __slots__ = (
@@ -138,7 +154,7 @@ class Inlet:
         self.weight = self.most_weight = self.all_weight = 0
 
     def __str__(self) -> str:
-        """What an operator or a client is told: the depth against the marks, or the pace."""
+        """Describe the depth against the marks, or the pace, for an operator or a client."""
         if self.pace is not None and not self.is_saturated():
             target = self.pace.pacing.target
             return f"queue '{self.name}' in vhost '{self.vhost}': {self.depth()[0]} messages, paced to {target}"
@@ -150,45 +166,47 @@ class Inlet:
 
     @limits.setter
     def limits(self, limits: QueueLimits) -> None:
-        """Each publish asks for the marks, and how far they may be exceeded."""
+        """Set the limits, and cache the marks and overshoot that each publish needs."""
         self._limits = limits
         self.marks = limits.marks
         self.overshoot = limits.marks.overshoot_count, limits.marks.overshoot_bytes
         self.calm = None if self.closed else self.calm_at()
 
     def calm_at(self) -> tuple[int, int, int, int] | None:
-        """At or below such a depth, in messages and octets, so much may be under way, whatever the depth is: then a
-        publish need not look at more. None if there is no such depth.
+        """Return (depth, depth in bytes, messages, bytes): at or below the depth the amount may be in flight, so that a
+        publish needs to know no more. None if there is no such depth.
         """
         depth, most = calm_below(self.marks.stop_count, self.overshoot[0], self.acceptors)
         depth_bytes, most_octets = calm_below(self.marks.stop_bytes, self.overshoot[1], self.acceptors)
         return (depth, depth_bytes, most, most_octets) if depth >= 0 and depth_bytes >= 0 else None
 
     def share_by(self, by: str) -> None:
-        """A policy says whose turns are one."""
+        """Form shares of the waiting channels `by` this criterion (`acceptor.fair`)."""
         if by != self.waiting.by:
             self.waiting = self.waiting.shared_by(by)
 
     def depth(self) -> tuple[int, int]:
-        """Messages and octets that count against the marks."""
+        """Return the messages and bytes that count against the marks."""
         return self.gauges.depth_count(self.slot), self.gauges.depth_bytes(self.slot)
 
     def is_saturated(self) -> bool:
+        """Whether the shard has found the queue saturated; a deleted queue is not."""
         return not self.closed and self.gauges.saturated(self.slot)
 
     def flow_epoch(self) -> int:
-        """Another one with each stop and resume."""
+        """Return the number of the present stop or resume: each has its own."""
         return self.gauges.flow_epoch(self.slot)
 
     def stands_aside(self) -> bool:
-        """Whether it stops nobody, whatever its depth."""
+        """Whether the queue stops no producer, whatever its depth."""
         return self.closed or self.gauges.aside(self.slot)
 
     def flow(self) -> tuple[bool, bool, int, int]:
-        """Whether it stands aside, whether it is saturated, and its depth: each publish asks for all of it."""
+        """Return (stands aside, saturated, depth, depth in bytes) at once: each publish needs all four."""
         return self.gauges.flow(self.slot) if not self.closed else CLOSED
 
     def some_room(self) -> tuple[int, int]:
+        """Return the room of a queue far below its marks from one read of the gauges; else `room`."""
         if self.calm is not None and self.pace is None and not self.most_weight:
             depth, depth_bytes, most, most_octets = self.calm
             count, octets = most - self.in_flight, most_octets - self.in_flight_bytes
@@ -197,10 +215,11 @@ class Inlet:
         return self.room()
 
     def room_for(self, least: int) -> tuple[int, int]:
-        """`room`, where there may be more if so many messages are wanted."""
+        """Return `room`; a gate that must claim its room may find more of it when at least `least` messages need it."""
         return self.room()
 
     def room(self) -> tuple[int, int]:
+        """Return (messages, bytes) that may be sent at present, by the rule at the top of this module."""
         aside, saturated, depth, depth_bytes = self.flow()
         if aside:
             return UNLIMITED, UNLIMITED
@@ -209,7 +228,7 @@ class Inlet:
         count, octets = self.share(depth, depth_bytes)
         marks = self.marks
         if self.acceptors > 1:
-            # The depth lacks what the others have under way: together they have no more than twice the overshoot.
+            # The depth lacks what other acceptors have in flight: at most twice the overshoot in all.
             most, most_octets = self.overshoot
             count = min(count, max(2 * most // self.acceptors, 1)) if marks.stop_count else count
             octets = min(octets, max(2 * most_octets // self.acceptors, 1)) if marks.stop_bytes else octets
@@ -227,11 +246,11 @@ class Inlet:
         return max(count, 0), max(octets, 0 if self.in_flight else 1)
 
     def part_of(self, share: int) -> int:
-        """Of this acceptor's share: as it has fewer waiting than another."""
+        """Return the part of a share that is due to an acceptor with less weight than another one."""
         return max(share * self.weight // self.most_weight, 1)
 
     def share(self, depth: int, depth_bytes: int) -> tuple[int, int]:
-        """This acceptor's share, in messages and octets, of the room at that depth and of the overshoot."""
+        """Return this acceptor's share, in messages and bytes, of the room at that depth and of the overshoot."""
         stop, stop_bytes = self.marks.stop_count, self.marks.stop_bytes
         count = octets = UNLIMITED
         if stop:
@@ -242,8 +261,8 @@ class Inlet:
         return count, octets
 
     def admits(self, count: int, octets: int) -> bool:
-        """Whether so much may be sent at once. More than there can ever be room for may once nothing is under way, and
-        so may what somebody needs who is lent room.
+        """Whether so much may be sent at once. While nothing is in flight that includes more than there can ever be
+        room for, and any amount if the queue is lent room.
         """
         aside, saturated, depth, depth_bytes = self.flow()
         if aside:
@@ -256,24 +275,24 @@ class Inlet:
         return self.is_too_much(count, octets) or (self.in_flight == 0 and self.is_lent())
 
     def is_lent(self) -> bool:
-        """Whether its shard lets in more than its marks, because somebody in a deadlock needs it."""
+        """Whether the shard admits more than the marks, to resolve a deadlock."""
         queue = self.gauges.queue_read(self.slot)
         return queue is not None and queue.queue_id == self.id and bool(queue.lent_count or queue.lent_bytes)
 
     def is_too_much(self, count: int, octets: int) -> bool:
-        """Whether nothing is under way, and there can never be room for so much at once."""
+        """Whether nothing is in flight, and there can never be room for so much at once."""
         marks = self.marks
         most = (marks.stop_count + marks.overshoot_count) // self.acceptors if marks.stop_count else UNLIMITED
         most_octets = (marks.stop_bytes + marks.overshoot_bytes) // self.acceptors if marks.stop_bytes else UNLIMITED
         return self.in_flight == 0 and (count > most or octets > most_octets)
 
     def taken(self, count: int, octets: int) -> None:
-        """The shard has taken in what was under way."""
+        """The shard has reported so much as safe: it is in flight no longer."""
         self.in_flight -= count
         self.in_flight_bytes -= octets
 
     def serve(self) -> None:
-        """Let waiting sessions in, in turn, each its share of the room there is."""
+        """Admit waiting channels in turn, each with its share of the room, and those that wait for the lane."""
         pace = self.pace
         if pace is None:
             self.serve_line(self.counts())
@@ -283,11 +302,11 @@ class Inlet:
             self.lane_line.serve()
 
     def counts(self) -> bool:
-        """Whether its room is shared in messages, not in octets."""
+        """Whether the room is shared in messages rather than bytes."""
         return self.marks.stop_count > 0 or self.pace is not None
 
     def serve_line(self, counts: bool) -> None:
-        """Its shares are counted in messages (`counts`), or in octets."""
+        """Admit waiting channels in turn. Shares are counted in messages (`counts`) or in bytes."""
         line, rounds = self.waiting, self.rounds if self.pace is None else None
         turns = len(line)
         if not turns or min(self.room()) <= 0:
@@ -310,11 +329,11 @@ class Inlet:
                 line.next_round(self.quantum(counts))
 
     def quantum(self, counts: bool) -> int:
-        """What a round brings to each, at weight 1, in messages or octets."""
+        """Return what a round brings to a share of weight 1, in messages or bytes."""
         weight = self.rounds.weight(self) if self.rounds is not None else self.waiting.weight
         room, octets = self.room()
         marks = self.marks
-        if counts:  # more is not shared at a time, though the queue stands aside
+        if counts:  # a bound for a queue that stands aside, whose room is unlimited
             most = marks.stop_count + self.overshoot[0] if marks.stop_count else room
             return max(min(room, most) // weight, SHARE)
         most = marks.stop_bytes + self.overshoot[1] if marks.stop_bytes else octets
@@ -322,22 +341,25 @@ class Inlet:
 
     @property
     def opens_with_time(self) -> bool:
+        """Whether the queue is paced."""
         return self.pace is not None
 
     def due(self) -> float:
-        """Of a paced queue: in how many seconds there may be room again."""
+        """Return the seconds until there may be room again: by the pace, or by the rounds."""
         if self.pace is not None:
             return self.pace.due(self)
         return self.rounds.due() if self.rounds is not None else LOOK_SECONDS
 
     def serve_first(self, session: Session) -> bool:
-        """Let in who needs all its room at once; whether there was enough. Nobody goes before it."""
+        """Admit the channel that needs all its room at once. Return whether the room sufficed; until it does, no other
+        channel is served.
+        """
         self.waiting.pop(session)
         session.admit(SHARE)
         return self.waiting.first is not session
 
     def serve_share(self, share: Share, counts: bool) -> int:
-        """One turn; how many sessions were let in."""
+        """Give a share its turn. Return how many channels were admitted."""
         line = self.waiting
         let_in, most_let_in = 0, len(share.sessions)
         part = max(share.surplus // most_let_in, SHARE if counts else SHARE_OCTETS)
@@ -354,7 +376,7 @@ class Inlet:
         return let_in
 
     def close(self) -> None:
-        """The queue is gone: nothing waits for its room any more."""
+        """Retire the gate of a deleted queue: give withheld confirms, retract early notices."""
         self.closed = True
         self.calm = None
         self.close_lane()
@@ -367,34 +389,34 @@ class Inlet:
         return lane.left(self.marks, *self.depth(), paced_to)
 
     def close_lane(self) -> None:
-        """There is no priority lane any more."""
+        """Remove the priority lane, and drop its claim."""
         if self.lane_line is not None:
             self.lane_line.close()
             self.lane_line = None
 
     def unwarn(self) -> None:
-        """Who was told early may go on."""
+        """Retract the early notices of this queue's stop."""
         for session in list(self.warned):
             session.unwarn()
 
     def lose_withheld(self) -> None:
-        """The queue is empty because its shard died: what waited for its confirms is not in it."""
+        """The queue is empty because its shard died: nack withheld publishes that had not left it before."""
         withheld, self.withheld = self.withheld, []
         for span in withheld:
             span.lose(self)
 
     def forget_given(self) -> None:
-        """Some that it withheld were given, as they have left the queue."""
+        """Drop the withheld spans that are confirmed."""
         self.withheld = [span for span in self.withheld if not span.done]
 
     def release_left(self) -> None:
-        """Give the confirms that wait for this queue though its producers are not held any more."""
+        """Give the confirms withheld for this queue of publishes whose fan-out holds its producers no longer."""
         for span in self.withheld:
             span.look()
         self.forget_given()
 
     def release_others(self, waits: Callable[[Span], bool]) -> None:
-        """Give the confirms that need wait for this queue no longer, by what routes say now."""
+        """Stop withholding for this queue the spans that need not wait by the current routes, as `waits` says."""
         waiting: list[Span] = []
         free: list[Span] = []
         for span in self.withheld:
@@ -404,7 +426,7 @@ class Inlet:
             span.let_go(self)
 
     def release_withheld_of(self, session: Confirmed) -> None:
-        """Confirms of one session wait for it no longer."""
+        """Stop withholding the confirms of one channel for this queue."""
         of_it = [span for span in self.withheld if span.session is session]
         if of_it:
             self.withheld = [span for span in self.withheld if span.session is not session]
@@ -412,22 +434,24 @@ class Inlet:
             span.let_go(self)
 
     def release_withheld(self) -> None:
-        """Confirms that waited for this queue wait for it no longer."""
+        """Stop withholding confirms for this queue."""
         withheld, self.withheld = self.withheld, []
         for span in withheld:
             span.let_go(self)
 
 
 def share_of(left: int, most: int, acceptors: int) -> int:
-    """One acceptor's share of what is left. What others have under way is not in the depth that it was computed from:
-    together several have no more than `most` under way.
+    """Return one acceptor's share of the remaining room. The depth behind `left` lacks what other acceptors have in
+    flight: together several have no more than `most` in flight.
     """
     share = max(left // acceptors, 1 if left > 0 else 0)
     return share if acceptors == 1 else min(share, max(most // acceptors, 1))
 
 
 def calm_below(stop: int, overshoot: int, acceptors: int) -> tuple[int, int]:
-    """A depth, and what one acceptor may at least have under way while the queue is no deeper, by one stop mark."""
+    """Return, by one stop mark, a depth and the amount that one acceptor may have in flight while the queue is no
+    deeper.
+    """
     if not stop:
         return UNLIMITED, UNLIMITED
     if acceptors == 1:
@@ -436,7 +460,7 @@ def calm_below(stop: int, overshoot: int, acceptors: int) -> tuple[int, int]:
 
 
 def told(marks: Marks, count: int, octets: int) -> str:
-    """A depth against its marks."""
+    """Describe a depth against its marks."""
     words = []
     if marks.stop_count:
         words.append(f"{count} of {marks.stop_count} messages, resume at {marks.resume_count}")

@@ -10,7 +10,9 @@ from penstock.limits.watermarks import Marks
 
 
 class Lane(NamedTuple):
-    """Who may pass: a priority (None: none), a pattern of routing keys ("": none); and how many beyond the mark."""
+    """The messages that may pass, by priority (None: none) or a pattern of routing keys ("": none), and how many beyond
+    the mark.
+    """
 
     priority: int | None
     key: str
@@ -29,4 +31,5 @@ class Lane(NamedTuple):
 
 
 def lane_of(features: QueueFeatures) -> Lane | None:
+    """Return the priority lane that a queue's features ask for."""
     return Lane(features.lane_priority, features.lane_key or "", features.reserve) if features.reserve else None

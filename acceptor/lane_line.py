@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from acceptor.inlet import Inlet
     from acceptor.metered import Metered
 
-# How often the reserve is looked at while somebody waits for it: nobody tells that messages have left.
+# Poll interval of the reserve while channels wait for it: no event announces that messages have left.
 LOOK_SECONDS = 0.01
 
 
 class LaneLine:
-    """The channels that wait for the lane of a queue; each waits at the queue itself too. Who has nothing to publish
-    there any more is forgotten when its turn comes.
+    """The channels that wait for the lane of a queue; each waits at the queue itself too. A channel that has nothing to
+    publish there is dropped when its turn comes.
 
-    Of several acceptors each lets in a part of the room by the weight of those who wait there, and all equally often:
-    else the one with the quickest turns had most. `due_here` is what that is by now, to a fraction of a message, and
-    `clock` is in seconds. `in_flight` counts messages and octets of the lane that the shard has not taken in yet. Where
-    there are other acceptors they are claimed (acceptor/claims.py): the reserve is used once, not by each.
+    Each of several acceptors admits a part of the room by the weight that waits there, and all equally often: else the
+    acceptor with the quickest turns would get most. `due_here` is the part due by now, to a fraction of a message;
+    `clock` returns seconds. `in_flight` and `in_flight_bytes` count messages not reported as safe yet. Where
+    there are other acceptors that is claimed (acceptor/claims.py): the reserve is used once, not by each.
     """
 
     __slots__ = (
@@ -48,13 +48,14 @@ class LaneLine:
         self.due_here = 0.0
 
     def wait(self, channel: Session) -> None:
+        """Put a channel into the line."""
         if not self.waiting and self.waiting.by != self.inlet.waiting.by:
             self.waiting = FairLine(self.inlet.waiting.by)
         self.waiting[channel] = None
         self.metered.closed[self] = None
 
     def room(self) -> tuple[int, int]:
-        """(messages, octets) that may pass at this acceptor."""
+        """Return (messages, bytes) that may pass at this acceptor at present; claims them where there are others."""
         inlet, lane = self.inlet, self.inlet.lane
         if lane is None or inlet.stands_aside():
             return UNLIMITED, UNLIMITED
@@ -75,19 +76,19 @@ class LaneLine:
         )
 
     def has_place(self) -> bool:
-        """Whether what is under way is counted together with that of other acceptors: where its queue is by now."""
+        """Whether messages in flight are claimed, so that other acceptors count them. Follows a queue that moved."""
         if self.slot != self.inlet.slot:
             self.slot = self.inlet.slot
             self.claim.at(self.claim.claims.place_of(f"lane {self.slot}"))
         return self.claim.place != NO_PLACE
 
     def part(self, left: int) -> int:
-        """What this acceptor asks for of what is left: an equal part."""
+        """Return the equal part of the remaining room that this acceptor claims."""
         return 0 if left == UNLIMITED else max(left // self.inlet.acceptors, 1 if left > 0 else 0)
 
     def room_now(self) -> tuple[int, int]:
-        """What all acceptors together may have under way for the lane, by the depth of now. Others may fill the queue
-        up to its mark meanwhile: then there is only the reserve.
+        """Return the messages and bytes that all acceptors together may have in flight for the lane, by the present
+        depth. No more than the reserve: others may fill the queue up to its mark meanwhile.
         """
         inlet, lane = self.inlet, self.inlet.lane
         assert lane is not None
@@ -99,7 +100,7 @@ class LaneLine:
         )
 
     def share(self, count: int, octets: int) -> tuple[int, int]:
-        """An equal share of what is left, where others are not known to have something under way."""
+        """Return an equal share of the remaining room, where the messages in flight elsewhere are not known."""
         inlet, lane, marks = self.inlet, self.inlet.lane, self.inlet.marks
         assert lane is not None
         if count != UNLIMITED:
@@ -113,7 +114,7 @@ class LaneLine:
     some_room = room
 
     def taken(self, count: int, octets: int) -> None:
-        """The shard has taken in what was under way."""
+        """The shard has reported so much as safe: it is in flight no longer."""
         self.in_flight -= count
         self.in_flight_bytes -= octets
         self.claim.settle()
@@ -126,7 +127,7 @@ class LaneLine:
         return min(self.room()) <= 0
 
     def due(self) -> float:
-        """In how many seconds there may be room again."""
+        """Return the seconds until there may be room again."""
         return LOOK_SECONDS
 
     def close(self) -> None:
@@ -134,7 +135,7 @@ class LaneLine:
         self.claim.drop()
 
     def serve(self) -> None:
-        """Let in who waits, in turn, as far as there is room."""
+        """Admit waiting channels to the lane in turn, as far as there is room."""
         line, left = self.waiting, self.due_now()
         for _ in range(len(line)):
             room = self.room()
@@ -154,7 +155,7 @@ class LaneLine:
             line.end_turn()
 
     def due_now(self) -> int:
-        """How many messages may go from here now."""
+        """Return how many messages may be sent from this acceptor at present."""
         inlet, now = self.inlet, self.clock()
         room = self.room()[0]
         if inlet.acceptors == 1 or room == UNLIMITED:
@@ -164,5 +165,5 @@ class LaneLine:
             return 0
         self.looked = now
         part = inlet.weight / inlet.most_weight if 0 < inlet.weight < inlet.most_weight else 1.0
-        self.due_here = min(max(self.due_here, 0.0), 1.0) + room * part / 2  # for all there is to be some left
+        self.due_here = min(max(self.due_here, 0.0), 1.0) + room * part / 2  # half, so that all find some
         return int(self.due_here)

@@ -1,8 +1,8 @@
 """The priority lane of a queue: some messages pass it though it is stopped, up to a reserve beyond its stop mark.
 
-They are those of at least some priority, or whose routing key matches a pattern. On their channel they overtake what is
-parked, other publishes alike, but no method. Where the reserve is used up they wait like any other, and for the lane as
-well: channels in turn, and nobody who comes later goes before them.
+Such messages have at least some priority, or a routing key that matches a pattern. They overtake all parked publishes
+of their channel, but no method. Where the reserve is used up they wait at the queue like any other, and in the lane's
+line as well, where channels take turns and no newcomer goes first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def pieces(run: ParkedRun, lanes: Iterable[Lane], keys: tuple[str, ...]) -> Iterator[tuple[ParkedRun, bool]]:
-    """A run, cut where messages begin or cease to be for the lane of each of the queues; whether a piece is."""
+    """Cut a run where messages begin or cease to be for the lane of each queue. Yield each piece and whether it is."""
     by_priority = [lane.priority for lane in lanes if not _matches(lane, keys)]
     if not by_priority:
         yield run, True
@@ -60,19 +60,19 @@ def _priority(run: ParkedRun, row: int) -> int:
 
 
 def are_waited_for(route: Route) -> bool:
-    """Whether somebody waits for the lane of a queue on that route: who comes now goes behind."""
+    """Whether channels wait for the lane of a queue of that route, so that a newcomer must wait too."""
     return any(inlet.lane_line is not None and inlet.lane_line.waiting for inlet in route.inlets)
 
 
 def wait(channel: ChannelState, route: Route) -> None:
-    """Some of what the channel has parked is for the lanes of a route."""
+    """Have a channel with parked messages for the lanes of a route wait for these."""
     for inlet in route.inlets:
         if inlet.lane_line is not None:
             inlet.lane_line.wait(channel)
 
 
 def next_parked(channel: ChannelState, at: int) -> int | None:
-    """Where in the inbox, from there on, the next run for a lane is that no method is before; None: there is none."""
+    """Return the index in the inbox, from `at` on, of the next run for a lane that no method is before; else None."""
     for index, item in enumerate(islice(channel.inbox, at, None), at):
         if isinstance(item, ParkedMethod):
             return None
@@ -82,7 +82,7 @@ def next_parked(channel: ChannelState, at: int) -> int | None:
 
 
 def passing(channel: ChannelState, run: ParkedRun, route: Route) -> int:
-    """How many messages of a run for the lane may go now, though others wait."""
+    """Return how many messages of a run for the lane may be sent at present, though other channels wait."""
     channel.published_along(route)
     count = run.count
     for gate in route.gates_for(channel.connection.id):

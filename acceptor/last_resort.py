@@ -1,14 +1,14 @@
-"""What becomes of a held connection for which all is kept that may be kept (`acceptor.quotas`).
+"""The last resort for a held connection that has used up its allowance of parked publishes (`acceptor.quotas`).
 
-      held within its allowance ──▶ spent: its consumers get nothing more; it is read on for the acks of what it has
-      spent ──(it has nothing in hand, or brings no acks)──▶ the last resort, if it does not just wait
-      spent ──(part of what it has parked has left)──▶ held within its allowance
+      held within its allowance ──▶ spent: its consumers get nothing more; it is read on for acks of unacked messages
+      spent ──(it has no unacked messages, or brings no acks)──▶ the last resort, if it cannot just wait
+      spent ──(a part of its parked publishes was sent)──▶ held within its allowance
 
-A client that waits for its socket to be read just waits, unless it consumes and gets nothing for that, or has in hand
-what nobody else can settle: its acks are behind what is not read. Those meet the last resort, and so does one that
-would give up its connection, once it has sent more than the kernel takes: the connection is closed, or (`pause`) not
-read, or (`nack`) what it has published with confirms is nacked, and what comes, until there is room. What was parked
-for a connection that is closed is kept.
+Most clients just wait until their socket is read again. A client that consumes cannot: it gets nothing meanwhile, and
+its unacked messages can be settled by no other, as its acks are behind data that is not read. Such a client meets the
+last resort, and so does an impatient one, which would give up its connection, once it has sent more than the kernel
+takes. The connection is closed, or (`pause`) not read, or (`nack`) its publishes with confirms, parked and further
+ones, are nacked until there is room. The parked publishes of a closed connection are kept.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 log = get_logger()
 
-# How long a client that is not impatient consumes nothing, for what it has parked, before the last resort.
+# How long a spent client that is not impatient goes without deliveries before the last resort.
 SECONDS = 10.0
-# How many of its drips an impatient client goes without.
+# How many of its drips an impatient client misses before the last resort.
 DRIPS = 2
-# Of connections that are closed so many are read at each look, and so much: what they go on sending is not for anybody,
-# and must not keep others waiting.
+# How many closed connections are read at each poll, and how many bytes of each: their data is discarded, and must not
+# keep others waiting.
 READ_AT_ONCE = 16
 READ_OCTETS = 64 * 1024
 
@@ -54,7 +54,8 @@ READ_OCTETS = 64 * 1024
 class LastResort:
     """The spent connections of an acceptor.
 
-    `resorted` are those that have met the last resort, `closing` those of them that were closed and are still there.
+    `due` has when each may meet the last resort. `resorted` ones have met it; `closing` ones were closed by it, and
+    their sockets are still open.
     """
 
     def __init__(
@@ -71,10 +72,10 @@ class LastResort:
         self.resorted: set[ConnectionState] = set()
         self.closing: dict[ConnectionState, None] = {}
 
-    # Who is spent
+    # Spent connections
 
     def is_spent(self, connection: ConnectionState) -> bool:
-        """Whether no more may be kept for a connection, by now."""
+        """Whether no more may be kept for a connection. It may begin or cease to be spent here."""
         if connection in self.spent:
             self.look_again(connection)
             return connection in self.spent
@@ -84,19 +85,20 @@ class LastResort:
         return False
 
     def may_read(self, connection: ConnectionState) -> bool:
-        """Whether a paused connection may be read: there is room for it, or acks are awaited."""
+        """Whether a paused connection may be read: it has allowance left, or acks are awaited from it."""
         if not self.is_spent(connection):
             return True
         allowance = self.quotas.allowance(connection)
         return connection.kept_octets < allowance * OVERDRAFT and connection.has_in_hand()
 
     def begin(self, connection: ConnectionState) -> None:
+        """Enter a connection as spent, and stop deliveries to it."""
         self.spent[connection] = None
         self.due.put(connection, self.acceptor.now + self.patience(connection))
         self.withhold(connection, True)
 
     def end(self, connection: ConnectionState) -> None:
-        """Something of it was let in, or it is gone."""
+        """Resume deliveries to a connection that is spent no longer, or is gone."""
         if connection not in self.spent:
             return
         del self.spent[connection]
@@ -105,18 +107,19 @@ class LastResort:
         self.withhold(connection, False)
 
     def forget(self, connection: ConnectionState) -> None:
+        """Forget a connection that is gone."""
         self.spent.pop(connection, None)
         self.due.discard(connection)
         self.resorted.discard(connection)
         self.closing.pop(connection, None)
 
     def look_again(self, connection: ConnectionState) -> None:
-        """Something of a spent connection may have left, or of others of its user or vhost."""
+        """Recheck a spent connection: its publishes, or those of its user or vhost, may have been sent."""
         if connection.kept_octets * 2 <= self.quotas.allowance(connection):
             self.end(connection)
 
     def withhold(self, connection: ConnectionState, withheld: bool) -> None:
-        """Have its consumers get nothing, or get what there is again."""
+        """Stop or resume deliveries to the consumers of a connection."""
 
         def told(answer: Answer) -> None:
             has_failed(connection, answer.error)
@@ -128,16 +131,17 @@ class LastResort:
                     self.acceptor.ask_at(shard, [bus.ACTIVE, 0, ids, not withheld], told)
 
     def patience(self, connection: ConnectionState) -> float:
+        """Return how long a connection may be spent before the last resort, in seconds."""
         return DRIPS * connection.drip_seconds() if connection.traits.impatient else SECONDS
 
     def bound(self, connection: ConnectionState) -> str:
-        """What of a spent connection is used up, in words."""
+        """Describe the bound that a spent connection has reached."""
         return self.quotas.used_up(connection) or "the connection has what may be (flow.held_bytes)"
 
     # The last resort
 
     def look(self, now: float) -> None:
-        """Often: who has been spent for long enough."""
+        """Have connections that were spent for too long meet the last resort, and read closed ones; called often."""
         for connection in self.due.take(now):
             if connection in self.spent:
                 self.due.put(connection, now + self.patience(connection))
@@ -149,11 +153,11 @@ class LastResort:
             connection.drip(READ_OCTETS)
 
     def cannot_wait(self, connection: ConnectionState) -> bool:
-        """Whether a connection would be lost, or keeps from others what it consumes or has in hand."""
+        """Whether waiting would lose a connection, or keep messages that it consumes or has unacked from others."""
         return connection.settles() or (connection.traits.impatient and connection.transport.is_filled())
 
     def resort(self, connection: ConnectionState) -> None:
-        """Of one that is held: who waits only for its turn is let in without."""
+        """Carry out the last resort on a connection with a held channel; one that only waits its turn needs none."""
         held = (one for one in connection.channels.values() if one.held_by is not None)
         channel = next((one for one in held if one.cause() is not None), None)
         gate = channel.cause() if channel is not None else None
@@ -171,7 +175,10 @@ class LastResort:
             self.close(connection, gate)
 
     def way(self, connection: ConnectionState) -> str:
-        """The last resort of a connection: its own wish, that of a policy for its user, or the node's."""
+        """Return the last resort of a connection: by a policy for its user, else by its own wish, else the node's.
+
+        It is "close" instead of "nack" where not all of its parked messages can be nacked.
+        """
         wish = connection.properties.get(LAST_RESORT)
         policy = policy_for(self.acceptor.topology, connection.vhost, USER, connection.user)
         if policy is not None:
@@ -182,6 +189,7 @@ class LastResort:
         return str(way)
 
     def nack(self, connection: ConnectionState) -> None:
+        """Have the held channels of a connection refused by the queues that hold them, until there is room."""
         for channel in list(connection.channels.values()):
             gate = channel.cause()
             full = itself(gate) if gate is not None else None
@@ -189,6 +197,7 @@ class LastResort:
                 self.escalations.refuse(channel, full)
 
     def close(self, connection: ConnectionState, gate: Gate) -> None:
+        """Close a connection with 506, keep its parked publishes, and read on until its client closes the socket."""
         text = f"{gate}; {connection.parked_octets} bytes are parked for this connection, and no more can be"
         if used_up := self.quotas.used_up(connection, ORPHAN_OCTETS, OVERDRAFT):
             text += f": nor may they all be kept, {used_up}"
@@ -197,12 +206,13 @@ class LastResort:
         connection.fail(amqp_error(506, text), keep_parked=True)
 
     def count(self, channel: ChannelState, gate: Gate, rung: str) -> None:
-        """Among the rungs of ladders: it does the same."""
+        """Count the last resort as the rung of a ladder that has the same effect."""
         self.escalations.counts[rung] += 1
         self.ledger.acted(channel, rung)
         self.episodes.escalated(channel, itself(gate), rung)
 
     def tell(self, channel: ChannelState, gate: Gate, way: str) -> None:
+        """Log the last resort of a connection."""
         connection = channel.connection
         messages = sum(
             item.count for one in connection.channels.values() for item in one.inbox if isinstance(item, ParkedRun)
@@ -214,7 +224,7 @@ class LastResort:
 
 
 def may_be_nacked(channel: ChannelState) -> bool:
-    """Whether all that waits in a channel can be nacked, if anything does."""
+    """Whether all parked publishes of a channel can be nacked; true if there are none."""
     gate = channel.cause()
     if gate is None or not channel.inbox:
         return True

@@ -1,9 +1,9 @@
-"""Who was held, by what, for how long: the accounts of one acceptor, and the incidents that they are entered in.
+"""The ledger of holds at one acceptor: accounts of how long channels were held, and the incidents that held them.
 
-An account is of a connection, user, vhost, exchange or queue (what is no queue goes by the kind of thing it is). There
-are at most `MOST` of each; then the smaller half is entered under "others". The account of a connection ends with it.
+An account is of a connection, user, vhost, exchange or queue (any other gate is entered by its kind). There are at most
+`MOST` of each kind; then the smaller half is entered under "others". The account of a connection ends with it.
 
-An incident begins when the first session is held by something and ends when none is any more. Those of less than
+An incident begins when a gate holds its first channel and ends when it holds none. Those shorter than
 `INCIDENT_SECONDS` are summed up. Times are seconds of the caller's clock.
 """
 
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 MOST = 4096
 RECORDS = 1024
 KEPT_MOST = 256
-"""So many accounts of a kind are kept for the next life of the acceptor."""
+"""So many accounts of a kind are kept for the next incarnation of the acceptor."""
 OPEN_MOST = 64
-"""Of so many incidents it is noted once a second whom they hold, of each the first `VICTIMS`."""
+"""So many open incidents are recorded each second, each with the first `VICTIMS` connections."""
 VICTIMS_MOST = 64
-"""So many connections are named in an incident, the first that it held."""
+"""So many connections are named in an incident: the first that it held."""
 KINDS = ("connection", "user", "vhost", "exchange", "queue")
 OTHERS = "others"
 WORDS = ((Pool, "limit"), (Inlet, "queue"), (ShardLink, "shard"), (StopGate, "stop"), (VhostGate, "vhost"),
          (RateGate, "rate"), (MoveGate, "rebalance"))  # fmt: skip
 
 Key = tuple[str, str]
-"""Vhost ("" for what is in none) and name."""
+"""Vhost ("" for a connection, user or vhost) and name."""
 
 
 class Held:
-    """Sessions that something holds: `holding` so many now, which it began to at times that add up to `began_holding`;
-    `held_seconds` are of those that it has let go.
+    """The time that channels are held: `holding` channels at present, whose beginnings add up to `began_holding`, and
+    `held_seconds` of channels that are held no longer.
     """
 
     __slots__ = ("began_holding", "held_seconds", "holding")
@@ -60,22 +60,23 @@ class Held:
         self.began_holding = 0.0
 
     def holds(self, since: float) -> None:
-        """One session more."""
+        """Hold one channel more."""
         self.holding += 1
         self.began_holding += since
 
     def lets_go(self, since: float, now: float) -> None:
+        """Hold one channel less, which was held since then."""
         self.holding -= 1
         self.began_holding -= since
         self.held_seconds += now - since
 
     def seconds(self, now: float) -> float:
-        """For how long it has held them, all of them together."""
+        """Return how long channels were held, in seconds, all of them added up."""
         return self.held_seconds + self.holding * now - self.began_holding
 
 
 class Victim(Held):
-    """A connection that an incident holds, or held, since `since` at first."""
+    """A connection that an incident holds or held, first at `since`."""
 
     __slots__ = ("connection", "since")
 
@@ -86,11 +87,12 @@ class Victim(Held):
         self.since = since
 
     def told(self, now: float) -> dict[str, Any]:
+        """Return the victim as an incident's record has it."""
         return {**self.connection, "since": self.since, "held_seconds": round(self.seconds(now), 3)}
 
 
 class Incident(Held):
-    """Something that holds sessions. `victims` are the first connections, by id."""
+    """A period in which a gate holds channels. `victims` are the first connections, by id; `sessions` counts holds."""
 
     __slots__ = ("actions", "begun", "gate", "reason", "sessions", "victims")
 
@@ -104,7 +106,7 @@ class Incident(Held):
         self.actions: Counter[str] = Counter()
 
     def begins(self, connection: ConnectionState, now: float) -> None:
-        """It holds one session more."""
+        """The gate holds one channel more, of this connection."""
         self.sessions += 1
         self.holds(now)
         if connection.id not in self.victims and len(self.victims) < VICTIMS_MOST:
@@ -113,15 +115,15 @@ class Incident(Held):
             self.victims[connection.id].holds(now)
 
     def ends(self, connection: ConnectionState, since: float, now: float) -> None:
-        """It does not hold a session any more that it held since then."""
+        """The gate does not hold a channel any more that it held since then."""
         self.lets_go(since, now)
         if connection.id in self.victims:
             self.victims[connection.id].lets_go(since, now)
 
 
 class Ledger:
-    """`records` are incidents that are over, `short_stops` those that were short, for the shell to write down; of the
-    incidents the oldest go if it does not.
+    """The accounts and incidents of one acceptor. `records` are incidents that are over, `short_stops` the short ones,
+    for the shell to write down; if it does not, the oldest records are dropped.
     """
 
     def __init__(self) -> None:
@@ -132,7 +134,7 @@ class Ledger:
         self.short_stops = ShortStops()
 
     def begin(self, channel: ChannelState, gate: Gate, now: float) -> None:
-        """A channel is held; by something else than before, if it was already."""
+        """A gate begins to hold a channel; another one that held it ceases to."""
         self.end(channel, now)
         gate = itself(gate)
         self.since[channel] = gate, now
@@ -142,12 +144,12 @@ class Ledger:
         incident.begins(channel.connection, now)
 
     def acted(self, channel: ChannelState, action: str) -> None:
-        """Something was done to it for being held."""
+        """Count an action on a held channel in its incident; nothing if the channel is free."""
         if channel in self.since:
             self.open[self.since[channel][0]].actions[action] += 1
 
     def end(self, channel: ChannelState, now: float) -> None:
-        """It is held no more, or by something else from now on."""
+        """A channel's gate ceases to hold it: enter the time, and end the incident if it was the last channel."""
         entry = self.since.pop(channel, None)
         if entry is None:
             return
@@ -164,17 +166,17 @@ class Ledger:
                 self.short_stops.add(_record(incident, now, VICTIMS), now)
 
     def open_records(self, now: float) -> list[dict[str, Any]]:
-        """The incidents that are not over, as they are now; of more than `OPEN_MOST` the oldest."""
+        """Return records of the lasting incidents that are not over, of at most the `OPEN_MOST` oldest."""
         lasting = [incident for incident in self.open.values() if now - incident.begun >= INCIDENT_SECONDS]
         oldest = nsmallest(OPEN_MOST, lasting, key=lambda incident: incident.begun)
         return [_record(incident, now, VICTIMS) for incident in oldest]
 
     def forget(self, connection: str) -> None:
-        """A connection is gone: what it was held for stays with its user, vhost, exchange and queue."""
+        """Remove the account of a connection that is gone; those of its user, vhost, exchange and queue stay."""
         self.accounts["connection"].pop(("", connection), None)
 
     def told(self, now: float) -> list[dict[str, Any]]:
-        """All accounts, with what runs at the moment: [{by, vhost, name, seconds, stops}]."""
+        """Return all accounts, present holds included: [{by, vhost, name, seconds, stops}]."""
         found = {
             (kind, *key): list(entry) for kind, accounts in self.accounts.items() for key, entry in accounts.items()
         }
@@ -189,7 +191,7 @@ class Ledger:
         ]
 
     def kept(self, now: float) -> list[dict[str, Any]]:
-        """The largest `KEPT_MOST` accounts of each kind, but not of connections, the others summed up; as `told`."""
+        """Return, as `told` does, the largest `KEPT_MOST` accounts of each kind but connections, the rest summed up."""
         found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS if kind != "connection"}
         for each in self.told(now):
             if each["by"] in found:
@@ -204,7 +206,7 @@ class Ledger:
         return [account for accounts in found.values() for account in accounts]
 
     def enter(self, kind: str, key: Key, seconds: float, stops: int = 1) -> None:
-        """LookupError if there is no such kind."""
+        """Add seconds and stops to an account. LookupError if there is no such kind."""
         accounts = self.accounts[kind]
         if len(accounts) >= MOST and key not in accounts:
             self._fold(accounts)
@@ -232,17 +234,17 @@ def _keys(channel: ChannelState, gate: Gate) -> Iterable[tuple[str, Key]]:
 
 
 def kind_of(gate: Gate) -> str:
-    """What sort of thing holds, in one word."""
+    """Return the kind of a gate that holds, in one word."""
     return next(word for kind, word in WORDS if isinstance(gate, kind))
 
 
 def is_queue(gate: Gate) -> TypeGuard[Inlet]:
-    """Whether it is a queue that holds, not a limit over several."""
+    """Whether a gate is that of a single queue, not of a limit over several."""
     return isinstance(gate, Inlet) and not isinstance(gate, Pool)
 
 
 def _of(gate: Gate) -> str:
-    """What is no queue and holds: the same words whatever the numbers."""
+    """Name a gate that is no queue's, in the same words whatever its present numbers."""
     if isinstance(gate, Pool):
         return str(gate.limit)
     if isinstance(gate, ShardLink):

@@ -1,6 +1,6 @@
-"""Gates that open with time rather than by an event: those of limited rates, and of queues that are paced.
+"""Gates that open with time rather than by an event: those of limited rates, and of paced queues.
 
-Nobody tells when there is room at them again: as long as somebody waits they are looked at, as often as is worth while.
+No event announces room at them. While channels wait there they are polled, as often as is worth while.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from acceptor.due import Due
 from acceptor.gate import Gate, Session
 from acceptor.inlet import Inlet
 
-# How often rates are looked at, at most; acceptors do so in turn, each at its part of the interval.
+# Shortest poll interval of rates, in seconds; acceptors poll in turn, each at its own phase of the interval.
 INTERVAL = 0.01
-# Whoever waits longer is held, and told. What waits less has come to the end of its burst for a moment.
+# A channel that waits longer is held, and its client notified. A shorter wait is a burst that has ended for a moment.
 TOLD_AFTER = 0.5 + INTERVAL
-# Who has not been seen waiting for so long waits no more: one that is let in comes back a little later.
+# A channel that has not waited for this long has ceased to: one that is admitted may come back a little later.
 FORGOTTEN_AFTER = 0.25
 
 
 class MeteredGate(Gate, Protocol):
     def due(self) -> float:
-        """In how many seconds there may be room again."""
+        """Return the seconds until there may be room again."""
         ...
 
 
 class Held(NamedTuple):
-    """So many sessions of a vhost are held at a gate, since then."""
+    """A number of channels of a vhost that are held at a gate, since a time in seconds."""
 
     gate: Gate
     vhost: str
@@ -37,16 +37,18 @@ class Held(NamedTuple):
 
 Wait = tuple[Gate, Session]
 Place = tuple[Gate, str]
-"""A gate, and the vhost of sessions there."""
+"""A gate, and the vhost of channels there."""
 
 
 class Metered:
-    """The gates of an acceptor that had no room, and since when who waits there. Nobody is visited before it is time.
+    """The gates of an acceptor that had no room (`closed`), and since when channels wait there. No channel is visited
+    before it is due.
 
-    `phase` is where in the interval its turn is, in seconds.
+    `phase` is where in the interval this acceptor's turn is, in seconds. `untold` channels are not held yet, `leaving`
+    ones were admitted; `told` counts those held since the last call of `changed`.
 
           ──(waits)──▶ untold ──(`TOLD_AFTER`)──▶ told
-          leaving ◀──(let in)── untold, told        leaving ──(`FORGOTTEN_AFTER`)──▶ forgotten
+          leaving ◀──(admitted)── untold, told      leaving ──(`FORGOTTEN_AFTER`)──▶ forgotten
           leaving ──(waits again)──▶ as before
     """
 
@@ -62,7 +64,7 @@ class Metered:
         self.held: dict[Place, Held] = {}
 
     def waits(self, gate: Gate, session: Session, now: float) -> None:
-        """A session begins to wait at a gate, or does so again."""
+        """A channel waits at a gate, for the first time or again."""
         wait = gate, session
         if wait not in self.since:
             self.since[wait] = now
@@ -74,45 +76,46 @@ class Metered:
             self.untold.put(wait, now)
 
     def leaves(self, gate: Gate, session: Session, now: float) -> None:
-        """A session waits at a gate no more, for now."""
+        """A channel waits at a gate no longer, for the moment."""
         wait = gate, session
         if wait in self.since:
             self.leaving.put(wait, now + FORGOTTEN_AFTER)
 
     def serve(self) -> None:
-        """Let in whom there is room for by now."""
+        """Admit waiting channels as far as there is room."""
         for gate in list(self.closed):
             gate.serve()
             if not gate.waiting:
                 self.closed.pop(gate, None)
 
     def serve_paced(self) -> None:
-        """A shard has said something: of paced queues some may have left."""
+        """Serve the paced queues after a turn of a shard: messages may have left them."""
         for gate in [gate for gate in self.closed if isinstance(gate, Inlet)]:
             gate.serve()
 
     def due(self) -> float | None:
-        """In how many seconds it is worth while to `serve` again; None if nobody waits."""
+        """Return the seconds until it is worth while to `serve` again; None if no channel waits."""
         return min((gate.due() for gate in self.closed), default=None)
 
     def in_turn(self, due: float) -> float:
-        """A time not before that, at which it is this acceptor's turn."""
+        """Return the first time not before `due` at which it is this acceptor's turn."""
         return due + (self.phase - due) % INTERVAL
 
     def look(self, now: float) -> None:
-        """Tell those who have waited for long, forget those who have not come back."""
+        """Hold channels that have waited for long, and forget those that have not come back."""
         for gate, session in self.leaving.take(now):
             self.forget(gate, session)
         for gate, session in self.untold.take(now):
             if session not in gate.waiting:
                 self.untold.put((gate, session), now + FORGOTTEN_AFTER)
-            elif gate.is_saturated():  # that is what holds it
+            elif gate.is_saturated():  # the stop holds it, not the pace
                 self.untold.put((gate, session), now + TOLD_AFTER)
             else:
                 session.held_at(gate)
                 self.told[gate, session.vhost] += 1
 
     def forget(self, gate: Gate, session: Session) -> None:
+        """Forget a channel that has ceased to wait at a gate."""
         del self.since[gate, session]
         self.untold.discard((gate, session))
         place = gate, session.vhost
@@ -122,7 +125,9 @@ class Metered:
             self.left[place] = None
 
     def changed(self, now: float) -> tuple[list[Held], list[Held]]:
-        """Where sessions are held since the last look, and where none waits any more, as it was when they were."""
+        """Return the places where channels came to be held since the last call, and those with earlier ones where no
+        channel waits any more.
+        """
         told, self.told = self.told, Counter()
         left, self.left = self.left, {}
         begun = [Held(*place, now, count) for place, count in told.items() if place not in self.held]

@@ -1,8 +1,8 @@
-"""Events about limits of rates and paced queues: `limited` when somebody is held there, `unlimited` when nobody is.
+"""Events about limited rates and paced queues: `limited` when channels come to be held there, `unlimited` when none is.
 
-A rate is used up again and again, and who waits there goes on again and again: held is who has waited for
-`acceptor.metered.TOLD_AFTER`, free who is not seen waiting any more. Each acceptor tells of its own sessions, in each
-vhost of theirs.
+A rate is used up again and again, and channels wait there again and again: a channel is held once it has waited for
+`acceptor.metered.TOLD_AFTER`, and free once it has not waited for a while. Each acceptor reports its own channels, by
+vhost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from acceptor.rates import RateGate
 
 
 def facts(held: Held, limited: bool, now: float) -> dict[str, Any]:
-    """An event, as it is told (`penstock.flow.flow_events`); `now` in seconds of the clock that `held.since` is of."""
+    """Return the facts of an event (`penstock.flow.flow_events`). `now` is of the same clock as `held.since`."""
     return {
         "event": "limited" if limited else "unlimited",
         "vhost": held.vhost,
@@ -27,7 +27,7 @@ def facts(held: Held, limited: bool, now: float) -> dict[str, Any]:
 
 
 def _of(gate: Gate) -> dict[str, Any]:
-    """What it is about, and of a queue the numbers that all events of queues have."""
+    """Return the subject of the event, with the numbers that all events of queues have; 0 for a rate."""
     numbers = dict.fromkeys(("count", "bytes", "stop_count", "resume_count", "stop_bytes", "resume_bytes"), 0)
     if isinstance(gate, RateGate):
         limit = gate.limit

@@ -1,7 +1,7 @@
-"""Queues on their way to another shard, as limits over several queues count them.
+"""Depths of queues that move to another shard, as limits over several queues count them.
 
-The old home lets go of a queue's place in the gauges when the new one may not have written to the next yet. Nothing is
-delivered or dropped on the way, so a queue is as deep as it was.
+The old home gives up a queue's slot in the gauges when the new one may not have written to its own yet. Nothing is
+delivered or dropped during a move, so a queue stays as deep as it was.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from router.model.topology import Queue
 
 
 class MoveDepths:
-    """The ids of queues that are away, and the most that they were seen to hold since: messages, bytes."""
+    """The queues that are away, by id, and the largest depth seen of each since it left: messages, bytes."""
 
     def __init__(self, gauges: Gauges) -> None:
         self.gauges = gauges
@@ -24,15 +24,16 @@ class MoveDepths:
         return len(self._most)
 
     def leaves(self, queue: Queue) -> None:
+        """A queue begins to move: record its depth."""
         self._most[queue.queue_id] = 0, 0
         self.depth(queue)
 
     def is_home(self, id: int) -> None:
-        """Or is gone."""
+        """A queue is at its old or new home, or deleted."""
         self._most.pop(id, None)
 
     def depth(self, queue: Queue) -> tuple[int, int]:
-        """What a queue counts that is away, or was a moment ago."""
+        """Return the depth that counts for a queue that is away, or was a moment ago."""
         most = self._most.get(queue.queue_id, (0, 0))
         gauge = self.gauges.queue_read(queue.slot)
         if gauge is not None and gauge.queue_id == queue.queue_id:

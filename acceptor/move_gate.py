@@ -7,7 +7,7 @@ from router.model.records import Move, Queue, described
 
 
 class MoveGate(ShutGate):
-    """Nobody passes until the queue is at home again, old or new."""
+    """The gate of one move: no publish passes until the queue is at home again, old or new."""
 
     def __init__(self, move: Move, queue: Queue) -> None:
         super().__init__()

@@ -1,16 +1,26 @@
-"""Queues that move from one shard to another, as one acceptor sees them (docs/rebalancing.md).
+"""A queue's move from one shard to another: the acceptor's end (docs/rebalancing.md has the protocol).
 
-      free ──(the router says so)──▶ fencing ──(FENCED)──▶ parted ──(decided: moved, or rolled back)──▶ home ──▶ free
-                                     │    ▲
-                  (the old home died)▼    │(its next life is told what is in hand)
-                                     void ──(decided)──▶ home
+      free ──(record of a move)──▶ fencing ──(FENCED)──▶ drained ──(decided: moved, or rolled back)──▶ home ──▶ free
+                                   │    ▲
+                (the old home died)▼    │(its next incarnation knows the unacked messages)
+                                   void ──(decided)──▶ home
 
-While it is not free publishes to the queue wait at a gate, and requests about it wait as well. From FENCE on nothing
-more goes to its old home but settlements; from FENCED on nothing comes from there, so what is in hand is known. Then it
-is *parted*: consumer ids go by the index of no shard, and what is settled gathers here. At home, old or new, consumers
-are attached again and what they have in hand is named, as to the next life of a shard; then what was settled follows.
+Theory of operation. The router decides each step; the acceptor follows the record of the move in its replica. Until the
+queue is free again, publishes to it wait at a gate and requests about it are deferred.
 
-Where the old home is not there, or dies before it has said FENCED, its next life is told all that, as of any queue.
+*Fencing.* FENCE is the acceptor's last operation on the queue at the old home, but for settlements. FENCED comes once
+everything sent before it is safe there, and nothing of the queue follows it. So the acceptor knows every unacked
+message then. *Drained* (`PARTED`): the acceptor says PARTED, after which the old home gets no settlements either;
+consumer ids have the index of no shard, `nowhere`, and settlements of the queue gather in `limbo`. *Home*, old or new:
+the acceptor re-attaches consumers and names their unacked messages, as to a new incarnation of a shard; then it sends
+the settlements from `limbo`, and HOMED. When all acceptors have, the home says OPENED, and the gate is lifted.
+
+Where the old home is down, or dies before FENCED (`VOID`), there is nothing to drain: its next incarnation is sent the
+consumers and unacked messages of all its queues anyway, and then FENCE, unless the move has been decided.
+
+Invariant: at any time each consumer id of the queue names exactly one place, the old home, `nowhere` or the new home,
+in consumers, unacked tags and open transactions alike; all are readdressed in one step. So every delivery is settled at
+one home, once. Each operation of a move carries its epoch; those of shards with another epoch are ignored.
 """
 
 from __future__ import annotations
@@ -34,15 +44,15 @@ if TYPE_CHECKING:
 
 FENCING, VOID, PARTED, HOME = "fencing", "void", "parted", "home"
 
-# Where requests have the id of the queue, or of a consumer; and the group of their channel.
+# The index in requests of the queue's id; those with a consumer's id; the index of the channel's group.
 QUEUE_AT = {bus.CONSUME: 3, bus.GET: 3, bus.PURGE: 2, bus.DELETE: 2, bus.STAT: 2}
 NAMES_CONSUMER = (bus.CONSUME, bus.GET, bus.CANCEL)
 GROUP_AT = {bus.CONSUME: 7, bus.GET: 5}
 
 
 class Away:
-    """A queue that is not free. `holders` are those who had something of it, by id, while it is parted: queue id and
-    channel's group. `deferred` requests wait.
+    """A queue that is not free. While it is drained, `holders` has queue id and channel's group of each consumer id
+    that may have deliveries of it. `deferred` requests wait for its gate.
     """
 
     def __init__(self, move: Move, gate: MoveGate, stage: str) -> None:
@@ -54,8 +64,9 @@ class Away:
 
 
 class Moves:
-    """The queues that move, by id. `nowhere` is the index that their consumers go by while they are parted, `limbo`
-    what is settled meanwhile. `rerouted` is called when publishes may go another way.
+    """The queues that move, by id (`away`). `nowhere` is the shard index of unassigned consumers, those of drained
+    queues; `limbo` has the settlements of their deliveries. `decided` moves go home at `settle`. `rerouted` is called
+    when publishes may go another way.
     """
 
     def __init__(self, acceptor: AcceptorState, gates: Gates, delivery: Delivery, rerouted: Callable[[], None]) -> None:
@@ -69,26 +80,30 @@ class Moves:
         self.decided: list[Away] = []
 
     def gates_of(self, queues: tuple[Queue, ...]) -> list[MoveGate]:
-        """The gates before those of some queues that move."""
+        """Return the closed gates of those of these queues that move."""
         found = (self.away.get(queue.queue_id) for queue in queues)
         return [away.gate for away in found if away is not None and not away.gate.lifted]
 
     def shut_gates(self) -> list[MoveGate]:
+        """Return the closed gates of all queues that move."""
         return [away.gate for away in self.away.values() if not away.gate.lifted]
 
-    # What the router decides
+    # Changes of the topology
 
     def follow(self, move: Move) -> None:
+        """Handle a new or changed record of a move."""
         away = self.away.get(move.queue_id)
         if away is None or away.move.epoch != move.epoch:
-            self.over(move.queue_id)  # the end of an earlier move may have gone unseen
+            self.over(move.queue_id)  # the end of an earlier move may have been missed
             away = self.begin(move)
         away.move = move
         if move.phase == HOMING and away.stage in (PARTED, VOID):
             self.decided.append(away)
 
     def begin(self, move: Move) -> Away:
-        """A queue moves. Where it is said too late for that, it has its new home, and nothing here is in hand of it."""
+        """Close the gate of a queue that moves, and fence its old home if that is up. A move that becomes known when
+        the queue has its new home already needs no fence: no channel here has unacked messages of it.
+        """
         queue = self.acceptor.topology.queue_by_id(move.queue_id)
         assert queue is not None
         link = self.acceptor.links[move.source]
@@ -100,7 +115,7 @@ class Moves:
         return away
 
     def over(self, id: int) -> None:
-        """A move has ended; perhaps because the queue has."""
+        """A move has ended, or its queue was deleted: open the gate."""
         away = self.away.get(id)
         if away is None:
             return
@@ -111,21 +126,21 @@ class Moves:
         self.open(away)
 
     def keep_only(self, moves: dict[int, Move]) -> None:
-        """After a snapshot: the end of a move may have gone unseen."""
+        """After a snapshot: end the moves that are not in it."""
         for id in self.away.keys() - moves.keys():
             self.over(id)
 
     def settle(self) -> None:
-        """All changes of a version are known: go home with what is decided."""
+        """All changes of a version are applied: go home with the queues whose move is decided."""
         decided, self.decided = self.decided, []
         for away in decided:
             if away.stage in (PARTED, VOID) and away.move.queue_id in self.away:
                 self.go_home(away)
 
-    # What shards say
+    # Operations of shards
 
     def fenced(self, id: int, epoch: int) -> None:
-        """Nothing more comes from the old home."""
+        """The old home sends nothing more of the queue: drain it, and go home if the move is decided."""
         away = self.away.get(id)
         if away is not None and away.move.epoch == epoch and away.stage == FENCING:
             self.part(away)
@@ -133,13 +148,14 @@ class Moves:
                 self.go_home(away)
 
     def opened(self, id: int, epoch: int) -> None:
-        """All acceptors have said what is in hand: the home takes what comes."""
+        """All acceptors have named their unacked messages, and the home accepts publishes: open the gate."""
         away = self.away.get(id)
         if away is not None and away.move.epoch == epoch and away.stage == HOME:
             self.open(away)
             self.rerouted()
 
     def shard_died(self, shard: int) -> None:
+        """The old home of queues that are fencing died: there is nothing to drain."""
         for away in self.away.values():
             if away.move.source == shard and away.stage == FENCING:
                 away.stage = VOID
@@ -147,7 +163,7 @@ class Moves:
                     self.go_home(away)
 
     def went_on(self, shard: int) -> None:
-        """The next life of a shard has been told of everything that is in hand."""
+        """A new incarnation of a shard was sent all consumers and unacked messages: repeat HOMED to it, or FENCE."""
         link = self.acceptor.links[shard]
         for away in self.away.values():
             move = away.move
@@ -160,7 +176,7 @@ class Moves:
     # Steps
 
     def part(self, away: Away) -> None:
-        """What is in hand goes by no shard from now on."""
+        """Drain a queue: its consumers and unacked messages belong to no shard from now on."""
         move, link = away.move, self.acceptor.links[away.move.source]
         known = {id: facts for id, facts in link.holders.known.items() if facts[0] == move.queue_id}
         ids = {*known, *(consumer.id for consumer in self.consumers_of(move.queue_id))}
@@ -171,7 +187,7 @@ class Moves:
         away.stage = PARTED
 
     def go_home(self, away: Away) -> None:
-        """Tell the home what is in hand, if that has not been told."""
+        """Attach to the home that was decided, unless it was sent everything as a new incarnation, and say HOMED."""
         move = away.move
         link = self.acceptor.links[move.home]
         if away.stage == PARTED:
@@ -181,7 +197,7 @@ class Moves:
             link.tell(bus.HOMED, move.queue_id, move.epoch)
 
     def attach(self, away: Away) -> None:
-        """Attach consumers to the home, name what is in hand, and bring what was settled since."""
+        """Attach consumers to the home, name unacked messages, and send the settlements from limbo."""
         move = away.move
         link = self.acceptor.links[move.home]
         consumers = self.consumers_of(move.queue_id)
@@ -203,7 +219,7 @@ class Moves:
                 channel.shards.add(move.home)
         link.holders.known |= {_at(id, move.home): facts for id, facts in away.holders.items()}
         if not link.up:
-            link.next.settlements.extend(settled, requeues=True)  # its next life is told all when it asks
+            link.next.settlements.extend(settled, requeues=True)  # its next incarnation is sent everything else
             return
         at_home = {_at(id, move.home) for id in ids}
         for channel in self.acceptor.channels():
@@ -221,7 +237,7 @@ class Moves:
             link.tell(bus.GONE, group)
 
     def forget(self, away: Away) -> None:
-        """The queue is gone: its consumers are told, and what is settled of it nobody needs."""
+        """Cancel the consumers of a drained queue that was deleted, and drop the settlements of its deliveries."""
         if away.stage != PARTED:
             return
         consumers = self.consumers_of(away.move.queue_id)
@@ -232,7 +248,7 @@ class Moves:
             self.delivery.cancelled(consumer.id)
 
     def open(self, away: Away) -> None:
-        """Let in what has waited."""
+        """Lift the gate of a queue, and send its deferred requests. It stays in `away` until the move is over."""
         away.gate.lifted = True
         self.gates.freed |= away.gate.waiting
         self.gates.is_home(away.move.queue_id)
@@ -248,18 +264,19 @@ class Moves:
                 shard = self.address(request.operation, request.shard, away.move.queue_id)
                 self.acceptor.ask_at(shard, request.operation, resume)
 
-    # Who has what
+    # Consumers and channels
 
     def consumers_of(self, queue_id: int) -> list[Consumer]:
+        """Return the consumers of a queue."""
         return [each for each in self.delivery.consumers.values() if each.queue.queue_id == queue_id]
 
     def getting(self, queue_id: int) -> Iterator[ChannelState]:
-        """The channels that have got from a queue."""
+        """Return the channels that have received messages of a queue by basic.get."""
         return (channel for channel in self.acceptor.channels() if queue_id in channel.getters)
 
     def readdress(self, ids: set[int], old: int, new: int, queue_id: int) -> Settlements:
-        """Have those ids go by another index, wherever they are; what is settled in transactions that are not
-        committed.
+        """Give consumer ids the index of another shard, wherever they occur. Return the settlements with them in
+        transactions that are not committed.
         """
         held = Settlements()
         for channel in self.acceptor.channels():
@@ -278,7 +295,7 @@ class Moves:
     # Requests
 
     def ask(self, request: ToShard, resume: Callable[[Answer], None]) -> None:
-        """Send a request to a shard, once the queue that it is about, if it is about one, is at home."""
+        """Send a request to a shard; if it is about a queue that moves, once that is at home."""
         id = self.queue_of(request.operation)
         away = self.away.get(id) if self.away else None
         if away is not None and not away.gate.lifted:
@@ -287,7 +304,7 @@ class Moves:
             self.acceptor.ask_at(self.address(request.operation, request.shard, id), request.operation, resume)
 
     def queue_of(self, operation: list[Any]) -> int:
-        """The id of the queue that a request is about; 0 if it is about none."""
+        """Return the id of the queue that a request is about; 0 if it is about none."""
         at = QUEUE_AT.get(operation[0])
         if at is not None:
             id: int = operation[at]
@@ -296,7 +313,9 @@ class Moves:
         return consumer.queue.queue_id if consumer is not None else 0
 
     def address(self, operation: list[Any], shard: int, queue_id: int) -> int:
-        """The shard that a request about a queue goes to, which may be another one by now; who asks goes along."""
+        """Return the shard of the queue that a request is about, which may have moved; a consumer that the request
+        names moves along.
+        """
         queue = self.acceptor.topology.queue_by_id(queue_id)
         if queue is None:
             return shard
@@ -305,7 +324,7 @@ class Moves:
         return queue.shard
 
     def go_along(self, operation: list[Any], queue: Queue) -> None:
-        """Who is named by a request goes by the home of the queue, and is attached on the terms of now."""
+        """Give the consumer id in a request the index of the queue's home; rebuild a CONSUME on the present terms."""
         delivery = self.delivery
         id, operation[2] = operation[2], _at(operation[2], queue.shard)
         consumer = delivery.consumers.get(id) or delivery.consumers.get(operation[2])
@@ -321,5 +340,5 @@ class Moves:
 
 
 def _at(id: int, shard: int) -> int:
-    """The id of a consumer, or of the gets of a channel, at another shard."""
+    """Return the id of a consumer, or of the gets of a channel, with the index of another shard."""
     return id >> 8 << 8 | shard

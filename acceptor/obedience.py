@@ -1,21 +1,24 @@
-"""Whether a client that is asked to stop by Channel.Flow does stop: what it publishes after its flow-ok tells.
+"""Whether a client obeys Channel.Flow: judged by its publishes after its flow-ok.
 
-What it had sent before it heard is no offence. A client that answers may have a publish or two overtaken by its answer
-where several of its threads publish; one that never answers is judged by how much comes, or for how long, and only
-while its socket is read as it comes: what was read late may have been sent early.
+Publishes sent before the client received Channel.Flow are no offence. The answer of a client may overtake a publish or
+two where several of its threads publish. A client that never answers is judged by how much it sends, or for how long,
+and only while its socket is read without delay: data that is read late may have been sent early.
 """
 
 from __future__ import annotations
 
 # Publishes that may follow a flow-ok.
 AFTER_ANSWER_COUNT = 16
-# What may come from a client that has not answered: seconds, and octets of contents (all that sockets may hold).
+# How long, and how many bytes of contents, a client may send without an answer: as many as sockets may hold.
 UNANSWERED_SECONDS = 10.0
 UNANSWERED_OCTETS = 16 * 1024 * 1024
 
 
 class Obedience:
-    """What one channel was told by Channel.Flow, what it answered, and what came since. Times are seconds."""
+    """The Channel.Flow sent on one channel, and its publishes since. Times are seconds.
+
+    `due` counts answers to come; `count` and `octets` the publishes since the last Channel.Flow or flow-ok.
+    """
 
     __slots__ = ("count", "due", "octets", "since")
 
@@ -26,19 +29,19 @@ class Obedience:
         self.octets = 0
 
     def told(self, now: float) -> None:
-        """Channel.Flow is sent."""
+        """Channel.Flow was sent: expect an answer, and count publishes anew."""
         self.due += 1
         self.since = now
         self.count = self.octets = 0
 
     def answered(self) -> None:
-        """A flow-ok came. Answers come in the order of what was asked."""
+        """A flow-ok came. Answers come in the order of the requests."""
         self.due = max(self.due - 1, 0)
         self.count = 0
 
     def breached(self, count: int, octets: int, now: float, read_since: float | None) -> bool:
-        """Publishes came while the channel is told to stop; whether it can only have ignored that. Its socket has been
-        read as it comes since `read_since`, or is not read.
+        """Count publishes while the channel is stopped. Return whether its client can only have ignored the stop. Its
+        socket has been read as it comes since `read_since`, or is not read.
         """
         self.count += count
         self.octets += octets

@@ -1,7 +1,7 @@
-"""Whom an acceptor holds, in a file for its next life: one that is killed cannot say so itself.
+"""The open incidents of an acceptor, in a file for its next incarnation: an acceptor that is killed cannot record them.
 
-The file has the incidents that are not over, as they were at most a second ago, those that had lasted a second by then.
-The next life enters them among those that are over, as ended then.
+The file has the incidents that are not over and have lasted a second, as they were at most a second ago. The next
+incarnation enters them as incidents that were over at that time.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ log = get_logger()
 
 
 class OpenHolds:
-    """Those of one acceptor, in the data directory of its node; times are in seconds since 1970."""
+    """The file of one acceptor, in the data directory of its node; times are in seconds since 1970."""
 
     def __init__(self, data: Path, index: int) -> None:
         self._file = KeptFile(data / "open_holds" / f"acceptor.{index}.json", "who is held")
         self.keep = self._file.keep
 
     def left(self) -> Records:
-        """What an earlier life that was killed has left; none, and a warning, if it cannot be read."""
+        """Return the records left by a killed incarnation; none, with a warning, if they cannot be read."""
         try:
             return self._file.read()
         except (OSError, ValueError) as error:

@@ -48,7 +48,7 @@ class Orphans:
             self.quotas.keep(orphan.connection, -ORPHAN_OCTETS)
 
     def may_overtake(self, channel: ChannelState, method: MethodSpec) -> bool:
-        """A close overtakes parked publishes as long as they can be kept: it must not lose them. Else it is late."""
+        """Whether a method may overtake parked publishes. A close may while they can be kept; otherwise it is late."""
         if method.name != "channel_close":
             return True
         late = self.quotas.is_used_up(channel.connection, ORPHAN_OCTETS, OVERDRAFT)
@@ -57,7 +57,7 @@ class Orphans:
         return not late
 
     def take_late_closes(self) -> None:
-        """There may be room for what they leave behind; what they have in hand may be what others wait for."""
+        """Retry late closes: their publishes may be kept by now, and their unacked messages may be awaited."""
         late, self.late_closes = self.late_closes, {}
         for channel in late:
             channel.overtake()

@@ -1,7 +1,7 @@
 """Overtaking by destination: on a channel that asks for it, publishes for free queues pass parked ones.
 
-The order of what goes to one queue stays: a publish passes only what goes to none of its own queues, and no method. So
-a channel that feeds a full and a free queue waits at the full one's gate only with what is meant for that.
+The order of publishes to one queue stays: a publish passes only those that go to none of its own queues, and no method.
+So a channel that feeds a full and a free queue waits at the full one's gate only with publishes for that queue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def asked(topology: Topology, access: Access, properties: Mapping[str, object]) -> bool:
-    """Whether a connection asks for it, by its client-properties, or a policy of its user does."""
+    """Whether a connection asks for overtaking, by its client-properties, or a policy for its user does."""
     if properties.get(OVERTAKING) == BY_DESTINATION:
         return True
     policy = policy_for(topology, access.vhost, USER, access.user)
@@ -39,7 +39,7 @@ class Overtaking:
         self.cause_changes = cause_changes
 
     def may_pass(self, channel: ChannelState, run: ParkedRun) -> bool:
-        """Whether publishes that have just come may go before all that is parked."""
+        """Whether publishes that have just come may pass everything that is parked."""
         if channel.parked_methods or channel.transaction is not None:
             return False
         parked = {(item.address, item.further): item for item in channel.inbox if isinstance(item, ParkedRun)}
@@ -63,7 +63,7 @@ class Overtaking:
         return frozenset(queue for target in route.targets for queue in target.queues)
 
     def pump(self, channel: ChannelState, most: int) -> None:
-        """Go through the inbox: publish, of at most that many messages, what goes to no queue that others wait for."""
+        """Process the inbox, publishing at most `most` messages, and none to a queue for which earlier ones wait."""
         before = len(channel.inbox)
         self.go_through(channel, most)
         if channel.gates and not channel.runs_at_gates and len(channel.inbox) < before:
@@ -97,7 +97,7 @@ class Overtaking:
                 channel.unpark(at)
 
     def leave_passed(self, channel: ChannelState) -> None:
-        """Leave the gates that are on the way of nothing parked: one may have had room before it was looked at."""
+        """Leave the gates that no parked publish passes: a run that waited at one may have been sent meanwhile."""
         parked = {(item.address, item.further) for item in channel.inbox if isinstance(item, ParkedRun)}
         ahead: set[Gate] = set()
         for address, further in parked:

@@ -1,10 +1,11 @@
-"""A paced queue at an acceptor: its producers are let in as messages leave it (`penstock.limits.pacing`).
+"""A paced queue at an acceptor: producers are admitted as messages leave the queue (`penstock.limits.pacing`).
 
-One acceptor alone lets in what the queue lacks. Of several, each does so as long as nobody waits; then each asks the
-queue's shard, and sends what that gives it (shard/serving/paces.py). What nobody here can use goes back at once.
+A single acceptor admits as many messages as the queue lacks. Of several, each does so while no channel waits; then each
+asks the queue's shard for room, and sends as much as it is given (shard/serving/paces.py). Room that no channel here
+can use goes back at once.
 
-      free ──(somebody waits)──▶ asked ──(`given`)──▶ let in, and asked again ──(nobody waits)──▶ free
-                                 asked ◀──(after `LONGEST`)── gone back
+      free ──(a channel waits)──▶ asked ──(`given`)──▶ admitted, and asked again ──(no channel waits)──▶ free
+                                  asked ◀──(after `LONGEST`)── gone back
 """
 
 from __future__ import annotations
@@ -22,20 +23,22 @@ if TYPE_CHECKING:
     from acceptor.metered import Metered
     from acceptor.parts import Parts
 
-# How often the drain rate is looked at, and the queue itself: so often that a quarter of it may have left meanwhile.
+# Poll interval of the drain rate; and bounds of that of the queue, between whose polls a quarter of it may leave.
 LOOK_SECONDS = 0.01
 SHORTEST, LONGEST = 0.001, 0.01
-# It is idle for longer each time that nobody can use what it gets, up to so many times, and for another time at each
-# acceptor: those who need the room of two queues would else ask for one and then the other in turn, at the same times.
+# An acceptor asks for no room for a while, longer each time that no channel could use it, up to this many steps. The
+# time differs between acceptors: else channels that need room in two queues would ask for one and then the other, in
+# step.
 FRUITLESS = 20
-# What was given before is void, and nothing of it is still to come.
+# Sent as the used room: all room given before is void, and none of it is still to come.
 ANEW = ~0
 
 
 class Pace:
-    """How an inlet is paced. `clock` is in seconds. `in_hand` is what the shard has given and has not been sent, `told`
-    the weight and the target that it was told last; None: nothing since it may have forgotten. `idle_until` it is not
-    asked for more, as nobody could use what it gave. While it is `serving`, what was under way `before` is not of that.
+    """The pace of one inlet. `clock` returns seconds. `in_hand` is room from the shard that is not used yet; `told` are
+    the weight and target that the shard was sent last, None if it may know none. Until `idle_until` the shard is not
+    asked for room, as no channel could use it. While `serving`, messages in flight `before` do not count against
+    `in_hand`.
     """
 
     __slots__ = (
@@ -66,7 +69,7 @@ class Pace:
         self.before = 0
 
     def left(self, inlet: Inlet) -> int:
-        """How many messages this acceptor may send now."""
+        """Return how many messages this acceptor may send at present."""
         if self.serving:
             left = self.in_hand - (inlet.in_flight - self.before)
         elif inlet.acceptors > 1 and (inlet.waiting or inlet.most_weight):
@@ -80,7 +83,7 @@ class Pace:
         return max(left, 0)
 
     def serve(self, inlet: Inlet) -> None:
-        """Let in who waits, as far as there is room, and say what has become of it."""
+        """Admit waiting channels as far as there is room, and report to the shard how much of it was used."""
         self.observe(inlet)
         if inlet.acceptors == 1:
             inlet.serve_line(counts=True)
@@ -99,7 +102,7 @@ class Pace:
             if sent:
                 self.fruitless = 0
             self.in_hand = max(given - sent, 0)
-            if self.in_hand and usable:  # nobody here can use it
+            if self.in_hand and usable:  # there was room, and yet no channel used it: it goes back
                 self.in_hand = 0
                 if not sent:
                     self.idle_until = self.clock() + LONGEST * (1 + self.fruitless * (1 + self.parts.index))
@@ -107,10 +110,10 @@ class Pace:
         self.ask(inlet, given - self.in_hand)
 
     def ask(self, inlet: Inlet, used: int = 0) -> None:
-        """Tell the shard what waits, where it is otherwise than was told, and what of its room has been used."""
+        """Report the waiting weight to the shard if that has changed, and how much of its room was used."""
         if inlet.acceptors == 1 or self.serving:
             return
-        if inlet.waiting:  # who is idle for now is asked for again, and a shard may have died
+        if inlet.waiting:  # keep polling: the idle time ends, and the shard may have died
             self.metered.closed[inlet] = None
         weight = inlet.waiting.weight if self.clock() >= self.idle_until else 0
         told, target = self.told, self.pacing.target
@@ -121,27 +124,28 @@ class Pace:
             self.told = (weight, target) if self.parts.ask(inlet, weight, target, used) else None
 
     def given(self, inlet: Inlet, count: int) -> None:
-        """The shard has room for so many more."""
+        """The shard gives room for so many messages more."""
         if self.told is not None:
             self.in_hand += count
             inlet.serve()
 
     def come_again(self, inlet: Inlet, count: int) -> None:
-        """So many messages are sent again to a new life of the shard, which is told before it gives room to others."""
+        """Before messages are resent to a new incarnation: claim their room, so that it is not given to others."""
         if inlet.acceptors > 1 and self.parts.ask(inlet, 1, self.pacing.target, ~count):
             self.told = 1, self.pacing.target
 
     def came_again(self, inlet: Inlet, count: int) -> None:
-        """They have left; what waits here is asked for from now on."""
+        """The messages were resent: ask for room for waiting channels from now on."""
         if self.told is not None:
             self.ask(inlet, count)
 
     def forget(self) -> None:
-        """The shard does not know what it was told, or is another one: it is asked anew."""
+        """Forget all room and reports: the shard has lost them, or the queue has another shard."""
         self.in_hand = 0
         self.told = None
 
     def observe(self, inlet: Inlet) -> None:
+        """Update the drain rate and the target from the queue's gauges."""
         now = self.clock()
         if now < self.looked + LOOK_SECONDS:
             return
@@ -151,7 +155,7 @@ class Pace:
             self.pacing.observe(now, queue.drained, queue.ready)
 
     def due(self, inlet: Inlet) -> float:
-        """In how many seconds there may be room again."""
+        """Return the seconds until there may be room again."""
         if inlet.is_saturated() or inlet.acceptors > 1:
             return LONGEST
         rate = (self.pacing.rate or 0.0) * 4
@@ -161,7 +165,7 @@ class Pace:
 def paced(
     features: QueueFeatures, known: QueuePace | None, clock: Callable[[], float], metered: Metered, parts: Parts
 ) -> QueuePace | None:
-    """The pace that a queue asks for, one that is known going on."""
+    """Return the pace that a queue's features ask for, continuing a `known` one; None if they ask for none."""
     if not features.paced:
         return None
     pace = known or Pace(clock, metered, parts)

@@ -1,9 +1,10 @@
-"""Which part of a queue's room an acceptor takes: by the weight of those who share it there, against the other ones'.
+"""An acceptor's part of a queue's room: by the fair share weight at that acceptor, compared with the others'.
 
-All acceptors have equal parts at most, so that together they never have more under way than a queue's bound allows.
-One at which fewer share it than at another takes less of its own, in that proportion; and what each lets in between two
-stops is in proportion to that at all (acceptor/rounds.py). What it knows of others may be old:
-that costs fairness for a moment, never the bound. Of a paced queue each has what its shard gives it (acceptor/pace.py).
+All acceptors have equal parts at most, so that together they never have more in flight than a queue's bound allows. An
+acceptor with less weight than another one uses less of its part, in that proportion; and the amounts that acceptors
+admit between two stops are proportional to their weights (acceptor/rounds.py). The weights of others may be out of
+date: that costs fairness for a moment, never the bound. At a paced queue the shard gives an acceptor its part
+(acceptor/pace.py).
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     from acceptor.inlet import Inlet
     from acceptor.shard_link import ShardLink
 
-# What has changed by less than one in so many is not told again.
+# A weight that has changed by less than one in so many is not reported again.
 CHANGE = 8
 
 
 class Parts:
-    """What one acceptor told shards of the weight of those who share the room of queues, and what they said."""
+    """The exchange of weights between one acceptor and the shards. `told` has the weight last reported, by queue id."""
 
     def __init__(self, index: int, topology: Topology, links: list[ShardLink], inlets: dict[int, Inlet]) -> None:
         self.index = index
@@ -33,7 +34,7 @@ class Parts:
         self.told: dict[int, int] = {}
 
     def tell(self, waited_at: Iterable[Inlet]) -> None:
-        """From time to time: how much that is, where it is otherwise than was told."""
+        """Report the weights at these queues that have changed since the last report; those at others are 0."""
         weights = dict.fromkeys(self.told, 0)
         weights |= {inlet.id: weight_of(inlet) for inlet in waited_at if not inlet.closed and inlet.pace is None}
         for id, weight in weights.items():
@@ -53,21 +54,21 @@ class Parts:
                     del self.told[id]
 
     def take(self, kind: int, id: int, *counts: int) -> None:
-        """A shard says something of those who share the room of a queue."""
+        """Handle MOST_WAITERS or ROOM of a shard."""
         if kind == bus.ROOM:
             self.given(id, *counts)
         else:
             self.hear(id, *counts)
 
     def hear(self, id: int, most: int, total: int) -> None:
-        """The largest weight that shares the room of a queue at any acceptor, and that of all."""
+        """Receive the largest weight at any acceptor of those sharing a queue's room, and the total."""
         inlet = self.inlets.get(id)
         if inlet is not None:
             inlet.most_weight, inlet.all_weight = most, total
 
     def ask(self, inlet: Inlet, weight: int, target: int, used: int) -> bool:
-        """Tell what waits for the room of a paced queue, of which so much of what was given is used; False if its shard
-        cannot be told now.
+        """Report the weight that waits for a paced queue's room, its target, and how much given room was used. Return
+        False if the shard cannot be reached at present.
         """
         queue = self.topology.queue_by_id(inlet.id)
         if queue is None or not self.links[queue.shard].up:
@@ -76,20 +77,20 @@ class Parts:
         return True
 
     def given(self, id: int, count: int) -> None:
-        """A paced queue has room for so many messages from here."""
+        """Receive room at a paced queue for so many messages."""
         inlet = self.inlets.get(id)
         if inlet is not None and inlet.pace is not None:
             inlet.pace.given(inlet, count)
 
     def forget(self, shard: int) -> None:
-        """A shard has died: its next life is told anew. What others have given is on its way, and counts."""
+        """A shard has died: report to its next incarnation anew. Room that other shards give is not affected."""
         for id, inlet in self.inlets.items():
             queue = self.topology.queue_by_id(id)
             if queue is not None and queue.shard == shard:
                 self.forget_queue(inlet)
 
     def forget_queue(self, inlet: Inlet) -> None:
-        """The shard of a queue knows nothing of what was told of it."""
+        """Forget the weight and room of a queue: its shard does not know them."""
         self.told.pop(inlet.id, None)
         inlet.weight = inlet.most_weight = inlet.all_weight = 0
         if inlet.pace is not None:
@@ -97,5 +98,5 @@ class Parts:
 
 
 def weight_of(inlet: Inlet) -> int:
-    """Of those who share a queue's room here."""
+    """Return the weight of the channels that share a queue's room here."""
     return inlet.rounds.weight(inlet) if inlet.rounds is not None else inlet.waiting.weight

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 LOGIN = 1
-"""Its login is being decided on."""
+"""The login of its client is being decided."""
 HELD = 2
 """More is parked for it than its budget (`acceptor.throttle`); a drip is read all the same."""
 OUTPUT = 4
-"""Its client does not take the answers to what it has sent (`acceptor.outputs`)."""
+"""Its client does not read the answers to its requests (`acceptor.outputs`)."""
 BODIES = 8
-"""Bodies that it has begun are more than its user may have unfinished (`acceptor.unfinished`)."""
+"""Its user has more bytes of unfinished bodies than it may (`acceptor.unfinished`)."""

@@ -1,7 +1,7 @@
-"""How deep queues got while they held sessions: looked at once for a queue, however many it holds.
+"""Peak depths of queues while they hold channels, at a cost that does not grow with the number of held channels.
 
-Whoever begins to be held while the queue is as deep as ever since somebody else began has the same peak from then on.
-So a queue has a line of peaks, each lower than the one before it, and only the last of them grow.
+A channel that comes to be held while the queue is as deep as it ever was since another one came shares that one's peak
+from then on. So a queue has a line of peaks, each lower than the one before it, and only the last ones grow.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from acceptor.inlet import Inlet
 
 
 class Peak:
-    """The deepest since some time, in messages; 0 where that cannot be said. `users` are those who began then."""
+    """A peak depth since some time, in messages; 0 for a gate without a depth. `users` counts the holds sharing it."""
 
     __slots__ = ("depth", "users")
 
@@ -21,13 +21,13 @@ class Peak:
 
 
 class Peaks:
-    """`lines` are the peaks that are in use, by gate, the oldest first."""
+    """The peaks in use: `lines` has those of each gate, the oldest first."""
 
     def __init__(self) -> None:
         self.lines: dict[Gate, list[Peak]] = {}
 
     def begin(self, gate: Gate) -> Peak:
-        """Somebody begins to be held."""
+        """Return the peak of a hold that begins."""
         line, depth = self.lines.setdefault(gate, []), depth_of(gate)
         raise_to(line, depth)
         if not line or line[-1].depth > depth:
@@ -36,7 +36,7 @@ class Peaks:
         return line[-1]
 
     def end(self, gate: Gate, peak: Peak) -> None:
-        """Somebody is held no longer, and has this peak."""
+        """Update the peak of a hold that ends, and drop it if no other hold shares it."""
         line = self.lines[gate]
         raise_to(line, depth_of(gate))
         peak.users -= 1
@@ -46,12 +46,13 @@ class Peaks:
                 del self.lines[gate]
 
     def look(self) -> None:
-        """From time to time."""
+        """Update all peaks; called from time to time."""
         for gate, line in self.lines.items():
             raise_to(line, depth_of(gate))
 
 
 def raise_to(line: list[Peak], depth: int) -> None:
+    """Raise the peaks at the end of a line that are lower than the depth."""
     for peak in reversed(line):
         if peak.depth >= depth:
             return
@@ -59,4 +60,5 @@ def raise_to(line: list[Peak], depth: int) -> None:
 
 
 def depth_of(gate: Gate) -> int:
+    """Return the depth of a gate's queues in messages; 0 if it has none."""
     return gate.depth()[0] if isinstance(gate, Inlet) and not gate.closed else 0

@@ -1,9 +1,9 @@
 """Gates before several queues: for limits over the queues of an exchange, a routing key, a user, a vhost or the node.
 
-Nobody decides for all acceptors when such a limit is reached: each adds up the gauges of the queues, and claims what it
-sends (acceptor/claims.py), so that all together never go further than to the first message above the stop mark. Queues
-of a user are the ones that its publishes go to; each acceptor writes down in the gauges what it sees of that before it
-lets any of them go. Without policies that ask for it there are no such gates, and publishes do not come by here.
+No single process decides when such a limit is reached. Each acceptor adds up the gauges of the queues, and claims the
+messages that it sends (acceptor/claims.py), so that all together exceed the stop mark by one message at most. A user's
+queues are those that its publishes go to; each acceptor enters a new one in the gauges before it sends any of them.
+Without a policy that asks for it there are no such gates.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Depths = tuple[int, int, int, int]
 
 
 class Pool(Inlet):
-    """The gate of one limit. `queues` finds those that it is over when the topology has changed; `moving` are those
-    that are `away` then, on their way to another shard.
+    """The gate of one limit over several queues. `queues` finds its queues after a change of the topology; `moving` are
+    those that are `away` then, on their way to another shard.
 
-    `bound` is how far above its stop marks it may be, in messages and bytes.
-    `ids` are a user's that have been seen here, `user` its key in the gauges, 0 where it is not about one, and `heard`
-    the state of those when they were last looked at. `read` is of the loop's turn `turn`; in the turn `tried` there was
-    less to claim than was wanted.
+    `bound` is how far the depth may be above the stop marks, in messages and bytes. Where the limit is about a user,
+    `user` is its key in the gauges (else 0), `ids` are its queues seen here, and `heard` is the gauges' count of
+    changes when they were last read. `read` are the depths as of the loop's turn `turn`; in the turn `tried` less could
+    be claimed than was wanted.
     """
 
     __slots__ = (
@@ -88,7 +88,7 @@ class Pool(Inlet):
         return f"{self.limit}, {how} {len(self.members)} queues: {told(self.limits.marks, *depth)}"
 
     def depth(self) -> tuple[int, int]:
-        """Added up once a turn of the loop."""
+        """Return the depth that the limit counts, in messages and bytes: added up once a turn of the loop."""
         if self.turn != self.turns():
             self.find_members()
             self.turn = self.turns()
@@ -98,16 +98,17 @@ class Pool(Inlet):
         return counted(self.limit.shared, self.read)
 
     def look_again(self) -> None:
-        """The depth is to be added up anew, and what is free to be claimed again."""
+        """Have the depth added up anew, and room claimed anew, at the next request."""
         self.turn = self.tried = -1
 
     def room(self) -> tuple[int, int]:
+        """Return (messages, bytes) that may be sent at present."""
         return self.room_for(1)
 
     some_room = room
 
     def room_for(self, least: int) -> tuple[int, int]:
-        """(messages, octets) that may be sent now; at least so many messages are wanted."""
+        """Return (messages, bytes) that may be sent at present, claiming more if there are less than `least`."""
         if self.closed:
             return UNLIMITED, UNLIMITED
         if self.claim.place == NO_PLACE:
@@ -121,13 +122,13 @@ class Pool(Inlet):
         return max(count, 0), max(octets, 0)
 
     def free(self) -> tuple[int, int]:
-        """What may go of what is claimed."""
+        """Return the claimed messages and bytes that are not in flight yet."""
         count, octets = self.claim.free()
         marks = self.marks
         return count if marks.stop_count else UNLIMITED, octets if marks.stop_bytes else UNLIMITED
 
     def claim_part(self) -> None:
-        """Claim this acceptor's equal part of the room, as of the last look where there is plenty."""
+        """Claim this acceptor's equal part of the room; where there is plenty, by the depth read last."""
         parts = self.parts()
         if self.turn != self.turns() and min(parts) < SHARE:
             self.depth()
@@ -136,29 +137,30 @@ class Pool(Inlet):
         self.ask(count, octets)
 
     def ask(self, count: int, octets: int) -> None:
-        """Claim so many messages and octets, as far as it has marks in these."""
+        """Claim messages and bytes, each only if there is a mark in them."""
         marks = self.marks
         self.claim.ask(count if marks.stop_count else 0, octets if marks.stop_bytes else 0, self.room_now)
 
     def parts(self) -> tuple[int, int]:
-        """What it may have under way in all, in messages and octets."""
+        """Return the messages and bytes that this acceptor may have in flight in all."""
         count, octets = self.room_at(*counted(self.limit.shared, self.read))
         return max(count // self.acceptors, 1), max(octets // self.acceptors, 1)
 
     def room_now(self) -> tuple[int, int]:
-        """The room that there is by the depth of now."""
+        """Return the room for all acceptors by the present depth, in messages and bytes."""
         self.turn = -1
         depth = self.depth()
         return (0, 0) if self.is_saturated() else self.room_at(*depth)
 
     def room_at(self, depth: int, depth_bytes: int) -> tuple[int, int]:
-        """The room, in messages and octets, at that depth."""
+        """Return the room for all acceptors at that depth, in messages and bytes."""
         marks, (over, over_bytes) = self.marks, self.bound
         count = max(marks.stop_count + over - depth, 0) if marks.stop_count else UNLIMITED
         octets = max(marks.stop_bytes + over_bytes - depth_bytes, 0) if marks.stop_bytes else UNLIMITED
         return count, octets
 
     def admits(self, count: int, octets: int) -> bool:
+        """Whether so much may be sent at once; claims it if so."""
         if self.closed:
             return True
         if self.claim.place == NO_PLACE:
@@ -167,15 +169,17 @@ class Pool(Inlet):
         room, space = self.free()
         if (count <= room and octets <= space) or (not self.is_saturated() and self.is_too_much(count, octets)):
             return True
-        self.claim.settle()  # a part of what is needed at once is of no use here, and may be to others
+        self.claim.settle()  # a part of an amount that is needed at once is of no use here, but may be to others
         return False
 
     def taken(self, count: int, octets: int) -> None:
+        """A shard has reported so much as safe: reduce the claim by it."""
         super().taken(count, octets)
         self.tried = -1
         self.claim.settle()
 
     def close(self) -> None:
+        """Retire the gate of a limit that no policy asks for any more."""
         super().close()
         self.claim.drop()
 
@@ -183,14 +187,14 @@ class Pool(Inlet):
         return self.closed
 
     def calm_at(self) -> None:
-        return None  # the depth is of many queues
+        return None  # the gauges have no depth of several queues
 
     def flow(self) -> tuple[bool, bool, int, int]:
         return self.closed, self.is_saturated(), *self.depth()
 
     def find_members(self) -> None:
-        """Have the places of its queues in the gauges as the topology is now: `members` of all, `slots` of those that
-        do not move.
+        """Bring the slots of its queues up to date: `members` has those of all, `slots` those of queues that do not
+        move.
         """
         if self.user and self.heard != (changed := self.gauges.users_changed()):
             self.heard, self.stale = changed, True
@@ -202,6 +206,7 @@ class Pool(Inlet):
             self.members = frozenset(queue.slot for queue in queues)
 
     def is_saturated(self) -> bool:
+        """Whether the limit is reached: from its stop mark until the depth is back at the resume mark."""
         if self.closed:
             return False
         saturated = self.limits.marks.saturated(self.saturated, *self.depth())
@@ -210,10 +215,11 @@ class Pool(Inlet):
         return saturated
 
     def flow_epoch(self) -> int:
+        """Return the number of this acceptor's present stop or resume of the limit."""
         return self.epoch
 
     def follow(self, limit: SharedLimit) -> bool:
-        """Take up what topology and policy say now; whether the marks are others."""
+        """Adopt the present limit and queues. Return whether the marks have changed."""
         self.look_again()
         self.stale = True
         changed = limit.marks != self.limits.marks
@@ -224,12 +230,12 @@ class Pool(Inlet):
 
 
 def _together(read: Depths, count: int, octets: int) -> Depths:
-    """What `Gauges.depths` says, and one queue more."""
+    """Add the depth of one more queue to the result of `Gauges.depths`."""
     return read[0] + count, read[1] + octets, max(read[2], count), max(read[3], octets)
 
 
 class Manifold:
-    """A pool as a publish has to pass it that goes to several of its queues: each message counts `times` in it."""
+    """A pool's gate for publishes that go to several of its queues: each message counts `times` in the pool."""
 
     __slots__ = ("pool", "times", "waiting")
 
@@ -248,9 +254,10 @@ class Manifold:
         return self.pool.terms
 
     def room(self) -> tuple[int, int]:
+        """Return (messages, bytes) that may be sent at present, each counted `times`."""
         count, octets = self.pool.room_for(self.times)
         if count < self.times and not self.pool.in_flight:
-            return min(count, 1), octets  # more than there is ever room for: one by one
+            return min(count, 1), octets  # a message may count more than there is ever room for: one by one
         return count // self.times, octets // self.times
 
     some_room = room
@@ -266,12 +273,12 @@ class Manifold:
 
 
 def itself(gate: Gate) -> Gate:
-    """The gate, or the pool where it is one as a publish has to pass it."""
+    """Return the pool of a manifold; any other gate itself."""
     return gate.pool if isinstance(gate, Manifold) else gate
 
 
 class Pools:
-    """The pools of an acceptor, made when a route is made that they are on. `active`: whether a policy asks for any."""
+    """The pools of an acceptor, created with the first route through them. `active`: whether a policy asks for any."""
 
     def __init__(
         self,
@@ -295,7 +302,7 @@ class Pools:
         self.by_limit: dict[tuple[str, ...], Pool] = {}
 
     def of(self, access: Access, exchanges: Iterable[str], key: str, queues: Sequence[Queue]) -> list[Pool]:
-        """The pools that a publish has to pass."""
+        """Return the pools that a publish must pass."""
         found = []
         for limit in shared_limits(self.topology, access.vhost, exchanges, key, access.user, self.defaults):
             pool = self.by_limit.get(limit.key)
@@ -309,7 +316,7 @@ class Pools:
         return found
 
     def note(self, pool: Pool, queues: Sequence[Queue]) -> None:
-        """Publishes of a user go to these queues."""
+        """Record that publishes of a user go to these queues, here and in the gauges."""
         new = {queue.queue_id for queue in queues} - pool.ids
         if not new:
             return
@@ -322,6 +329,7 @@ class Pools:
                 log.warning("no place for more queues of users: acceptors count what is beyond for themselves")
 
     def queues_of(self, pool: Pool) -> list[Queue]:
+        """Return the queues that a pool's limit is over; of a user, those that any acceptor has seen it publish to."""
         if pool.limit.sort != USER:
             return queues_of(pool.limit, self.topology)
         heard = self.gauges.user_queues(pool.user)
@@ -332,19 +340,23 @@ class Pools:
         if len(known) < len(ids):
             newest = max(self.topology.queues(), key=_id, default=None)
             for id in ids.intersection(heard) - known:
-                if newest is not None and id < newest.queue_id:  # it is gone, not to come
+                if newest is not None and id < newest.queue_id:  # deleted, not one that the replica lacks yet
                     self.gauges.user_queue_remove(pool.user, id)
         return queues
 
     def closed(self) -> list[Pool]:
-        """Those that concern somebody: nobody tells when a limit over several queues is reached, or has room again."""
+        """Return the pools with waiting or warned channels or withheld confirms, to be polled: no event announces that
+        a limit over several queues is reached, or has room again.
+        """
         found = [pool for pool in self.by_limit.values() if pool.waiting or pool.withheld or pool.warned]
         for pool in found:
             pool.look_again()
         return found
 
     def follow(self, freed: dict[Session, None]) -> list[Pool]:
-        """The topology has changed: the pools whose marks are others. Who waits at one that is no more is `freed`."""
+        """Adopt a changed topology. Return the pools whose marks have changed; channels that wait at a pool that is
+        gone are `freed`.
+        """
         self.active = any(says_something(policy) for policy in self.topology.all_policies())
         changed = []
         for key, pool in list(self.by_limit.items()):

@@ -1,12 +1,12 @@
-"""Who is stopped first on the way to a limit of the node: the vhosts that hold more than their guarantee.
+"""The vhosts that are stopped first on the way to a limit of the node: those that hold more than their guarantee.
 
-      a resource is at or below its resume mark ──▶ nobody
+      a resource is at or below its resume mark ──▶ no vhost
       between resume and stop mark ──▶ the further it is, the more of these vhosts, those most over first
-      at its stop mark ──▶ everybody, by the gate of the shard
+      at its stop mark ──▶ all vhosts, by the gate of the shard
 
-A vhost is over its guarantee if its queues hold a larger part of what all queues hold. Who was stopped stays so until
-the resource is back at its resume mark, or the vhost within its guarantee. Each acceptor finds out for itself, from the
-gauges, when it looks for lost broadcasts; before a resource is above its resume mark there is nothing to find out.
+A vhost is over its guarantee if its queues hold a larger part of the bytes in all queues. A stopped vhost stays so
+until the resource is back at its resume mark, or the vhost within its guarantee. Each acceptor decides for itself, from
+the gauges, whenever it polls for lost broadcasts; until a resource is above its resume mark there is nothing to decide.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RESOURCES = ("memory", "process memory", "store", "spill")
 
 
 class Share(NamedTuple):
-    """What a vhost's queues hold of what all hold, and its guarantee, in percent."""
+    """The part of all queues' bytes that is in a vhost's queues, and the vhost's guarantee, in percent."""
 
     held: float
     guarantee: float
@@ -37,7 +37,7 @@ class Share(NamedTuple):
 
 
 class VhostGate(ShutGate):
-    """The gate of a vhost that is stopped. It is there as long as that lasts."""
+    """The gate of a stopped vhost; it exists as long as the stop."""
 
     def __init__(self, vhost: str, share: Share, resource: str) -> None:
         super().__init__()
@@ -52,11 +52,11 @@ class VhostGate(ShutGate):
         )
 
     def serve(self) -> None:
-        """Nobody is let in: when it opens it is taken away."""
+        """Admit no channel: when the gate opens it is removed, and `Pressure.look` frees its channels."""
 
 
 class Pressure:
-    """The gates of one acceptor that are closed for this reason, by vhost."""
+    """The gates of stopped vhosts at one acceptor, by vhost."""
 
     def __init__(self, topology: Topology, gauges: Gauges) -> None:
         self.topology = topology
@@ -64,7 +64,7 @@ class Pressure:
         self.gates: dict[str, VhostGate] = {}
 
     def look(self, freed: dict[Session, None]) -> bool:
-        """Close and open gates; whether any was. Who waited at one that opens is `freed`."""
+        """Close and open gates, and return whether any was. Channels that waited at an opened one are `freed`."""
         gauges = self.gauges
         thousandths, worst = max((gauges.depth_count(shard), shard) for shard in range(gauges.shards))
         if not thousandths and not self.gates:
@@ -86,11 +86,12 @@ class Pressure:
         return changed
 
     def resource(self, shard: int) -> str:
+        """Return the name of the resource that a shard is nearest to running out of."""
         gate = self.gauges.queue_read(shard)
         return RESOURCES[gate.consumers] if gate is not None and gate.consumers < len(RESOURCES) else RESOURCES[0]
 
     def shares(self) -> dict[str, Share]:
-        """Of every vhost. What policies leave over of the guarantees is for the other vhosts in equal parts."""
+        """Return the share of each vhost. Vhosts without a guarantee by policy have equal parts of the rest."""
         held = {vhost: self.held(vhost) for vhost in self.topology.vhosts()}
         total = max(sum(held.values()), 1)
         said = {vhost: percent for vhost in held if (percent := self.guarantee(vhost)) is not None}
@@ -98,10 +99,12 @@ class Pressure:
         return {vhost: Share(100 * octets / total, said.get(vhost, rest)) for vhost, octets in held.items()}
 
     def held(self, vhost: str) -> int:
+        """Return the bytes in a vhost's queues."""
         slots = array("q", [queue.slot for queue in self.topology.queues_in(vhost)])
         return self.gauges.depths(slots)[1]
 
     def guarantee(self, vhost: str) -> int | None:
+        """Return a vhost's guarantee by policy in percent; None if no policy gives one."""
         policy = policy_for(self.topology, "", VHOST, vhost)
         found = policy.definition.get(GUARANTEE) if policy else None
         return None if found is None else int(str(found).rstrip("% "))

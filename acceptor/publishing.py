@@ -297,6 +297,7 @@ class Publishing:
 
 
 def refuse(channel: ChannelState, error: AMQPError) -> None:
+    """Have a queue refuse the publishes of a held channel. Return False if the channel is not held."""
     error.class_id, error.method_id = PUBLISH.class_id, PUBLISH.method_id
     channel.fail(error)
 

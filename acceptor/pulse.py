@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-# What was published a second ago counts a tenth less: what remains is of about the last ten seconds.
+# Each second the count decays by a tenth, so that it covers about the last ten seconds.
 LATELY_SECONDS = 10.0
-# Less than that is nothing, messages.
+# A smaller count of messages is treated as 0.
 LEAST = 0.1
 
 
 class Pulse:
-    """What a channel has published: `count` messages in all, `lately` in about the last seconds up to `counted`."""
+    """The publishing rate of a channel: `count` messages in all, `lately` the decayed count, up to `counted`."""
 
     __slots__ = ("count", "counted", "lately")
 
@@ -25,5 +25,5 @@ class Pulse:
             self.lately = 0.0
 
     def rate(self) -> float:
-        """Messages a second, by now."""
+        """Return the present rate in messages a second."""
         return (self.lately + self.count - self.counted) / LATELY_SECONDS

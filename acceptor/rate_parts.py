@@ -1,7 +1,8 @@
-"""Which part of a limited rate an acceptor takes: as many channels wait for it there, of all that wait anywhere.
+"""An acceptor's part of a limited rate: the proportion of all waiting channels that wait there.
 
-Each writes down in the gauges how much waits, as an octet, and takes what has come since it last did, in that part.
-What others leave is for everybody once the bucket is half full. More than eight acceptors take what they find.
+Each acceptor writes the number of its waiting channels into the gauges, coded as one byte, and receives that part of
+the tokens that have come since it did so last. Tokens that others leave are free for all once the bucket is half full.
+With more than eight acceptors each uses the tokens that it finds.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from penstock.memory.gauges import Gauges
 
 MOST_ACCEPTORS = 8
 STEPS = 15
-"""Of an octet, for each doubling."""
+"""Steps of the code for each doubling of the number of channels."""
 
 WEIGHTS = [0.0, *(2 ** ((code - 1) / STEPS) for code in range(1, 256))]
 
 
 def code_of(waiting: int) -> int:
-    """So many channels as an octet, to within 3 %."""
+    """Code a number of channels as one byte, to within 3 %."""
     return min(1 + round(STEPS * log2(waiting)), 255) if waiting else 0
 
 
 class RatePart:
-    """Of one rate at the acceptor of that index. `own` is what it may take, of messages and of octets, in nanoseconds
-    of the bucket, as of `seen`, which is 0 while nobody waits; below 0 what it has had too much.
+    """One acceptor's part of one rate. `own` is how much of the buckets of messages and bytes it may use as of `seen`,
+    in nanoseconds; below 0 it has used too much. `seen` is 0 while no channel waits.
     """
 
     __slots__ = ("gauges", "index", "own", "seen")
@@ -36,7 +37,9 @@ class RatePart:
         self.seen = 0
 
     def look(self, bucket: int, now: int, waiting: int, free: tuple[int, int], depths: tuple[int, int]) -> None:
-        """So much waits here by now; `free` is what is in the bucket, of `depths`, in nanoseconds."""
+        """Report that `waiting` channels wait here, and add to `own`. `free` are the fills of the buckets, and `depths`
+        their depths, in nanoseconds.
+        """
         code = code_of(waiting)
         octets = self.gauges.bucket_waiting(bucket, now, self.index, code)
         if not code:
@@ -51,9 +54,9 @@ class RatePart:
         self.seen = now
 
     def free(self, which: int, free: int, depth: int) -> int:
-        """Of what is free in the bucket, what may be taken here."""
+        """Return how much of the free part of a bucket may be used here, in nanoseconds."""
         return min(free, max(self.own[which], free - depth // 2)) if self.seen else free
 
     def spend(self, which: int, nanoseconds: int, depth: int) -> None:
-        """So much has gone from here."""
+        """Charge published messages or bytes, in nanoseconds of the bucket."""
         self.own[which] = max(self.own[which] - nanoseconds, -depth)

@@ -1,9 +1,9 @@
-"""Gates of limited rates: buckets of tokens that all acceptors share, and who waits for more of them.
+"""Gates of limited rates: token buckets that all acceptors share, and the channels that wait for tokens.
 
-A bucket is kept as the time at which it is full again (the virtual scheduling of ITU-T I.371's generic cell rate
-algorithm): what is published moves that time on, and there is room as long as it is no more than the burst ahead of
-now. That number is all there is, so the acceptors have it in the gauges, and whoever publishes uses up the rate: one
-producer alone gets all of it. Where several acceptors have somebody waiting they look in turn, a fixed time apart.
+A bucket is stored as the time at which it is full again (the virtual scheduling of ITU-T I.371's generic cell rate
+algorithm): each publish moves that time on, and there is room while it is no more than the burst ahead of now. A bucket
+is just that number, so the acceptors keep it in the gauges, and any publish uses up the rate: one producer alone gets
+all of it. Acceptors with waiting channels poll in turn, a fixed time apart.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ COUNT, OCTETS = 0, 1
 
 
 class RateGate:
-    """The gate of one limit. `clock` is the machine's monotonic clock, in seconds."""
+    """The gate of one limited rate. `clock` is the machine's monotonic clock, in seconds.
+
+    `depths` are those of the buckets of messages and of bytes in nanoseconds, `half` is the room in half full ones.
+    """
 
     opens_with_time = True
 
@@ -49,6 +52,7 @@ class RateGate:
         self.follow(limit)
 
     def follow(self, limit: RateLimit) -> None:
+        """Adopt a limit, and derive the buckets' depths from it."""
         self.limit = limit
         self.bucket = limit.bucket
         self.rates = limit.messages, limit.octets
@@ -61,17 +65,18 @@ class RateGate:
         return str(self.limit)
 
     def is_saturated(self) -> bool:
-        """A rate is used up again and again: who waits is told when that lasts (`acceptor.metered`)."""
+        """Never: a rate is used up again and again, and a channel is held only after a while (`acceptor.metered`)."""
         return False
 
     def some_room(self) -> tuple[int, int]:
-        """Half of the bucket as long as it is that full."""
+        """Return the room in half of the bucket while it is that full; else `room`."""
         half, ahead = self.half, self.ahead
         if half is None or not self.gauges.bucket_is_full_in(self.bucket, self.now(), ahead, self.octets_ahead):
             return self.room()
         return half
 
     def room(self) -> tuple[int, int]:
+        """Return (messages, bytes) that may be sent at present."""
         now = self.now()
         full_at, octets_full_at = self.gauges.bucket_full_at(self.bucket, now)
         count, octets = self.left(COUNT, full_at - now), self.left(OCTETS, octets_full_at - now)
@@ -83,27 +88,27 @@ class RateGate:
         return count, octets
 
     def left(self, which: int, ahead: int) -> int:
-        """What there is room for in a bucket that is full again in so many nanoseconds."""
+        """Return the room in a bucket that is full again in `ahead` nanoseconds, in messages or bytes."""
         rate = self.rates[which]
         free = min(self.depths[which] - ahead, self.depths[which])
         return (max(free, 0) * rate // SECOND) if rate else UNLIMITED
 
     def part_of(self, which: int, ahead: int) -> int:
-        """Of that, what may go from here while others wait as well."""
+        """Return the part of `left` that is this acceptor's while channels wait at others as well."""
         assert self.part is not None
         rate, depth = self.rates[which], self.depths[which]
         return max(self.part.free(which, depth - ahead, depth), 0) * rate // SECOND if rate else UNLIMITED
 
     def now(self) -> int:
-        """Nanoseconds, to the microsecond."""
+        """Return the time in nanoseconds, rounded to microseconds."""
         return round(self.clock() * 1_000_000) * 1000
 
     def depth(self, rate: int) -> int:
-        """Of a bucket, in nanoseconds: the burst, but never less than one."""
+        """Return the depth of a bucket in nanoseconds: the burst, but never less than one message or byte takes."""
         return max(self.limit.burst_ms * 1_000_000, -(-SECOND // rate)) if rate else 0
 
     def admits(self, count: int, octets: int) -> bool:
-        """Whether so much may go at once. More than a burst may once the bucket is full."""
+        """Whether so much may be sent at once. More than a burst may when the bucket is full."""
         room, space = self.room()
         limit = self.limit
         most = self.depths[COUNT] * limit.messages // SECOND if limit.messages else UNLIMITED
@@ -114,7 +119,7 @@ class RateGate:
         return False
 
     def spend(self, count: int, octets: int, channel: object) -> None:
-        """So much has gone, whoever it was from."""
+        """Charge published messages and bytes to the buckets, and to this acceptor's part of them."""
         rate, octets_rate = self.rates
         self.gauges.bucket_spend(self.bucket, self.now(), count, rate, octets, octets_rate)
         if self.part is not None and self.part.seen:
@@ -124,12 +129,12 @@ class RateGate:
                 self.part.spend(OCTETS, octets * SECOND // octets_rate, self.depths[OCTETS])
 
     def due(self) -> float:
-        """In how many seconds there is room for a message, and it is this acceptor's turn."""
+        """Return the seconds until there is room for a message and it is this acceptor's turn."""
         now = self.clock()
         return self.metered.in_turn(now + self.missing()) - now
 
     def missing(self) -> float:
-        """Seconds until there is room for a message."""
+        """Return the seconds until there is room for a message; at least 0."""
         now = self.now()
         waits = [0]
         for full_at, rate, depth in zip(
@@ -140,10 +145,11 @@ class RateGate:
         return max(waits) / SECOND
 
     def seconds_for(self, count: int) -> float:
-        """About how long so many messages take from now on."""
+        """Return the approximate seconds until so many messages have been admitted."""
         return self.missing() + (count / self.limit.messages if self.limit.messages else 0.0)
 
     def serve(self) -> None:
+        """Admit waiting channels, as far as there are tokens for this acceptor."""
         if self.part is None:
             serve(self)
             return
@@ -153,7 +159,7 @@ class RateGate:
             self.look()
 
     def look(self) -> None:
-        """Say what waits here, and see which part of what has come is for it."""
+        """Report how many channels wait here, and add this acceptor's part of the tokens that have come."""
         assert self.part is not None
         now = self.now()
         full_at, octets_full_at = self.gauges.bucket_full_at(self.bucket, now)
@@ -162,7 +168,10 @@ class RateGate:
 
 
 class Rates:
-    """The gates of an acceptor's limited rates, made when a route is made that they are on."""
+    """The gates of an acceptor's limited rates, by bucket, created with the first route through them.
+
+    `active`: whether a policy limits rates; a queue's own declaration may besides.
+    """
 
     def __init__(
         self,
@@ -183,13 +192,14 @@ class Rates:
         self.metered = metered
 
     def of(self, access: Access, exchanges: Iterable[str], key: str, queues: Sequence[Queue]) -> tuple[RateGate, ...]:
-        """The gates that a publish has to pass."""
+        """Return the gates that a publish must pass."""
         limits = [limit for queue in queues if (limit := rate_of(queue)) is not None]
         if self.active:
             limits += rate_limits(self.topology, access.vhost, exchanges, key, access.user)
         return tuple(self.gate(limit) for limit in limits)
 
     def gate(self, limit: RateLimit) -> RateGate:
+        """Return the gate of a limit, with that limit's present values."""
         gate = self.by_bucket.get(limit.bucket)
         if gate is None:
             gate = self.by_bucket[limit.bucket] = self.new(limit)
@@ -198,10 +208,11 @@ class Rates:
         return gate
 
     def new(self, limit: RateLimit) -> RateGate:
+        """Return a new gate for a limit."""
         part = RatePart(self.gauges, self.index) if self.divides else None
         return RateGate(limit, self.gauges, self.clock, self.metered, part)
 
     def follow(self) -> None:
-        """The topology has changed: routes are made anew, and with them the gates that are still on one."""
+        """The topology has changed: keep only gates with waiting channels; new routes create the others again."""
         self.active = any(limits_rates(policy) for policy in self.topology.all_policies())
         self.by_bucket = {bucket: gate for bucket, gate in self.by_bucket.items() if gate.waiting}

@@ -23,7 +23,7 @@ class Requests:
         self.until_current: list[Callable[[], None]] = []
 
     def ask(self, request: ToRouter | ToShard, resume: Callable[[Answer], None]) -> None:
-        """Send a request of a running method; `resume` gets the answer."""
+        """Send a request of a running method, and call `resume` with the answer."""
         if isinstance(request, ToRouter):
 
             def done(result: Any, error: Any) -> None:
@@ -34,7 +34,7 @@ class Requests:
             self.moves.ask(request, resume)
 
     def once_current(self, action: Callable[[], None]) -> None:
-        """The router's answer may be here before the change that it speaks of: the replica has to have both."""
+        """Call `action` once the replica is current: the router's answer may arrive before the change it refers to."""
         if self.acceptor.behind():
             self.until_current.append(action)
         else:
@@ -48,7 +48,7 @@ class Requests:
                 action()
 
     def delete_exclusive(self, connection: ConnectionState, done: Callable[[], None]) -> None:
-        """Have the exclusive queues of a connection deleted; `done` is called when they are gone."""
+        """Have the router delete the exclusive queues of a connection, then call `done`."""
         if not connection.owns_queues:
             done()
             return

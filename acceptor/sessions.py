@@ -1,4 +1,4 @@
-"""What an acceptor tells of its sessions: the channels that have published, or are held.
+"""The answer of an acceptor about its publishing channels: those that have published, or are held.
 
     question    answer
     sessions    [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 
 def sessions(acceptor: AcceptorState, routes: Routes) -> list[dict[str, Any]]:
+    """Return the answer to the question `sessions`."""
     return [told(channel, routes) for channel in acceptor.channels() if channel.routes or channel.held_by is not None]
 
 
 def state(channel: ChannelState) -> dict[str, Any]:
-    """Whose it is, for how long it is held, and what of it is parked."""
+    """Return the fields that identify a channel, how long it is held, and how many bytes of it are parked."""
     return {
         **channel.whose(),
         "held_seconds": 0.0 if channel.held_by is None else round(channel.acceptor.now - channel.held_since, 3),
@@ -38,12 +39,12 @@ def state(channel: ChannelState) -> dict[str, Any]:
 
 
 def lately(channel: ChannelState, routes: Routes) -> Iterable[Route]:
-    """Where it has published to, by routes as they are now; where headers decide, as they were."""
+    """Return a channel's last routes as they are at present; where headers decide, as they were."""
     found: dict[Route, None] = {}
     for route in channel.routes:
         try:
             now = routes.find(channel, route.address(), route.further)
-        except AMQPError:  # the exchange is gone, or it may not publish there any more
+        except AMQPError:  # the exchange is deleted, or the user may not publish there
             continue
         except Unfinished:
             now = route
@@ -52,6 +53,7 @@ def lately(channel: ChannelState, routes: Routes) -> Iterable[Route]:
 
 
 def told(channel: ChannelState, routes: Routes) -> dict[str, Any]:
+    """Return a channel's entry in the answer."""
     return {
         **state(channel),
         "held_by": None if channel.held_by is None else str(channel.held_by),

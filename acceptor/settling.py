@@ -27,15 +27,17 @@ class Settling:
         self.inlets = inlets
 
     def places(self, shards: set[int]) -> list[Settlements]:
-        """Where settlements go, by shard, and last those of queues that move; those of the given shards are opened."""
+        """Return where to put settlements, by shard, and last those of unassigned queues. The turns to `shards` get an
+        operation for them.
+        """
         acceptor = self.acceptor
         for shard in shards:
             acceptor.links[shard].settling(acceptor.now)
         return [*(link.next.settlements for link in acceptor.links), acceptor.limbo]
 
     def settled(self, channel: ChannelState, count: int, whole: int) -> None:
-        """Settlements of so many messages of a channel are to leave: at once, if somebody may wait for them. All that
-        it had in hand before counted so much whole.
+        """Send the settlements of `count` messages of a channel at once if a consumer or producer may wait for them.
+        `whole` is the size in bytes of all that was unacked before.
         """
         if self.are_awaited(channel, count, whole):
             for shard in channel.shards:

@@ -1,6 +1,25 @@
-"""The acceptor's side of one shard: the turn being written, and what of earlier ones is not safe there.
+"""The acceptor's link to one shard: the turn being written, and the earlier turns that are not safe at the shard yet.
 
-Publishes of a turn that go to the same queues leave as one batch where that keeps their order: many small writers
+Theory of operation. Operations are collected in a turn (`turn`; `next` has the part of it that must not be lost).
+`leave` gives the turn its number, counted from 1 through all incarnations of the shard, and moves `next` to the end of
+`sent`. Each turn of the shard brings a *report*: the number of the last turn that is safe there. `taken` then removes
+the turns up to that number from `sent`, subtracts their load from `in_flight`, and lets their spans wait for one shard
+less. Outcomes in the same turn of the shard (REJECTED, REFUSED) are handled before its report, while `sent` still has
+the turns that they name.
+
+      absent, down ──(start)──▶ greets ──(hello sent)──▶ awaits ──(first report: go_on)──▶ up
+      greets, awaits, up ──(died)──▶ down          any ──(end: the shard is removed)──▶ absent
+
+*Greeting.* A new incarnation is sent a hello and nothing else; operations gather in the turn. Its first report says
+which turns its predecessor made safe. *Resending.* `go_on` then sends one turn that attaches the consumers again and
+names the unacked messages (HOLD), and a second one with the contents of all turns that were not safe, in order, under a
+new number, and the requests without an answer.
+
+Invariant: every publish, commit and settlement is in `sent` or `next`, in order, until a report covers its turn, and a
+turn that a report covers is never resent. So the death of a shard loses none of them that was not reported, repeats
+none that was, and changes no order; only an operation that is given up (acceptor/suspects.py) is dropped.
+
+Publishes of a turn that go to the same queues are sent as one batch where that keeps their order: many small writers
 then cost what one big writer costs.
 """
 
@@ -27,32 +46,32 @@ if TYPE_CHECKING:
 
 # How long settlements that nobody waits for may wait for something else to leave with.
 SETTLING_SECONDS = 0.001
-# Where requests that leave something with their channel's group name it.
+# Where requests that leave something behind for their channel's group have that group.
 GROUP_OF = {bus.CONSUME: 7, bus.GET: 5, bus.LIMIT: 2, bus.RESERVE: 2}
 # Where CONSUME has the consumer's age.
 AGE = 11
-# So many octets of large contents are enough for a turn.
+# Bytes of large contents with which a turn waits for no more of them.
 RIDING = 1024 * 1024
-# More than that comes from who goes on sending: a turn of them is worth waiting for more.
+# A turn with more bytes than that comes from a client that goes on sending: waiting for more is worth while.
 STREAMING = 256 * 1024
 
-# The answer to what was asked of a shard that was removed.
+# The answer to requests to a shard that was removed.
 GONE_FOR_GOOD = [404, "its queue is gone"]
 
 Reply = Callable[[Any, list[Any] | None, Sequence[Any]], None]
 
 
 class ShardLink:
-    """One shard as an acceptor sees it. It is a gate as well: all that is in flight to the shard is bounded.
+    """The link to one shard, which is a gate as well: all that is in flight to the shard is bounded.
 
-    A new life of the shard is first sent a hello (`greets` until then, `awaits` until that is answered); then it is
-    `up`. Before that operations wait in the turn; while it is `absent` there is no such shard. `closed` turns are to be
-    sent before the one being written. `heard` is the last report, of any life; `told` the flow epoch whose stop all who
-    wait have been told of; `left_at` when a turn left last. `unheard_octets` are those of turns that have left and are
-    not taken in. `withheld` has the spans of publishes that are safe and not confirmed, by turn and index of their
-    operation; done ones may be among them for a moment. `dequeued` is what DEQUEUED has said in a turn whose report is
-    not taken in yet, which may be the first to call these safe. `suspect` is what its last lives have ended at, and how
-    many; `gave_up` that something is not sent again (`acceptor.suspects`).
+    The link `greets` until the hello is sent, `awaits` until that is answered, and is then `up`; while it is `absent`
+    there is no such shard. `closed` turns are to be sent before the one being written. `heard` is the last report, of
+    any incarnation; `told` the flow epoch of the last stop that was announced to the waiting channels; `left_at` when a
+    turn was sent last. `unheard_octets` is the size of the turns in `sent`. `withheld` has the spans of publishes that
+    are safe and not confirmed, by turn and index of their operation; done ones may be among them for a moment.
+    `dequeued` are DEQUEUED operations of a shard's turn whose report is not applied yet, and may be the first to call
+    those publishes safe. `suspect` is the operation that the last incarnations ended at, and how many did; `gave_up`
+    that something is not resent (`acceptor.suspects`).
     """
 
     opens_with_time = False
@@ -86,11 +105,12 @@ class ShardLink:
         self.begin_turn()
 
     def __str__(self) -> str:
-        """What an operator or a client is told: the shard says why it is saturated."""
+        """Describe the link for an operator or a client, with the reason that the shard gives for a stop."""
         gate = self.gauges.queue_read(self.index)
         return f"shard {self.index}: {gate.name}" if gate and gate.name else f"shard {self.index}"
 
     def begin_turn(self) -> None:
+        """Begin an empty turn."""
         self.turn = bus.Turn(self.index)
         self.next = Sent()
         self.settle_operation: list[Any] | None = None
@@ -102,25 +122,29 @@ class ShardLink:
     # As a gate
 
     def is_saturated(self) -> bool:
+        """Whether the shard stops all its producers, for want of memory say."""
         return self.gauges.saturated(self.index)
 
     def flow_epoch(self) -> int:
+        """Return the number of the shard's present stop or resume."""
         return self.gauges.flow_epoch(self.index)
 
     def room(self) -> tuple[int, int]:
+        """Return (messages, bytes) that may be sent at present; none unless the link is up and the shard has room."""
         return (0, 0) if not self.up or self.gauges.saturated(self.index) else self.in_flight.room()
 
     some_room = room
 
     def admits(self, count: int, octets: int) -> bool:
-        """Whether so much may be sent at once. More than may ever be in flight may once nothing is."""
+        """Whether so much may be sent at once. Any amount may while nothing is in flight."""
         room, space = self.room()
         return (count <= room and octets <= space) or (room > 0 and self.in_flight.is_empty())
 
     def serve(self) -> None:
+        """Admit waiting channels, as far as there is room."""
         serve(self)
 
-    # What goes into the turn
+    # Into the turn
 
     def publish(
         self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int, span: Span | None,
@@ -128,7 +152,7 @@ class ShardLink:
     ) -> None:  # fmt: skip
         """Publish `count` messages from row `first` of a batch to queues of this shard, `slots` in the gauges.
 
-        They came `age` milliseconds ago, as far as their expiry goes, by the channel `sender`.
+        For their expiry the messages are `age` milliseconds old. `sender` is the channel that published them.
         """
         octets = batch.octets(first, count)
         publish = None
@@ -152,8 +176,8 @@ class ShardLink:
         publish.count += count
 
     def weigh(self, weight: int, batch: Batch, count: int, octets: int) -> None:
-        """Count what is published as in flight. The octets of large contents that only pass weigh less too where they
-        are lent: then the shard never reads them.
+        """Count a publish as in flight, at its weight. The bytes of large contents that only pass weigh less too where
+        they are lent: the shard never reads them then.
         """
         of_octets = weight
         if weight == PASSING and (octets < OWN_PARTS * count or bus.loan_of(batch.contents) is None):
@@ -161,7 +185,7 @@ class ShardLink:
         self.in_flight.add(self.next.load, count, octets, weight, of_octets)
 
     def may_join(self, publish: Publish, queues: tuple[int | str, ...]) -> bool:
-        """Whether more may join an earlier publish without overtaking another one to any of its queues."""
+        """Whether more messages may join an earlier publish without overtaking another one to any of its queues."""
         return (
             publish.batch is None
             and publish.queues == queues
@@ -171,6 +195,7 @@ class ShardLink:
         )
 
     def open_publish(self, queues: tuple[int | str, ...], weight: int) -> Publish:
+        """Append a new PUBLISH to the turn, which later messages to the same queues may join."""
         publish = Publish(queues, weight)
         self.next.publishes[len(self.turn.operations)] = publish
         self.turn.operations.append(publish.operation)
@@ -190,17 +215,18 @@ class ShardLink:
         self.in_flight.add(self.next.load, commit.count, commit.octets, WHOLE, WHOLE)
 
     def mark(self, commit: Commit) -> None:
+        """Append the operation of a commit to the turn."""
         self.next.commits[len(self.turn.operations)] = commit
         self.turn.operations.append(commit.operation)
 
     def enter(self, inlet: Inlet | QueueLane, count: int, octets: int) -> None:
-        """So much of what is published in this turn is for the queue of an inlet, or by its lane."""
+        """Count messages and bytes of this turn as in flight to the queue of an inlet, or by its lane."""
         inlet.in_flight += count
         inlet.in_flight_bytes += octets
         self.under_way(inlet, count, octets)
 
     def under_way(self, inlet: Inlet | QueueLane, count: int, octets: int) -> None:
-        """Remember what this turn puts under way for an inlet."""
+        """Record an amount that this turn puts in flight for an inlet; `taken` subtracts it from the inlet's."""
         known = self.next.inlets.get(inlet)
         if known is None:
             self.next.inlets[inlet] = [count, octets]
@@ -209,7 +235,7 @@ class ShardLink:
             known[1] += octets
 
     def settling(self, now: float) -> Settlements:
-        """Where settlements of this turn go."""
+        """Return where to put settlements of this turn; the first ones append their operation."""
         if self.settle_operation is None:
             self.settle_operation = [bus.SETTLE, 0]
             self.settling_since = now
@@ -217,7 +243,7 @@ class ShardLink:
         return self.next.settlements
 
     def waits(self, now: float) -> bool:
-        """Whether the turn brings nothing that has no time."""
+        """Whether nothing in the turn is urgent, so that it may wait for more."""
         if self.hurries:
             return False
         if self.next.publishes:
@@ -226,8 +252,8 @@ class ShardLink:
         return settles_only and now - self.settling_since < SETTLING_SECONDS
 
     def rides(self, now: float) -> bool:
-        """Whether the turn brings mostly large contents that pass, and may wait for more of them: for a moment, or
-        until the one before it is answered and there are not many in it.
+        """Whether the turn has mostly large contents that only pass, and may wait a moment for more of them. A turn of
+        few bytes waits only while an earlier one is not reported.
         """
         plain = len(self.next.publishes) + (self.settle_operation is not None) + (self.windows is not None)
         load = self.next.load
@@ -240,19 +266,20 @@ class ShardLink:
         )
 
     def open_window(self, consumer: int, octets: int) -> None:
+        """Report that so many bytes of a consumer's deliveries have been written to its socket."""
         if self.windows is None:
             self.windows = {}
             self.turn.operations.append([bus.WINDOW, self.windows])
         self.windows[consumer] = self.windows.get(consumer, 0) + octets
 
     def tell(self, *operation: Any) -> None:
-        """An operation without an answer."""
+        """Append an operation that has no answer; dropped while the shard is absent."""
         if self.absent:
             return
         self.turn.operations.append(list(operation))
 
     def ask(self, operation: list[Any], reply: Reply) -> None:
-        """An operation whose second element becomes the number of the request."""
+        """Append a request; its second element becomes its number. `reply` gets the result, error and parts."""
         self.last_request += 1
         operation[1] = self.last_request
         self.requests[self.last_request] = (operation, reply)
@@ -261,14 +288,14 @@ class ShardLink:
         self.turn.operations.append(operation)
 
     def end_group(self, group: int) -> None:
-        """A channel ended: what it has in hand is requeued, and the next life of the shard is not asked for more."""
+        """A channel ended: have its unacked messages requeued, and repeat no request of it to a later incarnation."""
         for number, (operation, _) in list(self.requests.items()):
             if operation[0] in GROUP_OF and operation[GROUP_OF[operation[0]]] == group:
                 del self.requests[number]
         self.tell(bus.GONE, group)
 
     def close_turn(self, version: int, now: float) -> list[Any] | None:
-        """The next multipart to send, if there is anything to say, at once, and anybody to say it to."""
+        """Return the next multipart to send; None if there is none, the shard is not up, or the turn waits for more."""
         if self.greets:
             return self.hello(version)
         if self.closed:
@@ -279,12 +306,12 @@ class ShardLink:
         return self.leave(version)
 
     def cut(self, version: int) -> None:
-        """What comes from now on is taken in after all that is in the turn already."""
+        """Close the turn, so that the shard finishes it before it begins with later operations."""
         if self.up and self.turn:
             self.closed.append(self.leave(version))
 
     def leave(self, version: int) -> list[Any]:
-        """The multipart of the turn that was written; the next one begins."""
+        """Number the turn, move it to `sent` and begin the next one. Return its multipart."""
         sent = self.next
         for publish in sent.publishes.values():
             publish.finish()
@@ -308,26 +335,28 @@ class ShardLink:
         return frames
 
     def count_sent(self, octets: int) -> None:
+        """Add bytes to the gauge of this pair of acceptor and shard."""
         if self.counts:
             self.gauges.pair_add_sent(self.acceptor, self.index, octets)
 
     def begin_counting(self) -> None:
-        """In the gauges of the pair, which a predecessor of this acceptor has let go of, if there was one."""
+        """Begin to count sent bytes in the gauges of the pair: no predecessor of this acceptor writes them any more."""
         if not self.counts:
             self.counts = True
             self.gauges.pair_reset_sent(self.acceptor, self.index)
             self.count_sent(self.unheard_octets)
 
     def hello(self, version: int) -> list[Any]:
+        """Return the first multipart to a new incarnation: turn number 0, without operations."""
         self.greets = False
         frames = bus.Turn().frames(bus.HELLO, version)
         self.count_sent(len(frames[0]))
         return frames
 
-    # What comes back
+    # From the shard
 
     def hear(self, operation: list[Any]) -> None:
-        """What became of publishes and transactions."""
+        """Handle an operation that reports the outcome of publishes or a transaction."""
         if operation[0] == bus.REJECTED:
             self.rejected(*operation[1:])
         elif operation[0] == bus.REFUSED:
@@ -336,7 +365,7 @@ class ShardLink:
             self.dequeued.append((operation[1], operation[2]))
 
     def rejected(self, turn: int, index: int, queue: int, first: int, count: int) -> None:
-        """A queue refused `count` rows from `first` of a publish: the spans that they belong to are told."""
+        """A queue refused `count` rows from `first` of a publish: have their spans nack them, return mandatory ones."""
         for sent in self.sent:
             if sent.number == turn:
                 publish = sent.publishes[index]
@@ -348,13 +377,13 @@ class ShardLink:
                 return
 
     def refused(self, turn: int, index: int, queue: int) -> None:
-        """A queue had no room for a transaction: the shard took in nothing of it."""
+        """A queue had no room for a transaction, so the shard has refused all of it."""
         for sent in self.sent:
             if sent.number == turn:
                 sent.commits[index].transaction.refused_by(queue)
 
     def taken(self, number: int) -> None:
-        """The shard reports that all turns up to `number` are safe."""
+        """Apply a report: all turns up to `number` are safe at the shard."""
         self.heard = max(self.heard, number)
         served: dict[Inlet | QueueLane, None] = {}
         commits: list[Commit] = []
@@ -376,7 +405,7 @@ class ShardLink:
                     served[inlet] = None
         if not self.sent:
             self.suspect = None
-        if self.counts and not self.sent:  # some of it may have been taken in before this acceptor began to count
+        if self.counts and not self.sent:  # a part may have been received before this acceptor began to count
             self.gauges.pair_reset_sent(self.acceptor, self.index)
         for commit in commits:
             commit.transaction.taken()
@@ -386,7 +415,7 @@ class ShardLink:
             self.serve()
 
     def give_dequeued(self, inlet: Inlet, rows: list[int]) -> None:
-        """Publishes have left a saturated queue for good: turn, index, first row and count of each part of them."""
+        """Publishes have left a saturated queue for good. `rows` has turn, index, first row and count of each part."""
         numbers = iter(rows)
         for turn, index, first, count in zip(numbers, numbers, numbers, numbers, strict=True):
             for start, span in self.withheld.get((turn, index), ()):
@@ -396,30 +425,31 @@ class ShardLink:
         inlet.forget_given()
 
     def forget_given(self) -> None:
-        """Nothing has to be kept of what is confirmed."""
+        """Drop confirmed spans from `withheld`."""
         self.withheld = {at: spans for at, spans in self.withheld.items() if not all(span.done for _, span in spans)}
 
     def replied(self, request: int, result: Any, error: list[Any] | None, parts: Sequence[Any]) -> None:
+        """Pass the answer to a request on, unless its channel is gone."""
         _, reply = self.requests.pop(request, (None, None))
         if reply is not None:
             reply(result, error, parts)
 
-    # Lives of the shard
+    # Incarnations of the shard
 
     def died(self) -> None:
-        """The shard is gone. What was not safe is kept, and what of it its next life does not know is sent again."""
+        """The shard died. Turns that were not safe are kept; `go_on` resends those that its successor does not know."""
         self.up = self.greets = self.awaits = False
         self.closed.clear()
 
     def start(self) -> None:
-        """A new life of the shard: it has to say what is safe before it is told anything."""
+        """Greet a new incarnation: it must report which turns are safe before it is sent any."""
         self.absent = False
         self.greets = self.awaits = True
         if self.counts:
             self.gauges.pair_reset_sent(self.acceptor, self.index)
 
     def end(self) -> None:
-        """The shard is gone for good, and so are the queues that this was for: nothing is waited for any more."""
+        """The shard was removed, and its queues are gone: count all turns as safe, and answer all requests with 404."""
         self.died()
         self.absent = True
         self.number += 1
@@ -434,16 +464,16 @@ class ShardLink:
             reply(None, GONE_FOR_GOOD, ())
 
     def unsafe(self) -> list[Sent]:
-        """What has left and is not safe, and what has not left, in order."""
+        """Return the turns that are not reported as safe, and the one being written, in order."""
         return [*self.sent, self.next]
 
     def go_on(
         self, version: int, consumers: list[tuple[list[Any], Reply]], held: Settlements, living: set[int]
     ) -> None:
-        """It has. The first turn attaches consumers and says what is in hand; the next one brings what is not safe.
+        """Resume after the first report of a new incarnation: one turn attaches consumers and names unacked messages,
+        the next one resends the turns that are not safe.
 
-        `held` are rows of all that the shard delivered and that is not settled for good, `living` the groups of the
-        channels that are there.
+        `held` are rows of all deliveries that are not settled for good, `living` the groups of existing channels.
         """
         unsafe, latest = self.unsafe(), self.latest
         for sent in self.sent:
@@ -470,19 +500,19 @@ class ShardLink:
             self.bring_again(sent)
         for (pace, inlet), count in paced.items():
             pace.came_again(inlet, count)
-        self.turn.operations += asked  # a channel that has asked publishes no more before it is answered
+        self.turn.operations += asked  # behind the publishes: a channel publishes nothing while it awaits an answer
         for group in {group for _, _, group, _ in holders} - living:
             self.tell(bus.GONE, group)
         if self.gave_up and not self.turn:
-            self.tell(bus.WINDOW, {})  # what is not sent again counts as under way until a turn of its load is safe
+            self.tell(bus.WINDOW, {})  # an operation given up counts as in flight until a turn with its load is safe
         self.gave_up = False
         self.latest = latest
         if self.waiting:
             self.serve()
 
     def hold(self, held: Settlements) -> list[list[Any]]:
-        """Say what is in hand, and what is given back: that is said again to every life until one has it safe. Who has,
-        or had it.
+        """Name unacked and returned messages (HOLD); returned ones are named to every incarnation until one has them
+        safe. Return the holders, past ones included: [consumer, queue id, group, stands for gets] of each.
         """
         holders = self.holders.named(held.consumers())
         if self.next.returned is None:
@@ -492,7 +522,7 @@ class ShardLink:
         return holders
 
     def bring_again(self, sent: Sent) -> None:
-        """Put what an earlier turn brought into this one, but for what was to be requeued: HOLD has brought that."""
+        """Put the contents of an earlier turn into this one, but for requeued messages: HOLD has named those."""
         if sent.settlements:
             self.settling(0.0).extend(sent.settlements, requeues=False)
         for index in sorted({*sent.publishes, *sent.commits}):

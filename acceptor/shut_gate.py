@@ -1,4 +1,4 @@
-"""A gate that nobody passes before it is `lifted`, as long as what it stands for lasts."""
+"""A gate that no publish passes before it is `lifted`: that of a stop, a moving queue or a stopped vhost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from acceptor.gate import UNLIMITED, Session, serve
 
 
 class ShutGate:
-    """Who comes waits, whatever the room. What it stands for says why (`str`)."""
+    """A gate without room, and with unlimited room once it is lifted. Subclasses give the reason (`str`)."""
 
     opens_with_time = False
 
@@ -18,6 +18,7 @@ class ShutGate:
         self.waiting: OrderedDict[Session, None] = OrderedDict()
 
     def is_saturated(self) -> bool:
+        """Whether it is not lifted, so that it holds channels at once."""
         return not self.lifted
 
     def room(self) -> tuple[int, int]:
@@ -29,4 +30,5 @@ class ShutGate:
         return self.lifted
 
     def serve(self) -> None:
+        """Admit all waiting channels if the gate is lifted."""
         serve(self)

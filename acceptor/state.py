@@ -76,20 +76,20 @@ class AcceptorState:
         return len(self.links)
 
     def clock(self) -> float:
-        """The machine's monotonic clock, as of now."""
+        """Return `now`: seconds of the machine's monotonic clock."""
         return self.now
 
     def time_us(self) -> int:
-        """Microseconds since 1970, as of now."""
+        """Return `now` in microseconds since 1970."""
         return int((self.now + self.began) * 1_000_000)
 
     def behind(self) -> bool:
-        """Whether the topology has moved on without this replica: then nothing may be routed by it."""
+        """Whether the replica lacks changes of the topology; nothing may be routed by it then."""
         behind: bool = self.gauges.topology_version() > self.topology.version
         return behind
 
     def has_place(self) -> bool:
-        """Whether the gauges of the place are this acceptor's: a predecessor may still write them."""
+        """Whether this incarnation owns the gauges of its index: a predecessor may still write them."""
         return self.gauges.process_read("acceptor", self.index).incarnation in (0, self.incarnation)
 
     def channels(self) -> Iterator[ChannelState]:

@@ -1,6 +1,6 @@
-"""Operators' stops, as gates: whatever they concern waits there until they are lifted.
+"""Operators' stops, as gates: the publishes that a stop concerns wait there until it is lifted.
 
-A stop is a cause of its own, beside full queues: a publish that both concern goes once neither is in its way.
+A stop is a cause of its own, beside full queues: a publish that both concern is sent once neither is in its way.
 """
 
 from __future__ import annotations

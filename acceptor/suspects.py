@@ -1,13 +1,13 @@
-"""Operations that lives of a shard end at: what is sent again to each life of it may end every one.
+"""Operations at which a shard dies: one that is resent to each incarnation may end every one.
 
-      sent ──(a life of the shard ends at it)──▶ suspect ──(LIVES of them have, and at nothing else)──▶ given up
-      suspect ──(all that was sent is safe)──▶ sent
+      sent ──(an incarnation of the shard ends at it)──▶ suspect ──(LIVES of them, none at another one)──▶ given up
+      suspect ──(everything sent is safe)──▶ sent
 
-A shard notes in the gauges which operation it takes in, and then which queue it finishes its turn for
-(shard/turns/doing.py), so it is known at what a life ended, in whatever way; in the second case all is suspect together
-that is sent again for that queue. What is given up is not sent again: the connections that it came from end with 541,
-and the log names it. That cannot be done with a part of a transaction that other shards have parts of too, of which the
-rest would be done, nor with HOLD, which says what all consumers have in hand.
+A shard writes into the gauges which operation it processes, and then for which queue it finishes its turn
+(shard/turns/doing.py), so the operation at which an incarnation ended is known. In the second case all operations
+are suspect together that are resent for that queue. An operation that is given up is not resent: the connections that
+it came from end with 541, and the log names it. A part of a transaction over several shards cannot be given up, as the
+other parts would be done all the same, nor can HOLD, which names the unacked messages of all consumers.
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ REQUESTS = {
 
 
 class Ended(Exception):
-    """Lives of a shard have ended at an operation."""
+    """The error that breaks connections whose operation has ended several incarnations of a shard."""
 
 
 class Suspect(NamedTuple):
-    """What a life ended at: `what` is the same for each life that does, `operations` are where it is now."""
+    """The operations at which an incarnation ended. `what` is the same for each that ends there; `operations` are the
+    present places of them: turn and index.
+    """
 
     what: object
     name: str
@@ -52,13 +54,15 @@ class Suspect(NamedTuple):
 
 
 class Suspects:
-    """The suspects of one acceptor: one at each shard."""
+    """The suspects of one acceptor, at most one for each shard (`ShardLink.suspect`)."""
 
     def __init__(self, acceptor: AcceptorState) -> None:
         self.acceptor = acceptor
 
     def life_ended(self, link: ShardLink) -> None:
-        """A life of a shard has ended that had said what is safe: look what it was doing."""
+        """An incarnation that had sent its first report has ended: find the operation it ended at, and give that up if
+        `LIVES` of them have ended there.
+        """
         suspect = self.find(link)
         if suspect is None:
             return
@@ -76,7 +80,7 @@ class Suspects:
                 self.give_up(link, sent, at, error, suspect.queues)
 
     def find(self, link: ShardLink) -> Suspect | None:
-        """What the shard was at, if that is sent again and can be given up."""
+        """Return the operations at which the shard was, if they are to be resent and can be given up."""
         acceptor = self.acceptor
         for sent in link.sent:
             doing = acceptor.gauges.pair_read_doing(acceptor.index, link.index, acceptor.incarnation, sent.number)
@@ -87,7 +91,7 @@ class Suspects:
         return None
 
     def of_queue(self, link: ShardLink, turn: int, queue: int) -> Suspect | None:
-        """What turns up to that one bring for a queue; None if nothing."""
+        """Return the operations for a queue in turns up to `turn`; None if there are none."""
         found = [
             (sent, at)
             for sent in link.sent
@@ -99,7 +103,9 @@ class Suspects:
     def give_up(
         self, link: ShardLink, sent: Sent, at: int, error: Ended, queues: Collection[int | str]
     ) -> None:  # fmt: skip
-        """Not sent again; who is behind it is told. Of settlements those of the queues."""
+        """Remove an operation from its turn, and end the connections that it came from; of settlements only those of
+        the queues.
+        """
         operation = sent.operations[at]
         if operation[0] == bus.PUBLISH:
             publish = sent.publishes.pop(at)
@@ -119,7 +125,7 @@ class Suspects:
 
 
 def suspect_of(link: ShardLink, sent: Sent, at: int) -> Suspect | None:
-    """An operation that may be given up; a publish of a transaction goes with that."""
+    """Return an operation as a suspect; None if it cannot be given up. A publish of a transaction goes with that."""
     operation, place = sent.operations[at], [(sent, at)]
     kind = operation[0]
     if kind == bus.PUBLISH and sent.publishes[at].commit is None:
@@ -133,10 +139,11 @@ def suspect_of(link: ShardLink, sent: Sent, at: int) -> Suspect | None:
     if kind not in REQUESTS or operation[1] not in link.requests:
         return None
     queues = (operation[QUEUE_AT[kind]],) if kind in QUEUE_AT else ()
-    what = operation[2] if kind == bus.CONSUME else operation[1]  # who is attached again is with another request
+    what = operation[2] if kind == bus.CONSUME else operation[1]  # a re-attached consumer has another request number
     return Suspect((kind, what), REQUESTS[kind], queues, place)
 
 
 def end(sessions: Iterable[Breakable], error: Ended) -> None:
+    """Break the channels with that error."""
     for session in sessions:
         session.broken(error)

@@ -1,8 +1,8 @@
-"""On what terms a channel is held at a gate: by what means, and how long.
+"""The terms on which a channel is held at a gate: the means, and the ladder that says for how long.
 
-Those of the queue, or of the policy that limits several together; a policy for the user counts before them. Whatever
-else holds a channel (a shard, a vhost over its guarantee, an operator's stop) does so by all means and for ever, unless
-the user's policy says otherwise of the means.
+They are the queue's, or those of the policy that limits several queues together; a policy for the user precedes them.
+Any other gate (of a shard, a vhost over its guarantee, an operator's stop) holds by all means and for ever, unless the
+user's policy says other means.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ STANDARD = Terms()
 
 
 def terms_of(throttle: str, hold: str) -> Terms:
-    """The terms that two texts describe, which have been checked."""
+    """Parse the texts of `throttle` and `hold`, which have been checked."""
     return STANDARD if (throttle, hold) == (AUTO, FOREVER) else Terms(means_of(throttle), ladder_of(hold))
 
 
 class UserTerms:
-    """What policies say of users, until the topology changes."""
+    """The terms of policies for users, cached until the topology changes."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.known: dict[tuple[str, str], tuple[Means | None, Ladder | None]] = {}
 
     def clear(self) -> None:
+        """Forget cached terms."""
         self.known.clear()
 
     def at(self, vhost: str, user: str, of_gate: Terms | None) -> Terms:
@@ -50,6 +51,7 @@ class UserTerms:
         return Terms(own[0] or means, ladder if own[1] is None else own[1])
 
     def look_up(self, vhost: str, user: str) -> tuple[Means | None, Ladder | None]:
+        """Return means and ladder by the policy for a user; None for each that it does not say."""
         policy = policy_for(self.topology, vhost, USER, user)
         said = {} if policy is None else spelled_out(policy.definition)
         throttle, hold = said.get("throttle"), said.get("hold")

@@ -1,17 +1,17 @@
-"""How a producer is held back, and let go: tell it, park what it sends on, read it slowly.
+"""How a producer is held and released: its client is notified, its publishes are parked, its socket is read slowly.
 
-      free ──(a publish needs a saturated queue)──▶ held: told once, publishes are parked
-      held ──(parked octets exceed the budget)──▶ paused: read by the drip
-      paused ──(at most half of the parking budget is parked)──▶ held ──(nothing is parked)──▶ free: told again
+      free ──(a publish needs a saturated queue)──▶ held: client notified once, publishes are parked
+      held ──(parked bytes exceed the budget)──▶ paused: read by the drip
+      paused ──(at most half of the parking budget is parked)──▶ held ──(nothing is parked)──▶ free: client notified
 
-A paused socket whose receive buffer the client has overfilled is read once more, to give back what it was offered: with
-segments dropped at its edge the kernel takes neither data nor acknowledgements, both sides' timers back off, and
-heartbeats arrive too late in either direction.
+A paused socket whose receive buffer the client has overfilled is read once more, to restore the window that was
+offered: with segments dropped at its edge the kernel accepts neither data nor acknowledgements, both sides' timers back
+off, and heartbeats arrive too late in either direction.
 
-Told means Channel.Flow to a client known to honour it that settles nothing on that connection (`acceptor.channel_flow`;
-never while its socket is not read: a publisher stuck in the write would stop its reader), and connection.blocked to one
-that declared the capability. The pause is a drip: a small read, often enough that the client's connection survives
-(`acceptor.clients`).
+The notification is Channel.Flow to a client known to honour it that settles nothing on that connection
+(`acceptor.channel_flow`; never while its socket is not read: a publisher stuck in the write would stop its reader), and
+connection.blocked to one that declared the capability. The pause is a drip: a small read, often enough that the
+client's connection survives (`acceptor.clients`).
 """
 
 from __future__ import annotations
@@ -41,39 +41,45 @@ if TYPE_CHECKING:
 
 log = get_logger()
 
-# A paused connection is read on, quickly, until so many times the parking budget is parked: a close that comes behind
-# no more publishes is answered, and so are other channels.
+# A paused connection is read on, quickly, until this many times the parking budget is parked: a close behind no more
+# publishes than that is answered, and so are other channels.
 DRIPS_AT_MOST = 8
-# An overfilled receive buffer is relieved until so many times the parking budget is parked, and by so much at once:
-# it may hold a segment (64 KiB on loopback) too much, and its window opens again for no less than another.
+# An overfull receive buffer is relieved until this many times the parking budget is parked, RELIEF_OCTETS at a time:
+# the buffer may hold a segment (64 KiB on loopback) too much, and its window opens again for no less than another.
 RELIEVED_AT_MOST = 8
 RELIEF_OCTETS = 192 * 1024
-# Who is told of one cause is not told of another before.
+# A client that was notified of one cause is not notified of another one before.
 TOLD_AGAIN_SECONDS = 5.0
-# Who is still told of the same cause hears how it stands now.
+# A client that stays blocked for one cause is sent the present figures this often.
 UPDATED_SECONDS = 30.0
-# Of one that is not to be paused: there has to be an end.
+# Parking budgets of a connection that is not to be paused: there must be a bound.
 UNPAUSED_BUDGETS = 16
-# What is read at once from a paused connection that consumes as well.
+# Bytes read at once from a paused connection that is read on at each poll.
 SETTLING_OCTETS = 64 * 1024
-# Of sockets that may be overfull so many are looked at each time.
+# Sockets that are checked for being overfull at each poll.
 VISITED_AT_ONCE = 64
 
 
 def budgets_of(means: Means) -> int:
-    """Parking budgets that may be used up before the socket is paused."""
+    """Return how many parking budgets may be used up before the socket is paused, by these means."""
     if not means.park:
         return 0
     return 1 if means.pause else UNPAUSED_BUDGETS
 
 
 def reason_of(gate: Gate) -> str:
-    """What a client is told: a short string (AMQP 0-9-1, 4.2.5.3), of at most 255 octets."""
+    """Return a gate's reason as a short string (AMQP 0-9-1, 4.2.5.3): at most 255 bytes."""
     return str(gate).encode()[:255].decode("utf-8", "ignore")
 
 
 class Throttle:
-    """Who is held, and whose socket is paused, in one acceptor. Times are seconds of the caller's clock."""
+    """The held channels and paused connections of one acceptor. Times are seconds of the caller's clock.
+
+    `unsure` channels may have another cause than their client was notified of; `updates` has when a connection.blocked
+    is to be refreshed. Of paused connections: `to_read` are read at the next drip, `drips` has when each is visited at
+    the latest, data came to those in `filled`, and peers of `hung_up` ones have closed their side. `ignoring`
+    connections ignore Channel.Flow.
+    """
 
     def __init__(
         self, parking_octets: int, terms: UserTerms, ledger: Ledger, escalations: Escalations, episodes: Episodes,
@@ -103,7 +109,7 @@ class Throttle:
         self.orphan_octets = 0
 
     def hold(self, channel: ChannelState, gate: Gate) -> None:
-        """A channel waits for a saturated queue: tell its client, once."""
+        """Hold a channel that waits at a saturated gate, and notify its client, once."""
         if channel.held_by is not None or channel.detached:
             return
         connection = channel.connection
@@ -122,7 +128,7 @@ class Throttle:
             channel.unwarn()
 
     def tell(self, channel: ChannelState, gate: Gate, means: Means) -> None:
-        """Tell its client of a stop by these means, unless it knows."""
+        """Notify the client of a stop by these means, unless it knows of the stop."""
         connection = channel.connection
         if not channel.told_flow and connection not in self.paused and channel_flow.stops(connection, means):
             channel.told_flow = True
@@ -135,12 +141,13 @@ class Throttle:
             self.ledger.acted(channel, "connection.blocked")
 
     def tell_flow(self, channel: ChannelState, *, active: bool) -> None:
+        """Send Channel.Flow, and expect its flow-ok."""
         channel.obedience.told(channel.acceptor.now)
         channel.send("channel_flow", active=active)
 
     def published_on(self, channel: ChannelState, count: int, octets: int) -> None:
-        """Publishes came from a channel that is told to stop: who ignores that is told no more, and paused at once, or
-        closed.
+        """Count publishes on a channel that Channel.Flow has stopped. A connection that ignores it is sent none any
+        more, and is paused at once, or closed (`flow.flow_ignored`).
         """
         connection = channel.connection
         read_since = connection.read_since if connection.reads else None
@@ -155,26 +162,28 @@ class Throttle:
             connection.fail(amqp_error(506, text), keep_parked=True)
 
     def take(self, channel: ChannelState, gate: Gate) -> Means:
-        """The terms on which a gate holds a channel: how long they are kept to, and the means."""
+        """Put a channel on the ladder and parking budget by which a gate holds it. Return the means."""
         means, ladder = self.terms.at(channel.vhost, channel.connection.user, gate.terms)
         self.escalations.begin(channel, gate, ladder)
         channel.budgets = self.escalations.budgets(channel, budgets_of(means))
         return means
 
     def take_terms(self) -> None:
-        """Policies may say otherwise by now of how those are held who are; of who was refused nothing may wait."""
+        """Apply changed policies to all held channels, and release those of which nothing waits: a refusal may have
+        left nothing.
+        """
         for channel in list(self.held):
             self.review(channel)
             channel.release_if_free()
 
     def review(self, channel: ChannelState) -> None:
-        """What a channel may park may be another amount than before."""
+        """Recompute how much a channel may park, and pause or resume its connection accordingly."""
         if channel.held_by is not None:
             self.take(channel, channel.held_by)
         self.pause_or_resume(channel.connection)
 
     def block(self, channel: ChannelState, gate: Gate) -> None:
-        """By connection.blocked: once for a connection, or again where the reason is another one."""
+        """Send connection.blocked: once for a connection, and again where the reason is another one."""
         connection = channel.connection
         first = connection.blocked_channels == 0
         again = channel.told_blocked
@@ -186,6 +195,7 @@ class Throttle:
             self.tell_blocked(connection, gate)
 
     def tell_blocked(self, connection: ConnectionState, gate: Gate) -> None:
+        """Send connection.blocked with the gate's reason to a client that declared the capability."""
         if connection.has_capability("connection.blocked"):
             connection.told_blocked = connection.acceptor.now
             connection.told_reason = reason_of(gate)
@@ -193,12 +203,12 @@ class Throttle:
             self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
 
     def look_at_cause(self, channel: ChannelState) -> None:
-        """The gates that a channel waits at are others: what its client was told may not be in its way any more."""
+        """The gates of a channel have changed: have `tell_again` recheck the cause that its client was notified of."""
         if channel.held_by is not None:
             self.unsure[channel] = None
 
     def tell_again(self, now: float) -> None:
-        """Tell those who wait for something else by now than they were told, or for the same for long."""
+        """Notify clients whose cause has changed, and refresh a reason that has stood for `UPDATED_SECONDS`."""
         self.episodes.look()
         for channel in list(self.unsure):
             gate = channel.cause()
@@ -211,7 +221,7 @@ class Throttle:
             self.update(connection)
 
     def change_cause(self, channel: ChannelState, gate: Gate, now: float) -> None:
-        """Something else holds a channel by now than its client was told."""
+        """Hold a channel for another cause than its client was notified of."""
         channel.held_by, connection = gate, channel.connection
         self.ledger.begin(channel, gate, now)
         self.episodes.begin(channel, gate)
@@ -224,7 +234,7 @@ class Throttle:
             self.block(channel, gate)
 
     def update(self, connection: ConnectionState) -> None:
-        """Tell how what blocks a connection stands now, if it stands otherwise than it was told."""
+        """Send a blocked connection its reason again, if the text has changed."""
         told = (channel for channel in connection.channels.values() if channel.told_blocked)
         gate = next((channel.held_by or channel.warned_by for channel in told), None)
         if gate is None:
@@ -236,7 +246,7 @@ class Throttle:
             self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
 
     def release(self, channel: ChannelState) -> None:
-        """Nothing of the channel waits any more."""
+        """Release a channel of which nothing waits, and notify its client."""
         gate, connection = channel.held_by, channel.connection
         channel.held_by = None
         channel.budgets = 1
@@ -255,7 +265,7 @@ class Throttle:
         self.pause_or_resume(connection)
 
     def untell(self, channel: ChannelState) -> None:
-        """Tell its client that it may go on."""
+        """Notify the client that the channel may publish again."""
         connection = channel.connection
         if channel.told_flow:
             channel.told_flow = False
@@ -268,7 +278,7 @@ class Throttle:
                 connection.send(0, "connection_unblocked")
 
     def parked(self, channel: ChannelState, octets: int) -> None:
-        """Something was parked (or is not any more, where `octets` is negative)."""
+        """Account for parked bytes of a channel, or where `octets` is negative for bytes that are parked no longer."""
         connection = channel.connection
         self.parked_octets += octets
         kept = octets + RUN_OCTETS if octets > 0 else octets - RUN_OCTETS
@@ -282,11 +292,12 @@ class Throttle:
             self.pause_or_resume(connection)
 
     def spooled(self, channel: ChannelState, run: ParkedRun, spool: Spool) -> ParkedRun:
-        """A run that is to be parked, on disk if many are parked already: for all, or for its connection."""
+        """Return the run to park, with its contents on disk if much is parked already, in all or for its connection."""
         early = channel.connection.parked_octets >= self.most_relieved
         return spool.parked(run, self.quotas.kept + run.octets, early)
 
     def pause_or_resume(self, connection: ConnectionState) -> None:
+        """Pause or resume reading a connection, by how much is parked for it."""
         if connection in self.last_resort.closing:
             return
         if connection in self.paused:
@@ -304,7 +315,7 @@ class Throttle:
             connection.pause_reading(HELD)
 
     def budget(self, connection: ConnectionState) -> int:
-        """Octets that may be parked before the socket is paused: more for those whose acks are still to come."""
+        """Return the bytes that may be parked before the socket is paused: more where acks are still to come."""
         if connection.ignores_flow:
             return 0
         budgets = UNPAUSED_BUDGETS if connection.channels else 1
@@ -316,7 +327,7 @@ class Throttle:
         return min(self.parking_octets * budgets, self.quotas.allowance(connection))
 
     def forget(self, connection: ConnectionState) -> None:
-        """The connection is gone; its channels have been ended."""
+        """Forget a connection that is gone; its channels have been ended."""
         self.stop_drip(connection)
         self.updates.discard(connection)
         self.ledger.forget(connection.id)
@@ -327,6 +338,7 @@ class Throttle:
     # The drip
 
     def stop_drip(self, connection: ConnectionState) -> None:
+        """Treat a connection as paused no longer."""
         self.paused.pop(connection, None)
         self.to_read.pop(connection, None)
         self.drips.discard(connection)
@@ -334,12 +346,12 @@ class Throttle:
         self.last_resort.end(connection)
 
     def look_for_acks(self, connection: ConnectionState) -> None:
-        """Of a paused connection something was read and more may follow, or it begins to have what it can ack."""
+        """Have a paused connection read at the next drip: more data or acks may follow."""
         if connection in self.paused:
             self.to_read[connection] = None
 
     def begins_to_settle(self, connection: ConnectionState) -> None:
-        """A connection has begun to consume, or has got something."""
+        """A connection has begun to consume, or has received a message by basic.get: its acks are awaited."""
         self.look_for_acks(connection)
         for channel in connection.channels.values():
             if channel.warned_by is not None and channel_flow.acknowledges(connection):
@@ -355,7 +367,7 @@ class Throttle:
                 self.tell_flow(channel, active=True)
 
     def arrived(self, connection: ConnectionState) -> None:
-        """Octets have come to a socket that is paused."""
+        """Data has arrived at a paused socket."""
         if connection in self.paused:
             self.filled[connection] = self.to_read[connection] = None
 
@@ -370,10 +382,10 @@ class Throttle:
     def drip(self, now: float) -> None:
         """Read a little from every paused connection that needs it.
 
-        That is one whose client would not wait longer, or has overfilled its socket; and always one that consumes: its
-        acks stand behind its publishes, and another held client may be waiting for the room they make. One whose peer
-        has closed its side is read to the end as well. What is to be read once need not be asked for again before
-        something came.
+        A connection needs it if its client would not wait longer, or has overfilled its socket, or consumes: its acks
+        stand behind its publishes, and another held client may wait for the room that they make. A connection whose
+        peer has closed its side is read to the end. A connection in `to_read` is read once; data that arrives enters it
+        again.
         """
         to_read, self.to_read = self.to_read, {}
         for connection in to_read:
@@ -383,23 +395,23 @@ class Throttle:
             if connection in self.hung_up or self.is_read_on(connection):
                 connection.drip(SETTLING_OCTETS)
             elif not self.last_resort.may_read(connection):
-                self.to_read[connection] = None  # its user's share may have room again
+                self.to_read[connection] = None  # the share of its user may have room by the next drip
         self.relieve()
         for connection in self.drips.take(now):
             self.drips.put(connection, now + connection.drip_seconds())
-            self.filled[connection] = None  # what comes out of order fills it as well, and is not told
+            self.filled[connection] = None  # segments out of order fill the buffer too, without an event
             if connection.traits.impatient and self.last_resort.may_read(connection):
                 connection.drip(connection.traits.drip_octets)
         self.last_resort.look(now)
 
     def is_read_on(self, connection: ConnectionState) -> bool:
-        """Whether a paused connection is read at each look: at first, and for acks that may be awaited."""
+        """Whether a paused connection is read at each poll: up to `most_parked`, and beyond for acks to come."""
         if connection.parked_octets >= self.most_parked and not connection.has_in_hand():
             return False
         return self.last_resort.may_read(connection)
 
     def relieve(self) -> None:
-        """Of the sockets to which something came, read those that are overfull."""
+        """Read the overfull ones among the paused sockets to which data came."""
         for connection in list(islice(self.filled, VISITED_AT_ONCE)):
             del self.filled[connection]
             if connection.parked_octets >= self.most_relieved or not self.last_resort.may_read(connection):

@@ -1,31 +1,32 @@
-"""What an acceptor tells of who is held, and of its consumers, to the node's operator.
+"""The questions that an acceptor answers to the node's operator, about held channels and its consumers.
 
     question    arguments   answer
     sessions                as in `acceptor.sessions`
     held                    [{connection, peer, client, user, vhost, channel, held_seconds, told (flow, blocked),
                             withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow, spent,
                             rung: {name, seconds, next, next_in} | None, causes: [cause]}]
-    entangled               the same, with `party` and `settles`: of connections that consume or have deliveries in
-                            hand (`settles`) all, of others one for each party and set of causes, held for the longest
-    unread                  [{connection, peer, client, user, vhost, unread_seconds, reason, bytes}]: who is not read
-                            for what it makes the broker keep (`acceptor.unread`)
-    logins                  [{user, address, wrong (passwords), seconds}]: of whom no password is verified for so long
+    entangled               the same, with `party` and `settles`: all channels of connections that consume or have
+                            unacked deliveries (`settles`); of others one for each party and set of causes, held for
+                            the longest
+    unread                  [{connection, peer, client, user, vhost, unread_seconds, reason, bytes}]: connections that
+                            are not read for the memory that they use (`acceptor.unread`)
+    logins                  [{user, address, wrong (passwords), seconds}]: logins refused without a check for so long
     headcount               [{whose, name, limit, used}]: connections and channels (`acceptor.headcount`)
     ledger                  as in `acceptor.ledger`
-    publishes               as in `acceptor.counting`, of all sessions since somebody began to ask
-    consumers   ids         [{id, connection, peer, client, user, vhost, channel, tag, party}], of those that are there
+    publishes               as in `acceptor.counting`, of all channels since an operator began to ask
+    consumers   ids         [{id, connection, peer, client, user, vhost, channel, tag, party}], of those that exist
 
-    refuse      connection, whether it waited for that queue, and is refused now (`acceptor.escalation`)
-                channel, id
+    refuse      connection, whether the channel was held, and the queue refuses its publishes from now on
+                channel, id (`acceptor.escalation`)
 
     cause: {kind: "queue", vhost, name, slot, shard, id, text} | {kind: "shard", shard, text} | {kind: "limit", text}
-           | {kind: "rate", resumes_in (seconds, for all that waits there), text} | {kind: "vhost", vhost, text}
+           | {kind: "rate", resumes_in (seconds, for all waiting messages), text} | {kind: "vhost", vhost, text}
            | {kind: "rebalance", vhost, name, id, source, target (shards), text}
            | {kind: "stop", number, until (seconds since 1970) | None, text}
 
-A session is held from when its client was told until nothing of it waits. `withheld` counts runs of publishes whose
-confirms wait for room; `spent` says why no more of its connection is kept, None while it is (`acceptor.last_resort`).
-Connections of a user from one host are one `party`: perhaps one program.
+A channel is held from the notification of its client until nothing of it waits. `withheld` counts runs of publishes
+whose confirms wait for room; `spent` says which bound of the connection is used up, None while none is
+(`acceptor.last_resort`). Connections of a user from one host are one `party`: perhaps one program.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 
 def questions(core: AcceptorCore) -> dict[str, Question]:
+    """Return the questions by name, each with its function and the types of its arguments."""
     return {
         "sessions": (lambda: sessions(core.state, core.routes), {}),
         "held": (lambda: held(core), {}),
@@ -66,12 +68,13 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
 
 
 def held(core: AcceptorCore) -> list[dict[str, Any]]:
+    """Answer the question `held`."""
     withheld = _withheld(core)
     return [_held(core, channel, withheld) for channel in core.throttle.held]
 
 
 def entangled(core: AcceptorCore) -> list[dict[str, Any]]:
-    """Of who is held, those whom others may wait for in turn: what is to be known to find deadlocks."""
+    """Answer the question `entangled`: the held channels for which others may wait in turn, to find deadlocks."""
     withheld = _withheld(core) if core.throttle.held else {}
     found, seen = [], set()
     for channel in core.throttle.held:
@@ -86,6 +89,7 @@ def entangled(core: AcceptorCore) -> list[dict[str, Any]]:
 
 
 def consumers(core: AcceptorCore, ids: list[Any]) -> list[dict[str, Any]]:
+    """Answer the question `consumers`."""
     known = ((id, core.delivery.consumers.get(id)) for id in ids if isinstance(id, int))
     return [
         {"id": id, **consumer.channel.whose(), "tag": consumer.tag, "party": _party(consumer.channel)}
@@ -95,6 +99,7 @@ def consumers(core: AcceptorCore, ids: list[Any]) -> list[dict[str, Any]]:
 
 
 def refuse(core: AcceptorCore, connection: str, channel: int, id: int) -> bool:
+    """Have a queue refuse the publishes of a held channel. Return False if the channel is not held."""
     found = core.state.connections.get(connection)
     held, inlet = found and found.channels.get(channel), core.gates.inlets.get(id)
     if held is None or inlet is None or held not in core.throttle.held:
@@ -104,7 +109,7 @@ def refuse(core: AcceptorCore, connection: str, channel: int, id: int) -> bool:
 
 
 def _withheld(core: AcceptorCore) -> dict[Any, dict[Inlet, None]]:
-    """By channel, the queues and limits that its confirms wait for."""
+    """Return, by channel, the queues and limits for which its confirms wait."""
     found: dict[Any, dict[Inlet, None]] = {}
     for inlet in core.gates.limited():
         for span in (span for span in inlet.withheld if not span.done):
@@ -135,7 +140,7 @@ def _party(channel: ChannelState) -> str:
 
 
 def _causes(channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> dict[Gate, None]:
-    """What a channel waits for."""
+    """Return the gates at which a channel or its confirms wait."""
     causes: dict[Gate, None] = dict.fromkeys([*channel.gates, *withheld.get(channel, ())])
     if not causes and channel.held_by is not None:
         causes[channel.held_by] = None
@@ -166,6 +171,6 @@ def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
 
 
 def _parked(gate: Gate) -> int:
-    """Messages that wait at a gate."""
+    """Return the number of messages that wait at a gate."""
     waiting = (session for session in gate.waiting if isinstance(session, ChannelState))
     return sum(item.count for channel in waiting for item in channel.inbox if isinstance(item, ParkedRun))

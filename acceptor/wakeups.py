@@ -1,8 +1,8 @@
-"""Looks whether a wake-up was ever lost: in a correct run none is, and this counts none.
+"""Detection of lost wake-ups; a correct run has none.
 
-What wakes those who wait at a queue is its shard's broadcast, made when the queue has changed. That the acceptor looks
-for itself every `flow.recheck_seconds` heals a lost one, and would hide it. So between two looks is compared which flow
-epoch the gauges of a queue had with the latest that was heard of.
+Channels that wait at a queue are woken by its shard's broadcast of a change. The acceptor's own poll, every
+`flow.recheck_seconds`, repairs the loss of a broadcast, and would hide it. So at each poll the flow epoch in a queue's
+gauges is compared with the latest one that was broadcast.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = get_logger()
 
 
 class WakeUps:
-    """`lost` is how many changes of queues that somebody waited at were never told."""
+    """The wake-ups of one acceptor. `lost` counts changes, at queues with waiting channels, without a broadcast."""
 
     def __init__(self, gauges: Gauges) -> None:
         self.gauges = gauges
@@ -29,11 +29,13 @@ class WakeUps:
         self._missing: dict[Inlet, int] = {}
 
     def hear(self, id: int, epoch: int) -> None:
-        """A broadcast of a queue."""
+        """Record a queue's broadcast."""
         self._heard[id] = max(epoch, self._heard.get(id, 0))
 
     def look(self, waited_at: list[Inlet]) -> None:
-        """From time to time: at the queues that somebody waits at, whose shards are up."""
+        """Compare the gauges of queues with waiting channels with their broadcasts. A change counts as lost if it is
+        not broadcast by the poll after the one that saw it. Called while all shards are up.
+        """
         for inlet, epoch in self._missing.items():
             if not inlet.closed and self._heard.get(inlet.id, 0) < epoch:
                 self.lost += 1
@@ -48,6 +50,6 @@ class WakeUps:
         self._seen = seen
 
     def forget(self) -> None:
-        """A shard has died: what it did not tell any more is no loss."""
+        """A shard has died: a change that it did not broadcast any more is no loss."""
         self._seen.clear()
         self._missing.clear()

@@ -1,10 +1,10 @@
-"""How much what is in flight to a shard counts against the bound of that (docs/decisions/0002).
+"""How much a message in flight to a shard counts against the bound of the link (docs/decisions/0002).
 
-A shard takes in what has come before it delivers, so all that is in flight stands before the next delivery. What that
-costs depends on the queue. Where consumers keep pace, a message goes out in the turn in which it came, and large turns
-share their fixed cost among many. In a queue that has grown although it has consumers, each message that comes in costs
-what their next deliveries would, and the queue grows further: the fewer are in flight, the more of the shard's time is
-theirs. So a message weighs by what becomes of it; the sum of the weights is what is bounded.
+A shard takes in all arrived messages before it delivers, so everything in flight delays the next delivery. The cost of
+that depends on the queue. Where consumers keep pace, a message is delivered in the turn in which it came, and large
+turns share their fixed cost among many. In a queue that has grown although it has consumers, each message that comes in
+uses the time of a delivery, and the queue grows further: the fewer are in flight, the more time is left for consumers.
+So a message weighs by its queue, and the sum of the weights is bounded.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from penstock.memory.gauges import Gauges
 
-# In quarters, as `acceptor.in_flight_cy` counts. Of what is soon gone: every queue that it is for is shallow.
+# In quarters, as `acceptor.in_flight_cy` counts. Of messages that soon leave: all their queues are shallow.
 PASSING: Final = 1
 WHOLE: Final = 4
-# Of what is for a queue that is not, though it has consumers.
+# Of messages for a queue that is not shallow though it has consumers.
 LAGGING: Final = 16
 BY_BACKLOG = (PASSING, WHOLE, LAGGING)
-"""By what `Gauges.backlog` says."""
+"""Indexed by the result of `Gauges.backlog`."""
 
-# A queue that holds no more than that, ready and unacked, only passes on what it gets.
+# A queue with no more than that, ready and unacked, is shallow: messages just pass through it.
 SHALLOW_COUNT = 8192
 SHALLOW_OCTETS = 4 * 1024 * 1024
 
 
 def weight_of(gauges: Gauges, slots: tuple[int, ...]) -> int:
-    """That of messages for the queues with these slots in the gauges; without any, of what is for no queue."""
+    """Return the weight of messages for the queues with these slots in the gauges; `WHOLE` without any."""
     return BY_BACKLOG[gauges.backlog(slots, SHALLOW_COUNT, SHALLOW_OCTETS)] if slots else WHOLE
