@@ -1,6 +1,6 @@
-"""A paused socket is not read, but that its peer closed or reset it is noticed, and that something came (epoll(7)).
+"""Hang-ups of paused sockets, which are not read: their peer has closed or reset them, or bytes have come (epoll(7)).
 
-Asked is only for what is new (EPOLLET): of any number of sockets to which nothing happens there is nothing to look at.
+Events are edge-triggered (EPOLLET): sockets on which nothing happens cost nothing, however many they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EVENTS = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
 
 
 class News(NamedTuple):
-    """The socket is dead, its peer has closed its side, or octets have come."""
+    """An event of a socket: it is dead, its peer has closed its side, or bytes have come."""
 
     protocol: ClientProtocol
     dead: bool
@@ -24,7 +24,7 @@ class News(NamedTuple):
 
 
 class HangUps:
-    """The paused sockets of an acceptor. What is paused only until the next look costs no call of the system."""
+    """The paused sockets of an acceptor. A socket paused only until the next poll costs no system call."""
 
     def __init__(self) -> None:
         self._poll = select.epoll()
@@ -32,10 +32,13 @@ class HangUps:
         self._watched: dict[int, ClientProtocol] = {}
 
     def watch(self, protocol: ClientProtocol) -> None:
+        """Watch a socket, from the next poll on."""
         self._new[protocol] = None
 
     def forget(self, protocol: ClientProtocol, *, closed: bool = False) -> None:
-        """It is read again, or (the kernel forgets it by itself) closed; its number may be another socket's by now."""
+        """Stop watching a socket that is read again, or closed (the kernel forgets it by itself, and its number may be
+        another socket's by now).
+        """
         self._new.pop(protocol, None)
         if self._watched.get(protocol.fd) is protocol:
             del self._watched[protocol.fd]
@@ -43,7 +46,7 @@ class HangUps:
                 self._poll.unregister(protocol.fd)
 
     def look(self) -> Iterator[News]:
-        """What has happened since the last look; of one that is new, what has by now."""
+        """Yield the events since the last poll; for a socket watched since then, its state."""
         new, self._new = self._new, {}
         for protocol in new:
             self._watched[protocol.fd] = protocol
