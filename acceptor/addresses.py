@@ -6,8 +6,7 @@ import ipaddress
 
 
 def address_of(host: str) -> str:
-    """Return the address that a host is counted under: for IPv6 its 64-bit network, which one machine may own all of.
-    """
+    """Return the address that a host is counted under: for IPv6 its /64 network, all of which one machine may own."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -1,19 +1,21 @@
 """How each client behaves when it is told to stop, as measured: the only table of it.
 
 `honours_flow`: Channel.Flow(active=false) holds its publishes. Any other client ignores it at best; aiormq's next call
-fails, Node's amqplib loses the connection, Bunny's reader dies. `breaks_on_flow`: Channel.Flow is not sent to it even
-where an operator has chosen that as a means. `impatient`: a connection that is not read is lost. `drip_seconds`,
-`drip_octets`: a read of at most `drip_octets` bytes every `drip_seconds` keeps such a connection alive. py-amqp's
-kernel gives up after about 1 s of a closed window (TCP_USER_TIMEOUT), php-amqplib after 3 s, the Go client after 15 s,
-Bunny after 30 s; the others wait. A closed window opens again only when a segment (64 KiB on a loopback device) and a
-sixteenth of the receive buffer are free. `drip_heartbeats`: the drip's interval in heartbeat intervals, where that is
-shorter. aiormq's heartbeats wait behind its publishes, and it gives up when they have for three intervals; its kernel
-lets it write on when a third of a send buffer is free, which may be 4 MiB. `receive_buffer`: the kernel's receive
-buffer, in bytes, for clients that give up within seconds (the kernel allocates twice as much, and uses a good part of
-it for its own accounting): one drip then empties it, or nearly, and opens the window; 0 leaves the listening socket's
-(`amqp.receive_buffer`). `qos_of_running`: basic.qos without `global` also applies to running consumers, as the
-specification has it; kombu raises the prefetch of a Celery worker that way for each task that waits for its time, where
-queues are quorum queues.
+fails, Node's amqplib loses the connection, Bunny's reader dies.
+`breaks_on_flow`: Channel.Flow is not sent to it even where an operator has chosen that as a means.
+`impatient`: a connection that is not read is lost.
+`drip_seconds`, `drip_octets`: a read of at most `drip_octets` bytes every `drip_seconds` then keeps it alive.
+py-amqp's kernel gives up after about 1 s of a closed window (TCP_USER_TIMEOUT), php-amqplib after 3 s, the Go client
+after 15 s, Bunny after 30 s; the others wait. A closed window opens again only when a segment (64 KiB on a loopback
+device) and a sixteenth of the receive buffer are free.
+`drip_heartbeats`: the drip's interval in heartbeat intervals, where that is shorter. aiormq's heartbeats wait behind
+its publishes, and it gives up when they have for three intervals; its kernel lets it write on when a third of a send
+buffer is free, which may be 4 MiB.
+`receive_buffer`: the kernel's receive buffer, in bytes, for clients that give up within seconds (the kernel allocates
+twice as much, and uses a good part of it for its own accounting): one drip then empties it, or nearly, and opens the
+window; 0 leaves the listening socket's (`amqp.receive_buffer`).
+`qos_of_running`: basic.qos without `global` also applies to running consumers, as the specification has it; kombu
+raises the prefetch of a Celery worker that way for each task that waits for its time, where queues are quorum queues.
 """
 
 from __future__ import annotations

@@ -29,8 +29,7 @@ LEASE_ID_MOST: Final = 255
 
 
 def consumer_priority(queue: Queue, arguments: Mapping[str, Any]) -> int:
-    """Return the priority that a consumer asks for, 0 if it names none. 406 if the queue cannot have such a consumer.
-    """
+    """Return the priority that a consumer asks for, 0 if none. 406 if the queue cannot have such a consumer."""
     kind = QueueFeatures.from_wire(queue.features).type
     for name, types in TYPES.items():
         if name not in arguments:

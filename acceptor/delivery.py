@@ -176,7 +176,8 @@ class Delivery:
         return (c for connection in self.core.connections.values() for c in connection.channels.values())
 
     def go_on(self, shard: int) -> None:
-        """Send the consumers and their unacked messages to a shard's next incarnation, which has reported what is safe.
+        """Send the consumers and their unacked messages to a shard's next incarnation once it has reported what is
+        safe.
         """
         living = {channel.group for channel in self.channels()}
         version = self.core.topology.version

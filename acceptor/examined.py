@@ -108,8 +108,7 @@ def check_expiration(expiration: str) -> None:
 
 
 def further_keys(headers: Mapping[str, object], octets: bytes) -> tuple[str, ...]:
-    """Return the routing keys in the headers CC and BCC: their items that are long strings. 406 if a header is no list.
-    """
+    """Return the routing keys in the headers CC and BCC: their long strings. 406 if a header is no list."""
     keys: list[str] = []
     for name in ("CC", "BCC"):
         value = headers.get(name, [])

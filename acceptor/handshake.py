@@ -117,8 +117,7 @@ def tune_ok(connection: Connection, arguments: dict[str, Any]) -> None:
 
 
 def _negotiated(name: str, asked: int, offered: int, least: int) -> int:
-    """Return the value that the client asks for. 530 if it is beyond the offer (0, no limit, is) or below the minimum.
-    """
+    """Return the value the client asks for. 530 if it exceeds the offer (0 is no limit) or is below the minimum."""
     if asked == 0:
         raise amqp_error(
             530, f"negotiated {name} = 0 (no limit) is higher than the maximum allowed value ({offered})"
@@ -159,8 +158,7 @@ FIRST = "connection_start_ok"
 
 
 def step(connection: Connection, expected: str, method: MethodSpec, arguments: dict[str, Any]) -> str | None:
-    """Process one method of the handshake; return the name of the next expected one, None once the connection is open.
-    """
+    """Process one method of the handshake; return the next expected one, None once the connection is open."""
     if method.name != expected:
         raise amqp_error(503, f"unexpected method {method.amqp_name} during the handshake", method)
     STEPS[expected](connection, arguments)
