@@ -1,4 +1,4 @@
-"""What becomes of a channel's publishes: routed, let through the gates as far as there is room, put into the turns."""
+"""A channel's publishes: routed, let through the gates as far as there is room, put into the turns."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from acceptor.channel import Channel
 
 PUBLISH = BY_NAME["basic_publish"]
-# So much longer a message may live that was parked: what waits only for its turn is joined to other publishes.
+# Milliseconds by which a parked message may outlive its expiration: runs that wait only for their turn are joined to
+# other publishes.
 AGE_MS = 20
 NO_ROUTE = RETURN + (312).to_bytes(2, "big") + b"\x08NO_ROUTE"
 
 
 def take(channel: Channel, run: PublishRun) -> None:
-    """Publishes arrived: those that may be taken are. One that may not be ends the channel, or the connection."""
+    """Accept publishes that have arrived. An invalid one ends the channel, or the connection."""
     if channel.held_by is not None:
         channel.core.episodes.came(channel, run.batch.count)
     if channel.told_flow:
@@ -75,7 +76,7 @@ def accept(channel: Channel, run: ParkedRun) -> None:
 
 
 def accept_piece(channel: Channel, run: ParkedRun, route: Route, in_lane: bool) -> None:
-    """Publishes to queues with a priority lane: what is for it overtakes what is parked, as far as it may pass."""
+    """Accept publishes to queues with a priority lane: those for the lane overtake parked ones if they may pass."""
     free = channel.running is None and not channel.parked_methods and not are_waited_for(route)
     passes = passing(channel, run, route) if in_lane and free else 0
     if passes:
@@ -92,7 +93,7 @@ def accept_piece(channel: Channel, run: ParkedRun, route: Route, in_lane: bool) 
 
 
 def pass_lane(channel: Channel, most: int) -> int:
-    """Send what is parked for lanes, as far as they have room, at most so many messages; how many went."""
+    """Send parked publishes for lanes as far as these have room, at most `most` messages; return how many went."""
     left, head, begin = most, channel.inbox[0] if channel.inbox else None, 0
     while left > 0 and channel.running is None and (at := next_parked(channel, begin)) is not None:
         run, begin = channel.inbox[at], at
@@ -110,11 +111,11 @@ def pass_lane(channel: Channel, most: int) -> int:
 
 
 def pass_run(channel: Channel, run: ParkedRun, most: int) -> int:
-    """Send of a parked run what its lanes have room for, at most so many messages; how many went."""
+    """Send of a parked run what its lanes have room for, at most `most` messages; return how many went."""
     try:
         route = channel.core.routes.find(channel, run.address, run.further)
     except (AMQPError, Unfinished):
-        return 0  # told when its turn comes
+        return 0  # reported when its turn comes
     passes = min(passing(channel, run, route), most) if route.lanes else 0
     if passes:
         dispatch(channel, run, route, passes, in_lane=True)
@@ -122,6 +123,7 @@ def pass_run(channel: Channel, run: ParkedRun, most: int) -> int:
 
 
 def accept_in_order(channel: Channel, run: ParkedRun) -> None:
+    """Send publishes if nothing is parked before them, as far as there is room, and park the rest."""
     if channel.confirms is not None:
         run.tag = channel.confirms.number(run.count)
     if channel.running is None and (not channel.inbox or (channel.overtaking and overtaking.may_pass(channel, run))):
@@ -131,12 +133,13 @@ def accept_in_order(channel: Channel, run: ParkedRun) -> None:
 
 
 def refuse(channel: Channel, error: AMQPError) -> None:
+    """Close the channel, or the connection, by an error of a publish."""
     error.class_id, error.method_id = PUBLISH.class_id, PUBLISH.method_id
     channel.fail(error)
 
 
 def forward(channel: Channel, run: ParkedRun, most: int) -> int:
-    """Send what there is room for, at most that many; how many went. `run` keeps the rest."""
+    """Send what there is room for, at most `most` messages; return how many went. `run` keeps the rest."""
     before = run.count
     try:
         route = channel.core.routes.go_on(channel, run)
@@ -157,6 +160,7 @@ def forward(channel: Channel, run: ParkedRun, most: int) -> int:
 
 
 def forward_along(channel: Channel, run: ParkedRun, route: Route, most: int) -> None:
+    """Send a run along its route, at most `most` messages; wait at the gates that have no room."""
     gates = route.gates_for(channel.connection.id)
     if not gates:
         unroutable(channel, run)
@@ -175,12 +179,12 @@ def forward_along(channel: Channel, run: ParkedRun, route: Route, most: int) -> 
         elif wait_at_closed(channel, gates, fresh):
             return
     if run.count:
-        # Its share is used up though there may be room: others are next, and what it sent brings its turn again.
+        # Its share is used up though there may be room: others are next, and reports of what it sent bring its turn.
         channel.wait_at(gates[-1])
 
 
 def fitting(channel: Channel, run: ParkedRun, gates: Sequence[Gate], count: int, fresh: bool) -> int:
-    """How many messages all gates have room for; a newcomer does not overtake those who wait."""
+    """Return how many messages all gates have room for; a newcomer does not overtake waiting channels."""
     contended = channel.core.gates.contended if fresh else {}
     for gate in gates:
         if contended and gate in contended:
@@ -200,7 +204,7 @@ def fitting(channel: Channel, run: ParkedRun, gates: Sequence[Gate], count: int,
 
 
 def wait_at_closed(channel: Channel, gates: Sequence[Gate], fresh: bool) -> bool:
-    """Wait at every gate that has no room; whether there is one."""
+    """Wait at every gate that has no room; return whether there is one."""
     contended = channel.core.gates.contended if fresh else {}
     for gate in gates:
         if gate in contended:
@@ -213,7 +217,7 @@ def wait_at_closed(channel: Channel, gates: Sequence[Gate], fresh: bool) -> bool
 
 
 def room_of_newcomer(channel: Channel, gate: Gate) -> tuple[int, int]:
-    """(messages, octets) that one may send that has not waited, at a queue that has been full lately."""
+    """Return the (messages, bytes) that a channel that has not waited may send to a queue that was full lately."""
     assert isinstance(gate, Inlet)
     assert gate.rounds is not None
     room, octets = gate.room()
@@ -224,7 +228,7 @@ def room_of_newcomer(channel: Channel, gate: Gate) -> tuple[int, int]:
 
 
 def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane: bool = False) -> None:
-    """Put messages into the turn of every shard of the route. Confirms of those in a lane are not withheld."""
+    """Put messages into the turn of every shard of the route. Confirms of messages in a lane are not withheld."""
     span = None
     if channel.confirms is not None and run.tag:
         if route.keepers:
@@ -256,7 +260,7 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
 
 
 def age_of(channel: Channel, run: ParkedRun, route: Route, count: int) -> int:
-    """Milliseconds that messages have been parked, where some of them may expire; else 0."""
+    """Return for how many milliseconds messages have been parked if some of them may expire, else 0."""
     age = int((channel.core.now - run.since) * 1000)
     if age > AGE_MS and (route.expires or run.batch.all_flags(run.first, count) & HAS_EXPIRATION):
         return age
@@ -264,7 +268,9 @@ def age_of(channel: Channel, run: ParkedRun, route: Route, count: int) -> int:
 
 
 def forward_by_headers(channel: Channel, run: ParkedRun, route: Route, most: int) -> None:
-    """Each message has a route of its own. A share of the room is not kept to: the gates bound it all the same."""
+    """Send a run message by message, each along a route of its own. A share of the room is not enforced, but the gates
+    are.
+    """
     share = UNLIMITED if most == UNLIMITED else UNLIMITED - 1
     while run.count:
         route_of_it = route_by_headers(channel, run, route)
@@ -279,22 +285,22 @@ def forward_by_headers(channel: Channel, run: ParkedRun, route: Route, most: int
 
 
 def route_by_headers(channel: Channel, run: ParkedRun, route: Route) -> Route | None:
-    """The route that its headers give to the first message of a run; None if it needs another turn."""
+    """Return the route that its headers give to the first message of a run; None if that needs another turn."""
     _, header, _ = run.batch.record(run.first)
     found = headers(header[PROPERTIES_AT:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
     return channel.core.routes.by_headers(channel, run, route, found)
 
 
 def first_of(run: ParkedRun) -> ParkedRun:
-    """The first message of a run, as a run."""
+    """Return the first message of a run, as a run."""
     single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag, run.further)
     single.since = run.since
     return single
 
 
 def next_piece(channel: Channel, rest: ParkedRun) -> tuple[ParkedRun, Route] | None:
-    """Take from a run what goes the same way, and the route of it; None if that needs another turn. AMQPError if there
-    is no such exchange.
+    """Remove from a run what goes the same way; return it and its route, or None if that needs another turn. AMQPError
+    if there is no such exchange.
     """
     route = channel.core.routes.go_on(channel, rest)
     if route is None:
@@ -311,7 +317,7 @@ def next_piece(channel: Channel, rest: ParkedRun) -> tuple[ParkedRun, Route] | N
 
 
 def unroutable(channel: Channel, run: ParkedRun) -> None:
-    """No queue takes it: a mandatory message comes back, and both kinds count as confirmed."""
+    """Handle publishes that no queue takes: mandatory ones are returned, and both kinds are confirmed."""
     if run.mandatory and not channel.detached:
         channel.connection.write_contents(channel.number, NO_ROUTE, 0, False, b"", run.batch, run.first, run.count)
     if channel.confirms is not None and run.tag:

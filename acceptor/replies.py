@@ -1,7 +1,7 @@
-"""Reply consumers: those who consume from `amq.rabbitmq.reply-to` (see `penstock.amqp.replies`).
+"""Reply consumers, which consume from `amq.rabbitmq.reply-to` (see `penstock.amqp.replies`).
 
-Answers are never kept anywhere: what comes for a consumer that is gone is dropped, and so is what comes for one whose
-socket has not taken a whole window of them.
+Answers are never stored: those for a consumer that is gone are dropped, and so are those for a consumer whose socket
+has not accepted a whole window of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = get_logger()
 
 
 class ReplyConsumer:
-    """The reply consumer of a channel. `untaken` counts octets written while its socket took nothing."""
+    """The reply consumer of a channel. `untaken` counts bytes written while its socket accepted nothing."""
 
     __slots__ = ("channel", "name", "prefix", "tag", "untaken")
 
@@ -47,30 +47,34 @@ class Replies:
         self.consumers: dict[str, ReplyConsumer] = {}
 
     def carrier(self, name: str) -> int:
+        """Return the shard that passes on answers to a name."""
         return carrier(name, carriers(self.core.topology))
 
     def tell(self, name: str, there: bool) -> None:
-        """Every shard that is there: each acceptor asks one that it knows of."""
+        """Announce a reply consumer, or its end, to every shard that is up: each acceptor asks one that it knows of."""
         for link in self.core.links:
             if link.up:
                 link.tell(bus.REPLIES, name, there)
 
     def add(self, channel: Channel, tag: str) -> ReplyConsumer:
+        """Make the reply consumer of a channel and announce it."""
         name = new_name(self.core.index, self.core.incarnation)
         consumer = self.consumers[name] = ReplyConsumer(channel, tag, name)
         self.tell(name, True)
         return consumer
 
     def remove(self, consumer: ReplyConsumer) -> None:
+        """Remove a reply consumer and announce its end."""
         del self.consumers[consumer.name]
         self.tell(consumer.name, False)
 
     def tell_again(self, shard: int) -> None:
-        """A shard has begun its life, or another one."""
+        """Announce all reply consumers to a shard whose incarnation has begun."""
         for name in self.consumers:
             self.core.tell(shard, bus.REPLIES, name, True)
 
     def deliver(self, name: str, batch: Batch, count: int) -> None:
+        """Write answers to their consumer; drop them if it is gone or does not read."""
         consumer = self.consumers.get(name)
         if consumer is None:
             return
@@ -89,12 +93,12 @@ class Replies:
 
 
 def carriers(topology: Topology) -> list[int]:
-    """The shards that pass answers on: those that are there to stay, for a while at least."""
+    """Return the shards that pass answers on: those that stay, for a while at least."""
     return sorted(index for index, state in topology.shards.items() if state in (SERVING, DRAINING))
 
 
 def consume(channel: Channel, tag: str, arguments: dict[str, Any]) -> Handling:
-    """basic.consume from the pseudo-queue. When it is answered, the name is known where it is asked for."""
+    """Handle basic.consume from the pseudo-queue. Once it is answered, the name is known where it is asked for."""
     if not arguments["no_ack"]:
         raise amqp_error(406, "reply consumer cannot acknowledge")
     if channel.reply_consumer is not None:
@@ -106,14 +110,14 @@ def consume(channel: Channel, tag: str, arguments: dict[str, Any]) -> Handling:
 
 
 def cancel(channel: Channel) -> None:
-    """The reply consumer of a channel goes, if it has one."""
+    """Remove the reply consumer of a channel, if it has one."""
     if channel.reply_consumer is not None:
         channel.core.replies.remove(channel.reply_consumer)
         channel.reply_consumer = None
 
 
 def exists(channel: Channel, name: str) -> Asking:
-    """Whether there is such a reply consumer, on whichever acceptor; the pseudo-queue is always there."""
+    """Return whether a reply consumer exists, on any acceptor; the pseudo-queue always does."""
     if name == PSEUDO_QUEUE:
         return True
     if home_of(name) is None:
@@ -123,7 +127,7 @@ def exists(channel: Channel, name: str) -> Asking:
 
 
 def declare(channel: Channel, name: str, arguments: dict[str, Any]) -> Handling:
-    """queue.declare of the pseudo-queue, or of the name of a reply consumer: tells whether it lives."""
+    """Handle queue.declare of the pseudo-queue, or of a reply consumer's name: says whether that consumer exists."""
     if not (yield from exists(channel, name)):
         raise amqp_error(404, f"no queue '{name}' in vhost '{channel.vhost}'")
     channel.last_queue = name
