@@ -1,7 +1,7 @@
 """When settlements leave for their shard.
 
-Each turn wakes the shard, and most settlements are waited for by nobody: they go with what else there is to say, or by
-themselves a moment later.
+Each turn wakes the shard, and nothing waits for most settlements: they leave with the next turn that brings something
+else, or by themselves a moment later.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from acceptor.channel import Channel
 
-# How long they may wait.
+# How long settlements may wait.
 SETTLING_SECONDS = 0.001
-# Of a channel with more consumers nobody looks whether its settlements are awaited.
+# The settlements of a channel with more consumers than this are not checked: they count as awaited.
 FEW = 8
 
 
 def awaited(channel: Channel, count: int, whole: int) -> bool:
-    """Whether the settlements of so many messages may let a shard deliver more, or a producer publish; all that the
-    channel had in hand before counted so much whole.
+    """Whether the settlements of `count` messages may let a shard deliver more, or a producer publish; all messages
+    that the channel had unacked before counted `whole`.
     """
     if len(channel.consumers) > FEW:
         return True
