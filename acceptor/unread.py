@@ -1,6 +1,7 @@
-"""Who is not read for what it makes the broker keep: answers that it does not take, bodies that it does not finish.
+"""Connections that are not read because of what they make the broker keep: answers they do not read, bodies they do not
+finish.
 
-It is told of in a line of the log, once for each connection and reason, and for as long as it lasts to who asks.
+It is logged once for each connection and reason, and reported to operators who ask, as long as it lasts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ WHY = {
     OUTPUT: "it does not take the answers to what it has sent",
     BODIES: "bodies of its user that are not finished are more than may be",
 }
-"""The reasons (`acceptor.pauses`) that are told of here, in words."""
+"""The reasons (`acceptor.pauses`) that are reported here, in words."""
 
 
 class Unread:
@@ -31,6 +32,7 @@ class Unread:
         self.since: dict[Connection, dict[int, float]] = {}
 
     def begins(self, connection: Connection, why: int) -> None:
+        """Record a reason, and log it the first time for a connection."""
         self.since.setdefault(connection, {}).setdefault(why, self.core.now)
         if not connection.told_unread & why:
             connection.told_unread |= why
@@ -38,7 +40,7 @@ class Unread:
             log.info("connection is not read", reason=WHY[why], octets=octets, **whose(connection))
 
     def ends(self, connection: Connection, whys: int) -> None:
-        """These reasons are gone, for one that had any."""
+        """Remove these reasons from a connection that has had any."""
         reasons = self.since[connection]
         for why in [why for why in reasons if why & whys]:
             del reasons[why]
@@ -46,14 +48,15 @@ class Unread:
             del self.since[connection]
 
     def forget(self, connection: Connection) -> None:
+        """Forget a closed connection."""
         self.since.pop(connection, None)
 
     def octets(self, connection: Connection, why: int) -> int:
-        """What is kept for it that keeps it from being read."""
+        """Return the bytes that are kept for a connection and keep it from being read."""
         return self.core.outputs.waits(connection) if why == OUTPUT else connection.unfinished
 
     def told(self) -> list[dict[str, Any]]:
-        """What the operator is told (`acceptor.told`)."""
+        """Return the report to the operator (`acceptor.told`)."""
         return [
             {
                 **whose(connection),
@@ -67,7 +70,7 @@ class Unread:
 
 
 def whose(connection: Connection) -> dict[str, Any]:
-    """What tells a connection from others."""
+    """Return what identifies a connection."""
     return {
         "connection": connection.id,
         "peer": connection.peer,
