@@ -173,7 +173,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.acceptor.core.delivery.writable(connection, True)
         self.acceptor.schedule_finish()
 
-    # What the connection asks of its socket
+    # Called by the connection
 
     def pause_reading(self) -> None:
         """Stop reading; hang-ups are watched for meanwhile."""

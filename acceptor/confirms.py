@@ -160,7 +160,7 @@ class Span:
             self.complete()
 
     def lose(self, inlet: Inlet) -> None:
-        """Reject what had not left a queue that is gone with its contents, and stop waiting for that queue."""
+        """Reject the publishes that had not left a queue which is gone with its contents, and stop waiting for it."""
         lost = RangeSet()
         lost.add(self.first, self.count)
         if self.left is not None and inlet in self.left:

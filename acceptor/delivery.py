@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from acceptor.connection import Connection
     from acceptor.core import AcceptorCore
 
-# A consumer's window is opened again once an eighth of it has left for its socket.
+# A consumer's window is reopened once an eighth of it has left for its socket.
 WINDOW_SHARE = 8
 
 
@@ -176,8 +176,8 @@ class Delivery:
         return (c for connection in self.core.connections.values() for c in connection.channels.values())
 
     def go_on(self, shard: int) -> None:
-        """Send the consumers and their unacked messages to a shard's next incarnation once it has reported what is
-        safe.
+        """Send the consumers and their unacked messages to a shard's next incarnation once it has reported its safe
+        turns.
         """
         living = {channel.group for channel in self.channels()}
         version = self.core.topology.version

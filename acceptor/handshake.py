@@ -40,7 +40,7 @@ PRODUCTS: dict[str, dict[str, object]] = {
     "penstock": {"product": "penstock", "version": __version__},
 }
 """The product that the broker says it is, by the setting `amqp.product`. Clients derive a broker's abilities from it:
-kombu the meaning of basic.qos, others confirms. What they do for that RabbitMQ is right for this broker as well.
+kombu the meaning of basic.qos, others confirms. Their behaviour towards that RabbitMQ is right for this broker as well.
 """
 
 SERVER_PROPERTIES: dict[str, object] = {

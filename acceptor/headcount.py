@@ -34,7 +34,7 @@ Whose = Scope | Literal["node", "address"]
 
 
 class Kind(NamedTuple):
-    """What is counted: connections or channels, of one vhost, user or address, or of the node."""
+    """A number that is counted: of connections or channels, of one vhost, user or address, or of the node."""
 
     counted: Counted
     whose: Whose

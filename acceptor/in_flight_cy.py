@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""What an acceptor has in flight to a shard, weighted (`acceptor.weights`), and its bound."""
+"""Messages in flight from an acceptor to a shard, weighted (`acceptor.weights`), and the bound of their weight."""
 
 from __future__ import annotations
 

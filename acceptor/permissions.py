@@ -1,4 +1,4 @@
-"""What a user may do in a vhost, checked before a method is carried out (RabbitMQ's access control).
+"""Rights of a user in a vhost, checked before a method is carried out (RabbitMQ's access control).
 
 Decisions are cached until anything about users changes. Publishes are checked when their route is made, and the route
 is cached by the same `Access`: a user without the right never finds a route that was made for another user.

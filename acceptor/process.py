@@ -285,7 +285,7 @@ class Acceptor:
         self.finish_turn()
 
     def finish_later(self) -> None:
-        """Send what has waited for the end of `SETTLING_SECONDS`."""
+        """Finish the turn whose settlements have waited for `SETTLING_SECONDS`."""
         self.later = None
         self.core.now = self.loop.time()
         self.finish_turn()
@@ -404,7 +404,7 @@ class Acceptor:
         process.report_ready(self.context, self.node, "acceptor", self.index, self.incarnation)
 
     async def close(self) -> None:
-        """Shut down: confirm what is in flight, close the connections, and give the clients a moment to answer."""
+        """Shut down: confirm publishes in flight, close the connections, and give the clients a moment to answer."""
         ends = self.loop.time() + END_SECONDS
         self.listener.close()
         for _ in range(2):

@@ -179,7 +179,7 @@ def forward_along(channel: Channel, run: ParkedRun, route: Route, most: int) -> 
         elif wait_at_closed(channel, gates, fresh):
             return
     if run.count:
-        # Its share is used up though there may be room: others are next, and reports of what it sent bring its turn.
+        # Its share is used up though there may be room: others are next, and reports of its messages bring its turn.
         channel.wait_at(gates[-1])
 
 
@@ -299,8 +299,8 @@ def first_of(run: ParkedRun) -> ParkedRun:
 
 
 def next_piece(channel: Channel, rest: ParkedRun) -> tuple[ParkedRun, Route] | None:
-    """Remove from a run what goes the same way; return it and its route, or None if that needs another turn. AMQPError
-    if there is no such exchange.
+    """Remove from a run the messages that go the same way; return them and their route, or None if that needs another
+    turn. AMQPError if there is no such exchange.
     """
     route = channel.core.routes.go_on(channel, rest)
     if route is None:

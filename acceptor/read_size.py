@@ -2,7 +2,7 @@
 
 A read is processed before the next connection is read, so it must not bring too much work. Bytes say little about that:
 a run of thousands of publishes is one event, thousands of methods are as many. So a read that brings more than
-`MANY_EVENTS` halves the next one, and each that brings no more doubles it again, up to what is good for throughput.
+`MANY_EVENTS` halves the next one, and each that brings no more doubles it again, up to the size best for throughput.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Rounds:
             self.left = max(min(self.left + part, most), -cycle(inlet))
 
     def ahead(self, inlet: Inlet) -> float:
-        """Return how far this acceptor may be ahead of others, as what it has in flight is not in the gauge yet."""
+        """Return how far this acceptor may be ahead of others, as its messages in flight are not in the gauge yet."""
         part = cycle(inlet) * inlet.weight / inlet.all_weight
         return max(part / 2, SHARE if inlet.counts() else SHARE_OCTETS)
 

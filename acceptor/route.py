@@ -1,4 +1,4 @@
-"""The route of a publish: where it goes, and what it must pass on the way there."""
+"""The route of a publish: its targets, and the gates on the way there."""
 
 from __future__ import annotations
 
@@ -43,11 +43,12 @@ class Route:
     """The targets of a publish, the exchanges on its way, and the gates of shards and queues that it must pass.
 
     `barriers` come before those gates: they have no room, or any amount of it. `rates` are the gates of limited rates;
-    `meters`, the rates among them, count what has gone; `lanes` are the priority lanes of its queues. Of several queues
-    with marks, those that lag (`fan`) hold no producer. `returning` are the queues that return mandatory messages for
-    which they have no room; `powerless` queues neither hold its publishes nor refuse them (router/model/grants.py), and
-    have no gates on it. Confirms wait for the shards of `keepers` targets. The route `expires` if one of the queues has
-    a TTL. If headers exchanges are on the way, `by_headers` has their indexes, and each message has a route of its own.
+    `meters`, the rates among them, count the messages sent; `lanes` are the priority lanes of its queues. Of several
+    queues with marks, those that lag (`fan`) hold no producer. `returning` are the queues that return mandatory
+    messages for which they have no room; `powerless` queues neither hold its publishes nor refuse them
+    (router/model/grants.py), and have no gates on it. Confirms wait for the shards of `keepers` targets. The route
+    `expires` if one of the queues has a TTL. If headers exchanges are on the way, `by_headers` has their indexes, and
+    each message has a route of its own.
     """
 
     __slots__ = (

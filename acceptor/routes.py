@@ -68,7 +68,7 @@ class Routes:
         self.headers_cache.clear()
 
     def count(self, now: float) -> dict[str, Any]:
-        """Return what has been published while counted (`Counting.told`); start counting if it is not on."""
+        """Return the publishes counted so far (`Counting.told`); start counting if it is not on."""
         if self.counting.ask(now):
             self.clear()
         return self.counting.told(now)
@@ -244,7 +244,7 @@ class Routes:
         return fan_of(inlets, self.topology, vhost, exchanges, self.tell_left)
 
     def tell_left(self, inlet: Inlet) -> None:
-        """Tell a queue's shard that the queue lags, before what it gets for that reason."""
+        """Tell a queue's shard that the queue lags, ahead of the publishes that it gets for that reason."""
         queue = self.queue(inlet.id)
         if queue is not None:
             self.links[queue.shard].tell(bus.LEFT, inlet.id)

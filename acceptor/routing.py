@@ -1,7 +1,7 @@
 """How much routing one connection's publishes may cost in a turn, so that other connections have their turns.
 
-A route that is not known yet costs the places that matching visits (router/model/topics_cy.py), and what it leads to.
-The publisher's connection is charged for it. Once a connection has used up its `BUDGET`, the channel waits at the
+A route that is not known yet costs the places that matching visits (router/model/topics_cy.py), and its queues. The
+publisher's connection is charged for it. Once a connection has used up its `BUDGET`, the channel waits at the
 `RoutingGate`, with a route half made, for the next turn; all channels that wait there share one budget a turn, in
 rotation.
 """
@@ -33,9 +33,7 @@ class Unfinished(Exception):
 
 
 class Budget:
-    """What a connection may still spend in this turn of its acceptor. What it overspends is deducted from the next
-    turns.
-    """
+    """The routing budget of a connection in this turn of its acceptor. Overspending is deducted from the next turns."""
 
     __slots__ = ("turn", "work")
 

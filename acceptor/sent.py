@@ -1,4 +1,4 @@
-"""What is in flight to a shard: publishes, transactions and settlements, kept until they are safe there."""
+"""Publishes, transactions and settlements in flight to a shard, kept until they are safe there."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Commit:
     other shards have parts as well (bus.PREPARE): `prepared` is its number, the group of its channel and the deciding
     shard.
 
-    `powerless` queues take in what they have room for; their refusal of the rest does not refuse the transaction.
+    `powerless` queues take in as much as they have room for; their refusal of the rest does not refuse the transaction.
     """
 
     __slots__ = ("count", "octets", "operation", "prepares", "publishes", "settlements", "transaction")
@@ -150,8 +150,8 @@ class Sent:
     settlements.
 
     `number` is 0 while the turn is being written; `load` is the load of its publishes, `octets` its whole length in
-    bytes, 0 before it leaves; `inlets` has what it has in flight for queues; `returned` is what its HOLD requeues.
-    `operations` are those of its turn, once that has left.
+    bytes, 0 before it leaves; `inlets` has its messages and bytes in flight for queues; `returned` is what its HOLD
+    requeues. `operations` are those of its turn, once that has left.
     """
 
     __slots__ = (

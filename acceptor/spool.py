@@ -42,8 +42,7 @@ class Spool:
         self._warned = False
 
     def parked(self, run: ParkedRun, octets: int, early: bool = False) -> ParkedRun:
-        """Return a run in the form in which it is parked beside `octets` bytes of others: with its contents on disk, if
-        they are to be.
+        """Return a run as it is to be parked beside `octets` bytes of others: with its contents in memory or on disk.
 
         `early`: on disk even if memory is free.
         """

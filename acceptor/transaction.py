@@ -4,9 +4,9 @@
           └──(tx.rollback, an error, the end of the channel)──▶ forgotten
 
 All of it is done or nothing. It leaves when every gate on its way has room for all of it; if several shards take part,
-queues that reject what is too much must first reserve room for it. A transaction that is larger than a queue can ever
-have room for leaves when the queue is open and nothing is in flight to it. A single shard takes its part in at once;
-several shards prepare their parts first (acceptor/two_phase.py).
+queues that reject publishes must first reserve room. A transaction that is larger than a queue can ever have room for
+leaves when the queue is open and nothing is in flight to it. A single shard takes its part in at once; several shards
+prepare their parts first (acceptor/two_phase.py).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Transaction:
         return unknown
 
     def rollback(self, channel: Channel) -> None:
-        """Drop the publishes, and make what was settled unacked again."""
+        """Drop the publishes; the settled messages are unacked again."""
         channel.unacked.restore(self.journal)
         channel.shared_prefetch.committed(self.settled)
         self.forget()
@@ -123,7 +123,7 @@ class Transaction:
         return found
 
     def freed(self, channel: Channel) -> dict[int, list[int]]:
-        """Return the messages that its settlements remove from queues, and what they count whole, by queue id."""
+        """Return how many messages its settlements remove from queues, and their bytes counted whole, by queue id."""
         queues = {consumer.id: consumer.queue.queue_id for consumer in channel.consumers.values()}
         queues |= {getter: queue for queue, getter in channel.getters.items()}
         freed: dict[int, list[int]] = {}

@@ -1,5 +1,5 @@
-"""Connections that are not read because of what they make the broker keep: answers they do not read, bodies they do not
-finish.
+"""Connections that are not read because of the memory they make the broker use: for answers that they do not read, or
+bodies that they do not finish.
 
 It is logged once for each connection and reason, and reported to operators who ask, as long as it lasts.
 """

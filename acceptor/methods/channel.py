@@ -26,7 +26,7 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def flow_ok(channel: Channel, arguments: dict[str, Any]) -> None:
-    """Record that the client received the broker's channel.flow; whether it obeys shows in what it publishes."""
+    """Record that the client received the broker's channel.flow; whether it obeys shows in its publishes."""
     channel.obedience.answered()
 
 

@@ -1,4 +1,4 @@
-"""Class queue (AMQP 0-9-1, 1.7). The router decides which queues exist, a shard knows what is in one."""
+"""Class queue (AMQP 0-9-1, 1.7). The router decides which queues exist, shards know their contents."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def find_room(
 
 
 def refuse_if_full(channel: Channel, closed: list[Gate]) -> None:
-    """Raise 406 if the transaction is not to wait, unless only what is in flight leaves no room."""
+    """Raise 406 if the transaction is not to wait, unless only messages in flight leave no room."""
     core = channel.core
     for gate in closed:
         full = gate.is_saturated() or (isinstance(gate, Inlet) and not gate.in_flight)
