@@ -42,7 +42,8 @@ class Spool:
         self._warned = False
 
     def parked(self, run: ParkedRun, octets: int, early: bool = False) -> ParkedRun:
-        """Return a run as it is to be parked beside `octets` bytes of others: with its contents in memory or on disk.
+        """Return a run as it is to be parked, with its contents in memory or on disk; `octets` bytes are parked in all
+        then.
 
         `early`: on disk even if memory is free.
         """
