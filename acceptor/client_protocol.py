@@ -19,7 +19,7 @@ SO_MEMINFO = 55
 MEMINFO = struct.Struct("=II")
 # The window offered to the client is a part of that limit: a third of the limit fills it, or nearly.
 FILLED = 3
-# A transport keeps each write that the kernel has not accepted as an object, half a KiB for an answer of 20 bytes.
+# A transport keeps writes that the kernel has not accepted one by one, each of half a KiB for an answer of 20 bytes.
 # Beyond this number of writes, output gathers in the connection until the kernel has accepted them.
 MANY_WRITES = 64
 # Sockets whose last output is written and that wait for their clients to close them. Further ones are closed at once.
@@ -229,7 +229,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         return int(self.transport.get_write_buffer_size()) + gathered
 
     def finish(self) -> None:
-        """Write nothing more, and discard input until the client closes the socket."""
+        """Write the last output, then discard input until the client closes the socket."""
         if self.acceptor.lingering >= LINGER_MOST or self.transport.is_closing():
             self.close()
             return

@@ -114,7 +114,7 @@ class Logins:
             self._try(name, password, stored, address_of(host), digest, decided)
 
     def told(self) -> list[dict[str, Any]]:
-        """Return the users and addresses of which no password is verified at present (`acceptor.told`)."""
+        """Return the users and addresses for which no password is verified at present (`acceptor.told`)."""
         return self._guesses.told(self._clock())
 
     def _try(
