@@ -99,7 +99,7 @@ class SharedPrefetch:
             core.ask_at(one, [bus.LIMIT, 0, self.channel.group, self.told], partial(told, one))
 
     def tell(self) -> Asking:
-        """Announce to the shards who keeps the limit. After their answers, all they sent before has arrived."""
+        """Announce to the shards whether they keep the limit. After their answers, all they sent before has arrived."""
         self.told = BY_GRANTS if self.limit and len(self.shards) > 1 else self.limit
         if self.told == BY_GRANTS:  # shards may report that they are hungry from their answers on
             self.channel.core.delivery.sharing[self.channel.group] = self

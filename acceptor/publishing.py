@@ -123,7 +123,7 @@ def pass_run(channel: Channel, run: ParkedRun, most: int) -> int:
 
 
 def accept_in_order(channel: Channel, run: ParkedRun) -> None:
-    """Send publishes if nothing is parked before them, as far as there is room, and park the rest."""
+    """Number publishes for confirms, send them as far as they may go, and park the rest."""
     if channel.confirms is not None:
         run.tag = channel.confirms.number(run.count)
     if channel.running is None and (not channel.inbox or (channel.overtaking and overtaking.may_pass(channel, run))):
@@ -317,7 +317,7 @@ def next_piece(channel: Channel, rest: ParkedRun) -> tuple[ParkedRun, Route] | N
 
 
 def unroutable(channel: Channel, run: ParkedRun) -> None:
-    """Handle publishes that no queue takes: mandatory ones are returned, and both kinds are confirmed."""
+    """Return mandatory publishes that no queue takes; confirm these and the others."""
     if run.mandatory and not channel.detached:
         channel.connection.write_contents(channel.number, NO_ROUTE, 0, False, b"", run.batch, run.first, run.count)
     if channel.confirms is not None and run.tag:

@@ -50,7 +50,7 @@ class Quotas(Charges):
         return bool(self.used_up(connection, octets, overdraft))
 
     def used_up(self, connection: Connection, octets: int = 0, overdraft: float = 1.0) -> str:
-        """Return which limit that is, in words, or an empty text."""
+        """Return the limit that is used up, or would be with more bytes, in words; an empty text if none is."""
         kept, spool = self.kept + octets, self.core.spool
         if self.users.get(connection.user, 0) + octets > self.of_user * overdraft:
             return f"user '{connection.user}' has its share (flow.user_percent)"

@@ -244,7 +244,7 @@ class Routes:
         return fan_of(inlets, self.topology, vhost, exchanges, self.tell_left)
 
     def tell_left(self, inlet: Inlet) -> None:
-        """Tell a queue's shard that the queue lags, ahead of the publishes that it gets for that reason."""
+        """Report to a queue's shard that the queue lags, ahead of the publishes that it gets for that reason."""
         queue = self.queue(inlet.id)
         if queue is not None:
             self.links[queue.shard].tell(bus.LEFT, inlet.id)
