@@ -90,8 +90,8 @@ def check_user(claimed: object, user: str) -> None:
 
 
 def check_expiration(expiration: str) -> None:
-    """Raise 406 unless the expiration is valid as RabbitMQ reads it: an integer, perhaps with a sign, and nothing
-    behind it.
+    """Raise 406 unless the expiration is valid as RabbitMQ reads it: an integer, perhaps with a sign, nothing behind
+    it, and from 0 to `EXPIRATION_MAX`.
     """
     number = re.match(r"[+-]?[0-9]+", expiration)
     if number is None:

@@ -299,7 +299,7 @@ class Committing:
         self.full = queue
 
     def taken(self) -> None:
-        """Process the report of a single shard that it has taken in or refused the transaction."""
+        """Process a shard's report that its part is taken in or refused; a `firm` one is ended by its coordinator."""
         if not self.firm:
             self.ends()
 

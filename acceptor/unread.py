@@ -1,7 +1,7 @@
 """Connections that are not read because of the memory they make the broker use: for answers that they do not read, or
 bodies that they do not finish.
 
-It is logged once for each connection and reason, and reported to operators who ask, as long as it lasts.
+Each is logged once for each reason, and reported to operators who ask, as long as it lasts.
 """
 
 from __future__ import annotations
