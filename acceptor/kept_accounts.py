@@ -30,7 +30,7 @@ class KeptAccounts:
             for each in self._file.read():
                 ledger.enter(*_account(each))
         except (OSError, ValueError, LookupError, TypeError) as error:
-            log.warning("for how long producers were held is lost", path=str(self._file.path), problem=str(error))
+            log.warning("the hold times of producers are lost", path=str(self._file.path), problem=str(error))
 
     def keep(self, ledger: Ledger, now: float) -> None:
         """Write the ledger's accounts to the file."""
@@ -41,7 +41,7 @@ class KeptAccounts:
         try:
             self._file.path.unlink(missing_ok=True)
         except OSError as error:
-            log.warning("the accounts of an earlier run stay", path=str(self._file.path), problem=error.strerror)
+            log.warning("accounts of an earlier run remain", path=str(self._file.path), problem=error.strerror)
 
 
 def _account(record: dict[str, Any]) -> tuple[str, tuple[str, str], float, int]:

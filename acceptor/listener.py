@@ -125,7 +125,7 @@ class Listener:
             return False
         except OSError as error:
             if error.errno in SHORTAGES:
-                log.warning("clients cannot be taken", problem=error.strerror, retry_in=REST_SECONDS)
+                log.warning("clients cannot be accepted", problem=error.strerror, retry_in=REST_SECONDS)
                 self._later(REST_SECONDS, self._wait)
             else:  # the node stops
                 self._loop.remove_reader(self._socket.fileno())

@@ -57,9 +57,9 @@ class Quotas(Charges):
         if self.vhosts.get(connection.vhost, 0) + octets > self.of_vhost * overdraft:
             return f"vhost '{connection.vhost}' has its share (flow.vhost_percent)"
         if kept > self.of_all * overdraft:
-            return "all together have what may be (flow.parked_memory, flow.spool_limit)"
+            return "all users together have reached the limit (flow.parked_memory, flow.spool_limit)"
         if spool is not None and spool.refuses and kept - spool.held > self.in_memory * overdraft:
-            return "all together have what may be in memory, and the disk takes nothing (flow.parked_memory)"
+            return "all users together have reached the memory limit, and the disk refuses more (flow.parked_memory)"
         return ""
 
     def allowance(self, connection: Connection) -> int:

@@ -81,7 +81,7 @@ class Spool:
         """Read contents. OSError if that fails."""
         octets = os.pread(self._open(), size, start)
         if len(octets) < size:
-            raise OSError(f"{len(octets)} of {size} octets of parked contents")
+            raise OSError(f"{len(octets)} of {size} bytes of parked contents")
         return octets
 
     def release(self, start: int, size: int) -> None:

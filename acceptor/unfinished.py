@@ -75,7 +75,7 @@ class Unfinished:
             connection.fail(
                 amqp_error(
                     506,
-                    f"{beyond} bytes of unfinished bodies beside the largest one, at most {self.limit} may be "
+                    f"{beyond} bytes of unfinished bodies beside the largest one, at most {self.limit} are allowed "
                     "(amqp.unfinished_bytes)",
                 )
             )

@@ -19,7 +19,7 @@ log = get_logger()
 
 WHY = {
     OUTPUT: "it does not take the answers to what it has sent",
-    BODIES: "bodies of its user that are not finished are more than may be",
+    BODIES: "the unfinished bodies of its user are beyond their limit",
 }
 """The reasons (`acceptor.pauses`) that are reported here, in words."""
 
