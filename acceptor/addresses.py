@@ -1,4 +1,4 @@
-"""What the address of a client's host says: whom it counts as, and whether it is this machine."""
+"""Addresses of clients' hosts: which host counts as which address, and which is this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ipaddress
 
 
 def address_of(host: str) -> str:
-    """Whom a host counts as: of IPv6 its network of 64 bits, which one machine may have for itself."""
+    """Return the address that a host is counted under: for IPv6 its /64 network, all of which one machine may own."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -19,4 +19,5 @@ def address_of(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
     return host == "::1" or host.startswith(("127.", "::ffff:127."))

@@ -1,4 +1,4 @@
-"""Connections that were opened, closed or refused, as rows of telemetry."""
+"""Telemetry rows for connections that were opened, closed or refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Stay:
-    """When a connection was opened (seconds of the core's clock), and why it ends, with how many channels."""
+    """When a connection was opened (seconds of the core's clock), why it ends, and its number of channels then."""
 
     __slots__ = ("channels", "opened", "reason")
 
@@ -21,17 +21,19 @@ class Stay:
         self.channels = 0
 
     def begins(self, connection: ConnectionState) -> None:
-        """The handshake is over."""
+        """Record that the handshake is over."""
         self.opened = connection.acceptor.now
         _tell(connection, "open", 0, None, None)
 
     def ends(self, connection: ConnectionState, reason: str) -> None:
-        """It is to end; the first reason is the one that counts."""
+        """Record why the connection ends; the first reason counts."""
         if self.reason is None:
             self.reason, self.channels = reason, len(connection.channels)
 
     def is_over(self, connection: ConnectionState) -> None:
-        """The socket is gone. One that went without a word before it was open is nobody's."""
+        """Record that the socket is closed. A connection that closed before it was open, without a reason, is not
+        recorded.
+        """
         if self.opened is not None:
             open_ms = round((connection.acceptor.now - self.opened) * 1000)
             _tell(connection, "close", self.channels, self.reason, open_ms)

@@ -1,4 +1,4 @@
-"""What a handler yields when it needs an answer from another process, and what it gets."""
+"""Requests that a handler yields when it needs an answer from another process, and their answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from acceptor.gate import Gate
 from penstock.amqp.errors import AMQPError, amqp_error
 
 INTERNAL_ERROR = 541
-"""What a shard answers that has failed before it changed anything (shard/turns/looking.py): it ends the connection."""
+"""A shard's code for a request that failed before it changed anything (shard/turns/looking.py): ends the connection."""
 
 
 class Failing(Protocol):
@@ -37,21 +37,23 @@ class ToShard:
 
 @dataclass(frozen=True, slots=True)
 class AtGates:
-    """Wait until any of these has room, before all others."""
+    """Wait until any of these gates has room, ahead of all other waiting channels."""
 
     gates: Sequence[Gate]
 
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Wait for something of this acceptor: `start` is given what to call, with anything, once it is so."""
+    """Wait for an event in this acceptor: `start` receives a callback to call, with any value, once the event has
+    occurred.
+    """
 
     start: Callable[[Callable[[Any], None]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A result or an error ([reply code, text]); `parts` are what indexes in the result point into."""
+    """A result or an error ([reply code, text]); indexes in the result point into `parts`."""
 
     result: Any
     error: Sequence[Any] | None
@@ -63,13 +65,15 @@ Asking = Generator[ToRouter | ToShard, Answer, Any]
 
 
 def ask_router(request: str, /, **arguments: Any) -> Asking:
-    """The router's result. AMQPError where it refuses."""
+    """Return the router's result. AMQPError if the router refuses."""
     answer = yield ToRouter(request, arguments)
     return _result(answer)
 
 
 def ask_shard(shard: int, *operation: Any, about: str = "") -> Asking:
-    """A shard's result. AMQPError where it refuses; `about` is what its text calls a queue that is gone by then."""
+    """Return a shard's result. AMQPError if the shard refuses; `about` names the queue in the text if it is gone by
+    then.
+    """
     answer = yield ToShard(shard, [operation[0], 0, *operation[1:]])
     if about and answer.error is not None and answer.error[0] == 404:
         raise amqp_error(404, f"no {about}")
@@ -77,7 +81,9 @@ def ask_shard(shard: int, *operation: Any, about: str = "") -> Asking:
 
 
 def has_failed(connection: Failing, error: Sequence[Any] | None) -> bool:
-    """Whether a shard has failed at what was asked for a connection. It ends, though nobody waits for the answer."""
+    """Whether a shard has failed at a connection's request (541); then end the connection, even if nothing awaits the
+    answer.
+    """
     if error is None or error[0] != INTERNAL_ERROR:
         return False
     connection.fail(amqp_error(error[0], error[1]))

@@ -18,20 +18,22 @@ if TYPE_CHECKING:
 
 log = get_logger()
 
-# getsockopt(2): what the kernel holds for a socket; the first two numbers are what is received and its limit, octets.
+# getsockopt(2): a socket's memory in the kernel; the first two numbers are the bytes received and their limit.
 SO_MEMINFO = 55
 MEMINFO = struct.Struct("=II")
-# The window that is offered is a part of that limit.
+# The window offered to the client is a part of that limit: a third of the limit fills it, or nearly.
 FILLED = 3
-# A transport keeps each write that the kernel has not taken by itself, half a KiB for an answer of 20 octets. Beyond so
-# many, what comes gathers in the connection's output until the kernel has taken them.
+# A transport keeps writes that the kernel has not accepted one by one, each of half a KiB for an answer of 20 bytes.
+# Beyond this number of writes, output gathers in the connection until the kernel has accepted them.
 MANY_WRITES = 64
-# Sockets whose clients have had the last word written and have not closed them. More are closed at once.
+# Sockets whose last output is written and that wait for their clients to close them. Further ones are closed at once.
 LINGER_MOST = 1024
 
 
 class ClientProtocol(asyncio.BufferedProtocol):
-    """One client's socket. All of them read into the acceptor's one buffer; what is left of a read is kept here."""
+    """One client's socket. All sockets read into the acceptor's single buffer; the unprocessed rest of a read is kept
+    here.
+    """
 
     def __init__(self, sockets: Sockets) -> None:
         self.sockets = sockets
@@ -48,6 +50,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.write_high = WRITE_HIGH_OCTETS
 
     def connection_made(self, transport: Any) -> None:
+        """Accept the client, or abort the connection if the limit of open files is near."""
         self.transport = transport
         self.fd = transport.get_extra_info("socket").fileno()
         peer = transport.get_extra_info("peername") or ("", 0)
@@ -62,6 +65,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.sockets.protocols[self.connection] = self
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the buffer behind the rest of the last read, as long as the next read (or drip) may be."""
         size, buffer = len(self.rest), self.sockets.buffer
         if size:
             buffer[:size] = self.rest
@@ -69,13 +73,14 @@ class ClientProtocol(asyncio.BufferedProtocol):
         return buffer[size : size + (self.dripping or octets)]
 
     def buffer_updated(self, received: int) -> None:
+        """Process a read; a drip is over with it."""
         if self.dripping:
             self.dripping = 0
             self.transport.pause_reading()
         self.take(self.sockets.buffer, len(self.rest) + received)
 
     def take(self, buffer: memoryview, end: int) -> None:
-        """Give the octets to the connection, unless the replica is behind the topology: then they wait."""
+        """Give the bytes to the connection; while the replica is behind the topology, keep them instead."""
         connection = self.connection
         if self.lingers or connection is None:
             self.rest = b""
@@ -89,12 +94,14 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.sockets.schedule_finish()
 
     def stall(self, octets: bytes) -> None:
+        """Keep the bytes, and stop reading until the replica has caught up."""
         self.rest = octets
         self.stalled = True
         self.transport.pause_reading()
         self.sockets.stalled.append(self)
 
     def unstall(self) -> None:
+        """Resume after the replica has caught up, with the bytes kept."""
         self.stalled = False
         if self.connection is None or self.connection.closed:
             return
@@ -104,9 +111,11 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.take(octets, len(octets))
 
     def eof_received(self) -> bool:
+        """Have the transport close once the client has closed its side."""
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Forget the closed socket and end its connection."""
         connection, self.connection = self.connection, None
         self.rest = b""
         self.sockets.lingering -= self.lingers
@@ -123,7 +132,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
     # Bytes out
 
     def flush(self, connection: ConnectionState) -> None:
-        """Write what its output has, or leave it there."""
+        """Write the connection's output, or leave it to gather."""
         if self.gathers:
             if connection.writable and self.unsent() > self.write_high:
                 self.core.delivery.writable(connection, False)
@@ -133,6 +142,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             self.core.outputs.wrote(connection)
 
     def write(self, chunks: list[Any]) -> None:
+        """Write chunks; once more than `MANY_WRITES` are pending, let further output gather."""
         if not chunks or self.lingers or self.transport.is_closing():
             return
         if not self.transport.get_write_buffer_size():
@@ -141,20 +151,22 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.writes += len(chunks)
         if self.writes > MANY_WRITES and not self.gathers and self.transport.get_write_buffer_size():
             self.gathers = True
-            self.transport.set_write_buffer_limits(high=0)  # it says when the kernel has taken all
+            self.transport.set_write_buffer_limits(high=0)  # resume_writing is called once the kernel has accepted all
 
     def pause_writing(self) -> None:
+        """Report the socket as not writable, as the transport's buffer is full."""
         if self.connection is not None and self.connection.writable and not self.gathers:
             self.core.delivery.writable(self.connection, False)
 
     def resume_writing(self) -> None:
+        """Write gathered output, or report the socket as writable."""
         if self.gathers:
             self.write_gathered()
         elif self.connection is not None:
             self.drained(self.connection)
 
     def write_gathered(self) -> None:
-        """What has gathered leaves in one piece. If that is too much at once, the transport says so."""
+        """Write gathered output in one piece. If that is too much at once, the transport calls `pause_writing`."""
         self.gathers = False
         self.transport.set_write_buffer_limits(high=self.write_high)
         if self.connection is not None:
@@ -164,46 +176,54 @@ class ClientProtocol(asyncio.BufferedProtocol):
                 self.drained(self.connection)
 
     def drained(self, connection: ConnectionState) -> None:
+        """Report the socket as writable."""
         self.core.delivery.writable(connection, True)
         self.sockets.schedule_finish()
 
-    # What the connection asks of its socket
+    # Called by the connection
 
     def pause_reading(self) -> None:
+        """Stop reading; hang-ups are watched for meanwhile."""
         self.transport.pause_reading()
         self.sockets.hang_ups.watch(self)
 
     def resume_reading(self) -> None:
+        """Resume reading, unless the socket is stalled or closing."""
         self.sockets.hang_ups.forget(self)
         if not self.stalled and not self.transport.is_closing():
             self.dripping = 0
             self.transport.resume_reading()
 
     def drip(self, octets: int) -> None:
+        """Allow one read of at most `octets` bytes."""
         if not self.stalled and not self.transport.is_closing():
             self.dripping = octets
             self.transport.resume_reading()
 
     def limit_receive_buffer(self, octets: int) -> None:
+        """Set the kernel's receive buffer, in bytes."""
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, octets)
 
     def limit_write_buffer(self, octets: int) -> None:
+        """Set from how many unsent bytes on the socket counts as not writable."""
         self.write_high = octets
         if not self.gathers:
             self.transport.set_write_buffer_limits(high=octets)
 
     def is_overfull(self) -> bool:
-        """Whether the kernel holds more for it than the receive buffer's limit, by its own accounts (sock_diag(7))."""
+        """Whether the kernel holds more received bytes than the receive buffer's limit, by its own accounting
+        (sock_diag(7)).
+        """
         held, limit = self.received()
         return held > limit
 
     def is_filled(self) -> bool:
-        """Whether the kernel holds so much that the client's window is closed, or nearly."""
+        """Whether the kernel holds so many received bytes that the client's window is closed, or nearly."""
         held, limit = self.received()
         return held * FILLED > limit
 
     def received(self) -> tuple[int, int]:
-        """Octets that the kernel holds for the socket and nobody has read, by its own accounts, and their limit."""
+        """Return the unread bytes that the kernel holds for the socket, by its own accounting, and their limit."""
         if self.stalled or self.transport.is_closing():
             return 0, 0
         client = self.transport.get_extra_info("socket")
@@ -211,12 +231,12 @@ class ClientProtocol(asyncio.BufferedProtocol):
         return int(held), int(limit)
 
     def unsent(self) -> int:
-        """Octets that were written and that the kernel has not taken."""
+        """Return the bytes written that the kernel has not accepted."""
         gathered = self.connection.output.size if self.gathers and self.connection is not None else 0
         return int(self.transport.get_write_buffer_size()) + gathered
 
     def finish(self) -> None:
-        """Nothing more is written, and what comes is dropped until the client closes."""
+        """Write the last output, then discard input until the client closes the socket."""
         if self.sockets.lingering >= LINGER_MOST or self.transport.is_closing():
             self.close()
             return
@@ -229,10 +249,11 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.transport.resume_reading()
 
     def close(self) -> None:
-        """Once the kernel has taken what was written."""
+        """Close the socket once the kernel has accepted all output."""
         self.write_rest()
         self.transport.close()
 
     def write_rest(self) -> None:
+        """Write the output that has gathered."""
         if self.gathers and self.connection is not None:
             self.write(self.connection.output.take())

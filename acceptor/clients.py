@@ -1,21 +1,21 @@
-"""What each client does when it is told to stop, measured: the one table of it.
+"""How each client behaves when it is told to stop, as measured: the only table of it.
 
-`honours_flow`: Channel.Flow(active=false) holds its publishes. Sent to any other client it is ignored at best; aiormq's
-next call fails, Node's amqplib loses the connection, Bunny's reader dies.
-`breaks_on_flow`: it is not sent to these even where an operator has chosen it as a means.
+`honours_flow`: Channel.Flow(active=false) holds its publishes. Any other client ignores it at best; aiormq's next call
+fails, Node's amqplib loses the connection, Bunny's reader dies.
+`breaks_on_flow`: Channel.Flow is not sent to it even where an operator has chosen that as a means.
 `impatient`: a connection that is not read is lost.
-`drip_seconds`, `drip_octets`: then a read of at most so many octets this often keeps it alive. py-amqp's kernel gives
-up after about 1 s of a closed window (TCP_USER_TIMEOUT), php-amqplib after 3 s, the Go client after 15 s, Bunny after
-30 s; the others wait. A closed window opens again only when a segment (64 KiB on a loopback device) and a sixteenth of
-the receive buffer are free.
-`drip_heartbeats`: it is as often as so many heartbeat intervals, if that is more often. aiormq's heartbeats wait behind
+`drip_seconds`, `drip_octets`: a read of at most `drip_octets` bytes every `drip_seconds` then keeps it alive.
+py-amqp's kernel gives up after about 1 s of a closed window (TCP_USER_TIMEOUT), php-amqplib after 3 s, the Go client
+after 15 s, Bunny after 30 s; the others wait. A closed window opens again only when a segment (64 KiB on a loopback
+device) and a sixteenth of the receive buffer are free.
+`drip_heartbeats`: the drip's interval in heartbeat intervals, where that is shorter. aiormq's heartbeats wait behind
 its publishes, and it gives up when they have for three intervals; its kernel lets it write on when a third of a send
 buffer is free, which may be 4 MiB.
-`receive_buffer`: for clients that give up within seconds the kernel's receive buffer is set to so many octets (it takes
-twice as many, a good part of them for its own accounts), so that one drip empties it, or nearly, and opens the window;
-0 leaves the listening socket's (`amqp.receive_buffer`).
-`qos_of_running`: basic.qos without `global` is meant for consumers that run already, as the specification has it; kombu
-raises the prefetch of a Celery worker so for each task that waits for its time, where queues are quorum queues.
+`receive_buffer`: the kernel's receive buffer, in bytes, for clients that give up within seconds (the kernel allocates
+twice as much, and uses a good part of it for its own accounting): one drip then empties it, or nearly, and opens the
+window; 0 leaves the listening socket's (`amqp.receive_buffer`).
+`qos_of_running`: basic.qos without `global` also applies to running consumers, as the specification has it; kombu
+raises the prefetch of a Celery worker that way for each task that waits for its time, where queues are quorum queues.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """How a client takes being held. The defaults are for a client that is not known."""
+    """How a client takes being held. The defaults are for an unknown client."""
 
     honours_flow: bool = False
     breaks_on_flow: bool = False
@@ -41,7 +41,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A client by what its client-properties say; an empty platform matches any."""
+    """A client, identified by its client-properties; an empty platform matches any."""
 
     product: str
     platform: str
@@ -78,11 +78,11 @@ TABLE = (
 
 PROPERTIES_MOST = 32
 TEXT_MOST = 255
-"""How many client-properties are kept, and characters of one: what is said of a client is no place to keep things."""
+"""The most client-properties kept, and characters of one: clients must not use the broker's memory for storage."""
 
 
 def kept(client_properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The client-properties as a connection keeps them: texts, numbers and flags, and the table of capabilities."""
+    """Return the client-properties that a connection keeps: texts, numbers and flags, and the table of capabilities."""
     found = _plain(client_properties)
     capabilities = client_properties.get("capabilities")
     if isinstance(capabilities, Mapping):
@@ -103,7 +103,7 @@ def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def traits_of(client_properties: Mapping[str, object]) -> Traits:
-    """The traits of a client; those of a careful stranger where it is not known."""
+    """Return the traits of a client; careful ones if it is unknown."""
     product = str(client_properties.get("product", ""))
     platform = str(client_properties.get("platform", ""))
     for row in TABLE:

@@ -1,8 +1,8 @@
 """Publisher confirms of a channel, by ranges (RabbitMQ's extension; confirm.select).
 
-A `Span` is a run of publishes that went the same way. It waits until every shard has taken it in and then, where a
-queue it went to is saturated, until that queue has room again, or what is in the queue has left it: withheld confirms
-close a publisher's window.
+A `Span` is a run of publishes with the same route. It waits until every shard has taken it in and then, if one of its
+queues is saturated, until that queue has room again or the span's messages have left the queue: withheld confirms close
+a publisher's window.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Confirms:
-    """The confirm side of one channel: tags count from 1, everything below `lowest` is confirmed."""
+    """The confirms of one channel: tags count from 1, and every tag below `lowest` is confirmed."""
 
     __slots__ = ("completed", "done", "lowest", "next_tag")
 
@@ -31,16 +31,16 @@ class Confirms:
         self.completed: list[tuple[int, int, bool]] = []
 
     def number(self, count: int) -> int:
-        """Tags for `count` publishes; the first of them."""
+        """Assign tags to `count` publishes; return the first."""
         self.next_tag += count
         return self.next_tag - count
 
     def complete(self, first: int, count: int, negative: bool) -> None:
-        """Publishes are settled; they are told of by `write`."""
+        """Record an ack or nack for publishes; `write` sends it."""
         self.completed.append((first, count, negative))
 
     def write(self, channel: int, output: Output) -> None:
-        """Tell of what is complete: one multiple ack as far as there is no gap, single ones beyond."""
+        """Send the recorded confirms: one multiple ack up to the first gap, single ones beyond it, and nacks singly."""
         completed, self.completed = self.completed, []
         completed.sort()
         up_to = 0
@@ -87,7 +87,7 @@ class Way(Protocol):
 
 
 class Confirmed(Protocol):
-    """The channel that hears of its publishes: it is held while confirms are withheld from it."""
+    """The channel that learns what became of its publishes; it is held while confirms are withheld from it."""
 
     @property
     def access(self) -> Access: ...
@@ -106,11 +106,12 @@ class Confirmed(Protocol):
 
 
 class Span:
-    """Tags `first` to `first + count - 1`, waiting for `awaited` more shards or queues.
+    """Tags `first` to `first + count - 1`, waiting for `awaited` more shards, and then for queues.
 
-    It went along `route`. Of queues that are a flow set (`fan`) it waits as long as that holds its producers, for none
-    that is left behind. `inlets` are its queues with marks, and those that it waits for while it is `withheld`; `left`
-    has the tags that have left a queue; `untold` those that are not confirmed, if it is only some.
+    `route` is the route of its publishes. Where queues of it are a flow set (`fan`), the span waits for them as long as
+    the set holds its producers, and for no queue that lags. `inlets` are its queues with marks, and those that it waits
+    for while it is `withheld`; `left` has the tags that have left each queue, `untold` the unconfirmed tags once some
+    of the span are confirmed.
     """
 
     __slots__ = (
@@ -137,18 +138,18 @@ class Span:
         self.untold: RangeSet | None = None
 
     def heeds(self, queue: int) -> bool:
-        """Whether what a queue refuses is refused to its publisher."""
+        """Whether a refusal by this queue is passed on to the publisher: not if the queue is powerless."""
         return self.route is None or queue not in self.route.powerless
 
     def reject(self, offset: int, count: int) -> None:
-        """A queue refused some of the publishes, counted from the first of the span."""
+        """Record that a queue refused `count` publishes, from the span's publish number `offset` on."""
         if self.rejected is None:
             self.rejected = RangeSet()
         self.rejected.remove(self.first + offset, count)
         self.rejected.add(self.first + offset, count)
 
     def settle_one(self) -> None:
-        """One of the shards is done with it."""
+        """Count one more shard as done; after the last, confirm the span or withhold it."""
         self.awaited -= 1
         if self.awaited:
             return
@@ -159,7 +160,7 @@ class Span:
                 inlet.withheld.append(self)
                 self.inlets = (*self.inlets, inlet)
                 if self.fan is not None and inlet not in self.fan.inlets:
-                    self.fan = None  # that one does not let go because of others
+                    self.fan = None  # a queue outside the set is waited for, whatever the set does
                 if not self.withheld:
                     self.withheld = True
                     self.session.withheld_at(inlet)
@@ -169,9 +170,9 @@ class Span:
             self.give([(self.first, self.first + self.count)])
 
     def let_go(self, inlet: Withholding) -> None:
-        """A queue that it waited for need not be waited for any longer."""
+        """Stop waiting for a queue."""
         if self.done:
-            return  # it waited for several queues, and there was no need to for all of them
+            return  # it waited for several queues, and not all of them were needed
         self.inlets = tuple(other for other in self.inlets if other is not inlet)
         if not self.inlets:
             self.complete()
@@ -181,12 +182,12 @@ class Span:
         self.look()
 
     def look(self) -> None:
-        """Be done if it waits for queues that have been left behind only."""
+        """Confirm the span if it waits only for lagging queues."""
         if self.withheld and self.fan is not None and not self.done and not self.fan.holders():
             self.complete()
 
     def lose(self, inlet: Withholding) -> None:
-        """A queue that it waited for is gone with its contents: what had not left it before is not there any more."""
+        """Reject the publishes that had not left a queue which is gone with its contents, and stop waiting for it."""
         lost = RangeSet()
         lost.add(self.first, self.count)
         if self.left is not None and inlet in self.left:
@@ -197,7 +198,9 @@ class Span:
         self.let_go(inlet)
 
     def leave(self, inlet: Withholding, offset: int, count: int) -> None:
-        """Some of the publishes, counted from the first of the span, have left a saturated queue for good."""
+        """Record that `count` publishes, from the span's publish number `offset` on, have left a saturated queue for
+        good.
+        """
         if self.done:
             return
         if self.left is None:
@@ -209,7 +212,7 @@ class Span:
             self.give([(self.first + offset, self.first + offset + count)])
 
     def give(self, tags: list[tuple[int, int]]) -> None:
-        """Confirm what of ranges of tags has left every queue that it waits for."""
+        """Confirm those of some tags that have left every queue the span waits for; `tags` are ranges (start, end)."""
         assert self.left is not None
         for inlet in self.inlets:
             if inlet not in self.left:
@@ -226,13 +229,14 @@ class Span:
             self.session.confirmed()
 
     def complete(self) -> None:
-        """Confirm all that is not confirmed yet."""
+        """Confirm all remaining tags."""
         if self.untold is None:
             self.end([(self.first, self.count)])
         else:
             self.end([(low, high - low) for low, high in self.untold.ranges()])
 
     def end(self, parts: list[tuple[int, int]]) -> None:
+        """Confirm the last (first tag, count) parts; the channel is no longer held for this span."""
         self.done = True
         self.tell(parts)
         if self.withheld:
@@ -240,7 +244,7 @@ class Span:
         self.session.confirmed()
 
     def tell(self, parts: list[tuple[int, int]]) -> None:
-        """Confirm (first tag, count) of each part, but for what was refused."""
+        """Confirm (first tag, count) of each part, and nack the publishes that a queue refused."""
         for at, count in parts:
             end = at + count
             for low, high in overlaps([(at, end)], self.rejected.ranges()) if self.rejected is not None else ():
@@ -253,7 +257,7 @@ class Span:
 
 
 def overlaps(some: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What two sorted lists of ranges (start, end) have in common."""
+    """Return the intersection of two sorted lists of ranges (start, end)."""
     found = []
     i = j = 0
     while i < len(some) and j < len(others):

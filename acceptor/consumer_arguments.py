@@ -1,4 +1,4 @@
-"""What a basic.consume may say in its arguments. Order and texts are RabbitMQ's; unknown ones are let pass."""
+"""Arguments of basic.consume. Order and texts are RabbitMQ's; unknown arguments are ignored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.amqp.values import type_name
 from penstock.limits.features import QueueFeatures
 from router.model.topology import Queue
 
-# For which types of queue an argument is; streams are not consumed from here.
+# The types of queue that take an argument; streams are not consumed from here.
 TYPES = {
     "x-priority": ("classic", "quorum"),
     "x-cancel-on-ha-failover": ("classic",),
@@ -19,7 +19,7 @@ TYPES = {
 
 
 Lease = tuple[str, int, str]
-"""Id of a lease; how long it outlives its consumer, microseconds; `ack` or `requeue` to end it, or nothing."""
+"""Id; how long the lease outlives its consumer, in microseconds; `ack` or `requeue` to end the lease, or nothing."""
 
 LEASE_ENDS: Final = ("ack", "requeue")
 LEASE_LASTS: Final = 3_600_000
@@ -29,7 +29,7 @@ LEASE_ID_MOST: Final = 255
 
 
 def consumer_priority(queue: Queue, arguments: Mapping[str, Any]) -> int:
-    """The priority that a consumer asks for, 0 if it names none. 406 unless the queue can have such a consumer."""
+    """Return the priority that a consumer asks for, 0 if none. 406 if the queue cannot have such a consumer."""
     kind = QueueFeatures.from_wire(queue.features).type
     for name, types in TYPES.items():
         if name not in arguments:
@@ -43,7 +43,7 @@ def consumer_priority(queue: Queue, arguments: Mapping[str, Any]) -> int:
 
 
 def _reason(name: str, value: object) -> str | None:
-    """Why a value cannot be, None if it can. x-cancel-on-ha-failover has no effect but is a bool."""
+    """Return why a value is invalid, None if it is valid. x-cancel-on-ha-failover has no effect but must be a bool."""
     given = type_name(value)
     if name == "x-priority":
         return None if given in ("signedint", "long") else f'"expected integer, got {given}"'
@@ -51,7 +51,9 @@ def _reason(name: str, value: object) -> str | None:
 
 
 def lease_of(queue: Queue, arguments: Mapping[str, Any], no_ack: bool) -> Lease | None:
-    """What x-lease and its kin ask for. 406 unless the queue can lease, and so long."""
+    """Return the lease that x-lease and its related arguments ask for. 406 if the queue cannot grant it, or not for so
+    long.
+    """
     for name in ("x-lease", "x-lease-expires", "x-lease-end"):
         if name in arguments:
             reason = _lease_reason(name, queue, arguments, no_ack)
@@ -63,7 +65,7 @@ def lease_of(queue: Queue, arguments: Mapping[str, Any], no_ack: bool) -> Lease 
 
 
 def _lease_reason(name: str, queue: Queue, arguments: Mapping[str, Any], no_ack: bool) -> str | None:
-    """Why a value cannot be, None if it can."""
+    """Return why a value is invalid, None if it is valid."""
     value = arguments[name]
     if "x-lease" not in arguments:
         return "there is no x-lease"

@@ -1,4 +1,4 @@
-"""A consumer as its acceptor knows it."""
+"""Consumers as their acceptor knows them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 
 class Consumer:
-    """One consumer of a channel. `id` names it on the bus: its lowest octet is the shard.
+    """One consumer of a channel. `id` names it on the bus: its lowest byte is the shard.
 
-    `written` counts octets that left for the socket and that the shard was not told of yet. `age` is what the shard
-    answered when it was attached, 0 before: one that has it is attached to the shard's next life. `elected` once it is
-    the single active consumer of its queue. `lease` is what it leaves its deliveries to, if not to the queue.
+    `written` counts bytes that left for the socket and were not yet reported to the shard. `age` is the shard's answer
+    when the consumer was attached, 0 before: one with an age is re-attached to the shard's next incarnation. `elected`
+    once it is the single active consumer of its queue. `lease` takes over its deliveries when it ends; without one they
+    return to the queue.
     """
 
     __slots__ = (
@@ -47,11 +48,11 @@ class Consumer:
 
     @property
     def shard(self) -> int:
-        """The index that it goes by: of its queue's shard, or of none while that moves."""
+        """The index in its id: of its queue's shard, or of none while the queue moves."""
         return self.id & 255
 
     def operation(self) -> list[Any]:
-        """The CONSUME that attaches it; the request's number is filled in by who sends it."""
+        """Return the CONSUME that attaches it; the sender fills in the request's number."""
         channel = self.channel
         operation = [
             bus.CONSUME, 0, self.id, self.queue.queue_id, self.no_ack, self.exclusive, self.prefetch, channel.group,

@@ -1,5 +1,5 @@
-"""The border between clients: what one of them has made the acceptor do, in a turn that has brought answers and room to
-many, fails for that one alone.
+"""Isolation of clients: an error in the work for one of them, in a turn that has brought answers and room to many, ends
+that client alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Breakable(Protocol):
     """A connection, or one of its channels."""
 
     def broken(self, error: Exception) -> None:
-        """End it for a bug of ours."""
+        """End it because of a bug in the broker."""
         ...
 
 
@@ -23,7 +23,7 @@ B = TypeVar("B", bound=Breakable)
 
 
 def contained(act: Callable[Concatenate[B, P], None]) -> Callable[Concatenate[B, P], None]:
-    """A method that raises nothing to who calls it: what it is about is `broken` instead."""
+    """Wrap a method so that it raises nothing to its caller: its object is `broken` instead."""
 
     @wraps(act)
     def begun(what: B, /, *args: P.args, **kwargs: P.kwargs) -> None:

@@ -1,19 +1,19 @@
-"""How much each session publishes, counted as long as somebody asks: whom would a limit hold that is not set yet?
+"""How much each channel publishes, counted as long as an operator asks: which producers would a new limit hold?
 
-Then routes have a meter that counts; at any other time publishes do not come by here.
+While it is counted every route has a meter; at any other time publishes cost nothing here.
 """
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
-# Counting goes on for so long after the last question.
+# Counting continues for this long after the last question.
 KEPT_SECONDS = 10.0
-# Ways of sessions that are counted apart; what a session publishes beyond that is counted together.
+# Pairs of channel and way counted separately; beyond that, all further ways of a channel are counted as one.
 MOST = 10_000
 
 Way = tuple[tuple[str, ...], str, tuple[int, ...], tuple[int, ...]]
-"""Exchanges that are passed, routing key, ids of queues, and of those among them that can do nothing to the publish."""
+"""Exchanges passed, routing key, ids of queues, and ids of the powerless queues among them."""
 REST: Way = ((), "", (), ())
 
 
@@ -26,7 +26,7 @@ class Publishes(Protocol):
 
 
 class Counting:
-    """Messages and octets of bodies that each channel has published each way since `began`; None: nothing is counted.
+    """Messages and body bytes that each channel has published by each way since `began`; None if nothing is counted.
 
     Times are seconds of the caller's clock.
     """
@@ -37,7 +37,7 @@ class Counting:
         self.counts: dict[tuple[Publishes, Way], list[int]] = {}
 
     def ask(self, now: float) -> bool:
-        """Count from now on, or go on counting; whether it begins now."""
+        """Start or prolong counting; return whether it starts."""
         begins = self.began is None
         if begins:
             self.began = now
@@ -45,17 +45,18 @@ class Counting:
         return begins
 
     def is_over(self, now: float) -> bool:
-        """Nobody has asked for long: what was counted is forgotten. True once."""
+        """Whether no question has come for `KEPT_SECONDS`: then forget the counts. True once."""
         if self.began is None or now < self.ends:
             return False
         self.began, self.counts = None, {}
         return True
 
     def meter(self, way: Way) -> Meter:
-        """For a route."""
+        """Return the meter of a route."""
         return Meter(self, way)
 
     def add(self, channel: Publishes, way: Way, count: int, octets: int) -> None:
+        """Count messages and body bytes that a channel has published by a way."""
         entry = self.counts.get((channel, way))
         if entry is None:
             key = (channel, way if len(self.counts) < MOST else REST)
@@ -64,8 +65,8 @@ class Counting:
         entry[1] += octets
 
     def told(self, now: float) -> dict[str, Any]:
-        """{seconds, publishes: [{connection, …, channel, exchanges, routing_key, queues, powerless (ids), messages,
-        octets}]}.
+        """Return {seconds, publishes: [{connection, …, channel, exchanges, routing_key, queues, powerless (ids),
+        messages, octets}]}.
         """
         return {
             "seconds": now - (now if self.began is None else self.began),
@@ -81,7 +82,7 @@ class Counting:
 
 
 class Meter:
-    """Counts what goes one way."""
+    """Counts the publishes of one way."""
 
     __slots__ = ("counting", "way")
 
@@ -90,4 +91,5 @@ class Meter:
         self.way = way
 
     def spend(self, count: int, octets: int, channel: Publishes) -> None:
+        """Count messages and body bytes that a channel sends."""
         self.counting.add(channel, self.way, count, octets)

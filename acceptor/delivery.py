@@ -1,4 +1,4 @@
-"""What shards deliver, on its way to the sockets of an acceptor's consumers, and the consumers themselves."""
+"""Consumers of an acceptor, and deliveries on their way from shards to the consumers' sockets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from acceptor.state import AcceptorState
     from acceptor.throttle import Throttle
 
-# A consumer's window is opened again once this share of it has left for its socket.
+# A consumer's window is reopened once an eighth of it has left for its socket.
 WINDOW_SHARE = 8
 
 
@@ -41,27 +41,31 @@ class Delivery:
         self.last_consumer = 0
 
     def next_consumer(self, shard: int) -> int:
+        """Return a new consumer id for a shard."""
         self.last_consumer += 1
         return self.last_consumer << 8 | shard
 
     def next_getter(self, shard: int) -> int:
-        """An id for the gets of a channel."""
+        """Return an id for the gets of a channel."""
         return GETS | self.next_consumer(shard)
 
     def rename(self, consumer: Consumer, id: int) -> None:
-        """It goes by another id from now on."""
+        """Change a consumer's id."""
         if self.consumers.pop(consumer.id, None) is not None:
             self.consumers[id] = consumer
         consumer.id = id
 
     def forget(self, consumer: Consumer) -> None:
+        """Remove a consumer."""
         self.consumers.pop(consumer.id, None)
         self.reported(consumer)
 
     def forget_connection(self, connection: ConnectionState) -> None:
+        """Remove a closed connection."""
         self.uncredited.discard(connection)
 
     def deliver(self, operation: list[Any], parts: list[Any]) -> None:
+        """Write a shard's DELIVER to the consumer's connection, and open windows that are due."""
         _, id, sequence, part, count, redelivered = operation
         consumer = self.consumers.get(id)
         if consumer is None:
@@ -92,27 +96,25 @@ class Delivery:
                 self.open_window(consumer)
 
     def open_window(self, consumer: Consumer) -> None:
-        """Tell the shard what has left for the socket."""
-        if consumer.shard < len(
-            self.acceptor.links
-        ):  # else its queue moves, and its window is opened when that is over
+        """Report to the shard the bytes that have left for a consumer's socket."""
+        if consumer.shard < self.acceptor.nowhere:  # else its queue moves, and its window is opened after the move
             self.acceptor.links[consumer.shard].open_window(consumer.id, consumer.written)
         self.reported(consumer)
 
     def open_windows(self, connection: ConnectionState) -> None:
-        """Tell shards all that has left for a socket."""
+        """Report to shards all bytes that have left for a connection's socket."""
         for channel in connection.channels.values():
             for consumer in channel.consumers.values():
                 if consumer.written:
                     self.open_window(consumer)
 
     def reported(self, consumer: Consumer) -> None:
-        """Nothing of what was written for a consumer is left to be told of."""
+        """Record that all bytes written for a consumer have been reported."""
         consumer.channel.connection.unreported -= consumer.written
         consumer.written = 0
 
     def writable(self, connection: ConnectionState, writable: bool) -> None:
-        """The socket's buffer is full, or has drained."""
+        """Record that the socket's buffer is full, or has drained."""
         connection.writable = writable
         self.outputs.writable(connection, writable)
         if writable and connection in self.uncredited:
@@ -120,7 +122,7 @@ class Delivery:
             self.open_windows(connection)
 
     def hear(self, shard: int, operation: list[Any]) -> None:
-        """What a shard says of consumers, and of channels that share a limit."""
+        """Process a shard's message about a consumer, or about a channel with a shared limit."""
         kind, id = operation[:2]
         if kind == bus.CANCELLED:
             self.cancelled(id)
@@ -132,15 +134,17 @@ class Delivery:
             self.acceptor.sharing[id].spent(shard, operation[2])
 
     def shard_started(self, shard: int) -> None:
-        """Nothing more comes from its earlier life. Until now, turns that it had sent before it died might."""
+        """Drop the grants of a shard's earlier incarnation: turns that it had sent before it died might have used them
+        until now.
+        """
         for shared in self.acceptor.sharing.values():
             shared.lost(shard)
 
     def attach_again(self, shard: int) -> list[tuple[list[Any], Reply]]:
-        """What attaches its consumers to the next life of a shard.
+        """Return the operations that re-attach consumers to the next incarnation of their shard.
 
-        One that waits for the answer to its first request is not among them: that is asked again. Nor is one whose
-        queue is on its way to another shard (acceptor/moving.py).
+        A consumer that waits for the answer to its first request is not among them: that request is repeated. Nor is
+        one whose queue is moving to another shard (acceptor/moving.py).
         """
         attach: list[tuple[list[Any], Reply]] = []
         for consumer in self.consumers.values():
@@ -150,7 +154,9 @@ class Delivery:
         return attach
 
     def in_hand(self, shard: int) -> Settlements:
-        """Rows of all that a shard has delivered and that is not settled for good; requeued is what was to be."""
+        """Return rows of all deliveries of a shard that are not settled for good; those that were to be requeued are
+        marked so.
+        """
         held = Settlements()
         for channel in self.acceptor.channels():
             channel.unacked.hold(shard, held)
@@ -166,13 +172,15 @@ class Delivery:
         return held
 
     def go_on(self, shard: int) -> None:
-        """The next life of a shard has said what is safe: it is told of the consumers, and what they have in hand."""
+        """Send the consumers and their unacked messages to a shard's next incarnation once it has reported its safe
+        turns.
+        """
         living = {channel.group for channel in self.acceptor.channels()}
         version = self.acceptor.topology.version
         self.acceptor.links[shard].go_on(version, self.attach_again(shard), self.in_hand(shard), living)
 
     def forget_holders(self) -> None:
-        """Now and then: nothing need be known of those whose deliveries are all settled for good."""
+        """Forget consumers whose deliveries are all settled for good; called now and then."""
         for link in self.acceptor.links:
             if link.holders.are_many():
                 getters = {id for channel in self.acceptor.channels() for id in channel.getters.values()}
@@ -180,11 +188,12 @@ class Delivery:
                 link.holders.keep({*self.consumers, *getters, *asking, *self.in_hand(link.index).consumers()})
 
     def attached_again(self, consumer: Consumer, result: Any, error: list[Any] | None, parts: Sequence[Any]) -> None:
+        """Cancel a consumer that could not be re-attached."""
         if error is not None and not has_failed(consumer.channel.connection, error):
             self.cancelled(consumer.id)
 
     def cancelled(self, id: int) -> None:
-        """Its queue was deleted: tell clients that want to know."""
+        """Remove a consumer whose queue was deleted, and notify its client if it supports that."""
         consumer = self.consumers.pop(id, None)
         if consumer is None:
             return

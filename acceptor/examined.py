@@ -1,7 +1,7 @@
-"""Publishes that are looked into one by one before they are taken: the scanner has marked them (`EXAMINED`).
+"""Publishes that are examined one by one before they are accepted: the scanner has marked them (`EXAMINED`).
 
-They claim a user, have an odd expiration, further routing keys (CC and BCC) or ask for a direct reply; RabbitMQ's
-reply codes and texts. The run is cut where routing keys change: each piece is a batch again.
+They claim a user, have an odd expiration or further routing keys (CC and BCC), or ask for a direct reply. Reply codes
+and texts are RabbitMQ's. The run is cut where routing keys change: each piece is a batch again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from acceptor.routes import Routes
 
 EXAMINED = HAS_USER_ID | HAS_CC | HAS_DIRECT_REPLY_TO | ODD_EXPIRATION
-# How long a message may live at most: ten years, in milliseconds.
+# The longest expiration of a message: ten years, in milliseconds.
 EXPIRATION_MAX = 315_360_000_000
 
 
 def examined(channel: ChannelState, run: PublishRun, routes: Routes) -> Iterator[ParkedRun]:
-    """The publishes of a run as they may be taken, in order. AMQPError at the first that may not."""
-    # A publish to no exchange is refused for that, whatever else is wrong with it.
+    """Yield the publishes of a run in the form in which they are accepted, in order. AMQPError at the first invalid
+    one.
+    """
+    # A missing exchange is reported first, whatever else is wrong with the publish.
     routes.check(channel.access, run.address, ())
     batch = run.batch
     builder = BatchBuilder()
@@ -57,12 +59,13 @@ def examined(channel: ChannelState, run: PublishRun, routes: Routes) -> Iterator
 
 
 def piece(run: PublishRun, builder: BatchBuilder, further: tuple[str, ...]) -> ParkedRun:
+    """Return the messages of a builder as a run."""
     batch = builder.finish()
     return ParkedRun(run.address, run.mandatory, batch, 0, batch.count, 0, further)
 
 
 def examine(channel: ChannelState, header: bytes, flags: int) -> tuple[bytes, tuple[str, ...]]:
-    """The header as it is to be delivered, and the further routing keys. AMQPError if the message may not be taken."""
+    """Return the header to deliver and the further routing keys. AMQPError if the message is invalid."""
     octets = header[PROPERTIES_AT:]
     properties = decode_properties(octets)
     if flags & HAS_DIRECT_REPLY_TO and channel.reply_consumer is None:
@@ -82,12 +85,15 @@ def examine(channel: ChannelState, header: bytes, flags: int) -> tuple[bytes, tu
 
 
 def check_user(claimed: object, user: str) -> None:
+    """Raise 406 if the claimed user is not the authenticated one."""
     if claimed != user:
         raise amqp_error(406, f"user_id property set to '{claimed}' but authenticated user was '{user}'")
 
 
 def check_expiration(expiration: str) -> None:
-    """As RabbitMQ reads it: an integer, perhaps with a sign, and nothing behind it."""
+    """Raise 406 unless the expiration is valid as RabbitMQ reads it: an integer, perhaps with a sign, nothing behind
+    it, and from 0 to `EXPIRATION_MAX`.
+    """
     number = re.match(r"[+-]?[0-9]+", expiration)
     if number is None:
         reason = "no_integer"
@@ -103,7 +109,7 @@ def check_expiration(expiration: str) -> None:
 
 
 def further_keys(headers: Mapping[str, object], octets: bytes) -> tuple[str, ...]:
-    """Routing keys of the headers CC and BCC: of their items those that are long strings."""
+    """Return the routing keys in the headers CC and BCC: their long strings. 406 if a header is no list."""
     keys: list[str] = []
     for name in ("CC", "BCC"):
         value = headers.get(name, [])

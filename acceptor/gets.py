@@ -1,9 +1,9 @@
-"""Gets: each brings one message, of whatever size, so only so many are under way.
+"""Gets in flight. They are limited, as each brings one message of whatever size.
 
-Of a connection that is `AT_ONCE`, and none while anything waits for its socket; of a user `OF_USER`, one where what
-waits for its sockets is a fifth of its share (`acceptor.accounts`), and none where it is two fifths. A consume of a
-connection that takes nothing goes the same way where that is a fifth: what is under way to a consumer that leaves has
-room again at once, and so could be had again and again.
+A connection may have `AT_ONCE` of them, and none while output waits for its socket. A user may have `OF_USER`; one once
+the output that waits for its sockets is a fifth of its share (`acceptor.accounts`), and none once it is two fifths.
+From a fifth on, a consume of a connection whose socket accepts nothing also waits for a turn: messages in flight to a
+consumer that leaves make room at once, and the same room could be used again and again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ PARTS = 5
 
 
 class Gets:
-    """`waiting` is what waits for sockets; `lines` are those that wait for a turn, by connection; `crowded` are the
-    connections, by user, that only wait for others.
+    """The gets of one acceptor. `waiting` counts the output that waits for sockets; `lines` are the gets that wait for
+    a turn, by connection; `crowded` are the connections, by user, that wait only for others.
     """
 
     def __init__(self, waiting: Accounts) -> None:
@@ -38,7 +38,7 @@ class Gets:
         self.crowded: dict[str, dict[ConnectionState, None]] = {}
 
     def turn(self, channel: ChannelState) -> Handling:
-        """Wait until a connection may have one more under way; `got` gives the turn back."""
+        """Wait until the connection may have one more get in flight; `got` gives the turn back."""
         connection = channel.connection
         if may_get(connection) and self.has_room(connection.user):
             self.begin(connection)
@@ -46,37 +46,43 @@ class Gets:
             yield Until(partial(self.wait, channel))
 
     def turn_to_consume(self, channel: ChannelState) -> Handling:
-        """Wait, where a connection takes nothing and its user has its share, until it takes something."""
+        """Wait, if the connection's socket accepts nothing and its user is short of room, until the socket accepts
+        output.
+        """
         connection = channel.connection
         if not connection.writable and self.are_few(connection.user):
             yield from self.turn(channel)
             self.got(connection)
 
     def wait(self, channel: ChannelState, resume: Callable[[Any], None]) -> None:
+        """Put a channel's handler into the line of its connection."""
         connection = channel.connection
         self.lines.setdefault(connection, deque()).append((channel, resume))
         if may_get(connection):
             self.crowded.setdefault(connection.user, {})[connection] = None
 
     def has_room(self, user: str) -> bool:
+        """Whether a user may have one more get in flight."""
         return self.under_way.users.get(user, 0) < self.at_once(user)
 
     def at_once(self, user: str) -> int:
-        """How many may be under way to a user."""
+        """Return how many gets a user may have in flight."""
         fifths = self.waiting.users.get(user, 0) * PARTS // self.waiting.of_user
         if fifths >= 2 or self.waiting.is_used_up(user):
             return 0
         return 1 if fifths else OF_USER
 
     def are_few(self, user: str) -> bool:
-        """Whether so much waits for the sockets of a user that its gets go one by one, or not at all."""
+        """Whether so much output waits for a user's sockets that its gets go one by one, or not at all."""
         return self.at_once(user) < OF_USER
 
     def begin(self, connection: ConnectionState) -> None:
+        """Count a get as in flight."""
         connection.gets += 1
         self.under_way.charge(connection.user, 1)
 
     def got(self, connection: ConnectionState) -> None:
+        """Give back the turn of a get, and let waiting gets go."""
         connection.gets -= 1
         self.under_way.charge(connection.user, -1)
         self.serve(connection)
@@ -84,7 +90,7 @@ class Gets:
             self.serve_user(connection.user)
 
     def serve(self, connection: ConnectionState) -> None:
-        """Something of a connection has arrived, or its socket takes more."""
+        """Let the waiting gets of a connection go, as one of its gets has arrived or its socket accepts more."""
         line = self.lines.get(connection)
         while line and may_get(connection):
             if not self.has_room(connection.user):
@@ -98,7 +104,7 @@ class Gets:
             self.lines.pop(connection, None)
 
     def serve_user(self, user: str) -> None:
-        """Those who waited for others of their user go in the order in which they came."""
+        """Let gets that waited for other connections of their user go, in the order in which they came."""
         crowded = self.crowded.get(user)
         while crowded and self.has_room(user):
             connection = next(iter(crowded))
@@ -108,15 +114,16 @@ class Gets:
             self.crowded.pop(user, None)
 
     def look(self) -> None:
-        """Often: shares may have room again."""
+        """Recheck users whose shares may have room again; called often."""
         for user in list(self.crowded):
             self.serve_user(user)
 
     def lost(self, connection: ConnectionState) -> None:
+        """Forget a closed connection."""
         self.lines.pop(connection, None)
         self.crowded.get(connection.user, {}).pop(connection, None)
 
 
 def may_get(connection: ConnectionState) -> bool:
-    """Whether one more may be under way to a connection, as far as it is concerned."""
+    """Whether the connection itself allows one more get in flight, whatever its user's limit."""
     return connection.writable and connection.gets < AT_ONCE

@@ -1,10 +1,10 @@
-"""Wrong passwords, by address and user: how many are verified, and who waits for how long.
+"""Wrong passwords, by address and user: how many are verified, and for how long no other is.
 
-An address may be wrong about a user a few times. From then on one password is verified at a time, and each that is
-wrong doubles the time until the next one is: whoever guesses gets a few tries a minute, however many sockets it has.
-Other users at that address, and that user elsewhere, are not refused for it. A right password resets the count.
+An address may be wrong about a user a few times. From then on one password is verified at a time, and each wrong one
+doubles the time until the next is verified: an attacker gets a few tries a minute, however many sockets it has. Other
+users at that address, and that user elsewhere, are not refused for it. A right password resets the count.
 
-What is kept is bounded: of very many addresses the one is forgotten that was heard of least recently.
+Memory is bounded: beyond `MOST` records the one least recently used is forgotten.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 FREE = 5
-"""So many wrong passwords cost nothing."""
+"""From this many wrong passwords on, each delays the next try."""
 FIRST_SECONDS = 1.0
 MOST_SECONDS = 60.0
 FORGOTTEN_SECONDS = 600.0
@@ -25,8 +25,8 @@ EVERYWHERE = ""
 
 @dataclass(slots=True)
 class Guesser:
-    """An address and a user. `wrong` passwords since it was right, `under_way` those that are being verified, `until`
-    when no more are; seconds.
+    """The record of an address and a user: `wrong` passwords since the last right one, `under_way` those being
+    verified, `until` when no other is tried, `seen` the time of the last try; in seconds.
     """
 
     wrong: int = 0
@@ -35,17 +35,18 @@ class Guesser:
     seen: float = 0.0
 
     def may_try(self, now: float) -> bool:
+        """Whether a password may be verified."""
         return now >= self.until and (self.wrong + self.under_way < FREE or not self.under_way)
 
 
 class Guesses:
-    """Those of one acceptor. A user's own, wherever from, are those of the address ""."""
+    """The records of one acceptor. The record of a user over all addresses has the address ""."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[tuple[str, str], Guesser] = OrderedDict()
 
     def of(self, address: str, user: str, now: float) -> Guesser:
-        """The record of an address and a user; after a long quiet it begins anew."""
+        """Return the record of an address and a user; after a long quiet it starts from zero."""
         guesser = self._of.setdefault((address, user), Guesser())
         self._of.move_to_end((address, user))
         if now - guesser.seen > FORGOTTEN_SECONDS:
@@ -56,10 +57,11 @@ class Guesses:
         return guesser
 
     def of_user(self, user: str, now: float) -> Guesser:
+        """Return the record of a user over all addresses."""
         return self.of(EVERYWHERE, user, now)
 
     def was_wrong(self, address: str, user: str, now: float) -> float:
-        """Count a wrong password; for how long no other one is tried."""
+        """Count a wrong password; return for how many seconds no other one is tried."""
         self.of_user(user, now).wrong += 1
         guesser = self.of(address, user, now)
         guesser.wrong += 1
@@ -70,10 +72,11 @@ class Guesses:
         return seconds
 
     def was_right(self, address: str, user: str, now: float) -> None:
+        """Reset the count of an address and a user."""
         self.of(address, user, now).wrong = 0
 
     def told(self, now: float) -> list[dict[str, Any]]:
-        """Of whom no password is tried."""
+        """Return the addresses and users for which no password is tried at present."""
         return [
             {"user": user, "address": address, "wrong": guesser.wrong, "seconds": round(guesser.until - now, 3)}
             for (address, user), guesser in self._of.items()

@@ -1,8 +1,8 @@
-"""From the protocol header to connection.open (AMQP 0-9-1, 2.2.4), as a table of states.
+"""The handshake, from the protocol header to connection.open (AMQP 0-9-1, 2.2.4), as a table of states.
 
     header ──▶ start-ok ──▶ tune-ok ──▶ open ──▶ (the connection is open)
 
-Each state expects one method. Anything else is 503 as the state says; a client that takes too long is hung up on.
+Each state expects one method and answers any other with 503; a client that takes too long is disconnected.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ PRODUCTS: dict[str, dict[str, object]] = {
     "rabbitmq": {"product": "RabbitMQ", "version": "3.13.7", "penstock_version": __version__},
     "penstock": {"product": "penstock", "version": __version__},
 }
-"""What is said of itself, by the setting `amqp.product`. Clients look there for what a broker can do: kombu for the
-meaning of basic.qos, others for confirms. What they then do is right here where it is with that RabbitMQ.
+"""The product that the broker says it is, by the setting `amqp.product`. Clients derive a broker's abilities from it:
+kombu the meaning of basic.qos, others confirms. Their behaviour towards that RabbitMQ is right for this broker as well.
 """
 
 SERVER_PROPERTIES: dict[str, object] = {
@@ -53,10 +53,11 @@ SERVER_PROPERTIES: dict[str, object] = {
 
 
 class Refused(Exception):
-    """The handshake cannot go on and the client is hung up on without a word; the text goes to the log."""
+    """The handshake cannot go on and the client is disconnected without a reply; the text goes to the log."""
 
 
 def start(connection: ConnectionState) -> None:
+    """Send connection.start."""
     connection.send(
         0,
         "connection_start",
@@ -73,13 +74,14 @@ def start(connection: ConnectionState) -> None:
 
 
 def start_ok(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:
+    """Identify the client and begin its login."""
     connection.identify(arguments["client_properties"])
     user, password = credentials(arguments["mechanism"], arguments["response"])
     connection.log_in(arguments["mechanism"], user, password)
 
 
 def tune(connection: ConnectionState) -> None:
-    """The login was accepted."""
+    """Send connection.tune, as the login was accepted."""
     amqp = connection.acceptor.settings.amqp
     connection.send(
         0, "connection_tune", channel_max=amqp.channel_max, frame_max=amqp.frame_max, heartbeat=amqp.heartbeat
@@ -87,7 +89,7 @@ def tune(connection: ConnectionState) -> None:
 
 
 def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
-    """User and password of a start-ok. Refused if they cannot be read."""
+    """Return the user and password of a start-ok. `Refused` if they cannot be read."""
     if mechanism == "PLAIN":
         parts = response.split(b"\0")
         if len(parts) != 3:
@@ -106,6 +108,7 @@ def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
 
 
 def tune_ok(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:
+    """Apply the limits that the client has chosen. 530 if one of them is out of bounds."""
     amqp = connection.acceptor.settings.amqp
     channel_max = _negotiated("channel_max", arguments["channel_max"], amqp.channel_max, 1)
     connection.channel_max = channel_max
@@ -115,7 +118,7 @@ def tune_ok(connection: ConnectionState, services: Services, arguments: dict[str
 
 
 def _negotiated(name: str, asked: int, offered: int, least: int) -> int:
-    """What the client may use: at most what was offered (0 would be no limit, which is more)."""
+    """Return the value the client asks for. 530 if it exceeds the offer (0 is no limit) or is below the minimum."""
     if asked == 0:
         raise amqp_error(
             530, f"negotiated {name} = 0 (no limit) is higher than the maximum allowed value ({offered})"
@@ -128,6 +131,9 @@ def _negotiated(name: str, asked: int, offered: int, least: int) -> int:
 
 
 def open_(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:
+    """Open the vhost for the connection. 530 if it is unknown, access is refused, the user is held off or a limit is
+    reached.
+    """
     vhost = arguments["virtual_host"]
     if not connection.acceptor.topology.has_vhost(vhost):
         raise amqp_error(530, f"vhost {vhost} not found")
@@ -155,7 +161,7 @@ FIRST = "connection_start_ok"
 def step(
     connection: ConnectionState, services: Services, expected: str, method: MethodSpec, arguments: dict[str, Any]
 ) -> str | None:
-    """Take one method of the handshake; the name of the next expected one, None when the connection is open."""
+    """Process one method of the handshake; return the next expected one, None once the connection is open."""
     if method.name != expected:
         raise amqp_error(503, f"unexpected method {method.amqp_name} during the handshake", method)
     STEPS[expected](connection, services, arguments)

@@ -1,6 +1,6 @@
-"""A paused socket is not read, but that its peer closed or reset it is noticed, and that something came (epoll(7)).
+"""Hang-ups of paused sockets, which are not read: their peer has closed or reset them, or bytes have come (epoll(7)).
 
-Asked is only for what is new (EPOLLET): of any number of sockets to which nothing happens there is nothing to look at.
+Events are edge-triggered (EPOLLET): sockets on which nothing happens cost nothing, however many they are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ P = TypeVar("P", bound=HasFile)
 
 
 class News(NamedTuple, Generic[P]):
-    """The socket is dead, its peer has closed its side, or octets have come."""
+    """An event of a socket: it is dead, its peer has closed its side, or bytes have come."""
 
     protocol: P
     dead: bool
@@ -31,7 +31,7 @@ class News(NamedTuple, Generic[P]):
 
 
 class HangUps(Generic[P]):
-    """The paused sockets of an acceptor. What is paused only until the next look costs no call of the system."""
+    """The paused sockets of an acceptor. A socket paused only until the next poll costs no system call."""
 
     def __init__(self) -> None:
         self._poll = select.epoll()
@@ -39,10 +39,13 @@ class HangUps(Generic[P]):
         self._watched: dict[int, P] = {}
 
     def watch(self, protocol: P) -> None:
+        """Watch a socket, from the next poll on."""
         self._new[protocol] = None
 
     def forget(self, protocol: P, *, closed: bool = False) -> None:
-        """It is read again, or (the kernel forgets it by itself) closed; its number may be another socket's by now."""
+        """Stop watching a socket that is read again, or closed (the kernel forgets it by itself, and its number may be
+        another socket's by now).
+        """
         self._new.pop(protocol, None)
         if self._watched.get(protocol.fd) is protocol:
             del self._watched[protocol.fd]
@@ -50,7 +53,7 @@ class HangUps(Generic[P]):
                 self._poll.unregister(protocol.fd)
 
     def look(self) -> Iterator[News[P]]:
-        """What has happened since the last look; of one that is new, what has by now."""
+        """Yield the events since the last poll; for a socket watched since then, its state."""
         new, self._new = self._new, {}
         for protocol in new:
             self._watched[protocol.fd] = protocol

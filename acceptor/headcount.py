@@ -1,10 +1,10 @@
-"""How many connections and channels there are, of the node, a vhost, a user and an address, and how many there may be;
-and how many connections may be opened a second.
+"""Numbers of connections and channels, of the node, a vhost, a user and an address, and their limits; and the limits of
+new connections a second.
 
-An acceptor counts its own. Where there is a limit it shares the number with the others
-(`penstock.memory.shared_counts`, `penstock.memory.shared_rates`), so that a limit is that of the node. A connection
-counts from connection.open, once its user is known, until its socket is gone; one that is refused counts nowhere, but
-where it would have been one too many it counts for the rates. Codes and texts are RabbitMQ's where it has the limit.
+An acceptor counts its own. Where there is a limit, the number is shared with the other acceptors
+(`penstock.memory.shared_counts`, `penstock.memory.shared_rates`), so that the limit holds for the node. A connection
+counts from connection.open, once its user is known, until its socket is closed. A refused connection counts nowhere,
+except for the rates if a limit of numbers refused it. Codes and texts are RabbitMQ's where it has the limit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from router.model.topology import Topology
 
 ADMINISTRATORS = 8
-"""So many connections beyond the node's limit are kept for administrators."""
+"""Connections beyond the node's limit that are kept for administrators."""
 
 CONNECTION_RATE = "connection-rate"
 
@@ -34,7 +34,7 @@ Whose = Scope | Literal["node", "address"]
 
 
 class Kind(NamedTuple):
-    """Connections or channels of one."""
+    """A number that is counted: of connections or channels, of one vhost, user or address, or of the node."""
 
     counted: Counted
     whose: Whose
@@ -42,6 +42,7 @@ class Kind(NamedTuple):
 
     @property
     def key(self) -> str:
+        """Its name in memory shared with other acceptors."""
         return row_name(self.counted, self.whose, self.name)
 
 
@@ -49,8 +50,8 @@ OF_NODE = Kind(Counted.CONNECTIONS, "node")
 
 
 class Headcount:
-    """That of one acceptor. `shared` and `rates` are for the shell to set; `clock` is the machine's monotonic one, in
-    seconds. `refused` counts the connections that a limit has refused.
+    """The counts of one acceptor. The process sets `shared` and `rates`; `clock` is the machine's monotonic one, in
+    seconds. `refused` counts connections refused by a limit.
     """
 
     def __init__(self, topology: Topology, defaults: LimitSettings, clock: Callable[[], float]) -> None:
@@ -65,7 +66,7 @@ class Headcount:
         self._connections: set[ConnectionState] = set()
 
     def open_connection(self, connection: ConnectionState, vhost: str) -> None:
-        """Count one, or 530."""
+        """Count a new connection. 530 if a limit is reached."""
         address = address_of(connection.peer_host)
         try:
             self._come(address, connection.user)
@@ -76,34 +77,36 @@ class Headcount:
         self._connections.add(connection)
 
     def connection_is_gone(self, connection: ConnectionState) -> None:
+        """Remove a closed connection from the counts."""
         if connection in self._connections:
             self._connections.remove(connection)
             for kind in _kinds(address_of(connection.peer_host), connection.vhost, connection.user):
                 self._give(kind, 1)
 
     def open_channel(self, connection: ConnectionState) -> None:
-        """Count one, or 530."""
+        """Count a new channel. 530 if a limit is reached."""
         self._take(_channels(connection), connection, connection.vhost)
 
     def channels_are_gone(self, connection: ConnectionState, number: int) -> None:
+        """Remove closed channels of a connection from the counts."""
         for kind in _channels(connection) if number else ():
             self._give(kind, number)
 
     def limits_change(self, holder: Holder) -> None:
-        """The limits of a vhost or a user have changed: counts that were not shared may have to be."""
+        """Share counts, where the changed limits of a vhost or a user require it."""
         for kind in [kind for kind in self._own if (kind.whose, kind.name) == holder]:
             if self._limit(kind) is not None or kind in self._shared:
                 self._share(kind)
 
     def told(self) -> list[dict[str, Any]]:
-        """What this acceptor has (`acceptor.told`)."""
+        """Return this acceptor's counts (`acceptor.told`)."""
         return [
             {"whose": kind.whose, "name": kind.name, "limit": kind.counted.value, "used": number}
             for kind, number in self._own.items()
         ]
 
     def _come(self, address: str, user: str) -> None:
-        """One more comes now, or 530: so many a second may."""
+        """Count one more for the rates, in connections a second. 530 if one is exceeded."""
         numbers = {"address": self._defaults.address_connection_rate}
         if not self._is_administrator(user):
             numbers["node"] = self._defaults.connection_rate
@@ -136,7 +139,7 @@ class Headcount:
             self._shared.discard(kind)
 
     def _share(self, kind: Kind) -> None:
-        """From now on, until there is none of it, whatever becomes of its limit."""
+        """Share a count from now on until it is zero, whatever becomes of its limit."""
         self._shared.add(kind)
         self.shared.put(kind.key, self._own[kind], self._limit(kind))
 
@@ -147,7 +150,7 @@ class Headcount:
         return self._topology.users.has_tag(user, "administrator")
 
     def _limit(self, kind: Kind) -> int | None:
-        """How many there may be; None is no limit."""
+        """Return the limit; None if there is none."""
         if kind.whose == "vhost" or kind.whose == "user":
             return self._topology.limits.limit(Holder(kind.whose, kind.name), kind.counted, self._defaults)
         name = kind.counted.name.lower() if kind.whose == "node" else "address_connections"

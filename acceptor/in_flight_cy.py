@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""What an acceptor has in flight to a shard, weighed (`acceptor.weights`), and the bound of that."""
+"""Messages in flight from an acceptor to a shard, weighted (`acceptor.weights`), and the bound of their weight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if not cython.compiled:
 
 
 class Load:
-    """Messages and octets, and their weights: each in quarters of a message, or of an octet."""
+    """Messages and bytes, and their weights: in quarters of a message and of a byte."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -19,26 +19,30 @@ class Load:
         self.octets_weight = 0
 
     def add(self, count: int, octets: int, count_weight: int, octets_weight: int) -> None:
+        """Add messages, bytes and their weights."""
         self.count += count
         self.octets += octets
         self.count_weight += count_weight
         self.octets_weight += octets_weight
 
     def join(self, other: Load) -> None:
+        """Add another load."""
         self.add(other.count, other.octets, other.count_weight, other.octets_weight)
 
     def leave(self, other: Load) -> None:
+        """Subtract another load."""
         self.add(-other.count, -other.octets, -other.count_weight, -other.octets_weight)
 
     def mostly_passes(self) -> bool:
-        """Whether two thirds of the octets and more weigh a quarter."""
+        """Whether more than two thirds of the bytes weigh a quarter."""
         return 2 * self.octets > self.octets_weight
 
 
 class InFlight:
-    """All that is in flight from one acceptor to one shard, what is in the turn being written with it, and its bound.
+    """All that is in flight from one acceptor to one shard, with the turn being written, and its bound.
 
-    What comes next is taken to weigh what is in flight does on average, or, where nothing is, what came last did.
+    The next messages are expected to weigh as much as those in flight do on average; if none are, as much as the last
+    ones.
     """
 
     def __init__(self, max_count: int, max_octets: int) -> None:
@@ -48,7 +52,7 @@ class InFlight:
         self.last = self.last_octets = C_WHOLE
 
     def room(self) -> tuple[int, int]:
-        """(messages, octets) that may still leave; none if one of them is 0."""
+        """Return the (messages, bytes) that may still leave; both are 0 where one of the bounds is reached."""
         load = self.load
         count = C_WHOLE * self.max_count - load.count_weight
         octets = C_WHOLE * self.max_octets - load.octets_weight
@@ -63,12 +67,12 @@ class InFlight:
         return self.load.count == 0
 
     def add(self, turn: Load, count: int, octets: int, weight: int, octet_weight: int) -> None:
-        """So much more is in the turn being written, of which `turn` is the load."""
+        """Add messages and bytes, of these weights each, to the turn being written, whose load is `turn`."""
         self.last = weight
         self.last_octets = octet_weight
         turn.add(count, octets, count * weight, octets * octet_weight)
         self.load.add(count, octets, count * weight, octets * octet_weight)
 
     def forget(self) -> None:
-        """Nothing is in flight any more."""
+        """Record that nothing is in flight."""
         self.load = Load()

@@ -1,8 +1,8 @@
-"""Passwords that were right, known to all acceptors of a node while it runs, in memory that they share.
+"""Passwords that were right, known to all acceptors of a node while it runs, in shared memory.
 
-It holds keyed hashes (BLAKE2b, 32 octets) of user, stored hash and password, so a changed password is another one, and
-nothing of a password can be read there. Only right ones come in: guesses push nobody out, and a set that is full loses
-its oldest. Nothing is locked: a hash that is half written matches nothing, and costs a verification.
+The memory holds keyed hashes (BLAKE2b, 32 bytes) of user, stored hash and password: a changed password has another
+hash, and no password can be read from the memory. Only right passwords enter it: guesses evict none, and a full set
+drops its oldest. Nothing is locked: a half-written hash matches nothing, and costs a verification.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ class KnownPasswords:
 
     @classmethod
     def of_process(cls) -> KnownPasswords:
-        """One that is not shared."""
+        """Return a set that is not shared."""
         memory = mmap.mmap(-1, OCTETS)
         memory[:KEY_OCTETS] = os.urandom(KEY_OCTETS)
         return cls(memory)
 
     @classmethod
     def open(cls, path: Path) -> KnownPasswords:
-        """The one of a node. OSError or ValueError if there is none."""
+        """Return the set of a node. OSError or ValueError if there is none."""
         with path.open("r+b") as file:
             return cls(mmap.mmap(file.fileno(), OCTETS))
 
     def digest(self, *parts: str) -> bytes:
-        """What stands for some texts."""
+        """Return the keyed hash of some texts."""
         digest = blake2b(key=self._key, digest_size=DIGEST_OCTETS)
         for part in parts:
             octets = part.encode("utf-8", "surrogateescape")
@@ -51,12 +51,14 @@ class KnownPasswords:
         return digest.digest()
 
     def has(self, digest: bytes) -> bool:
+        """Whether a digest is known."""
         begin = _set_of(digest)
         return any(
             self._memory[at : at + DIGEST_OCTETS] == digest for at in range(begin, begin + SET_OCTETS, DIGEST_OCTETS)
         )
 
     def add(self, digest: bytes) -> None:
+        """Add a digest; a full set drops its oldest."""
         if not self.has(digest):
             begin = _set_of(digest)
             known = self._memory[begin : begin + SET_OCTETS]
@@ -64,11 +66,11 @@ class KnownPasswords:
 
 
 def create(path: Path) -> None:
-    """Make the memory of a node, mode 0600, with a key of its own. OSError if it is there, or cannot be made."""
+    """Make the memory of a node, mode 0600, with a key of its own. OSError if it exists or cannot be made."""
     with open(path, "xb", opener=private) as file:
         file.write(os.urandom(KEY_OCTETS) + bytes(OCTETS - KEY_OCTETS))
 
 
 def _set_of(digest: bytes) -> int:
-    """Where the set begins that a digest belongs to."""
+    """Return the offset of the set that a digest belongs to."""
     return KEY_OCTETS + int.from_bytes(digest[:4], "big") % SETS * SET_OCTETS

@@ -1,7 +1,8 @@
-"""The port of the node, as one acceptor sees it: a socket that all of them listen on.
+"""The node's port, as one acceptor sees it: a socket that all acceptors listen on.
 
-Whichever comes round first takes a client, so none waits for an acceptor that hangs. One that has more clients than
-another that answers stands back for a moment: else an idle one that is always the first to wake would have them all.
+The first acceptor to wake accepts a client, so no client waits for an acceptor that hangs. An acceptor with more
+clients than another responsive one stands back for a moment: otherwise an idle acceptor, always the first to wake,
+would get all clients.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from penstock.node.logs import get_logger
 from penstock.process.pulse import BEAT_SECONDS
 
 BACKLOG = 4096
-"""Clients that may wait to be taken, as far as the kernel allows (net.core.somaxconn)."""
+"""Clients that may wait to be accepted, as far as the kernel allows (net.core.somaxconn)."""
 ANSWERS_SECONDS = 3 * BEAT_SECONDS
-"""An acceptor that has not beaten for so long may hang."""
+"""An acceptor without a heartbeat for this long may hang."""
 BACK_SECONDS = 0.002
 TAKEN_MOST = 16
-"""Clients that are taken at once by one that has stood back, so that it need not do so for each."""
+"""Clients that an acceptor accepts at once after it has stood back, so that it need not stand back for each."""
 REST_SECONDS = 1.0
 SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -38,7 +39,7 @@ class Neighbours:
         self._fewest: int | None = None
 
     def look(self) -> None:
-        """Note the clients of the one which has the fewest, of those that answer."""
+        """Record the smallest number of clients among the responsive ones."""
         now = time.monotonic()
         counts = [
             self._gauges.counters_read("acceptor", one).connections for one in self._others if self._answers(one, now)
@@ -46,7 +47,7 @@ class Neighbours:
         self._fewest = min(counts, default=None)
 
     def have_fewer_than(self, clients: int) -> bool:
-        """Whether one of them that answers had fewer at the last look."""
+        """Whether a responsive one had fewer clients when last polled."""
         return self._fewest is not None and self._fewest < clients
 
     def _answers(self, index: int, now: float) -> bool:
@@ -56,9 +57,9 @@ class Neighbours:
 
 
 class Listener:
-    """Takes clients from the socket of a descriptor, for protocols that `make` makes, until it is closed.
+    """Accepts clients from a descriptor's socket until it is closed; `make` makes their protocols.
 
-    `stands_back` says whether another acceptor should have the next one.
+    `stands_back` says whether another acceptor should have the next client.
     """
 
     def __init__(
@@ -78,16 +79,18 @@ class Listener:
         self.closed = False
 
     def start(self, receive_buffer: int) -> None:
-        """Listen; so may others already. Clients get such a receive buffer (octets) of the kernel, 0: what it gives."""
+        """Listen, as other acceptors may already. Each client's kernel receive buffer is `receive_buffer` bytes, 0: the
+        kernel's default.
+        """
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if receive_buffer:
-            # Accepted sockets inherit it; set later it would not shrink a window that was offered.
+            # Accepted sockets inherit it; set later, it would not shrink a window already offered.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self._socket.listen(BACKLOG)
         self._wait()
 
     def close(self) -> None:
-        """Take no more clients; the socket is open for others."""
+        """Accept no more clients; other acceptors still can."""
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -115,14 +118,14 @@ class Listener:
                 return
 
     def _take(self) -> bool:
-        """Take a client; False if there is none, or it cannot be taken now."""
+        """Accept a client; False if there is none, or it cannot be accepted now."""
         try:
             client, _ = self._socket.accept()
         except (BlockingIOError, ConnectionAbortedError):  # another acceptor has it, or it has gone
             return False
         except OSError as error:
             if error.errno in SHORTAGES:
-                log.warning("clients cannot be taken", problem=error.strerror, retry_in=REST_SECONDS)
+                log.warning("clients cannot be accepted", problem=error.strerror, retry_in=REST_SECONDS)
                 self._later(REST_SECONDS, self._wait)
             else:  # the node stops
                 self._loop.remove_reader(self._socket.fileno())

@@ -1,14 +1,14 @@
-"""Logins. Passwords are verified one at a time in the background: that takes tens of milliseconds by intent.
+"""Logins. Passwords are verified one at a time in the background: a verification takes tens of milliseconds by design.
 
-So that nobody who guesses stands in the way of others:
+So that guessing does not delay other clients:
 
 - A password that was right lately is known to all acceptors, and lets in at once (`acceptor.known_passwords`).
-- One that was wrong lately is known as well: a client that comes again and again with an old password costs nothing.
-- Of the others it is the turn of whose address and user had the fewest wrong ones.
+- A password that was wrong lately is known as well: a client that keeps trying an old password costs nothing.
+- Of the others, logins whose address and user had the fewest wrong passwords have their turn first.
 - After too many wrong passwords further ones are refused unverified, for a time that doubles (`acceptor.guesses`).
 
-Neither the answer nor its time says whether there is such a user: a name that nobody has waits its turn as others do,
-and is wrong then. A refusal is told by the connection, after `REFUSAL_SECONDS` at the earliest.
+Neither the answer nor its time says whether there is such a user: an unknown name waits its turn as others do, and is
+wrong then. The connection answers a refusal after `REFUSAL_SECONDS` at the earliest.
 """
 
 from __future__ import annotations
@@ -33,26 +33,29 @@ if TYPE_CHECKING:
 log = get_logger()
 
 WRONG_SECONDS = 30.0
-"""For so long a wrong password is known to be."""
+"""How long a wrong password is remembered."""
 WRONG_MAX = 10_000
 WAITING_MAX = 1024
-"""Users and passwords that wait for their turn: more would time out before it comes."""
+"""Logins that wait for their turn: more would time out before it comes."""
 
 Decided = Callable[[str], None]
-"""Gets why the login is refused, for the log; empty if it is not."""
+"""Receives the reason for a refusal, for the log; empty if the login is accepted."""
 Verified = bool | Exception
-"""Whether it was the password, or why nobody knows."""
+"""Whether the password was right, or the error that prevented its verification."""
 Background = Callable[[Callable[[], Verified], Callable[[Verified], None]], None]
-"""Runs the first elsewhere, then the second, here, with what it gave."""
+"""Runs the first function elsewhere, then the second one, here, with its result."""
 
 
 def at_once(work: Callable[[], Verified], done: Callable[[Verified], None]) -> None:
+    """Run both functions here, for lack of a background."""
     done(work())
 
 
 @dataclass(slots=True, order=True)
 class Login:
-    """A user and a password that wait for their turn, the smallest first; `decided` are all who wait for it."""
+    """A user and a password that wait for their turn, the smallest first; `decided` has the callback of each login with
+    them.
+    """
 
     wrong: int
     wrong_about: int
@@ -66,18 +69,20 @@ class Login:
     decided: list[Decided] = field(compare=False)
 
     def verify(self) -> Verified:
+        """Return whether the password is right, or the error."""
         try:
             return passwords.verify(self.stored, self.password)
         except Exception as error:
             return error
 
     def tell(self, reason: str) -> None:
+        """Report the decision to all that wait for it."""
         for decided in self.decided:
             decided(reason)
 
 
 class Logins:
-    """The logins of one acceptor. `background` and `known` are for the shell to set; `clock` gives seconds."""
+    """The logins of one acceptor. The process sets `background` and `known`; `clock` gives seconds."""
 
     def __init__(self, topology: Topology, loopback_users: Collection[str], clock: Callable[[], float]) -> None:
         self.background: Background = at_once
@@ -93,7 +98,7 @@ class Logins:
         self._verifying = False
 
     def check(self, name: str, password: str, host: str, decided: Decided) -> None:
-        """Decide on a login from that host, now or later."""
+        """Decide on a login from a host; `decided` is called now or later."""
         if name in self._loopback_users and not is_loopback(host):
             decided("this user may log in from this machine only")
             return
@@ -109,7 +114,7 @@ class Logins:
             self._try(name, password, stored, address_of(host), digest, decided)
 
     def told(self) -> list[dict[str, Any]]:
-        """Of whom no password is verified for now (`acceptor.told`)."""
+        """Return the users and addresses for which no password is verified at present (`acceptor.told`)."""
         return self._guesses.told(self._clock())
 
     def _try(
@@ -133,7 +138,9 @@ class Logins:
         self._next()
 
     def _drop_last(self) -> None:
-        """More wait than can have a turn in time: not those who come last, those who were wrong most often go."""
+        """Drop a login, as more wait than can have a turn in time: not the latest, but the one with the most wrong
+        passwords.
+        """
         last = max(self._turns)
         self._turns.remove(last)
         heapq.heapify(self._turns)
@@ -185,7 +192,7 @@ class Logins:
         login.guesser.under_way -= 1
 
     def _stored(self, name: str) -> str:
-        """The hash of a user's password; `passwords.NONE` for an unknown user."""
+        """Return the hash of a user's password; `passwords.NONE` for an unknown user."""
         user = self._users.user(name)
         return passwords.NONE if user is None else user.password_hash
 

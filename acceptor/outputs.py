@@ -1,16 +1,16 @@
-"""What was written for clients that their sockets have not taken.
+"""Output for clients that their sockets have not accepted.
 
       written ──(more waits than a write buffer)──▶ unsent: its consumers get nothing, its gets wait
-      unsent ──(answers beyond their limit, or its user has much that waits)──▶ not read
+      unsent ──(answers beyond their limit, or much waits for its user)──▶ not read
       not read ──(half of them has left, and little waits)──▶ unsent ──(the buffer has drained)──▶ written
 
-Only answers (returns, gets, replies, confirms) count for that: a client that makes them by what it sends can always be
-read later. One that consumes may be stuck in a write itself, and reads again once that is taken: deliveries never keep
-it from being read. Which of the octets that wait are deliveries is not known, only how many came: as many of those that
-wait count as deliveries as may be. A user has much that waits where its gets go one by one (`acceptor.gets`): those of
-its connections that read go on getting.
+Only answers (returns, gets, replies, confirms) count for that: a client that causes them by its input can always be
+read later. A consuming client may be blocked in a write itself, and reads again once its output is read: deliveries
+never keep it from being read. Which of the waiting bytes are deliveries is not known, only how many deliveries came: as
+many of the waiting bytes as possible count as deliveries. Much waits for a user if its gets go one by one
+(`acceptor.gets`): those of its connections that read continue to get messages.
 
-While a socket takes all, nothing here is called.
+While a socket accepts all output, nothing here is called.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from acceptor.connection_state import ConnectionState
     from acceptor.state import AcceptorState
 
-# A connection is read, though its user has much that waits, as long as no more answers than that wait for it.
+# A connection is read, although much waits for its user, as long as no more bytes of answers than this wait for it.
 LEAST_OCTETS = 256 * 1024
-# What waits for a socket before it counts as taking nothing: where a user has many connections less for the later ones,
-# this part of its share for as many of them as there are by then, but no less than the least.
+# The bytes that wait for a socket before it counts as not writable. If a user has many connections, later ones get
+# less: an eighth of the user's share, divided by the connections it has by then, but no less than the least.
 WRITE_HIGH_OCTETS = 1024 * 1024
 WRITE_LEAST_OCTETS = 64 * 1024
 WRITE_PART = 8
 
 
 class Unsent:
-    """What waits for a socket, octets: all that is `charged`, and how much of it may be deliveries."""
+    """Bytes that wait for a socket: `charged` is all of them, `deliveries` how many of them may be deliveries."""
 
     __slots__ = ("charged", "deliveries", "seen")
 
@@ -61,7 +61,7 @@ class Outputs:
         self.open = Charges()
 
     def writable(self, connection: ConnectionState, writable: bool) -> None:
-        """A socket's write buffer is full, or has drained."""
+        """Record that a socket's write buffer is full, or has drained."""
         if writable:
             self.forget(connection)
             connection.resume_reading(OUTPUT)
@@ -70,39 +70,41 @@ class Outputs:
             self.unsent[connection] = Unsent(connection)
 
     def opened(self, connection: ConnectionState) -> None:
-        """A connection is open: its user is known."""
+        """Count an open connection, whose user is known, and limit its write buffer."""
         self.open.charge(connection.user, 1)
         of_each = self.accounts.of_user // WRITE_PART // self.open.users[connection.user]
         connection.transport.limit_write_buffer(min(max(of_each, WRITE_LEAST_OCTETS), WRITE_HIGH_OCTETS))
 
     def forget(self, connection: ConnectionState) -> None:
-        """Nothing waits for its socket, or it is gone."""
+        """Release a connection for whose socket nothing waits, or that is closed."""
         unsent = self.unsent.pop(connection, None)
         if unsent is not None:
             self.charge(connection, -unsent.charged)
 
     def charge(self, connection: ConnectionState, octets: int) -> None:
+        """Charge waiting bytes to a connection's user; fewer if negative."""
         self.accounts.charge(connection.user, octets)
         self.waiting.charge(connection.user, octets)
 
     def lost(self, connection: ConnectionState) -> None:
+        """Forget a closed connection."""
         self.forget(connection)
         if connection.expected is None:
             self.open.charge(connection.user, -1)
         self.gets.lost(connection)
 
     def waits(self, connection: ConnectionState) -> int:
-        """Octets that waited for its socket when something was written last, 0 if it takes all."""
+        """Return the bytes that waited for its socket when output was last written, 0 if the socket accepts all."""
         unsent = self.unsent.get(connection)
         return 0 if unsent is None else unsent.charged
 
     def is_over(self, connection: ConnectionState) -> bool:
-        """Whether more waits for its socket than may, or than its user may have."""
+        """Whether more waits for its socket than is allowed, or than its user may have."""
         waits = self.waits(connection)
         return waits > self.limit or (waits > LEAST_OCTETS and self.accounts.is_used_up(connection.user))
 
     def wrote(self, connection: ConnectionState) -> None:
-        """More was written to a socket that takes no more."""
+        """Count output written to a socket that accepts no more; stop or resume reading by what waits."""
         unsent = self.unsent.get(connection)
         if unsent is None:
             return
@@ -122,7 +124,7 @@ class Outputs:
             connection.pause_reading(OUTPUT)
 
     def look(self) -> None:
-        """Often: what waits may have become less."""
+        """Recheck whether less waits; called often."""
         for connection in list(self.unsent):
             self.wrote(connection)
         self.gets.look()

@@ -1,7 +1,7 @@
-"""What waits in a channel's inbox: publishes for want of room, methods for their turn.
+"""Items that wait in a channel's inbox: publishes for room, methods for their turn.
 
-Some methods do not wait behind publishes: settlements, and what a held producer must be able to send. Two clients that
-feed each other's full queues go on acking, getting and cancelling.
+Some methods do not wait behind publishes: settlements, and those that a held producer must be able to send. Two clients
+that feed each other's full queues can go on acking, getting and cancelling.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.amqp.scan_cy import SettleRun
 from penstock.amqp.spec import BY_NAME, MethodSpec
 from penstock.batch.batch_cy import Batch
 
-# Methods that overtake what is parked: none of them can be meant to come after publishes (for methods: `means`).
+# Methods that overtake parked publishes: none can be meant to come after those (for parked methods see `means`).
 OVERTAKES = frozenset(
     BY_NAME[name]
     for name in (
@@ -21,17 +21,17 @@ OVERTAKES = frozenset(
         "basic_recover_async", "channel_flow", "channel_flow_ok", "channel_close",
     )
 )  # fmt: skip
-# Methods that make, empty or end a queue.
+# Methods that make, empty or delete a queue.
 QUEUE_METHODS = ("queue_declare", "queue_purge", "queue_delete")
-# What an item in the inbox weighs beside its content: its objects, and a place in the inbox.
+# The memory of an item in the inbox beside its content, in bytes: its objects, and a place in the inbox.
 ITEM_OCTETS = 192
 
 
 class ParkedRun:
     """Publishes that wait for room: rows of a batch, and the confirm tag of the first of them (0 without confirms).
 
-    `further` are routing keys beside the one in the address; `since` is when it was parked, 0 before. `in_lane`: it may
-    go by the priority lanes of its queues.
+    `further` are routing keys beside the one in the address; `since` is when the run was parked, 0 before. `in_lane`:
+    the run may go by the priority lanes of its queues.
     """
 
     __slots__ = ("address", "batch", "count", "first", "further", "in_lane", "mandatory", "octets", "since", "tag")
@@ -52,6 +52,7 @@ class ParkedRun:
         self.octets = len(batch.entries) + len(batch.contents) + ITEM_OCTETS
 
     def advance(self, count: int) -> None:
+        """Drop the first `count` messages."""
         self.first += count
         self.count -= count
         if self.tag:
@@ -59,7 +60,7 @@ class ParkedRun:
 
 
 class ParkedMethod:
-    """A method that waits its turn, as it came: decoded it may weigh a hundred times as much.
+    """A method that waits its turn, still encoded: decoded it may take a hundred times the memory.
 
     `queue` is the one that a method of class queue names.
     """
@@ -74,6 +75,7 @@ class ParkedMethod:
 
     @property
     def arguments(self) -> dict[str, Any]:
+        """The decoded arguments."""
         return decode(self.payload)[1]
 
 
@@ -93,7 +95,7 @@ class ParkedSettlements(ParkedMethod):
 
 
 def means(method: MethodSpec, arguments: dict[str, Any], parked: ParkedMethod) -> bool:
-    """Whether an overtaking method means what a parked one does: declares a queue, say, or begins to consume."""
+    """Whether a method depends on a parked one, and must not overtake it: on its queue, or on its basic.consume."""
     if method.name in ("basic_consume", "basic_get") and parked.method.name in QUEUE_METHODS:
         return arguments["queue"] in ("", parked.queue) or not parked.queue
     return method.name in ("basic_qos", "basic_cancel") and parked.method.name == "basic_consume"

@@ -1,6 +1,4 @@
-"""How long a client may keep what it was delivered without acknowledging it (RabbitMQ's consumer timeout), and a
-transaction open.
-"""
+"""Limits on how long a client may keep deliveries unacked (RabbitMQ's consumer timeout) or a transaction open."""
 
 from __future__ import annotations
 
@@ -12,13 +10,13 @@ if TYPE_CHECKING:
     from acceptor.channel_state import ChannelState
     from acceptor.state import AcceptorState
 
-# It is looked at this often, in seconds, or as many times within the node's own limit if that is short.
+# Seconds between checks, or `LOOKS` checks within the node's own limit if that is short.
 INTERVAL = 60.0
 LOOKS = 4
 
 
 class Patience:
-    """Looks at the channels of an acceptor from time to time. Times are seconds, those of queues milliseconds."""
+    """Checks the channels of an acceptor periodically. Times are seconds, those of queues milliseconds."""
 
     def __init__(self, acceptor: AcceptorState) -> None:
         self.acceptor = acceptor
@@ -28,7 +26,7 @@ class Patience:
         self.next_look = 0.0
 
     def tick(self, now: float) -> None:
-        """Often. Channels that keep deliveries for too long are closed."""
+        """Close channels that keep deliveries or a transaction for too long; called often, it checks when due."""
         if now < self.next_look:
             return
         self.next_look = now + self.interval
@@ -39,6 +37,7 @@ class Patience:
                 self.look_at_transaction(channel, now)
 
     def look_at(self, channel: ChannelState, now: float) -> None:
+        """Close a channel that keeps a delivery for longer than its queue, or the node, allows."""
         limits = {consumer.id: self.limit(consumer.queue.queue_id) for consumer in channel.consumers.values()}
         limits |= {getter: self.limit(queue) for queue, getter in channel.getters.items()}
         least = min((limit for limit in (*limits.values(), self.timeout) if limit), default=0.0)
@@ -51,12 +50,13 @@ class Patience:
                 return
 
     def look_at_transaction(self, channel: ChannelState, now: float) -> None:
+        """Close a channel whose transaction is open for too long."""
         transaction, most = channel.transaction, self.transaction_timeout
         if most and transaction is not None and transaction.since is not None and now - transaction.since > most:
             channel.end_by(f"transaction is open for longer than {most:g} s (amqp.transaction_timeout)")
 
     def limit(self, queue_id: int) -> float:
-        """How long deliveries from a queue may be kept, 0 for ever."""
+        """Return how long deliveries from a queue may be kept, in seconds, 0 for ever."""
         queue = self.acceptor.topology.queue_by_id(queue_id)
         milliseconds = QueueFeatures.from_wire(queue.features).consumer_timeout if queue is not None else None
         return self.timeout if milliseconds is None else milliseconds / 1000

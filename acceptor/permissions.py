@@ -1,7 +1,7 @@
-"""What a user may do in a vhost, checked before a method is carried out (RabbitMQ's access control).
+"""Rights of a user in a vhost, checked before a method is carried out (RabbitMQ's access control).
 
-Decisions are remembered until anything about users changes. Publishes are checked where their route is made, and the
-route is cached by the same object: who may not publish never finds a route that was made for another user.
+Decisions are cached until anything about users changes. Publishes are checked when their route is made, and the route
+is cached by the same `Access`: a user without the right never finds a route that was made for another user.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 Kind = Literal["queue", "exchange"]
 
 DECISIONS_MAX = 4096
-"""Remembered decisions of a user in a vhost; whoever makes up names empties the memory, not the machine's."""
+"""Cached decisions of a user in a vhost; a client that makes up names empties the cache, and cannot fill memory."""
 DEFAULT_EXCHANGE_NAME = "amq.default"
-"""What permissions call the exchange without a name."""
+"""The name of the default exchange in permissions."""
 
 
 class Access:
-    """One user in one vhost; shared by all such connections of the acceptor."""
+    """The rights of one user in one vhost; shared by all such connections of the acceptor."""
 
     __slots__ = ("__weakref__", "_decided", "_generation", "_users", "user", "vhost")
 
@@ -37,24 +37,24 @@ class Access:
         self._decided: dict[tuple[Right, str], bool] = {}
 
     def check(self, right: Right, kind: Kind, name: str) -> None:
-        """403 without the right to the queue or exchange of that name."""
+        """Raise 403 without the right to the queue or exchange of that name."""
         name = _effective(kind, name)
         if not self._may(right, name):
             raise amqp_error(403, f"{right} access to {self._described(kind, name)}")
 
     def check_any(self, kind: Kind, name: str) -> None:
-        """403 unless the user has some right to it: enough to ask whether it is there."""
+        """Raise 403 unless the user has some right to it: enough to ask whether it exists."""
         name = _effective(kind, name)
         if not any(self._may(right, name) for right in ("configure", "write", "read")):
             raise amqp_error(403, f"access to {self._described(kind, name)}")
 
     def check_topic(self, right: TopicRight, exchange: Exchange | None, key: str) -> None:
-        """403 without the right to a routing key, where the exchange is a topic exchange."""
+        """Raise 403 without the right to a routing key, if the exchange is a topic exchange."""
         if exchange is not None and exchange.type == "topic":
             self._check_topic_of(right, exchange.name, key)
 
     def check_dead_letter_key(self, name: str, exchange: Exchange | None, key: str) -> None:
-        """403 without the right to write with that key to a dead-letter exchange, which may be made later."""
+        """Raise 403 without the right to write with that key to a dead-letter exchange, which may be made later."""
         if exchange is None or exchange.type == "topic":
             self._check_topic_of("write", name, key)
 
@@ -67,6 +67,7 @@ class Access:
             )
 
     def has_tag(self, tag: str) -> bool:
+        """Whether the user has a tag."""
         return self._users.has_tag(self.user, tag)
 
     def _described(self, kind: Kind, name: str) -> str:
@@ -83,14 +84,14 @@ class Access:
 
 
 class Permissions:
-    """The accesses that are in use."""
+    """The accesses in use, by user and vhost."""
 
     def __init__(self, topology: Topology) -> None:
         self._users = topology.users
         self._accesses: WeakValueDictionary[tuple[str, str], Access] = WeakValueDictionary()
 
     def access(self, user: str, vhost: str) -> Access:
-        """That of a user in a vhost, whatever it allows."""
+        """Return the access of a user in a vhost, whatever it allows."""
         access = self._accesses.get((user, vhost))
         if access is None:
             access = self._accesses[user, vhost] = Access(self._users, user, vhost)
@@ -102,6 +103,6 @@ class Permissions:
 
 
 def _effective(kind: Kind, name: str) -> str:
-    """The name as the router will take it."""
+    """Return the name as the router will read it."""
     name = name.replace("\r", "").replace("\n", "")
     return DEFAULT_EXCHANGE_NAME if kind == "exchange" and not name else name

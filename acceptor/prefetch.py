@@ -1,12 +1,12 @@
 """The prefetch limit that all consumers of a channel share (basic.qos with global, as RabbitMQ has it).
 
-While the channel consumes from one shard, that shard keeps the limit. From the second one on it is kept here: a shard
-that could send more, if only it was allowed to, says that it is *hungry* and is *granted* a number of messages. A grant
-is good for one turn of the shard, which says so when it is *spent*, used or not. Thus what is outstanding and what is
-granted never exceed the limit together, and no room is tied up where nothing is ready.
+While the channel consumes from one shard, that shard keeps the limit. From the second one on the acceptor keeps it: a
+shard that could send more if it were allowed to reports that it is *hungry*, and is *granted* a number of messages. A
+grant is good for one turn of the shard, which reports it as *spent*, used or not. Unacked and granted messages together
+thus never exceed the limit, and no room is tied up at a shard where nothing is ready.
 
-Of the octets that they may have in hand (`amqp.unacked_bytes`) each shard that the channel has consumed from keeps an
-equal part: shards know what their messages count, and a part is for one message at least.
+Of the bytes that its consumers may have unacked (`amqp.unacked_bytes`) each shard that the channel has consumed from
+keeps an equal part, as shards know the sizes of their messages; each part allows one message at least.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ class Consuming(Protocol):
 class SharedPrefetch:
     """The limit of one channel, 0 for none. `told` is what its shards know of it: that value, or BY_GRANTS.
 
-    `shards` are all that it ever consumed from: what they sent is outstanding though the consumers be gone. So are
-    messages that were settled in a transaction which is not committed: they are `uncommitted`.
+    `shards` are all that it has ever consumed from: their deliveries remain unacked even if their consumers are gone.
+    `uncommitted` counts messages that were settled in a transaction which is not committed: they count as unacked.
+    `granted` has the messages granted to each shard, `hungry` the shards that want more.
     """
 
     def __init__(self, channel: Consuming) -> None:
@@ -77,18 +78,20 @@ class SharedPrefetch:
 
     @property
     def octets(self) -> int:
-        """What its consumers may have in hand from each shard, as messages count whole; 0 is no limit."""
+        """The bytes that its consumers may have unacked from each shard, messages counted whole; 0 is no limit."""
         return -(-self.channel.acceptor.settings.amqp.unacked_bytes // max(len(self.shards), 1))
 
     def tell_octets(self) -> None:
-        """It consumes from more shards, or from fewer. A new one will hear it with its first consumer."""
+        """Send the limit of bytes to its shards, as it consumes from more or fewer. A new shard receives it with its
+        first consumer.
+        """
         octets = self.octets
         if octets:
             for shard in self.shards:
                 self.channel.acceptor.tell(shard, bus.UNACKED, self.channel.group, octets)
 
     def change(self, limit: int) -> Asking:
-        """Have another limit; once this returns nobody sends beyond it."""
+        """Set another limit; once this returns no shard sends beyond it."""
         lower = 0 < limit < self.limit
         self.limit = limit
         if lower or not self.granting or not limit:
@@ -96,7 +99,7 @@ class SharedPrefetch:
         self.serve()
 
     def join(self, shard: int) -> Asking:
-        """A consumer is about to be attached to a shard."""
+        """Prepare for a consumer that is about to be attached to a shard."""
         if shard not in self.shards:
             self.shards.add(shard)
             self.tell_octets()
@@ -105,7 +108,9 @@ class SharedPrefetch:
                 self.serve()
 
     def moved(self, shard: int) -> None:
-        """A queue that the channel consumes from has moved to that shard: who keeps the limit may be another."""
+        """Add the shard that a queue of the channel's consumers has moved to: from the second shard on the acceptor
+        keeps the limit.
+        """
         if shard not in self.shards:
             self.shards.add(shard)
             self.tell_octets()
@@ -128,42 +133,44 @@ class SharedPrefetch:
             acceptor.ask_at(one, [bus.LIMIT, 0, self.channel.group, self.told], partial(told, one))
 
     def tell(self) -> Asking:
-        """Let the shards know who keeps the limit. After their answers all that they sent by another one is here."""
+        """Announce to the shards whether they keep the limit. After their answers, all they sent before has arrived."""
         self.told = BY_GRANTS if self.limit and len(self.shards) > 1 else self.limit
-        if self.told == BY_GRANTS:  # from their answers on shards may be hungry
+        if self.told == BY_GRANTS:  # shards may report that they are hungry from their answers on
             self.channel.acceptor.sharing[self.channel.group] = self
         for shard in sorted(self.shards):
             yield from ask_shard(shard, bus.LIMIT, self.channel.group, self.told)
         self.granting = self.told == BY_GRANTS
 
     def committed(self, count: int) -> None:
-        """So many settled messages no longer wait for a commit."""
+        """Stop counting `count` settled messages as uncommitted."""
         self.uncommitted -= count
         self.serve()
 
     def is_hungry(self, shard: int) -> None:
+        """Record that a shard could send more."""
         self.hungry[shard] = None
         self.serve()
 
     def spent(self, shard: int, count: int) -> None:
+        """Take back a grant, which a shard has used up or declared void."""
         self.granted[shard] = max(self.granted.get(shard, 0) - count, 0)
         self.serve()
 
     def lost(self, shard: int) -> None:
-        """The life of a shard is over: nothing that was granted to it will be used."""
+        """Drop the grants of a shard whose incarnation has ended: it will not use them."""
         self.granted.pop(shard, None)
         self.hungry.pop(shard, None)
         self.serve()
 
     def shard_gone(self, shard: int) -> None:
-        """A shard was removed from the node: all that it sent is settled."""
+        """Forget a shard that was removed from the node: all its deliveries are settled."""
         if shard in self.shards:
             self.shards.remove(shard)
             self.tell_octets()
         self.lost(shard)
 
     def serve(self) -> None:
-        """Grant the room that there is to who is hungry, in turn."""
+        """Grant the room that there is to hungry shards, in turn."""
         if not self.granting or not self.hungry:
             return
         acceptor = self.channel.acceptor

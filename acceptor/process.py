@@ -1,4 +1,4 @@
-"""The acceptor process: sockets, loop and signals round the core."""
+"""The acceptor process: sockets, loop and signals around the core."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ from penstock.telemetry.writer import Writer
 
 log = logs.get_logger()
 
-# At the end: how long clients may take to answer, and before that what they have sent, to become safe. A disk may be
-# busy for seconds; but both together are less than the supervisor waits.
+# At shutdown, in seconds: how long clients may take to answer; before that, how long their publishes may take to become
+# safe; and all of it, which is less than the supervisor waits. A disk may be busy for seconds.
 DRAIN_SECONDS = 2.0
 SAFE_SECONDS = 2.5
 END_SECONDS = 3.0
-# Between looks at what is not urgent.
+# Seconds between checks that are not urgent.
 TICK_SECONDS = 1.0
-# For requests that the router has not taken yet, milliseconds.
+# Milliseconds for the router to receive pending requests at the end.
 LINGER_MS = 500
 
 
 class Acceptor:
-    """One life of one acceptor."""
+    """One incarnation of one acceptor."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int, listener: int
@@ -126,7 +126,7 @@ class Acceptor:
         )  # fmt: skip
 
     def make_arena(self) -> Arena | None:
-        """Without one large contents are copied on their way."""
+        """Return the arena for large contents, which are copied on their way if there is none (None)."""
         octets = self.node.settings.arena_bytes
         if not octets:
             return None
@@ -137,7 +137,9 @@ class Acceptor:
             return None
 
     def renew_arena(self) -> None:
-        """A process died with what it had borrowed. Without memory for a new arena those blocks stay lent."""
+        """Begin a new arena, as a process died with blocks that it had borrowed; without memory for it, those stay
+        lent.
+        """
         if self.state.arena is not None:
             try:
                 self.state.arena.begin()
@@ -147,7 +149,9 @@ class Acceptor:
     # The other processes
 
     def connect_shard(self, shard: int, incarnation: int) -> None:
-        """Meet a life of a shard. Events may pass before this process is subscribed to them: see `look_again`."""
+        """Connect to an incarnation of a shard. Events may pass before this process has subscribed to them: see
+        `look_again`.
+        """
         self.lose_shard(shard, incarnation - 1)
 
         def on_turn(
@@ -161,22 +165,24 @@ class Acceptor:
             self.schedule_finish()
 
     def lose_shard(self, shard: int, incarnation: int) -> None:
+        """Disconnect an incarnation of a shard that has died."""
         if self.shards.lose(shard, incarnation):
             self.core.shard_died(shard)
             self.schedule_finish()
 
     def look_again(self) -> None:
-        """Take in what the gauges say of shards, in case it was not heard."""
+        """Connect to the shards that the gauges show, in case an event was missed."""
         for shard, life in started(self.gauges, self.node):
             self.connect_shard(shard, life)
 
     def leave_shard(self, shard: int) -> None:
-        """A shard was removed from the node."""
+        """Forget a shard that was removed from the node."""
         self.shards.leave(shard)
         self.core.shard_gone(shard)
         self.schedule_finish()
 
     def on_process_event(self, frames: list[bytes]) -> None:
+        """Process the supervisor's event about another process."""
         event, role, index, incarnation, _ = bus.unpack(frames[0])
         if event == "died" and role != "console":
             self.renew_arena()
@@ -190,6 +196,7 @@ class Acceptor:
             self.router.router_started()
 
     def load(self, version: int, changes: list[Any]) -> None:
+        """Replace the replica of the topology; the first time, begin to listen."""
         first = not self.core.loaded
         with self.pulse.during(Work.LOADING):
             self.core.load(version, changes)
@@ -198,11 +205,12 @@ class Acceptor:
             self.loop.create_task(self.listen())
 
     def apply(self, version: int, changes: list[Any]) -> None:
+        """Apply changes to the replica of the topology."""
         self.core.apply(version, changes)
         self.caught_up()
 
     def caught_up(self) -> None:
-        """The replica moved: connections that waited for it go on."""
+        """Let connections go on that waited for the replica, which has moved."""
         self.sockets.caught_up()
         self.schedule_finish()
 
@@ -215,11 +223,12 @@ class Acceptor:
             self.loop.call_soon(self.finish_scheduled)
 
     def finish_scheduled(self) -> None:
-        """Unless a turn was finished since: what was read by then was in it."""
+        """Finish the turn, unless one was finished since: that contained all that had been read by then."""
         if self.finishing:
             self.finish_turn()
 
     def finish_turn(self) -> None:
+        """Send the turn to shards and router, write the clients' output, and schedule what remains for later."""
         self.finishing = False
         if self.ending and not self.has_unsafe():
             self.all_safe.set()
@@ -245,35 +254,40 @@ class Acceptor:
             self.loop.call_soon(self.route)
 
     def meter_later(self) -> None:
-        """Look again after the time, where somebody waits for it."""
+        """Schedule a recheck of the gates that open with time, if something waits at one."""
         seconds = self.core.gates.metered.due()
         if seconds is not None:
             self.metering = True
             self.loop.call_later(seconds, self.meter)
 
     def meter(self) -> None:
+        """Serve the gates that open with time."""
         self.metering = False
         self.state.now = self.loop.time()
         self.core.gates.metered.serve()
         self.finish_turn()
 
     def route(self) -> None:
-        """Once others have been heard: go on with what is too much for one turn."""
+        """Continue with routes that exceeded a turn's budget, after other connections have been read."""
         self.routing = False
         self.state.now = self.loop.time()
         self.core.gates.routing.serve()
         self.finish_turn()
 
     def finish_later(self) -> None:
+        """Finish the turn whose settlements have waited for `SETTLING_SECONDS`."""
         self.later = None
         self.state.now = self.loop.time()
         self.finish_turn()
 
     def on_question(self, name: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
+        """Answer a question that an operator's command asks."""
         self.state.now = self.loop.time()
         answered(answer(self.questions, name, arguments))
 
     def answered(self, done: Any) -> Any:
+        """Wrap the callback of a request to the router: finish the turn after it."""
+
         def finish(result: Any, error: Any) -> None:
             done(result, error)
             self.schedule_finish()
@@ -281,6 +295,7 @@ class Acceptor:
         return finish
 
     def flush_all(self, connections: Iterable[ConnectionState]) -> None:
+        """Write the output of connections; a connection whose output cannot be written is `broken`."""
         for connection in connections:
             try:
                 self.flush(connection)
@@ -288,15 +303,16 @@ class Acceptor:
                 connection.broken(error)
 
     def flush(self, connection: ConnectionState) -> None:
+        """Write the output of a connection, or discard it if the socket is closed."""
         protocol = self.sockets.protocols.get(connection)
         if protocol is None:
-            connection.output.take()  # nobody is there any more
+            connection.output.take()  # its client is gone
         elif connection.output.size:
             connection.last_sent = self.state.now
             protocol.flush(connection)
 
     def in_background(self, work: Callable[[], Verified], done: Callable[[Verified], None]) -> None:
-        """Verify a password in the one thread for it: argon2 lets go of the interpreter lock."""
+        """Verify a password in the thread for it: argon2 releases the interpreter lock."""
 
         def finish(future: Future[Verified]) -> None:
             self.state.now = self.loop.time()
@@ -309,25 +325,29 @@ class Acceptor:
 
         self.verifier.submit(work).add_done_callback(hand_over)
 
-    # What is done again and again
+    # Periodic work
 
     def set_clock(self) -> None:
+        """Set the core's time, and what converts it to the clocks of the node and the machine."""
         self.state.now = self.loop.time()
         self.state.node_began = clock.loop_began()
         self.state.began = self.state.node_began + clock.wall_ahead_us() / 1e6
 
     def look_at_memory(self) -> None:
+        """Give idle memory back to the system."""
         self.idle_memory.look(self.core.parked_in_memory())
 
     def note_short_stops(self) -> None:
+        """Write the records of flow control, with the sums of short stops that are due."""
         self.write_records(self.core.throttle.ledger.short_stops.take(self.state.now))
 
     def keep_accounts(self) -> None:
+        """Write the ledger's accounts for the next incarnation."""
         if self.state.has_place():
             self.kept_accounts.keep(self.core.throttle.ledger, self.state.now)
 
     def write_records(self, short_stops: list[dict[str, Any]]) -> None:
-        """Keep what was noted of flow control, and of short stops these sums."""
+        """Write the recorded events and incidents of flow control, these sums of short stops, and the open holds."""
         ledger = self.core.throttle.ledger
         incidents, ledger.records = ledger.records, []
         holds = ledger.open_records(self.state.now)
@@ -340,6 +360,7 @@ class Acceptor:
         self.open_holds.keep(holds)
 
     def notice_hang_ups(self) -> None:
+        """Process the events of paused sockets."""
         self.set_clock()
         throttle = self.core.throttle
         for protocol, dead, closed in self.sockets.hang_ups.look():
@@ -354,17 +375,19 @@ class Acceptor:
     # Clients
 
     def has_more_clients(self) -> bool:
+        """Whether another acceptor has fewer clients."""
         return self.neighbours.have_fewer_than(len(self.sockets.protocols))
 
     async def listen(self) -> None:
-        if self.listener.closed:  # it ends before it has begun
+        """Accept clients and operators' questions, and report that the process is ready."""
+        if self.listener.closed:  # the process ends before it has begun to listen
             return
         self.listener.start(self.node.settings.amqp.receive_buffer)
         await self.control.start()
         process.report_ready(self.context, self.node, "acceptor", self.index, self.incarnation)
 
     async def close(self) -> None:
-        """Confirm what is under way, tell the clients, give them a moment to answer, and go."""
+        """Shut down: confirm publishes in flight, close the connections, and give the clients a moment to answer."""
         ends = self.loop.time() + END_SECONDS
         self.listener.close()
         for _ in range(2):
@@ -382,7 +405,7 @@ class Acceptor:
         self.finish_turn()
         for connection, protocol in list(self.sockets.protocols.items()):
             if not connection.closing:
-                protocol.transport.close()  # not open yet: there is no saying why
+                protocol.transport.close()  # not open yet: the reason cannot be sent
             elif not protocol.transport.is_closing():
                 protocol.transport.resume_reading()
         if self.sockets.protocols:
@@ -396,11 +419,12 @@ class Acceptor:
         self.context.destroy(linger=LINGER_MS)
 
     def has_unsafe(self) -> bool:
-        """Whether there is something that shards have not got yet, or have not said to be safe."""
+        """Whether anything has not been sent to the shards, or not been reported safe by them."""
         return any(link.up and (link.sent or link.turn) for link in self.core.links)
 
 
 async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> None:
+    """Run an acceptor until it is terminated."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     process.on_terminate(loop, stop.set)
@@ -417,6 +441,7 @@ async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> N
 
 
 def main(runtime: Path, index: int, incarnation: int, listener: int) -> None:
+    """Run the acceptor process."""
     process.enter(runtime, "acceptor", index)
     process.keep_buffers()
     uvloop.run(serve(runtime, index, incarnation, listener))

@@ -1,4 +1,4 @@
-"""What becomes of a channel's publishes: routed, let through the gates as far as there is room, put into the turns."""
+"""A channel's publishes: routed, let through the gates as far as there is room, put into the turns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from acceptor.throttle import Throttle
 
 PUBLISH = BY_NAME["basic_publish"]
-# So much longer a message may live that was parked: what waits only for its turn is joined to other publishes.
+# Milliseconds by which a parked message may outlive its expiration: runs that wait only for their turn are joined to
+# other publishes.
 AGE_MS = 20
 NO_ROUTE = RETURN + (312).to_bytes(2, "big") + b"\x08NO_ROUTE"
 
@@ -56,7 +57,7 @@ class Publishing:
         self.episodes = episodes
 
     def take(self, channel: ChannelState, run: PublishRun) -> None:
-        """Publishes arrived: those that may be taken are. One that may not be ends the channel, or the connection."""
+        """Accept publishes that have arrived. An invalid one ends the channel, or the connection."""
         if channel.held_by is not None:
             self.episodes.came(channel, run.batch.count)
         if channel.told_flow:
@@ -94,7 +95,7 @@ class Publishing:
         self.accept_in_order(channel, run)
 
     def accept_piece(self, channel: ChannelState, run: ParkedRun, route: Route, in_lane: bool) -> None:
-        """Publishes to queues with a priority lane: what is for it overtakes what is parked, as far as it may pass."""
+        """Accept publishes to queues with a priority lane: those for the lane overtake parked ones if they may pass."""
         free = channel.running is None and not channel.parked_methods and not are_waited_for(route)
         passes = passing(channel, run, route) if in_lane and free else 0
         if passes:
@@ -110,7 +111,7 @@ class Publishing:
                 wait(channel, route)
 
     def pass_lane(self, channel: ChannelState, most: int) -> int:
-        """Send what is parked for lanes, as far as they have room, at most so many messages; how many went."""
+        """Send parked publishes for lanes as far as these have room, at most `most` messages; return how many went."""
         left, head, begin = most, channel.inbox[0] if channel.inbox else None, 0
         while left > 0 and channel.running is None and (at := next_parked(channel, begin)) is not None:
             run, begin = channel.inbox[at], at
@@ -127,11 +128,11 @@ class Publishing:
         return most - left
 
     def pass_run(self, channel: ChannelState, run: ParkedRun, most: int) -> int:
-        """Send of a parked run what its lanes have room for, at most so many messages; how many went."""
+        """Send of a parked run what its lanes have room for, at most `most` messages; return how many went."""
         try:
             route = self.routes.find(channel, run.address, run.further)
         except (AMQPError, Unfinished):
-            return 0  # told when its turn comes
+            return 0  # reported when its turn comes
         passes = min(passing(channel, run, route), most) if route.lanes else 0
         if passes:
             self.dispatch(channel, run, route, passes, in_lane=True)
@@ -148,7 +149,7 @@ class Publishing:
             channel.park(run)
 
     def forward(self, channel: ChannelState, run: ParkedRun, most: int) -> int:
-        """Send what there is room for, at most that many; how many went. `run` keeps the rest."""
+        """Send what there is room for, at most `most` messages; return how many went. `run` keeps the rest."""
         before = run.count
         try:
             route = self.routes.go_on(channel, run)
@@ -186,11 +187,11 @@ class Publishing:
             elif self.wait_at_closed(channel, gates, fresh):
                 return
         if run.count:
-            # Its share is used up though there may be room: others are next, and what it sent brings its turn again.
+            # Its share is used up though there may be room: others are next, and reports bring its turn again.
             channel.wait_at(gates[-1])
 
     def fitting(self, channel: ChannelState, run: ParkedRun, gates: Sequence[Gate], count: int, fresh: bool) -> int:
-        """How many messages all gates have room for; a newcomer does not overtake those who wait."""
+        """Return how many messages all gates have room for; a newcomer does not overtake waiting channels."""
         contended = self.gates.contended if fresh else {}
         for gate in gates:
             if contended and gate in contended:
@@ -209,7 +210,7 @@ class Publishing:
         return count
 
     def wait_at_closed(self, channel: ChannelState, gates: Sequence[Gate], fresh: bool) -> bool:
-        """Wait at every gate that has no room; whether there is one."""
+        """Wait at every gate that has no room; return whether there is one."""
         contended = self.gates.contended if fresh else {}
         for gate in gates:
             if gate in contended:
@@ -221,7 +222,7 @@ class Publishing:
         return bool(channel.gates)
 
     def dispatch(self, channel: ChannelState, run: ParkedRun, route: Route, count: int, in_lane: bool = False) -> None:
-        """Put messages into the turn of every shard of the route. Confirms of those in a lane are not withheld."""
+        """Put messages into the turn of every shard of the route. Confirms of messages in a lane are not withheld."""
         span = None
         if channel.confirms is not None and run.tag:
             if route.keepers:
@@ -252,14 +253,16 @@ class Publishing:
         run.advance(count)
 
     def age_of(self, channel: ChannelState, run: ParkedRun, route: Route, count: int) -> int:
-        """Milliseconds that messages have been parked, where some of them may expire; else 0."""
+        """Return for how many milliseconds messages have been parked if some of them may expire, else 0."""
         age = int((self.acceptor.now - run.since) * 1000)
         if age > AGE_MS and (route.expires or run.batch.all_flags(run.first, count) & HAS_EXPIRATION):
             return age
         return 0
 
     def forward_by_headers(self, channel: ChannelState, run: ParkedRun, route: Route, most: int) -> None:
-        """Each message has a route of its own. A share of the room is not kept to: the gates bound it all the same."""
+        """Send a run message by message, each along a route of its own. A share of the room is not enforced, but the
+        gates are.
+        """
         share = UNLIMITED if most == UNLIMITED else UNLIMITED - 1
         while run.count:
             route_of_it = self.route_by_headers(channel, run, route)
@@ -273,14 +276,14 @@ class Publishing:
             run.advance(1)
 
     def route_by_headers(self, channel: ChannelState, run: ParkedRun, route: Route) -> Route | None:
-        """The route that its headers give to the first message of a run; None if it needs another turn."""
+        """Return the route that its headers give to the first message of a run; None if that needs another turn."""
         _, header, _ = run.batch.record(run.first)
         found = headers(header[PROPERTIES_AT:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
         return self.routes.by_headers(channel, run, route, found)
 
     def next_piece(self, channel: ChannelState, rest: ParkedRun) -> tuple[ParkedRun, Route] | None:
-        """Take from a run what goes the same way, and the route of it; None if that needs another turn. AMQPError if
-        there is no such exchange.
+        """Remove from a run the messages that go the same way; return them and their route, or None if that needs
+        another turn. AMQPError if there is no such exchange.
         """
         route = self.routes.go_on(channel, rest)
         if route is None:
@@ -303,7 +306,7 @@ def refuse(channel: ChannelState, error: AMQPError) -> None:
 
 
 def room_of_newcomer(channel: ChannelState, gate: Gate) -> tuple[int, int]:
-    """(messages, octets) that one may send that has not waited, at a queue that has been full lately."""
+    """Return the (messages, bytes) that a channel that has not waited may send to a queue that was full lately."""
     assert isinstance(gate, Inlet)
     assert gate.rounds is not None
     room, octets = gate.room()
@@ -314,14 +317,14 @@ def room_of_newcomer(channel: ChannelState, gate: Gate) -> tuple[int, int]:
 
 
 def first_of(run: ParkedRun) -> ParkedRun:
-    """The first message of a run, as a run."""
+    """Return the first message of a run, as a run."""
     single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag, run.further)
     single.since = run.since
     return single
 
 
 def unroutable(channel: ChannelState, run: ParkedRun) -> None:
-    """No queue takes it: a mandatory message comes back, and both kinds count as confirmed."""
+    """Return mandatory publishes that no queue takes; confirm these and the others."""
     if run.mandatory and not channel.detached:
         channel.connection.write_contents(channel.number, NO_ROUTE, 0, False, b"", run.batch, run.first, run.count)
     if channel.confirms is not None and run.tag:

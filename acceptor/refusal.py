@@ -1,7 +1,7 @@
-"""Publishes that are refused because their producer has been held for as long as it may: nacked, or given back.
+"""Publishes that are refused because their producer has been held for as long as it may be: nacked, or returned.
 
-A returned message has reply code 311 and headers that say why: x-flow-queue, x-flow-wait (milliseconds after which it
-is worth another try), and by what the queue is limited x-flow-count, x-flow-stop-count, x-flow-resume-count,
+A returned message has reply code 311 and headers that say why: x-flow-queue, x-flow-wait (milliseconds after which
+another try is worthwhile), and by what the queue is limited x-flow-count, x-flow-stop-count, x-flow-resume-count,
 x-flow-size, x-flow-stop-size, x-flow-resume-size.
 """
 
@@ -28,13 +28,13 @@ CODE = 311
 
 
 def is_refused(channel: ChannelState, gates: Sequence[Gate]) -> bool:
-    """Whether publishes on that way are refused to the channel."""
+    """Whether publishes through these gates are refused to the channel."""
     full = channel.refusing
     return full is not None and any(itself(gate) is full for gate in gates) and full.is_saturated()
 
 
 def refuse(channel: ChannelState, run: ParkedRun, escalations: Escalations) -> None:
-    """Nothing is left in `run`. Who wants neither confirms nor returns is not told, as with reject-publish."""
+    """Refuse all of `run`. A producer without confirms and returns is not notified, as with reject-publish."""
     assert channel.refusing is not None
     escalations.refused(channel, run.count)
     if run.mandatory and not channel.detached:
@@ -57,7 +57,7 @@ def give_back(
 
 
 def reasons(full: Inlet, wait: float) -> dict[bytes, bytes]:
-    """The headers that say why, as fields of a table."""
+    """Return the headers that say why, as fields of a table."""
     marks = full.limits.marks
     count, size = full.depth()
     found = {
@@ -74,7 +74,7 @@ def reasons(full: Inlet, wait: float) -> dict[bytes, bytes]:
 
 
 def with_headers(batch: Batch, first: int, count: int, added: dict[bytes, bytes]) -> Batch:
-    """Messages with further headers; all else of them stays as it came."""
+    """Return messages with further headers; the rest of them is unchanged."""
     builder = BatchBuilder()
     for i in range(first, first + count):
         address, header, body = batch.record(i)

@@ -1,7 +1,7 @@
-"""Reply consumers: those who consume from `amq.rabbitmq.reply-to` (see `penstock.amqp.replies`).
+"""Reply consumers, which consume from `amq.rabbitmq.reply-to` (see `penstock.amqp.replies`).
 
-Answers are never kept anywhere: what comes for a consumer that is gone is dropped, and so is what comes for one whose
-socket has not taken a whole window of them.
+Answers are never stored: those for a consumer that is gone are dropped, and so are those for a consumer whose socket
+has not accepted a whole window of them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ class Replies:
         self.channels: dict[str, ChannelState] = {}
 
     def carrier(self, name: str) -> int:
+        """Return the shard that passes on answers to a name."""
         return carrier(name, carriers(self.acceptor.topology))
 
     def tell(self, name: str, there: bool) -> None:
-        """Every shard that is there: each acceptor asks one that it knows of."""
+        """Announce a reply consumer, or its end, to every shard that is up: each acceptor asks one that it knows of."""
         for link in self.acceptor.links:
             if link.up:
                 link.tell(bus.REPLIES, name, there)
@@ -50,18 +51,19 @@ class Replies:
         return consumer
 
     def cancel(self, channel: ChannelState) -> None:
-        """The reply consumer of a channel goes, if it has one."""
+        """Remove the reply consumer of a channel, if it has one."""
         consumer, channel.reply_consumer = channel.reply_consumer, None
         if consumer is not None:
             del self.channels[consumer.name]
             self.tell(consumer.name, False)
 
     def tell_again(self, shard: int) -> None:
-        """A shard has begun its life, or another one."""
+        """Announce all reply consumers to a shard whose incarnation has begun."""
         for name in self.channels:
             self.acceptor.tell(shard, bus.REPLIES, name, True)
 
     def deliver(self, name: str, batch: Batch, count: int) -> None:
+        """Write answers to their consumer; drop them if it is gone or does not read."""
         channel = self.channels.get(name)
         consumer = channel.reply_consumer if channel is not None else None
         if channel is None or consumer is None:
@@ -79,7 +81,7 @@ class Replies:
         connection.write_contents(channel.number, consumer.prefix, tag, False, b"", batch, 0, count)
 
     def exists(self, name: str) -> Asking:
-        """Whether there is such a reply consumer, on whichever acceptor; the pseudo-queue is always there."""
+        """Return whether a reply consumer exists, on any acceptor; the pseudo-queue always does."""
         if name == PSEUDO_QUEUE:
             return True
         if home_of(name) is None:

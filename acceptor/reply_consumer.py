@@ -6,7 +6,7 @@ from penstock.amqp.encode_cy import DELIVER
 
 
 class ReplyConsumer:
-    """The reply consumer of a channel. `untaken` counts octets written while its socket took nothing."""
+    """The reply consumer of a channel. `untaken` counts bytes written while its socket accepted nothing."""
 
     __slots__ = ("name", "prefix", "tag", "untaken")
 

@@ -1,8 +1,8 @@
-"""Mandatory publishes that come back because a queue with overflow `reject` has no room for them.
+"""Mandatory publishes that are returned because a queue with overflow `reject` has no room for them.
 
-The reply code is that of the rung `reject` (`acceptor.refusal`); headers say which queue it is, how deep, and what it
-may hold: x-flow-queue, x-flow-count, x-flow-max-count, x-flow-size, x-flow-max-size. A message that several queues
-refuse comes back once, for the first of them that says so.
+The reply code is that of the rung `reject` (`acceptor.refusal`); headers name the queue, its depth and its limits:
+x-flow-queue, x-flow-count, x-flow-max-count, x-flow-size, x-flow-max-size. A message that several queues refuse is
+returned once, for the first queue that reports it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Returns:
-    """The messages of one dispatch: they are numbered from 0 on, whatever batch they are in by then."""
+    """The mandatory messages of one dispatch, numbered from 0 on, whatever batch they are in later."""
 
     __slots__ = ("channel", "given", "queues")
 
@@ -30,7 +30,7 @@ class Returns:
         self.given: set[int] = set()
 
     def refused(self, queue: int, batch: Batch, first: int, count: int, offset: int) -> None:
-        """A queue refused `count` rows of a batch, which are those from `offset` on of the dispatch."""
+        """Return `count` rows of a batch that a queue refused, the messages from `offset` on of the dispatch."""
         if queue not in self.queues or self.channel.detached or self.channel.closing:
             return
         record = self.channel.acceptor.topology.queue_by_id(queue)
@@ -45,7 +45,7 @@ class Returns:
 
 
 def reasons(queue: Queue, count: int, octets: int) -> tuple[str, dict[bytes, bytes]]:
-    """Why, for people; and the headers that say so, as fields of a table."""
+    """Return the reason in words, and the headers that state it, as fields of a table."""
     limits = QueueLimits.from_wire(queue.limits)
     headers = {b"x-flow-queue": text(queue.name.encode("utf-8", "surrogateescape"))}
     told = []

@@ -1,19 +1,19 @@
-"""Rounds of the room in a queue that has been full lately: what producers get of it follows their weights.
+"""Rounds of the room in a queue that has been full lately: they divide it among producers by their weights.
 
-A full queue lets in what has left it, again and again. If whoever waits when it resumes got all of that, a producer
-would get as much as it has under way: one with a window of 20 confirms has 20 messages there, one with 2,000 has them
-all. So what each share (acceptor/fair.py) has had is remembered from stop to stop, and its room is given in rounds: who
-has used up what a round brings waits for those who have not, though these have nothing to publish just now, as they may
-have to hear of their confirms first. They are waited for only as long as
+A full queue lets in as much as has left it, again and again. If the sessions that wait when it resumes got all of that,
+a producer would get as much as it has in flight: one with a window of 20 confirms has 20 messages there, one with 2,000
+has them all. So what each share (acceptor/fair.py) has had is remembered from stop to stop, and its room is given in
+rounds: a share that has used up its part of a round waits for those that have not, even if these have nothing to
+publish at present, as they may have to receive their confirms first. They are waited for only as long as
 
- - they have published `LINGER_SECONDS` ago at most, or in the last cycle where the queue has resumed since then,
+ - they have published `LINGER_SECONDS` ago at most, or in the last cycle if the queue has resumed so lately,
  - the round has waited for less than `PATIENCE_SECONDS`, and
  - the queue is deeper than half of its resume mark, so that its consumers lack nothing.
 
-Several acceptors have each its part, by the weights at each, of what all let in, and one that is ahead of that waits
-for the others likewise. How much it is, the queue's gauge says: in messages, each as large as those that are there.
+Each of several acceptors has its part, by the weights at each, of what all let in, and one ahead of its part waits for
+the others likewise. The queue's gauge says how much all let in: in messages, each as large as those that are there.
 
-      calm ──(somebody has waited)──▶ in rounds ──(nobody has for `LATELY_SECONDS`)──▶ calm
+      calm ──(a session has waited)──▶ in rounds ──(none has for `LATELY_SECONDS`)──▶ calm
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ if TYPE_CHECKING:
     from acceptor.inlet import Inlet
     from acceptor.metered import Metered
 
-# More than it takes a client to hear of its confirms and publish again, near by.
+# Longer than a client near by takes to receive its confirms and publish more.
 LINGER_SECONDS = 0.02
 PATIENCE_SECONDS = 0.05
-# How often it is looked at whether somebody has been waited for long enough.
+# Seconds between checks whether shares have been waited for long enough; and while none is waited for.
 LOOK_SECONDS = 0.005
 LOOK_LATER_SECONDS = 0.1
 LATELY_SECONDS = 2.0
 FREE = 1 << 62
-"""How much may be sent where nobody is to be waited for."""
+"""How much may be sent if no share is to be waited for."""
 
 
 class Rounds:
-    """Those of one inlet, at one acceptor. `contended` are the inlets whose queues have been full lately.
+    """The rounds of one inlet, at one acceptor. `contended` are the inlets whose queues have been full lately.
 
-    Since `waited_at` nobody has had to wait; `before` and `resumed_at` are when the queue has last resumed, as far as
-    was noticed, of flow epoch `epoch`; since `held_since` somebody waits for others; all in seconds by `clock`. Of
-    `published` messages that the queue has taken in, at the last look, this acceptor has `left` so many of its part.
+    Since `waited_at` no session has had to wait; `before` and `resumed_at` are the last two resumes of the queue that
+    were noticed, `epoch` the flow epoch of the last; since `held_since` shares wait for others; all in seconds by
+    `clock`. The queue had taken in `published` messages at the last check; `left` is how much remains of this
+    acceptor's part.
     """
 
     __slots__ = (
@@ -65,7 +66,7 @@ class Rounds:
         self.published = 0
 
     def begin(self, inlet: Inlet) -> None:
-        """Somebody who has waited is to be let in."""
+        """Begin rounds, or go on with them: a session that has waited is to be let in."""
         self.waited_at = self.clock()
         self.contended[inlet] = None
         inlet.waiting.remembers = True
@@ -78,11 +79,13 @@ class Rounds:
             self.look_at_part(inlet)
 
     def has_part(self, inlet: Inlet) -> bool:
-        """Whether others share the room at other acceptors."""
+        """Whether sessions at other acceptors share the room."""
         return inlet.weight < inlet.all_weight
 
     def look_at_part(self, inlet: Inlet) -> None:
-        """What all have let in since the last look is divided; so much at most may an acceptor be ahead, or behind."""
+        """Add this acceptor's part of what all have let in since the last check; how far it may be ahead or behind is
+        bounded.
+        """
         queue = inlet.gauges.queue_read(inlet.slot)
         if queue is not None:
             more, self.published = float(max(queue.published - self.published, 0)), queue.published
@@ -94,16 +97,16 @@ class Rounds:
             self.left = max(min(self.left + part, most), -cycle(inlet))
 
     def ahead(self, inlet: Inlet) -> float:
-        """How far this acceptor may be ahead of others: what is under way from it is not in the gauge yet."""
+        """Return how far this acceptor may be ahead of others, as its messages in flight are not in the gauge yet."""
         part = cycle(inlet) * inlet.weight / inlet.all_weight
         return max(part / 2, SHARE if inlet.counts() else SHARE_OCTETS)
 
     def forgive(self, inlet: Inlet) -> None:
-        """Others do not use their part."""
+        """Extend this acceptor's part, as the others do not use theirs."""
         self.left += self.ahead(inlet)
 
     def charge(self, inlet: Inlet, session: Session, count: int, octets: int) -> None:
-        """A session has sent so much. Who is alone owes nobody."""
+        """Charge a session's share for what the session has sent. The only share owes nothing."""
         share = inlet.waiting.share_of(session)
         amount = count if inlet.counts() else octets
         share.surplus -= amount
@@ -113,7 +116,7 @@ class Rounds:
         self.left -= amount
 
     def newcomer(self, inlet: Inlet, session: Session) -> int:
-        """How much one may send that has not waited, in messages or octets."""
+        """Return how much a session that has not waited may send, in messages or bytes."""
         line = inlet.waiting
         if line.first is not None or not line.all_spent():
             return 0
@@ -129,11 +132,11 @@ class Rounds:
         return 0 if line or self.awaits(inlet) else FREE
 
     def has_had_its_part(self, inlet: Inlet) -> bool:
-        """Whether this acceptor is ahead of others."""
+        """Whether this acceptor is ahead of the others."""
         return self.left <= 0 and self.has_part(inlet)
 
     def awaits(self, inlet: Inlet) -> bool:
-        """Who waits here has nothing left: whether to wait for those who have."""
+        """Whether the shares that wait here, which have used up their parts, are to wait for those that have not."""
         now = self.clock()
         if not is_deep(inlet.marks, *inlet.depth()) or not self.has_patience(inlet, now):
             self.held_since = None
@@ -144,10 +147,11 @@ class Rounds:
         return True
 
     def due(self) -> float:
-        """In how many seconds to look again."""
+        """Return in how many seconds to check the inlet again."""
         return LOOK_SECONDS if self.held_since is not None else LOOK_LATER_SECONDS
 
     def has_patience(self, inlet: Inlet, now: float) -> bool:
+        """Whether there still is a share, or another acceptor, to wait for."""
         if self.held_since is not None and now >= self.held_since + PATIENCE_SECONDS:
             return False
         if self.has_had_its_part(inlet):
@@ -155,18 +159,18 @@ class Rounds:
         return any(self.lingers(share, now) for share in inlet.waiting.remembered.values())
 
     def lingers(self, share: Share, now: float) -> bool:
-        """Whether a share that has nothing to publish may have some soon."""
+        """Whether a share that has nothing to publish may have something soon."""
         if share.sessions or share.surplus <= 0 or share.seen < self.before:
             return False
         return now < max(share.seen, self.resumed_at) + LINGER_SECONDS
 
     def weight(self, inlet: Inlet) -> int:
-        """Of those who share the room here, waiting or not."""
+        """Return the total weight of the shares of the room here, waiting or not."""
         line = inlet.waiting
         return sum(share.weight for share in line.remembered.values()) if line.remembered else line.weight
 
     def look(self, inlet: Inlet) -> None:
-        """From time to time: forget who has been away for long."""
+        """Forget shares that have been away for long, and end rounds that are over; called from time to time."""
         line, now = inlet.waiting, self.clock()
         if line or inlet.is_saturated():
             self.waited_at = now
@@ -180,7 +184,7 @@ class Rounds:
 
 
 def cycle(inlet: Inlet) -> int:
-    """What the queue lets in between a resume and the next stop, about, in messages or octets."""
+    """Return about how much the queue lets in between a resume and the next stop, in messages or bytes."""
     marks = inlet.marks
     return marks.stop_count - marks.resume_count if inlet.counts() else marks.stop_bytes - marks.resume_bytes
 

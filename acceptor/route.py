@@ -1,4 +1,4 @@
-"""A route: where a publish goes, and what it must pass on the way there."""
+"""The route of a publish: its targets, and the gates on the way there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Barrier = StopGate | VhostGate | MoveGate
 
 
 class Target:
-    """The queues of a route on one shard, their slots in the gauges, and those of them that may be full.
+    """The queues of a route on one shard, their slots in the gauges, and the inlets of those that may be full.
 
     Or a reply consumer, whose answers the shard passes on and does not keep (`keeps`).
     """
@@ -43,13 +43,13 @@ class Target:
 class Route:
     """The targets of a publish, the exchanges on its way, and the gates of shards and queues that it must pass.
 
-    `barriers` come before those: they have no room for anything, or for all there is. `rates` are the gates of limited
-    rates; `meters`, these among them, are told what has gone; `lanes` the priority lanes of its queues. Of several
-    queues with marks those that are left behind (`fan`) hold nobody. `returning` are the queues that give back what is
-    mandatory and finds no room; the `powerless` neither hold its publishes nor refuse them (router/model/grants.py),
-    and have no gates on it. Confirms wait for the shards of so many `keepers` among the targets. It `expires` if one of
-    the queues has a TTL. Where headers exchanges are on the way, with these indexes, each message has a route of its
-    own (`by_headers`).
+    `barriers` come before those gates: they have no room, or any amount of it. `rates` are the gates of limited rates;
+    `meters`, the rates among them, count the messages sent; `lanes` are the priority lanes of its queues. Of several
+    queues with marks, those that lag (`fan`) hold no producer. `returning` are the queues that return mandatory
+    messages for which they have no room; `powerless` queues neither hold its publishes nor refuse them
+    (router/model/grants.py), and have no gates on it. Confirms wait for the shards of `keepers` targets. The route
+    `expires` if one of the queues has a TTL. If headers exchanges are on the way, `by_headers` has their indexes, and
+    each message has a route of its own.
     """
 
     __slots__ = (
@@ -112,16 +112,16 @@ class Route:
         )
 
     def address(self) -> bytes:
-        """Exchange and routing key as two short strings."""
+        """Return exchange and routing key as two short strings."""
         octets = (name.encode("utf-8", "surrogateescape") for name in (self.exchange, self.key))
         return b"".join(bytes([len(name)]) + name for name in octets)
 
     def barriers_for(self, connection: str) -> list[Gate]:
-        """Those that publishes of a connection must pass: a stop may be of a single one."""
+        """Return the barriers that publishes of a connection must pass: a stop may concern a single connection."""
         return [b for b in self.barriers if not isinstance(b, StopGate) or b.stop.connection in (None, connection)]
 
     def gates_for(self, connection: str) -> Sequence[Gate]:
-        """All that publishes of a connection must pass now."""
+        """Return all gates that publishes of a connection must pass now."""
         if self.fan is not None:
             left = self.fan.leavers()
             return [*self.barriers_for(connection), *(gate for gate in self.gates if gate not in left)]

@@ -1,4 +1,4 @@
-"""Where a publish goes, cached by the octets that say so, until the topology changes."""
+"""Routes of publishes, cached by exchange and routing key as sent, until the topology changes."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from acceptor.permissions import Access
     from acceptor.shard_link import ShardLink
 
-# Routes kept; a producer that makes up routing keys empties the cache, not the memory.
+# Routes cached; a producer that makes up routing keys empties the cache, and cannot fill memory.
 CACHE_SIZE = 65536
-# Characters that the further routing keys of a cached route have together.
+# The most characters that the further routing keys of a cached route have together.
 CACHED_KEYS = 1024
-# Routes by headers, the pairs of headers that one of them depends on, and the headers that are looked at for that.
+# Routes cached by headers, the most pairs of headers that one may depend on, and the most examined to find these.
 HEADERS_CACHE_SIZE = 8192
 CACHED_PAIRS = 64
 LOOKED_AT = 1024
@@ -56,7 +56,7 @@ class Moving(Protocol):
 
 
 class Routes:
-    """The route cache of an acceptor. A route has the gates that were there when it was made."""
+    """The route cache of an acceptor. A route has the gates that existed when it was made."""
 
     def __init__(self, topology: Topology, links: list[ShardLink], acceptors: int, gates: Gates, moves: Moving) -> None:
         self.topology = topology
@@ -71,24 +71,24 @@ class Routes:
         self.counting = Counting()
 
     def clear(self) -> None:
-        """What changes that routes are made of ends an `epoch`."""
+        """Empty the cache and end its `epoch`, as something that routes are made of has changed."""
         self.epoch += 1
         self.cache.clear()
         self.headers_cache.clear()
 
     def count(self, now: float) -> dict[str, Any]:
-        """What has been published while it is counted (`Counting.told`), which begins now if it has not."""
+        """Return the publishes counted so far (`Counting.told`); start counting if it is not on."""
         if self.counting.ask(now):
             self.clear()
         return self.counting.told(now)
 
     def look_at_counting(self, now: float) -> None:
-        """Once a second: nobody may ask any more."""
+        """Stop counting if no operator asks any more; called once a second."""
         if self.counting.is_over(now):
             self.clear()
 
     def check(self, access: Access, address: bytes, further: tuple[str, ...]) -> None:
-        """AMQPError if there is no such exchange, or the user may not publish to it."""
+        """Raise AMQPError if there is no such exchange, or the user may not publish to it."""
         exchange, key = names(address)
         vhost = access.vhost
         access.check("write", "exchange", exchange)
@@ -101,9 +101,9 @@ class Routes:
             access.check_topic("write", record, each)
 
     def find(self, publisher: Publisher, address: bytes, further: tuple[str, ...] = ()) -> Route:
-        """The route of an exchange and routing key (two short strings), and of further routing keys.
+        """Return the route of an exchange and routing key (two short strings), and of further routing keys.
 
-        AMQPError as of `check`; `Unfinished` if it costs more than is left to the connection in this turn.
+        AMQPError as in `check`; `Unfinished` if it costs more than the connection's remaining budget of this turn.
         """
         access = publisher.access
         route = self.cache.get((access, address, further) if further else (access, address))
@@ -119,8 +119,8 @@ class Routes:
         return route
 
     def go_on(self, channel: ChannelState, run: ParkedRun) -> Route | None:
-        """The route of the publishes that a channel has to publish first, made from turn to turn; None if it needs
-        another one. AMQPError as of `check`.
+        """Return the route of a channel's next publishes, made from turn to turn; None if it needs another turn.
+        AMQPError as in `check`.
         """
         access, address, further = channel.access, run.address, run.further
         route = self.cache.get((access, address, further) if further else (access, address))
@@ -134,25 +134,25 @@ class Routes:
         return route
 
     def routing(self, channel: ChannelState, run: ParkedRun, begin: Callable[[], Working[Route]]) -> Routing:
-        """What has been done for a run so far."""
+        """Return the route in the making for a run; begin it if there is none."""
         routing = channel.routing
         if routing is None or routing.batch is not run.batch or routing.first != run.first:
             routing = channel.routing = Routing(run.batch, run.first, self.epoch, begin())
         return routing
 
     def keep(self, access: Access, address: bytes, route: Route, epoch: int) -> None:
-        """For the next time, unless it was begun before something changed."""
+        """Cache a route, unless something has changed since it was begun."""
         if epoch == self.epoch and sum(map(len, route.further)) <= CACHED_KEYS:
             if len(self.cache) >= CACHE_SIZE:
                 self.cache.clear()
             self.cache[(access, address, route.further) if route.further else (access, address)] = route
 
     def waits(self, inlet: Inlet, span: Span) -> bool:
-        """Whether publishes that go the way of a span wait for a queue now."""
+        """Whether publishes along the route of a span wait for a queue now."""
         return span.route is None or self.passes(inlet, span.session, span.route)
 
     def passes(self, inlet: Inlet, publisher: Publisher, before: Way) -> bool:
-        """Whether what somebody publishes now where that went before has to pass the gate of a queue."""
+        """Whether publishes along the way of an earlier route must pass the gate of a queue now."""
         try:
             route = self.find(publisher, before.address(), before.further)
         except AMQPError:
@@ -164,6 +164,7 @@ class Routes:
         return inlet in route.inlets and (route.fan is None or inlet not in route.fan.leavers())
 
     def making(self, work: Work, access: Access, address: bytes, further: tuple[str, ...]) -> Working[Route]:
+        """Make the route of an address, from turn to turn as the budget allows."""
         self.check(access, address, further)
         while work.left <= 0:
             yield
@@ -177,7 +178,7 @@ class Routes:
     def by_headers(
         self, channel: ChannelState, run: ParkedRun, route: Route, headers: dict[str, object]
     ) -> Route | None:
-        """The route of the first message of a run that is routed by its headers too; None if it needs another turn."""
+        """Return the route of a run's first message, by its headers too; None if it needs another turn."""
         work = channel.budget()
         work.spend(MESSAGE)
         if work.left <= 0:
@@ -197,6 +198,7 @@ class Routes:
         return found
 
     def of_message(self, work: Work, access: Access, route: Route, headers: dict[str, object]) -> Working[Route]:
+        """Make the route of a message by its headers."""
         while work.left <= 0:
             yield
         work.spend(ROUTE)
@@ -206,6 +208,7 @@ class Routes:
         self, work: Work, access: Access, exchange: str, key: str, headers: dict[str, object] | None,
         further: tuple[str, ...],
     ) -> Working[Route]:  # fmt: skip
+        """Find the queues of a publish, and make its route."""
         keys = (key, *further)
         passed: dict[str, None] = {}
         queues = yield from self.topology.routing(work, access.vhost, exchange, keys, headers, passed)
@@ -214,7 +217,7 @@ class Routes:
         return self.made(access, exchange, keys, headers is not None, passed, self.now(queues), powerless)
 
     def now(self, queues: tuple[Queue, ...]) -> tuple[Queue, ...]:
-        """Those that there still are, as they are now."""
+        """Return those of the queues that still exist, in their current state."""
         found = (self.topology.queue_by_id(queue.queue_id) for queue in queues)
         return tuple(queue for queue in found if queue is not None)
 
@@ -222,7 +225,7 @@ class Routes:
         self, access: Access, exchange: str, keys: tuple[str, ...], by_headers: bool, passed: dict[str, None],
         queues: tuple[Queue, ...], powerless: frozenset[int],
     ) -> Route:  # fmt: skip
-        """The route to queues by way of the exchanges that were passed."""
+        """Return the route to queues by way of the exchanges that were passed."""
         key, *further = keys
         heeded = tuple(queue for queue in queues if queue.queue_id not in powerless) if powerless else queues
         targets = self.targets(queues, powerless)
@@ -247,17 +250,18 @@ class Routes:
                      counter, powerless, expires)  # fmt: skip
 
     def fan_of(self, targets: tuple[Target, ...], vhost: str, exchanges: Iterable[str]) -> Fan | None:
+        """Return the flow set of the targets' queues, if they have one."""
         inlets = [inlet for target in targets for inlet in target.inlets if not isinstance(inlet, Pool)]
         return fan_of(inlets, self.topology, vhost, exchanges, self.tell_left)
 
     def tell_left(self, inlet: Inlet) -> None:
-        """Its shard hears that it is left behind, before what it gets for that reason."""
+        """Report to a queue's shard that the queue lags, ahead of the publishes that it gets for that reason."""
         queue = self.queue(inlet.id)
         if queue is not None:
             self.links[queue.shard].tell(bus.LEFT, inlet.id)
 
     def put_before(self, targets: tuple[Target, ...], pools: list[Pool]) -> None:
-        """Put pools before targets: each as often as messages will count in it, once for each of its queues."""
+        """Put pools before targets: each as often as a message counts in it, once for each of its queues."""
         for pool in pools:
             pool.find_members()
         for target in targets:
@@ -267,14 +271,16 @@ class Routes:
                 target.inlets += (pool,) * max(times, 1)
 
     def gates_of(self, vhost: str) -> tuple[VhostGate, ...]:
-        """The gate of a vhost that is stopped ahead of others."""
+        """Return the gate of a vhost that is stopped ahead of others, if it is."""
         gate = self.gates.pressure.gates.get(vhost)
         return () if gate is None else (gate,)
 
     def queue(self, id: int | str) -> Queue | None:
+        """Return the queue of an id; None if it is gone, or if the id is a reply consumer's name."""
         return self.topology.queue_by_id(id) if isinstance(id, int) else None
 
     def targets(self, queues: tuple[Queue, ...], powerless: frozenset[int] = NOBODY) -> tuple[Target, ...]:
+        """Return the targets of queues, one for each shard. Powerless queues have no inlets."""
         targets: dict[int, Target] = {}
         for queue in queues:
             target = targets.get(queue.shard)
@@ -288,7 +294,9 @@ class Routes:
         return tuple(targets.values())
 
     def reply_targets(self, keys: tuple[str, ...]) -> tuple[Target, ...]:
-        """Where answers to reply consumers go: to shards that pass them on. One that is gone counts as well."""
+        """Return the targets of answers to reply consumers: shards that pass them on. A consumer that is gone counts as
+        well.
+        """
         targets = []
         for key in keys:
             home = home_of(key)
@@ -300,7 +308,7 @@ class Routes:
 
 
 def names(address: bytes) -> tuple[str, str]:
-    """Exchange and routing key of two short strings. AMQPError (501) unless they are UTF-8."""
+    """Return the exchange and routing key of two short strings. AMQPError (501) unless they are UTF-8."""
     split = 1 + address[0]
     return short_string(address[1:split]), short_string(address[split + 1 :])
 
@@ -308,7 +316,7 @@ def names(address: bytes) -> tuple[str, str]:
 def pairs_of(
     indexes: Sequence[HeadersIndex], headers: dict[str, object], work: Work
 ) -> tuple[frozenset[Pair], ...] | None:
-    """What the route of a message depends on, of its headers. None where it is not worth while to look, or to keep."""
+    """Return the headers that a message's route depends on. None if examining or caching them is not worthwhile."""
     looked_at = len(indexes) * len(headers)
     if looked_at > LOOKED_AT:
         return None

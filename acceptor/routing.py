@@ -1,8 +1,8 @@
-"""How much routing one connection's publishes may cost in a turn, so that others' turns come.
+"""How much routing one connection's publishes may cost in a turn, so that other connections have their turns.
 
-A route that is not known yet costs the places that matching visits (router/model/topics_cy.py), and what it leads to.
-It is charged to the connection of who publishes. Once that has used up its `BUDGET`, the channel waits at the
-`RoutingGate`, with a route half made, for the next turn; all that wait there have together one budget a turn, in
+A route that is not known yet costs the places that matching visits (router/model/topics_cy.py), and its queues. The
+publisher's connection is charged for it. Once a connection has used up its `BUDGET`, the channel waits at the
+`RoutingGate`, with a route half made, for the next turn; all channels that wait there share one budget a turn, in
 rotation.
 """
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from router.model.working import Working
 
 BUDGET = 4096
-"""Places that may be visited in a turn: half a millisecond, about."""
-# What making a route costs beside matching, and finding that of one message by its headers, in places.
+"""Places that may be visited in a turn: about half a millisecond."""
+# The cost in places of making a route, beside matching, and of finding the route of one message by its headers.
 ROUTE = 200
 MESSAGE = 50
 
 
 class Unfinished(Exception):
-    """A route costs more than there is left of this turn's budget."""
+    """A route costs more than the remaining budget of this turn."""
 
 
 class Budget:
-    """What a connection may still spend in this turn of its acceptor. What it spent too much is of the next ones."""
+    """The routing budget of a connection in this turn of its acceptor. Overspending is deducted from the next turns."""
 
     __slots__ = ("turn", "work")
 
@@ -41,6 +41,7 @@ class Budget:
         self.work = Work(BUDGET)
 
     def at(self, turn: int) -> Work:
+        """Return the budget of a turn."""
         if turn != self.turn:
             self.turn = turn
             self.work.left = min(self.work.left + BUDGET, BUDGET)
@@ -48,13 +49,13 @@ class Budget:
 
 
 class Publisher(Protocol):
-    """Who publishes, and is charged for it."""
+    """A channel that publishes, and whose connection is charged for it."""
 
     @property
     def access(self) -> Access: ...
 
     def budget(self) -> Work:
-        """What is left to its connection in this turn."""
+        """Return the remaining budget of its connection in this turn."""
         ...
 
 
@@ -63,8 +64,8 @@ class Waiting(Session, Publisher, Protocol):
 
 
 class Routing:
-    """A route in the making, for the message of a batch that is first to be published. Of an `epoch` of the cache: when
-    that is cleared it is finished all the same, for this message, and not kept.
+    """A route in the making, for the first unpublished message of a batch. `epoch` is that of the cache: if the cache
+    is cleared, the route is finished all the same, for this message, and not cached.
     """
 
     __slots__ = ("batch", "epoch", "first", "making")
@@ -76,7 +77,7 @@ class Routing:
         self.making = making
 
     def go_on(self) -> Route | None:
-        """The route; None if there is no work left for it. AMQPError if there is none."""
+        """Return the route; None if the budget is used up. AMQPError if there is no route."""
         try:
             next(self.making)
         except StopIteration as made:
@@ -85,7 +86,7 @@ class Routing:
 
 
 class RoutingGate:
-    """Where channels wait for the next turn's budget. It holds nobody: nobody is told."""
+    """The gate where channels wait for the next turn's budget. It holds no producer, and nothing is reported of it."""
 
     opens_with_time = False
     terms = None
@@ -108,7 +109,7 @@ class RoutingGate:
         return True
 
     def serve(self) -> None:
-        """Once a turn: let those go on who wait, one after the other, until all together have spent a budget."""
+        """Let waiting channels go on, in turn, until together they have spent a budget; called once a turn."""
         left = BUDGET
         for _ in range(len(self.waiting)):
             if left <= 0 or not self.waiting:

@@ -1,4 +1,4 @@
-"""What is on its way to a shard: publishes, transactions and settlements, kept until they are safe there."""
+"""Publishes, transactions and settlements in flight to a shard, kept until they are safe there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.batch.batch_cy import Batch, BatchBuilder
 if TYPE_CHECKING:
     from acceptor.contained import Breakable
 
-# From this size on a run leaves in its own parts: joining it to another would cost a copy that saves nothing.
+# From this size (bytes) on a run leaves in its own parts: joining it to another would cost a copy that saves nothing.
 OWN_PARTS = 16384
 
 
@@ -30,7 +30,7 @@ class Returns(Protocol):
 class Publish:
     """One PUBLISH of the turn being written: a builder that still grows, or a range of a batch on its own.
 
-    `spans` begin at rows of it; of `returns`, which are to come back if they are refused, first row and count.
+    `spans` begin at rows of it; `returns` has the first row and count of rows that are returned if they are refused;
     `senders` are the channels that publish in it without a span.
     """
 
@@ -54,7 +54,7 @@ class Publish:
     def note(
         self, first: int, count: int, span: Span | None, returns: Returns | None, sender: Breakable | None
     ) -> None:
-        """Whose rows these are."""
+        """Record the origin of rows."""
         if span is not None:
             self.spans.append((first, span))
         elif sender is not None:
@@ -65,28 +65,31 @@ class Publish:
             self.returns.append((first, count, returns))
 
     def give_back(self, queue: int, first: int, count: int) -> None:
-        """A queue refused these rows: what of them is mandatory may come back."""
+        """Return the mandatory messages among rows that a queue refused."""
         for start, size, returns in self.returns:
             low, high = max(first, start), min(first + count, start + size)
             if low < high and self.batch is not None:
                 returns.refused(queue, self.batch, self.first + low, high - low, low - start)
 
     def finish(self) -> None:
-        """Nothing more joins it."""
+        """Close the builder: nothing more joins it."""
         if self.builder is not None:
             self.batch, self.builder = self.builder.finish(), None
 
     def leave_again(self) -> None:
-        """To another life of the shard: the one before may have delivered what it brings, unless that was prepared."""
+        """Mark it as a repeat for another incarnation of the shard: the previous one may have delivered its messages,
+        unless it was prepared.
+        """
         if self.commit is None or not self.commit.prepares:
             self.operation[5:6] = [True]
 
 
 class Commit:
-    """One shard's part of a transaction: publishes and settlements, taken in together (bus.COMMIT), or prepared where
-    others have parts as well (bus.PREPARE): `prepared` is its number, the group of its channel and the deciding shard.
+    """One shard's part of a transaction: publishes and settlements, taken in together (bus.COMMIT), or prepared if
+    other shards have parts as well (bus.PREPARE): `prepared` is its number, the group of its channel and the deciding
+    shard.
 
-    `powerless` queues take what they have room for of it, and refuse the rest to nobody.
+    `powerless` queues take in as much as they have room for; their refusal of the rest does not refuse the transaction.
     """
 
     __slots__ = ("count", "octets", "operation", "prepares", "publishes", "settlements", "transaction")
@@ -105,7 +108,9 @@ class Commit:
         self.operation: list[Any] = [kind, 0, None, sorted(powerless), *(prepared or ())]
 
     def add(self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int) -> None:
-        """Publish rows of a batch to queues of the shard; they join those before them if these go the same way."""
+        """Publish rows of a batch to queues of the shard; they join the rows before them if those go to the same
+        queues.
+        """
         octets = batch.octets(first, count)
         self.count += count
         self.octets += octets
@@ -125,14 +130,14 @@ class Commit:
             last.finish()
 
     def leave_again(self) -> None:
-        """To another life of the shard: what is to be requeued is so, by way of HOLD."""
+        """Drop requeues for another incarnation of the shard: it gets them by way of HOLD."""
         if self.settlements is not None:
             settlements, self.settlements = self.settlements, Settlements()
             self.settlements.extend(settlements, requeues=False)
 
 
 class Committing(Protocol):
-    """A transaction on its way to its shards."""
+    """A transaction in flight to its shards."""
 
     @property
     def channel(self) -> Breakable: ...
@@ -143,11 +148,12 @@ class Committing(Protocol):
 
 
 class Sent:
-    """What a turn brings that must not be lost: publishes and transactions by index of their operation, settlements.
+    """The contents of a turn that must not be lost: publishes and transactions, by index of their operation, and
+    settlements.
 
-    `number` is 0 while it is being written; `load` is what it publishes, `octets` all that it is long, 0 before it
-    leaves; `inlets` is what it has under way for queues; `returned` is what a HOLD of it gives back.
-    `operations` are those of its turn, once that has left.
+    `number` is 0 while the turn is being written; `load` is the load of its publishes, `octets` its whole length in
+    bytes, 0 before it leaves; `inlets` has its messages and bytes in flight for queues; `returned` is what its HOLD
+    requeues. `operations` are those of its turn, once that has left.
     """
 
     __slots__ = (
@@ -167,7 +173,7 @@ class Sent:
 
 
 def paced_among(turns: Iterable[Sent]) -> Counter[tuple[QueuePace, Inlet]]:
-    """How many messages for paced queues some turns bring."""
+    """Return how many messages for paced queues these turns bring, by pace and inlet."""
     counts: Counter[tuple[QueuePace, Inlet]] = Counter()
     for sent in turns:
         for inlet, (count, _) in sent.inlets.items():

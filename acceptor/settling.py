@@ -1,7 +1,7 @@
 """When settlements leave for their shard.
 
-Each turn wakes the shard, and most settlements are waited for by nobody: they go with what else there is to say, or by
-themselves a moment later.
+Each turn wakes the shard, and nothing waits for most settlements: they leave with the next turn that brings something
+else, or by themselves a moment later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from acceptor.inlet import Inlet
     from acceptor.state import AcceptorState
 
-# Of a channel with more consumers nobody looks whether its settlements are awaited.
+# The settlements of a channel with more consumers than this are not checked: they count as awaited.
 FEW = 8
 
 

@@ -35,7 +35,7 @@ class Sockets:
         self.lingering = 0
         self.hang_ups: HangUps[ClientProtocol] = HangUps()
         self.emptied = asyncio.Event()
-        # A partial frame of at most the largest frame_max may stand before what is read.
+        # A partial frame of at most the largest frame_max may precede the bytes read.
         self.buffer = memoryview(bytearray(LARGE_READ_OCTETS + core.state.settings.amqp.frame_max + 64))
 
     def set_clock(self) -> None:
@@ -43,11 +43,11 @@ class Sockets:
         self.core.state.now = self.loop.time()
 
     def have_room(self) -> bool:
-        """Whether there is a file left for one more client; what the process itself opens has to find one."""
+        """Whether one more client leaves enough files for the process itself to open."""
         return len(self.protocols) < self.most
 
     def caught_up(self) -> None:
-        """The replica moved: connections that waited for it go on."""
+        """Let connections go on that waited for the replica, which has moved."""
         if self.stalled and not self.core.state.behind():
             stalled, self.stalled = self.stalled, []
             for protocol in stalled:

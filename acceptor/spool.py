@@ -1,8 +1,8 @@
-"""Parked contents on disk: what held producers have sent beyond the acceptor's share of memory.
+"""Parked contents on disk: publishes of held producers beyond the acceptor's share of memory.
 
 One file, unlinked as soon as it is open, so that it ends with its process. Contents are written as they are parked and
-read when their turn has come; what was in between is given back and used again. Beyond its limit, or where the disk
-takes nothing, contents stay in memory.
+read when their turn has come; freed space is used again. Beyond its limit, or while the disk accepts nothing, contents
+stay in memory.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from penstock.node.logs import get_logger
 
 log = get_logger()
 
-# Smaller runs are packed.
+# Runs of fewer bytes are packed.
 PACKED_OCTETS = 1024
 
 
 class Spool:
-    """`held` is how many octets it has; contents go there once more than `memory` octets are parked beside them.
+    """The file of parked contents. `held` is its size in use, in bytes; contents go there once more than `memory` bytes
+    are parked beside them.
 
-    `refuses` while it takes nothing: the disk does not, or it is at its limit.
+    `refuses` while the disk accepts nothing, or the file is at its limit.
     """
 
     def __init__(self, directory: Path, memory: int, limit: int) -> None:
@@ -41,9 +42,10 @@ class Spool:
         self._warned = False
 
     def parked(self, run: ParkedRun, octets: int, early: bool = False) -> ParkedRun:
-        """A run as it is to be parked beside so many octets of others: with its contents here, if they are to be.
+        """Return a run as it is to be parked, with its contents in memory or on disk; `octets` bytes are parked in all
+        then.
 
-        `early`: whatever is free in memory.
+        `early`: on disk even if memory is free.
         """
         if isinstance(run, SpooledRun):
             return run
@@ -53,7 +55,7 @@ class Spool:
         return packed(run) if extent is None else SpooledRun(run, extent)
 
     def put(self, rows: memoryview, contents: memoryview) -> Extent | None:
-        """Write contents; where they are, None if there is no room."""
+        """Write contents; return where they are, None if there is no room."""
         size = len(rows) + len(contents)
         start = self._take(size)
         if start is None:
@@ -76,14 +78,14 @@ class Spool:
         return Extent(self, start, len(rows), size)
 
     def read(self, start: int, size: int) -> bytes:
-        """OSError if that fails."""
+        """Read contents. OSError if that fails."""
         octets = os.pread(self._open(), size, start)
         if len(octets) < size:
-            raise OSError(f"{len(octets)} of {size} octets of parked contents")
+            raise OSError(f"{len(octets)} of {size} bytes of parked contents")
         return octets
 
     def release(self, start: int, size: int) -> None:
-        """Nobody wants them any more."""
+        """Free the space of contents that are no longer needed."""
         self.held -= size
         self._give(start, size)
 
@@ -95,7 +97,9 @@ class Spool:
         return self._file
 
     def _take(self, size: int) -> int | None:
-        """A place for so many octets: the first that is free and large enough, or at the end."""
+        """Return a place for `size` bytes: the first that is free and large enough, or at the end; None beyond the
+        limit.
+        """
         for index, (start, length) in enumerate(self._free):
             if length >= size:
                 self._free[index : index + 1] = [(start + size, length - size)] if length > size else []
@@ -106,7 +110,7 @@ class Spool:
         return self._end - size
 
     def _give(self, start: int, size: int) -> None:
-        """Join it with what is free before and behind it; what is free at the end is cut off."""
+        """Free a range, joined with free ranges before and behind it; free space at the end is cut off."""
         index = bisect_left(self._free, (start, 0))
         first, last = index, index
         if index and sum(self._free[index - 1]) == start:
@@ -122,7 +126,7 @@ class Spool:
 
 
 class Extent:
-    """Where contents are: rows, then records. They are given back with the last reference to it."""
+    """The place of contents: rows, then records. It is freed with the last reference to it."""
 
     __slots__ = ("rows", "size", "spool", "start")
 
@@ -136,7 +140,7 @@ class Extent:
         self.spool.release(self.start, self.size)
 
     def load(self) -> Batch:
-        """AMQPError if they cannot be read: whoever published them has to hear that they are lost."""
+        """Read the contents. AMQPError if that fails: their publisher has to learn that they are lost."""
         try:
             octets = self.spool.read(self.start, self.size)
         except OSError as error:
@@ -146,7 +150,7 @@ class Extent:
 
 
 class Packed:
-    """Contents in memory, without all that a batch has beside them."""
+    """Contents in memory, without the objects that a batch has beside them."""
 
     __slots__ = ("octets", "rows")
 
@@ -155,16 +159,19 @@ class Packed:
         self.rows = len(rows)
 
     def load(self) -> Batch:
+        """Return the contents as a batch."""
         return Batch(self.octets[: self.rows], self.octets[self.rows :])
 
 
 def packed(run: ParkedRun) -> ParkedRun:
-    """A run that stays in memory: one of few small messages would take many times what it has."""
+    """Return a run that stays in memory, packed if it is small: a run of few small messages takes many times their
+    size.
+    """
     return SpooledRun(run, Packed(*run.batch.slices(run.first, run.count))) if run.octets < PACKED_OCTETS else run
 
 
 class SpooledRun(ParkedRun):
-    """A parked run whose contents are read when somebody asks for its batch; from then on they are in memory."""
+    """A parked run whose contents are read when its batch is first accessed; from then on they are in memory."""
 
     __slots__ = ("_extent",)
 
@@ -181,7 +188,7 @@ class SpooledRun(ParkedRun):
         self._extent: Extent | Packed | None = extent
 
     def __getattr__(self, name: str) -> Batch:
-        """Called for what is not there yet."""
+        """Load the batch on first access; called for attributes that are not set."""
         if name != "batch" or self._extent is None:
             raise AttributeError(name)
         self.batch = self._extent.load()

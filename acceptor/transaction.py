@@ -1,12 +1,12 @@
 """Transactions: publishes and settlements that wait for tx.commit (AMQP 0-9-1, 1.9).
 
-      collecting ──(tx.commit)──▶ waiting for room ──(all of it fits)──▶ on its way ──(all of it is done)──▶ done
+      collecting ──(tx.commit)──▶ waiting for room ──(all of it fits)──▶ in flight ──(all of it is done)──▶ done
           └──(tx.rollback, an error, the end of the channel)──▶ forgotten
 
-All of it is done or nothing. It leaves when every gate on its way has room for all of it, and queues that refuse what
-is too much have said that they will not; what is larger than a queue ever has room for leaves when the queue is open
-and nothing is under way. Where one shard takes part, that takes it in at once; where several do they prepare their
-parts first (acceptor/two_phase.py).
+All of it is done or nothing. It leaves when every gate on its way has room for all of it; if several shards take part,
+queues that reject publishes must first reserve room. A transaction that is larger than a queue can ever have room for
+leaves when the queue is open and nothing is in flight to it. A single shard takes its part in at once; several shards
+prepare their parts first (acceptor/two_phase.py).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Piece = tuple[ParkedRun, Route]
 
 
 class Transaction:
-    """What a channel has published and settled since its last commit or rollback."""
+    """The publishes and settlements of a channel since its last commit or rollback."""
 
     def __init__(self, channel: ChannelState, accounts: Accounts) -> None:
         self.acceptor = channel.acceptor
@@ -52,13 +52,13 @@ class Transaction:
         self.runs: list[ParkedRun] = []
         self.octets = 0
         self.since: float | None = None
-        # By shard, and last those of queues that move.
+        # By shard; the last ones are those of queues that move.
         self.settlements = [Settlements() for _ in range(self.acceptor.nowhere + 1)]
         self.journal = bytearray()
         self.settled = 0
 
     def publish(self, run: ParkedRun) -> None:
-        """Keep publishes until the commit; nothing is left in `run`. AMQPError where there is no more room for them."""
+        """Keep publishes until the commit, leaving nothing in `run`. AMQPError if there is no room for them."""
         self.begin()
         limit, connection = self.acceptor.settings.amqp.transaction_bytes, self.connection
         if connection.uncommitted + run.octets > limit:
@@ -75,16 +75,18 @@ class Transaction:
         run.count = 0
 
     def begin(self) -> None:
+        """Record the time of the transaction's first publish or settlement."""
         if self.since is None:
             self.since = self.acceptor.now
 
     def charge(self, octets: int) -> None:
+        """Charge bytes (fewer if negative) to the transaction, its connection and user."""
         self.octets += octets
         self.connection.uncommitted += octets
         self.accounts.charge(self.connection.user, octets)
 
     def settle(self, channel: ChannelState, run: SettleRun) -> int:
-        """Keep settlements until the commit; the first tag that is unknown, or -1."""
+        """Keep settlements until the commit; return the first unknown tag, or -1."""
         self.begin()
         before = channel.unacked.consumed
         unknown: int = channel.unacked.settle_noted(run.rows, run.count, self.settlements, self.journal)
@@ -94,18 +96,19 @@ class Transaction:
         return unknown
 
     def rollback(self, channel: ChannelState) -> None:
-        """Publishes are dropped, what was settled is not."""
+        """Drop the publishes; the settled messages are unacked again."""
         channel.unacked.restore(self.journal)
         channel.shared_prefetch.committed(self.settled)
         self.forget()
 
     def forget(self) -> None:
+        """Drop the publishes and their charge."""
         self.charge(-self.octets)
         self.runs.clear()
 
     def pieces(self, channel: ChannelState, publishing: Publishing) -> Generator[AtGates, Answer, list[Piece]]:
-        """The publishes, in pieces that go the same way by the topology of now. What changes while they are found makes
-        it begin again, each time with more to spend in a turn.
+        """Return the publishes in pieces that go the same way by the current topology. If that changes meanwhile the
+        search begins anew, each time with a larger budget for a turn.
         """
         routes, routing = publishing.routes, publishing.gates.routing
         found: list[Piece] = []
@@ -125,7 +128,7 @@ class Transaction:
         return found
 
     def freed(self, channel: ChannelState) -> dict[int, list[int]]:
-        """Messages that its settlements take out of queues, and what they count whole, by queue id."""
+        """Return how many messages its settlements remove from queues, and their bytes counted whole, by queue id."""
         queues = {consumer.id: consumer.queue.queue_id for consumer in channel.consumers.values()}
         queues |= {getter: queue for queue, getter in channel.getters.items()}
         freed: dict[int, list[int]] = {}
@@ -138,7 +141,7 @@ class Transaction:
         return freed
 
     def closed_gates(self, channel: ChannelState, pieces: Sequence[Piece], moves: Moves) -> list[Gate]:
-        """The gates that have no room for all of it, beside what its own settlements make."""
+        """Return the gates without room for all of it, allowing for the room that its own settlements make."""
         needs: dict[Gate, list[int]] = {}
         for run, route in pieces:
             batch, first, count = run.batch, run.first, run.count
@@ -166,9 +169,10 @@ class Transaction:
 
 
 def makes_up(inlet: Inlet, freed: Sequence[int], count: int, octets: int) -> bool:
-    """Whether so much may come to a queue because so many messages and octets of it leave.
+    """Whether `count` messages and `octets` bytes may come to a queue because `freed` messages and bytes leave it.
 
-    What is published again is often a header larger than it was: that much more may come within the overshoot.
+    A message that is published again is often a header larger than before: that much more may come within the
+    overshoot.
     """
     marks = inlet.marks
     if marks.stop_count and freed[0] < count:
@@ -181,7 +185,7 @@ def makes_up(inlet: Inlet, freed: Sequence[int], count: int, octets: int) -> boo
 
 
 def powerless_of(pieces: Sequence[Piece]) -> frozenset[int]:
-    """The queues that may refuse none of it: those without power over any piece that goes to them."""
+    """Return the queues that may refuse none of it: those that are powerless over every piece that goes to them."""
     found = NOBODY.union(*(route.powerless for _, route in pieces))
     for route in (route for _, route in pieces) if found else ():
         found -= {id for target in route.targets for id in target.queues if id not in route.powerless}
@@ -189,10 +193,10 @@ def powerless_of(pieces: Sequence[Piece]) -> frozenset[int]:
 
 
 class Committing:
-    """A transaction on its way, until it is `over`. `full` is the queue that had no room for it.
+    """A transaction in flight, until it is `over`. `full` is the queue that had no room for it.
 
-    One shard alone may refuse its part. Where several take part none does: those with queues that may refuse are asked
-    to keep room for it before any of it leaves, and it is `firm`.
+    A single shard may refuse its part. If several take part none of them does: their queues that may refuse are asked
+    to reserve room before any of it leaves, and it is `firm`.
     """
 
     def __init__(self, channel: ChannelState, transaction: Transaction) -> None:
@@ -209,12 +213,12 @@ class Committing:
         self.done: Callable[[Any], None] = lambda answer: None
 
     def reserve(self, pieces: Sequence[Piece]) -> Asking:
-        """Have room kept where it may be refused. AMQPError where there is none."""
+        """Reserve room in the queues that may refuse. AMQPError if one has none."""
         shards = {target.link.index for _, route in pieces for target in route.targets}
         shards.update(index for index, settlements in enumerate(self.settlements) if settlements)
         self.firm = len(shards) > 1
         needs = self.needs(pieces) if self.firm else {}
-        for shard in sorted(needs):  # in order: of two that want the same room one gets it
+        for shard in sorted(needs):  # in order, so that of two that want the same room one gets it
             self.reserved.append(shard)
             self.channel.shards.add(shard)
             asked = [[id, *need] for id, need in needs[shard].items()]
@@ -223,13 +227,13 @@ class Committing:
                 raise self.no_room()
 
     def release(self) -> Asking:
-        """Give back the room that is kept."""
+        """Give back the reserved room."""
         reserved, self.reserved = self.reserved, []
         for shard in reserved:
             yield from ask_shard(shard, bus.RESERVE, self.channel.group, [])
 
     def needs(self, pieces: Sequence[Piece]) -> dict[int, dict[int, list[int]]]:
-        """Messages and octets for each queue that may refuse, by shard and queue id."""
+        """Return the messages and bytes for each queue that may refuse, by shard and queue id."""
         needs: dict[int, dict[int, list[int]]] = {}
         for run, route in pieces:
             octets = run.batch.body_bytes(run.first, run.count)
@@ -246,17 +250,18 @@ class Committing:
         return {shard: of_shard for shard, of_shard in needs.items() if of_shard}
 
     def may_refuse(self, id: int) -> bool:
+        """Whether a queue rejects messages for which it has no room."""
         queue = self.channel.acceptor.topology.queue_by_id(id)
         return queue is not None and overflow_on_wire(queue.limits) in REJECTING
 
     def start(self, done: Callable[[Any], None]) -> None:
-        """`done` is called when all of it is done, or refused."""
+        """Have `done` called once all of it is done, or refused."""
         self.done = done
         if self.over:
             done(None)
 
     def leave(self, pieces: Sequence[Piece]) -> None:
-        """Put it into the turns of its shards; what no queue takes is returned, or dropped."""
+        """Put it into the turns of its shards; return or drop what no queue takes."""
         acceptor = self.channel.acceptor
         self.powerless = powerless_of(pieces)
         self.number = acceptor.next_transaction() if self.firm else 0
@@ -285,6 +290,7 @@ class Committing:
         self.channel.shared_prefetch.committed(self.settled)
 
     def commit(self, link: ShardLink) -> Commit:
+        """Return the part of a shard, made at the first call."""
         commit = self.commits.get(link.index)
         if commit is None:
             settlements = self.settlements[link.index] or None
@@ -294,18 +300,20 @@ class Committing:
         return commit
 
     def refused_by(self, queue: int) -> None:
+        """Record the queue that had no room."""
         self.full = queue
 
     def taken(self) -> None:
-        """A shard has taken in its part, or refused it."""
+        """Process a shard's report that its part is taken in or refused; a `firm` one is ended by its coordinator."""
         if not self.firm:
             self.ends()
 
     def ends(self) -> None:
+        """End it: nothing more is awaited."""
         self.over = True
         self.done(None)
 
     def no_room(self) -> AMQPError:
-        """The error for a queue that is full."""
+        """Return the error for a queue that is full."""
         queue = None if self.full is None else self.channel.acceptor.topology.queue_by_id(self.full)
         return amqp_error(406, f"transaction rolled back: no room in {queue or 'a queue that is gone'}")

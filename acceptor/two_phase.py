@@ -3,8 +3,8 @@ holds).
 
       preparing ──(all have kept their parts)──▶ deciding ──(the decision is kept)──▶ doing ──(kept by all)──▶ over
 
-Each step is a request to shards, which their links ask again of later lives. It goes on though the channel or the
-connection that it is for has ended. A shard that is gone for good, which has no queue any more, is not waited for.
+Each step is a request to shards, which their links repeat to later incarnations. It goes on even if the channel or
+connection of the transaction has ended. A shard that is gone for good, and thus has no queues, is not waited for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock import bus
 
 
 class Link(Protocol):
-    """A shard, as of `acceptor.shard_link.ShardLink`."""
+    """A shard, as `acceptor.shard_link.ShardLink` represents it."""
 
     index: int
 
@@ -25,7 +25,7 @@ class Link(Protocol):
 
 
 class TwoPhase:
-    """One transaction whose parts have left, by the number that they have. The first of its shards decides.
+    """One transaction whose parts have left, by their common number. The first of its shards decides.
 
     `stored`: a store has something of it.
     """
@@ -38,7 +38,7 @@ class TwoPhase:
         self._awaited: set[int] = set()
 
     def begin(self) -> None:
-        """Hear of all when they have kept their parts."""
+        """Wait until all shards have kept their parts, then have it decided and done."""
         self._ask((self.decider, *self.others), [bus.PREPARED, 0, self.number], self._prepared)
 
     def _prepared(self) -> None:

@@ -1,14 +1,14 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """Delivery tags of a channel and the messages they stand for, as ranges (AMQP 0-9-1, 3.1.8 and 1.8.3.13).
 
-Tags count up from 1, so ranges are appended in the order of their tags and found by bisection. A row of 40 octets,
+Tags count up from 1, so ranges are appended in the order of their tags and found by bisection. A row of 40 bytes,
 little-endian, stands for a run of deliveries to one consumer:
 
     0   8  first tag
-    8   8  the consumer's id on the bus; its lowest octet is the index of the shard, GETS is set where basic.get took it
+    8   8  the consumer's id on the bus; its lowest byte is the index of the shard, GETS is set for basic.get
     16  8  sequence number of the first message in its queue
-    24  4  how many; 0 once they are settled, until the row is trimmed
-    28  4  when, in seconds, times 4; in the journal of a transaction with how they were settled
+    24  4  number of messages; 0 once they are settled, until the row is trimmed
+    28  4  time of delivery in seconds, times 4; in the journal of a transaction plus how they were settled
     32  8  what they count whole (`Batch.whole`): of a part that is settled alone, as much as of any part of its size
 """
 
@@ -29,7 +29,7 @@ if not cython.compiled:
 
 ROW_OCTETS = 40
 GETS = 1 << 62
-"""Marks the ids under which the gets of a channel go: no prefetch limit counts what they took."""
+"""Marks the ids of the gets of a channel: no prefetch limit counts their messages."""
 
 
 class Settlements:
@@ -43,7 +43,7 @@ class Settlements:
         return self.count
 
     def add(self, consumer: int, sequence: int, count: int, kind: int) -> int:
-        """Append a range, or make the last one longer."""
+        """Append a range, or extend the last one."""
         p = address_of_bytearray(self.rows)
         if self.count:
             at = (self.count - 1) * SETTLED_ROW
@@ -66,7 +66,7 @@ class Settlements:
         return 0
 
     def extend(self, other: Settlements, requeues: bool) -> int:
-        """Append what another one has, with or without what is to be requeued."""
+        """Append the rows of `other`, with or without those to be requeued."""
         p = address_of_bytearray(other.rows)
         for row in range(other.count):
             at = row * SETTLED_ROW
@@ -76,7 +76,7 @@ class Settlements:
         return 0
 
     def extend_returned(self, other: Settlements) -> int:
-        """Append what of another one is to be requeued."""
+        """Append the rows of `other` that are to be requeued."""
         p = address_of_bytearray(other.rows)
         for row in range(other.count):
             at = row * SETTLED_ROW
@@ -85,7 +85,7 @@ class Settlements:
         return 0
 
     def extend_held(self, other: Settlements) -> int:
-        """Append what another one has as what is in hand: it may be taken back yet."""
+        """Append the rows of `other` as unacked: their settlement may still be undone."""
         p = address_of_bytearray(other.rows)
         for row in range(other.count):
             at = row * SETTLED_ROW
@@ -93,7 +93,7 @@ class Settlements:
         return 0
 
     def consumers(self) -> set[int]:
-        """The ids of all consumers that it has rows of."""
+        """Return the ids of all consumers in its rows."""
         ids = set()
         p = address_of_bytearray(self.rows)
         for row in range(self.count):
@@ -101,7 +101,7 @@ class Settlements:
         return ids
 
     def take_out(self, ids: set[int], shard: int) -> Settlements:
-        """What is of these consumers, which go by the index of another shard from now on, is another one's."""
+        """Remove and return the rows of these consumers, under ids with the index of another shard."""
         taken = Settlements()
         left = Settlements()
         p = address_of_bytearray(self.rows)
@@ -117,14 +117,14 @@ class Settlements:
         return taken
 
     def finish(self) -> bytearray:
-        """The rows; nothing may be added afterwards."""
+        """Return the rows; nothing may be added afterwards."""
         resize(self.rows, self.count * SETTLED_ROW)
         return self.rows
 
 
 class UnackedTags:
-    """What a channel was sent and has not settled; `total` counts the messages, `consumed` those not taken by gets,
-    `whole` what all of them count whole.
+    """Unacked messages of a channel; `total` counts them, `consumed` those not delivered by gets, `whole` is what all
+    of them count whole.
     """
 
     def __init__(self) -> None:
@@ -141,8 +141,8 @@ class UnackedTags:
         return self.total
 
     def deliver(self, consumer: int, sequence: int, count: int, now: int = 0, whole: int = 0) -> int:
-        """Number deliveries that will be settled, which count so much `whole`; the first tag. `now` is in seconds and
-        never goes back.
+        """Assign tags to deliveries that will be settled, which count `whole`; return the first tag. `now` is in
+        seconds and never goes back.
         """
         if (self.tail + 1) * ROW > len(self.rows):
             self.compact()
@@ -166,12 +166,12 @@ class UnackedTags:
         return tag
 
     def skip(self, count: int) -> int:
-        """Number deliveries that need no settling (no-ack); the first tag."""
+        """Assign tags to deliveries that need no settling (no-ack); return the first tag."""
         self.next_tag += count
         return self.next_tag - count
 
     def find(self, tag: int) -> int:
-        """Index of the row that holds an unsettled tag, or -1."""
+        """Return the index of the row that holds an unsettled tag, or -1."""
         low = self.head
         high = self.tail - 1
         if high < low:
@@ -192,7 +192,7 @@ class UnackedTags:
     def settle(self, settlements: bytearray, count: int, builders: list[Settlements]) -> int:
         """Apply a run of settlements (rows of `scan_cy.SettleRun`), writing to the builder of each shard.
 
-        Returns the first tag that is unknown, having applied those before it, or -1.
+        Return the first unknown tag, having applied those before it, or -1.
         """
         p = address_of_bytearray(settlements)
         for i in range(count):
@@ -210,6 +210,7 @@ class UnackedTags:
         return -1
 
     def settle_one(self, tag: int, kind: int, builders: list[Settlements]) -> bool:
+        """Settle one tag; False if it is unknown."""
         index = self.find(tag)
         if index < 0:
             return False
@@ -242,6 +243,7 @@ class UnackedTags:
         return True
 
     def settle_up_to(self, tag: int, kind: int, builders: list[Settlements]) -> bool:
+        """Settle all tags up to and including one; False if that is unknown."""
         index = self.find(tag)
         if index < 0:
             return False
@@ -265,7 +267,7 @@ class UnackedTags:
         return True
 
     def settle_all(self, kind: int, builders: list[Settlements]) -> None:
-        """Settle everything that is outstanding."""
+        """Settle all unacked messages."""
         while self.head < self.tail:
             p = address_of_bytearray(self.rows)
             if get32(p, self.head * ROW + 24):
@@ -275,7 +277,7 @@ class UnackedTags:
         self.trim()
 
     def leave(self, ids: set[int]) -> None:
-        """What these consumers have in hand is not to be settled from here."""
+        """Drop the unacked messages of these consumers: they are not to be settled from here."""
         p = address_of_bytearray(self.rows)
         for row in range(self.head, self.tail):
             at = row * ROW
@@ -286,7 +288,7 @@ class UnackedTags:
                 put64(p, at + 32, 0)
 
     def older_than(self, then: int) -> list[tuple[int, int]]:
-        """What was delivered before a time and is not settled: a consumer's id and a time for each row."""
+        """Return the consumer's id and the time of each row that was delivered before `then` and is not settled."""
         older = []
         p = address_of_bytearray(self.rows)
         for row in range(self.head, self.tail):
@@ -297,7 +299,7 @@ class UnackedTags:
         return older
 
     def hold(self, shard: int, held: Settlements) -> int:
-        """Append everything outstanding that a shard has delivered."""
+        """Append to `held` all unacked messages that a shard has delivered."""
         p = address_of_bytearray(self.rows)
         for row in range(self.head, self.tail):
             at = row * ROW
@@ -307,7 +309,7 @@ class UnackedTags:
         return 0
 
     def hold_of(self, ids: set[int], held: Settlements) -> None:
-        """Append everything outstanding that these consumers were sent."""
+        """Append to `held` all unacked messages of these consumers."""
         p = address_of_bytearray(self.rows)
         for row in range(self.head, self.tail):
             at = row * ROW
@@ -316,6 +318,7 @@ class UnackedTags:
                 held.add(get64(p, at + 8), get64(p, at + 16), count, 0)
 
     def emit(self, p: Pointer, at: int, offset: int, count: int, kind: int, builders: list[Settlements]) -> int:
+        """Write a settlement of a part of a row to its shard's builder, and to the journal if there is one."""
         consumer = get64(p, at + 8)
         sequence = get64(p, at + 16) + offset
         builder = builders[consumer & 255]
@@ -331,7 +334,7 @@ class UnackedTags:
         return 0
 
     def note(self, tag: int, consumer: int, sequence: int, count: int, when_and_kind: int, whole: int) -> int:
-        """Remember in the journal what is settled: it may have to be taken back."""
+        """Record a settlement in the journal: it may have to be undone."""
         at = len(self.journal)
         resize(self.journal, at + ROW)
         p = address_of_bytearray(self.journal)
@@ -344,7 +347,7 @@ class UnackedTags:
         return 0
 
     def settle_noted(self, settlements: bytearray, count: int, builders: list[Settlements], journal: bytearray) -> int:
-        """As `settle`, with every range that is settled noted in a journal of rows."""
+        """Settle as `settle` does, recording every settled range in a journal of rows."""
         self.journal = journal
         try:
             return self.settle(settlements, count, builders)
@@ -352,7 +355,7 @@ class UnackedTags:
             self.journal = None
 
     def restore(self, journal: bytearray) -> None:
-        """Take back settlements: what a journal holds is unsettled again."""
+        """Undo the settlements in a journal: their messages are unacked again."""
         self.compact()
         p = address_of_bytearray(journal)
         for row in range(len(journal) // ROW):
@@ -368,7 +371,7 @@ class UnackedTags:
         self.tail = len(rows)
 
     def readdress(self, ids: set[int], shard: int) -> None:
-        """What these consumers were sent goes by the index of another shard from now on."""
+        """Change the index of the shard in the ids of these consumers."""
         readdress_rows(self.rows, self.head, self.tail, ids, shard)
 
     def insert_after(self, index: int) -> int:
@@ -382,7 +385,7 @@ class UnackedTags:
         return 0
 
     def compact(self) -> int:
-        """Close the gaps that settled rows leave, also behind a row that stays unsettled for long."""
+        """Close the gaps of settled rows, also behind a row that stays unsettled for long."""
         p = address_of_bytearray(self.rows)
         kept = 0
         for row in range(self.head, self.tail):
@@ -406,7 +409,7 @@ class UnackedTags:
 
 
 def readdress_rows(rows: bytearray, head: int, tail: int, ids: set[int], shard: int) -> None:
-    """The same for some rows, of a channel or of the journal of a transaction."""
+    """Change the index of the shard in these consumers' ids, in rows of a channel or of a transaction's journal."""
     p = address_of_bytearray(rows)
     for row in range(head, tail):
         consumer = get64(p, row * ROW + 8)
@@ -415,4 +418,5 @@ def readdress_rows(rows: bytearray, head: int, tail: int, ids: set[int], shard: 
 
 
 def first_tag(row: bytes) -> int:
+    """Return the first tag of a row."""
     return int.from_bytes(row[:8], "little")

@@ -1,13 +1,13 @@
-"""Bodies that clients have begun and not finished: contents that the scanners of connections put together.
+"""Bodies that clients have begun and not finished: contents that the connections' scanners are putting together.
 
-A connection that is not read cannot finish any, so it is read on whatever is kept for it, and is closed once its bodies
-are too many: beyond the largest of them, which may be as large as a message may be, they are `amqp.unfinished_bytes`.
+A connection that is not read cannot finish any, so it is read whatever else is kept for it, and is closed once its
+bodies are too large: beyond the largest of them, which may be as large as a message may be, `amqp.unfinished_bytes`.
 
       reads ──(its user's share is used up, another connection of it came first)──▶ waits, not read
       waits ──(the share has room, or those before it have finished)──▶ reads
       reads, first of its user whose share is used up ──(it brings next to nothing)──▶ closed
 
-So of a user who is over its share one connection at a time goes on, and each gets its turn.
+So the connections of a user over its share go on one at a time, and each has its turn.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from acceptor.connection_state import ConnectionState
     from acceptor.state import AcceptorState
 
-# What is less is not counted: a read ends in the middle of some content, mostly.
+# Fewer bytes are not counted: most reads end in the middle of some content.
 LEAST_OCTETS = 64 * 1024
-# One connection may have a quarter of its user's share beside the largest of its bodies, where that is less.
+# One connection may have a quarter of its user's share beside the largest of its bodies, if that is less.
 OF_SHARE = 4
-# Who is first in the line of its user has to bring so much in that time, or is closed.
+# The connection that is first in the line of its user has to bring this much in this time, or is closed.
 PROGRESS_SECONDS = 10.0
 PROGRESS_OCTETS = 640 * 1024
 
@@ -34,7 +34,7 @@ PROGRESS_OCTETS = 640 * 1024
 class Line:
     """The connections of a user that have unfinished bodies, in the order in which they came.
 
-    `first` was read at `since` and had so many octets then; None while all are read.
+    `first` is the one that is read; at `since` it had so many `octets` (bytes). None while all are read.
     """
 
     __slots__ = ("connections", "first", "octets", "since")
@@ -47,7 +47,7 @@ class Line:
 
 
 class Unfinished:
-    """Who has begun bodies, in one acceptor."""
+    """The connections of an acceptor that have unfinished bodies, by user."""
 
     def __init__(self, acceptor: AcceptorState, accounts: Accounts) -> None:
         self.acceptor = acceptor
@@ -56,12 +56,12 @@ class Unfinished:
         self.lines: dict[str, Line] = {}
 
     def follow(self, connection: ConnectionState) -> None:
-        """Something was read from a connection that has, or had, unfinished bodies."""
+        """Count the unfinished bodies of a connection that has been read; close it if they are too large."""
         octets = connection.scanner.unfinished
         if octets <= LEAST_OCTETS or connection.closing:
             self.forget(connection)
             return
-        if connection.expected is not None:  # nobody's yet: there is no user to charge
+        if connection.expected is not None:  # not open yet: there is no user to charge
             connection.fail(amqp_error(503, "a body is sent before the connection is open"))
             return
         self.accounts.charge(connection.user, octets - connection.unfinished)
@@ -75,7 +75,7 @@ class Unfinished:
             connection.fail(
                 amqp_error(
                     506,
-                    f"{beyond} bytes of unfinished bodies beside the largest one, at most {self.limit} may be "
+                    f"{beyond} bytes of unfinished bodies beside the largest one, at most {self.limit} are allowed "
                     "(amqp.unfinished_bytes)",
                 )
             )
@@ -84,7 +84,7 @@ class Unfinished:
             self.serve(connection.user)
 
     def forget(self, connection: ConnectionState) -> None:
-        """It has finished, or is gone: others of its user may go on."""
+        """Release a connection that has finished its bodies, or is gone: others of its user may go on."""
         if not connection.unfinished:
             return
         self.accounts.charge(connection.user, -connection.unfinished)
@@ -100,7 +100,7 @@ class Unfinished:
             self.serve(connection.user)
 
     def serve(self, user: str) -> None:
-        """Read those who may be read."""
+        """Read those connections of a user that may be read, and pause the others."""
         line = self.lines[user]
         if not self.accounts.is_used_up(user):
             line.first = None
@@ -118,11 +118,11 @@ class Unfinished:
                 connection.pause_reading(BODIES)
 
     def hangs_up(self, connection: ConnectionState) -> None:
-        """Its peer has closed its side: it is read to the end, which is no more than the kernel has."""
+        """Read a connection to the end, as its peer has closed its side: no more than the kernel holds."""
         connection.resume_reading(BODIES)
 
     def look(self, now: float) -> None:
-        """Often: whether shares have room again, and who has gone first brings something."""
+        """Recheck whether shares have room again and first connections bring enough; called often."""
         for user, line in list(self.lines.items()):
             self.serve(user)
             first = line.first

@@ -1,6 +1,7 @@
-"""Who is not read for what it makes the broker keep: answers that it does not take, bodies that it does not finish.
+"""Connections that are not read because of the memory they make the broker use: for answers that they do not read, or
+bodies that they do not finish.
 
-It is told of in a line of the log, once for each connection and reason, and for as long as it lasts to who asks.
+Each is logged once for each reason, and reported to operators who ask, as long as it lasts.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ log = get_logger()
 
 WHY = {
     OUTPUT: "it does not take the answers to what it has sent",
-    BODIES: "bodies of its user that are not finished are more than may be",
+    BODIES: "the unfinished bodies of its user are beyond their limit",
 }
-"""The reasons (`acceptor.pauses`) that are told of here, in words."""
+"""The reasons (`acceptor.pauses`) that are reported here, in words."""
 
 
 class Unread:
@@ -33,6 +34,7 @@ class Unread:
         self.since: dict[ConnectionState, dict[int, float]] = {}
 
     def begins(self, connection: ConnectionState, why: int) -> None:
+        """Record a reason, and log it the first time for a connection."""
         self.since.setdefault(connection, {}).setdefault(why, self.acceptor.now)
         if not connection.told_unread & why:
             connection.told_unread |= why
@@ -40,7 +42,7 @@ class Unread:
             log.info("connection is not read", reason=WHY[why], octets=octets, **connection.whose())
 
     def ends(self, connection: ConnectionState, whys: int) -> None:
-        """These reasons are gone, for one that had any."""
+        """Remove these reasons from a connection that has had any."""
         reasons = self.since[connection]
         for why in [why for why in reasons if why & whys]:
             del reasons[why]
@@ -48,14 +50,15 @@ class Unread:
             del self.since[connection]
 
     def forget(self, connection: ConnectionState) -> None:
+        """Forget a closed connection."""
         self.since.pop(connection, None)
 
     def octets(self, connection: ConnectionState, why: int) -> int:
-        """What is kept for it that keeps it from being read."""
+        """Return the bytes that are kept for a connection and keep it from being read."""
         return self.outputs.waits(connection) if why == OUTPUT else connection.unfinished
 
     def told(self) -> list[dict[str, Any]]:
-        """What the operator is told (`acceptor.told`)."""
+        """Return the report to the operator (`acceptor.told`)."""
         return [
             {
                 **connection.whose(),

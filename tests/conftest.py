@@ -32,11 +32,11 @@ pytest_plugins = ["tests.unsteady"]
 
 Names = Callable[[str], str]
 
-# There is little for Spark to do in a test: what the JVM would compile better costs more than it gains.
+# Spark has little to do in a test: better code from the JVM would cost more than it gains.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# How long an example takes says how busy the machine is.
-# A test run says what a change did: the same cases every time. `make check` takes few of them,
+# The time of an example shows how busy the machine is, so it has no deadline.
+# A test run shows the effect of a change: it has the same cases every time. `make check` runs few of them,
 # `make search` draws others each time.
 hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
@@ -48,21 +48,23 @@ CONTAINED = {
     (kind, name): getattr(kind, name)
     for kind, name in ((Connection, "broken"), (AcceptorChannel, "broken"), (AcceptorCore, "break_off"))
 }
-"""What ends at a bug, instead of the process."""
+"""The methods that end a connection or channel at a bug, instead of the process."""
 
 
 def raise_last(*arguments: Any) -> None:
+    """Raise the last argument."""
     raise arguments[-1]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --amqp-url."""
     parser.addoption(
         "--amqp-url", help="test this broker (amqp://HOST:PORT) where a test needs no more than AMQP of it"
     )
 
 
 def pytest_sessionstart() -> None:
-    """What was compiled before its source was changed would be tested in its place."""
+    """Exit if a source was changed after it was compiled: the old module would be tested in its place."""
     built = (path for package in PACKAGES for path in (ROOT / package).rglob("*.so"))
     changed = ((path, path.with_name(f"{path.name.split('.')[0]}.py")) for path in built)
     stale = [str(source) for path, source in changed if source.exists() and is_newer(source, path)]
@@ -71,12 +73,13 @@ def pytest_sessionstart() -> None:
 
 
 def is_newer(one: Path, other: Path) -> bool:
+    """Whether a file was modified after another."""
     return one.stat().st_mtime_ns > other.stat().st_mtime_ns
 
 
 @pytest.fixture(scope="session", autouse=True)
 def bugs_are_raised() -> Iterator[None]:
-    """In this process, where parts of the broker are tested by themselves, a bug ends its test and no connection."""
+    """Let a bug end its test and no connection, as parts of the broker are tested in this process."""
 
     with pytest.MonkeyPatch.context() as patch:
         for kind, name in CONTAINED:
@@ -86,21 +89,21 @@ def bugs_are_raised() -> Iterator[None]:
 
 @pytest.fixture
 def bugs_are_contained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it is outside of tests."""
+    """Let a bug end a connection or channel, as outside of tests."""
     for (kind, name), method in CONTAINED.items():
         monkeypatch.setattr(kind, name, method)
 
 
 @pytest.fixture(scope="session")
 def penstock_only(request: pytest.FixtureRequest) -> None:
-    """Skips what asks for more than AMQP when another broker is tested."""
+    """Skip tests that need more than AMQP when another broker is tested."""
     if request.config.getoption("--amqp-url"):
         pytest.skip("asks for more than AMQP")
 
 
 @pytest.fixture(scope="session")
 def broker(penstock_only: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The worker's penstock. Two acceptors and two shards: what must agree across processes is put to the test."""
+    """The worker's penstock. It has two acceptors and two shards, so that agreement across processes is tested."""
     with Broker(tmp_path_factory.mktemp("broker"), acceptors=2, shards=2) as broker:
         yield broker
 
@@ -118,7 +121,7 @@ def address(request: pytest.FixtureRequest) -> Address:
 
 @pytest.fixture
 def without_collector() -> Iterator[None]:
-    """Nobody looks for cycles."""
+    """Disable the collection of cycles."""
     gc.collect()
     gc.disable()
     yield
@@ -127,12 +130,13 @@ def without_collector() -> Iterator[None]:
 
 @pytest.fixture
 def url(address: Address) -> str:
+    """The AMQP URL of the broker."""
     return address.url
 
 
 @pytest.fixture
 def names(address: Address, request: pytest.FixtureRequest) -> Iterator[Names]:
-    """A function that makes names nobody else uses; queues and exchanges so named are deleted at the end."""
+    """A function that makes unique names; queues and exchanges with these names are deleted at the end."""
     made: list[str] = []
 
     def name(stem: str) -> str:
@@ -160,7 +164,7 @@ def _delete(address: Address, names: list[str]) -> None:
 
 @pytest.fixture
 def queue(names: Names) -> str:
-    """A queue name nobody else uses; the queue is deleted at the end."""
+    """A unique queue name; the queue is deleted at the end."""
     return names("q")
 
 

@@ -85,6 +85,8 @@ tx.rollback-ok           90 31
 
 
 class Signature(NamedTuple):
+    """A method's ids and arguments."""
+
     name: str
     class_id: int
     method_id: int
@@ -152,22 +154,25 @@ class Event:
 
 
 class Reader:
-    """Takes values off the front of some bytes. struct.error or IndexError where they end too early."""
+    """Reads values off the front of some bytes. struct.error or IndexError if they end too early."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
 
     def take(self, count: int) -> bytes:
+        """Read `count` bytes."""
         if self.at + count > len(self.data):
             raise IndexError(f"{count} octets wanted at {self.at} of {len(self.data)}")
         self.at += count
         return self.data[self.at - count : self.at]
 
     def number(self, form: str) -> Any:
+        """Read a number in a format of `struct`."""
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
     def value(self, domain: str) -> Any:
+        """Read a value of a domain."""
         if domain in _NUMBERS:
             return self.number(_NUMBERS[domain])
         if domain == "shortstr":
@@ -179,6 +184,7 @@ class Reader:
         raise ValueError(domain)
 
     def table(self) -> dict[str, Any]:
+        """Read a field table."""
         inner = Reader(self.take(self.number(">I")))
         result = {}
         while inner.at < len(inner.data):
@@ -187,6 +193,7 @@ class Reader:
         return result
 
     def table_value(self) -> Any:
+        """Read a typed value of a table."""
         kind = self.take(1).decode()
         if kind == "S":
             return self.take(self.number(">I")).decode()
@@ -217,22 +224,24 @@ def frame(kind: int, channel: int, payload: bytes) -> bytes:
 
 
 def shortstr(text: str | bytes) -> bytes:
+    """Return a short string."""
     data = text.encode() if isinstance(text, str) else text
     return bytes([len(data)]) + data
 
 
 def longstr(text: str | bytes) -> bytes:
+    """Return a long string."""
     data = text.encode() if isinstance(text, str) else text
     return struct.pack(">I", len(data)) + data
 
 
 def table(values: Mapping[str, Any]) -> bytes:
-    """A field table with its length."""
+    """Return a field table with its length."""
     return longstr(b"".join(shortstr(key) + table_value(value) for key, value in values.items()))
 
 
 def table_value(value: Any) -> bytes:
-    """A typed value: int becomes I (32 bits) or l (64 bits), str S, bytes x, float d, list A, None V."""
+    """Return a typed value: int becomes I (32 bits) or l (64 bits), str S, bytes x, float d, list A, None V."""
     if value is None:
         return b"V"
     if isinstance(value, bool):
@@ -264,7 +273,7 @@ def _plain_value(domain: str, value: Any) -> bytes:
 
 
 def method_payload(name: str, **arguments: Any) -> bytes:
-    """Class, method and arguments; those not given are zero, empty or false. TypeError for an unknown argument."""
+    """Return class, method and arguments; missing ones are zero, empty or false. TypeError for an unknown argument."""
     signature = METHODS[name]
     unknown = arguments.keys() - {key for key, _ in signature.arguments}
     if unknown:
@@ -284,6 +293,7 @@ def method_payload(name: str, **arguments: Any) -> bytes:
 
 
 def method_frame(name: str, channel: int = 0, **arguments: Any) -> bytes:
+    """Return the frame of a method."""
     return frame(METHOD, channel, method_payload(name, **arguments))
 
 
@@ -306,7 +316,7 @@ def publish_frames(
     frame_max: int = 131072,
     **properties: Any,
 ) -> bytes:
-    """basic.publish with its header and its body, cut so that no frame exceeds `frame_max`."""
+    """Return a basic.publish with its header and its body, cut so that no frame exceeds `frame_max`."""
     room = frame_max - FRAME_OVERHEAD
     parts = [
         method_frame("basic.publish", channel, exchange=exchange, routing_key=routing_key, mandatory=mandatory),
@@ -317,6 +327,7 @@ def publish_frames(
 
 
 def parse_method(channel: int, payload: bytes) -> Event:
+    """Return the method in a payload, with its arguments."""
     reader = Reader(payload)
     signature = METHODS_BY_ID[reader.number(">H"), reader.number(">H")]
     event = Event(signature.name, channel)
@@ -335,7 +346,7 @@ def parse_method(channel: int, payload: bytes) -> Event:
 
 
 def parse_header(payload: bytes) -> tuple[int, dict[str, Any]]:
-    """Body size and properties of a content header."""
+    """Return the body size and properties in a content header."""
     reader = Reader(payload)
     class_id, weight, size, flags = struct.unpack(">HHQH", reader.take(14))
     assert (class_id, weight) == (60, 0)

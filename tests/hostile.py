@@ -1,4 +1,4 @@
-"""Queues that are made to hold, slow or refuse others: what they declare, and as what sort of queue."""
+"""Queues that are made to hold, slow or refuse others: their arguments, and kinds of queues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "reject-publish-dlx": {"x-max-length": 1, "x-overflow": "reject-publish-dlx"},
     "ring-strict": {"x-max-length": 0, "x-overflow": "ring-strict"},
 }
-"""Arguments of a declaration, by what they are to do."""
+"""Arguments of a declaration, by their purpose."""
 
 STYLES: dict[str, dict[str, bool]] = {
     "exclusive": {"exclusive": True},

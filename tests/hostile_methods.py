@@ -1,6 +1,6 @@
-"""Methods as no client library sends them: in order as frames, with any octets, lengths, types and values inside.
+"""Methods as no client library sends them: correct as frames, with any bytes, lengths, types and values inside.
 
-What is drawn comes from the `random.Random` that is given, so that a seed makes it again.
+All randomness comes from the `random.Random` that is passed, so that a seed reproduces it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ PLAIN = ("basic.get", "basic.ack", "basic.consume", "basic.publish", "queue.decl
 
 
 def text(random: Random) -> bytes:
-    """Up to 255 octets: a name that is there, a word, or noise."""
+    """Return up to 255 bytes: an existing name, a word, or noise."""
     kind = random.random()
     if kind < 0.6:
         return random.choice(NAMES).encode()
@@ -75,7 +75,7 @@ def text(random: Random) -> bytes:
 
 
 def value(random: Random, depth: int = 0) -> bytes:
-    """A typed value of a table."""
+    """Return a typed value of a table."""
     kind = bytes([random.choice(TYPES)])
     if kind in SIZES:
         size = SIZES[kind]
@@ -90,18 +90,19 @@ def value(random: Random, depth: int = 0) -> bytes:
 
 
 def table(random: Random, depth: int = 0) -> bytes:
-    """A table with its length, of arguments that mean something and others."""
+    """Return a table with its length, of known arguments and others."""
     fields = (shortstr(random.choice(ARGUMENTS)) + value(random, depth) for _ in range(random.randrange(4)))
     return longstr(b"".join(fields))
 
 
 def number(random: Random, size: int) -> bytes:
+    """Return a number of `size` bytes."""
     whole: int = 256**size
     return (random.choice(NUMBERS) % whole).to_bytes(size, "big")
 
 
 def plain(random: Random, domain: str) -> bytes:
-    """A value of a field that is no bit."""
+    """Return a value of a field that is no bit."""
     if domain in WIDTHS:
         return number(random, WIDTHS[domain])
     made: dict[str, Callable[[], bytes]] = {
@@ -113,7 +114,7 @@ def plain(random: Random, domain: str) -> bytes:
 
 
 def payload(random: Random, signature: Signature) -> bytes:
-    """A method with its arguments; now and then cut short, or followed by more."""
+    """Return a method with its arguments; now and then cut short, or followed by more."""
     out = bytearray(struct.pack(">HH", signature.class_id, signature.method_id))
     before = ""
     for _, domain in signature.arguments:
@@ -130,7 +131,7 @@ def payload(random: Random, signature: Signature) -> bytes:
 
 
 def content(random: Random, channel: int) -> bytes:
-    """Header and body of a publish."""
+    """Return header and body of a publish."""
     body = random.randbytes(random.choice((0, 1, 300)))
     flags, values = 0, b""
     for at, (_, domain) in enumerate(PROPERTIES):
@@ -142,7 +143,7 @@ def content(random: Random, channel: int) -> bytes:
 
 
 def methods(random: Random, count: int) -> bytes:
-    """So many methods on channels 1 and 2, of those that clients send and those that only brokers do."""
+    """Return so many methods on channels 1 and 2, of those that clients send and those that only brokers do."""
     out = bytearray()
     for _ in range(count):
         name = random.choice(PLAIN) if random.random() < 0.5 else random.choice(sorted(METHODS))

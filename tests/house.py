@@ -1,4 +1,4 @@
-"""How the house is kept, in numbers: `python -m tests.house` prints them and fails where one is over its bound.
+"""Code metrics of the repository, with bounds: `python -m tests.house` prints them and fails if one is over its bound.
 
 Import circles, classes and names are read from the syntax, type-only imports and cimports included; phrases from
 comments and docstrings.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ["acceptor", "shard", "router", "penstock", "console", "ops", "load", "pipeline", "pyspark_penstock"]
 MIRRORED = [package for package in PACKAGES if package != "load"]
-"""A course in `load/` is run, most of it is not a test's partner."""
+"""Packages whose modules have test modules as partners; programs in `load/` are run instead."""
 
 PHRASES = re.compile(
     r"(?:(?:^|[.:;]\s+)(?:Who|What|Whom|Whoever|Whatever)\s(?!.*\?))"
@@ -40,22 +40,23 @@ class Module:
 
     @property
     def package(self) -> str:
+        """The package that the module belongs to."""
         return self.name.partition(".")[0]
 
     @cached_property
     def tree(self) -> ast.Module:
-        """Empty for Cython, which `ast` cannot read."""
+        """The syntax tree; empty for Cython, which `ast` cannot read."""
         return ast.parse(self.text if self.path.suffix == ".py" else "")
 
     @cached_property
     def declarations(self) -> str:
-        """Cython's part of it."""
+        """The Cython source of the module, and its declarations."""
         beside = self.path.with_suffix(".pxd")
         own = self.text if self.path.suffix == ".pyx" else ""
         return own + (beside.read_text() if beside.exists() else "")
 
     def imported(self, modules: Iterable[str]) -> set[str]:
-        """Which of the modules it imports, anywhere in it."""
+        """Return those of `modules` that the module imports, at any place."""
         found = set()
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
@@ -67,7 +68,7 @@ class Module:
         return {name for name in found & set(modules) if name != self.name}
 
     def fields(self) -> dict[str, int]:
-        """Of each class: how many attributes its methods assign or it declares."""
+        """Return, for each class, how many attributes it declares or its methods assign."""
         found: dict[str, set[str]] = defaultdict(set)
         for owner in (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)):
             for node in ast.walk(owner):
@@ -79,8 +80,8 @@ class Module:
         return {f"{self.name}.{owner}": len(names) for owner, names in found.items()}
 
     def undocumented(self) -> tuple[int, int]:
-        """Public classes, functions and methods: those without a docstring, and all. Overrides of a base's method and
-        properties are among them.
+        """Return how many public classes, functions and methods lack a docstring, and how many there are. Overrides of
+        a base's methods and properties count.
         """
         without = count = 0
         bodies = [self.tree.body, *(node.body for node in self.tree.body if isinstance(node, ast.ClassDef))]
@@ -94,7 +95,7 @@ class Module:
         return without, count
 
     def prose(self) -> Iterator[str]:
-        """Comments, joined where they follow each other, and docstrings."""
+        """Yield comments, consecutive ones joined, and docstrings."""
         for node in ast.walk(self.tree):
             if (
                 isinstance(node, ast.Expr)
@@ -115,11 +116,13 @@ class Module:
         yield " ".join(block)
 
     def lines_through_core(self) -> int:
+        """Return the number of lines that reach through `.core.`."""
         code = (line.partition("#")[0] for line in self.text.splitlines())
         return sum(bool(re.search(r"\.core\.\w", line)) for line in code)
 
 
 def modules_of(packages: Iterable[str]) -> list[Module]:
+    """Return the modules of packages."""
     found = [
         path
         for package in packages
@@ -130,15 +133,15 @@ def modules_of(packages: Iterable[str]) -> list[Module]:
 
 
 def circles(modules: Iterable[Module]) -> list[list[str]]:
-    """Modules that import each other, directly or not."""
+    """Return modules that import each other, directly or not."""
     modules = list(modules)
     names = {module.name for module in modules}
     return connected({module.name: sorted(module.imported(names)) for module in modules})
 
 
 def connected(imports: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """The strongly connected components of more than one (Tarjan, Depth-First Search and Linear Graph Algorithms,
-    1972).
+    """Return the strongly connected components of more than one (Tarjan, Depth-First Search and Linear Graph
+    Algorithms, 1972).
     """
     index: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -168,14 +171,14 @@ def connected(imports: Mapping[str, Sequence[str]]) -> list[list[str]]:
 
 
 def has_partner(module: Module) -> bool:
-    """Whether its tests are where they should be, by the layout of the folders."""
+    """Whether a module's tests are where they should be, by the layout of the folders."""
     path = module.path.relative_to(ROOT)
     folder = ROOT / "tests" / path.parent
     return any((folder / f"test_{stem}.py").exists() for stem in (path.stem, path.stem.removesuffix("_cy")))
 
 
 def circles_of_folders(modules: Iterable[Module]) -> list[list[str]]:
-    """Folders that import each other, directly or not."""
+    """Return folders that import each other, directly or not."""
     modules = list(modules)
     names = {module.name for module in modules}
     imports: dict[str, set[str]] = defaultdict(set)
@@ -185,7 +188,7 @@ def circles_of_folders(modules: Iterable[Module]) -> list[list[str]]:
 
 
 def folder_of(name: str) -> str:
-    """The folder of a module in a package; a module beside the folders stands for itself."""
+    """Return a module's folder within its package; a module beside the folders stands for itself."""
     return ".".join(name.split(".")[:2])
 
 
@@ -199,6 +202,7 @@ class Figure(NamedTuple):
 
 
 def figures() -> Iterator[Figure]:
+    """Yield all figures."""
     modules = modules_of(PACKAGES)
     in_circles = Counter(name.partition(".")[0] for circle in circles(modules) for name in circle)
     for package in PACKAGES:
@@ -222,6 +226,7 @@ def figures() -> Iterator[Figure]:
 
 
 def main() -> int:
+    """Print the figures; return 1 if one is over its bound."""
     over = 0
     for figure in figures():
         mark = "  " if figure.value <= figure.bound else "> "

@@ -1,8 +1,8 @@
 """A node without processes: acceptor cores, shard cores and the router's authority, joined by lists.
 
-Nothing moves by itself. What one has to say to another lies in a list, in order, until the test takes it on (or
-`settle` takes all of it on); whether a broadcast gets lost on the way, who dies and what time it is, the test says.
-Octets go in and out of connections as a socket would bring and take them.
+Nothing moves by itself. Messages between them lie in lists, in order, until the test delivers them (or `settle`
+delivers all of them); the test decides which broadcasts are lost, which processes die and what time it is. Bytes go in
+and out of connections as a socket would bring and accept them.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ QUEUES = 200
 STORE_OCTETS = 64 * 1024 * 1024
 PROCESSES = 8
 WRITE_HIGH_OCTETS = 32 * 1024
-"""What waits for the socket of a client that takes nothing before its acceptor hears of that."""
+"""Bytes that wait for the socket of a client that reads nothing before its acceptor is informed."""
 
 
 class Socket:
-    """What a connection asks of its socket, remembered. `drips` octets may be read though it is paused."""
+    """A socket that records the calls of its connection. `drips` bytes may be read although it is paused."""
 
     def __init__(self) -> None:
         self.reads = True
@@ -119,17 +119,18 @@ class Socket:
         self.closed = True
 
     def lets(self, octets: int) -> int:
+        """Return how many of `octets` bytes may be read now."""
         if self.closed:
             return 0
         return octets if self.reads else min(octets, self.drips)
 
 
 class Client:
-    """A client of one acceptor. What it writes lies in `unread` until the acceptor reads it, up to `most` octets at
-    once. `fills`: whatever was not read fills the kernel's buffer.
+    """A client of one acceptor. Its output lies in `unread` until the acceptor reads it, up to `most` bytes at once.
+    `fills`: unread output fills the kernel's buffer.
 
-    `largest_charge` is the most that one read has added to what is kept for it. While it is `deaf` it takes nothing:
-    what was written for it is `untaken`.
+    `largest_charge` is the most by which one read has increased the memory kept for it. While it is `deaf` it reads
+    nothing: output for it is `untaken`.
     """
 
     def __init__(
@@ -158,23 +159,28 @@ class Client:
     # Out
 
     def write(self, octets: bytes, when_read: Callable[[], None] | None = None) -> None:
+        """Write bytes; `when_read` is called when the acceptor has read them."""
         self.unread.append((octets, when_read))
         self.look_at_buffer()
 
     def look_at_buffer(self) -> None:
+        """Update whether the kernel's buffer is full."""
         if self.fills:
             self.socket.filled = bool(self.unread)
 
     def send(self, name: str, channel: int = 0, when_read: Callable[[], None] | None = None, **arguments: Any) -> None:
+        """Write a method."""
         self.write(method_frame(name, channel, **arguments), when_read)
 
     def publish(
         self, channel: int, body: bytes, exchange: str = "", routing_key: str = "",
         when_read: Callable[[], None] | None = None, **options: Any,
     ) -> None:  # fmt: skip
+        """Write a publish with its content."""
         self.write(publish_frames(channel, body, exchange, routing_key, **options), when_read)
 
     def log_in(self, vhost: str = "/", heartbeat: int = 0) -> None:
+        """Write the whole handshake."""
         self.write(PROTOCOL_HEADER)
         self.send(
             "connection.start-ok", client_properties=self.properties, mechanism="PLAIN",
@@ -184,7 +190,7 @@ class Client:
         self.send("connection.open", vhost=vhost)
 
     def call(self, name: str, channel: int = 0, **arguments: Any) -> Event:
-        """Send a method, let everything settle, and return its -ok. AssertionError with what came instead."""
+        """Send a method, let everything settle, and return its -ok. AssertionError with the events if another came."""
         self.send(name, channel, **arguments)
         self.node.settle()
         return self.take(f"{name}-ok", channel)
@@ -192,7 +198,7 @@ class Client:
     # In
 
     def take(self, name: str, channel: int = 0) -> Event:
-        """The next event of a channel, which must be of that name; deliveries and confirms may come before it."""
+        """Remove and return the first event of that name on a channel; deliveries and confirms may come before it."""
         line = self.events[channel]
         for event in line:
             if event.name == name:
@@ -201,11 +207,11 @@ class Client:
         raise AssertionError(f"no {name} on channel {channel} but {[*line]}, on channel 0 {[*self.events[0]]}")
 
     def names(self, channel: int = 0) -> list[str]:
-        """What has arrived on a channel and was not taken."""
+        """Return the names of the remaining events on a channel."""
         return [event.name for event in self.events[channel]]
 
     def read(self, most: int = 1 << 30) -> bool:
-        """The acceptor reads up to so many octets; whether it did. What it ignores has not been read."""
+        """Have the acceptor read up to `most` bytes; return whether it did. Bytes that it ignores remain unread."""
         core = self.node.core(self.acceptor)
         most = self.socket.lets(min(most, self.most))
         if not self.unread or not most or core.state.behind():
@@ -232,7 +238,7 @@ class Client:
         return True
 
     def take_octets(self, chunks: list[Any]) -> None:
-        """Octets come to its socket: it hears them at once, unless it takes nothing."""
+        """Receive bytes at its socket; process them at once, unless it is deaf."""
         if not self.deaf:
             self.hear(chunks)
             return
@@ -245,7 +251,7 @@ class Client:
             core.outputs.wrote(self.connection)
 
     def listen(self, most: int = 1 << 30) -> None:
-        """It takes up to so many octets of what waits for it, and, once that is all, whatever comes."""
+        """Read up to `most` bytes of what waits for it; after all of it, whatever comes."""
         taken, self.untaken = self.untaken[:most], self.untaken[most:]
         self.socket.waits = len(self.untaken)
         self.hear([taken])
@@ -255,7 +261,7 @@ class Client:
                 self.node.core(self.acceptor).delivery.writable(self.connection, True)
 
     def hear(self, chunks: list[Any]) -> None:
-        """Octets from the acceptor: frames, whole or not."""
+        """Process bytes from the acceptor: frames, whole or not."""
         self.octets += b"".join(chunks)
         if len(self.header) < 8 and self.octets.startswith(b"AMQP"):
             self.header, self.octets = self.octets[:8], self.octets[8:]
@@ -270,6 +276,7 @@ class Client:
         self.octets = self.octets[at:]
 
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
+        """Process a frame."""
         if kind == METHOD:
             event = parse_method(channel, payload)
             if event.name in CARRIES_CONTENT:
@@ -290,11 +297,12 @@ class Client:
             self.heartbeats += 1
 
     def arrived(self, event: Event) -> None:
+        """Keep an event unless `on_event` handles it."""
         if not self.on_event(event):
             self.events[event.channel].append(event)
 
     def lose(self) -> None:
-        """The socket is gone."""
+        """Lose the socket."""
         self.socket.closed = True
         self.node.clients.pop(self.connection, None)
         self.node.core(self.acceptor).state.dirty.pop(self.connection, None)
@@ -302,7 +310,7 @@ class Client:
 
 
 class Acceptor:
-    """One life of an acceptor. `meets` is the life of each shard that it has connected to, 0 for none."""
+    """One incarnation of an acceptor. `meets` is the incarnation of each shard it is connected to, 0 for none."""
 
     def __init__(self, node: Node, index: int, incarnation: int) -> None:
         self.core = AcceptorCore(index, incarnation, node.gauges, node.settings, "penstock@here")
@@ -324,11 +332,11 @@ class Acceptor:
 
 
 class Book:
-    """What a queue took in, and a shard told of having refused, in one life of its home, or in several homes' lives
-    that it moved through.
+    """The messages that a queue took in, and that a shard reported as refused, in one incarnation of its home, or of
+    several homes if it has moved.
 
-    The first `safe` of `entered` outlive its home. Of the first `written` the next life knows that they were there;
-    others were gone before they would have been. It had `recovered` messages from the start.
+    The first `safe` of `entered` outlive its home. Of the first `written` the next incarnation knows that they existed;
+    others were gone before. It had `recovered` messages from the start.
     """
 
     def __init__(self) -> None:
@@ -340,10 +348,10 @@ class Book:
 
 
 class Shard:
-    """One life of a shard. `books` are those of the queues whose home it is, by queue id; `handed_on` those of queues
-    that have moved from it. `known` is the last turn of each link that was safe from the start. `published` has the
-    bodies of each PUBLISH, `dequeued` those that it has told acceptors to have left a queue. `parts` are those of
-    transactions that it has been told of, by id.
+    """One incarnation of a shard. `books` are those of the queues whose home it is, by queue id; `handed_on` those of
+    queues that have moved from it. `known` is the last turn of each link that was safe from the start. `published` has
+    the bodies of each PUBLISH, `dequeued` those that it has reported to acceptors as having left a queue. `parts` are
+    its parts of transactions, by id.
     """
 
     def __init__(self, node: Node, index: int, incarnation: int) -> None:
@@ -373,6 +381,7 @@ class Shard:
         self.dequeued: dict[tuple[int, bytes, int, int, int], bytes] = {}
 
     def make_core(self, node: Node, index: int, incarnation: int) -> ShardCore:
+        """Return the core, with the contents of its store if it has one."""
         if not node.stores:
             return ShardCore(index, node.gauges, node.settings, node.microseconds(), incarnation)
         self.store = Store(node.stored / str(index), STORE_OCTETS, durable=False, epoch=1)
@@ -387,7 +396,7 @@ class Shard:
         return core
 
     def read_ahead(self) -> None:
-        """Have read what consumers will soon want."""
+        """Read the segments that consumers will soon want."""
         reads, self.core.paging.reads = self.core.paging.reads, []
         for queue, segments in reads:
             assert self.core.state.journal is not None
@@ -395,14 +404,15 @@ class Shard:
             self.core.paging.were_read(queue, segments, batches)
 
     def entered(self, id: int) -> list[bytes]:
-        """The bodies that a queue took in."""
+        """Return the bodies that a queue took in."""
         return self.books[id].entered
 
     def sizes(self) -> list[tuple[Book, int]]:
+        """Return how many messages have entered each book."""
         return [(book, len(book.entered)) for book in self.books.values()]
 
     def commit(self) -> bool:
-        """What was handed over is written, or what gathered is handed over; whether there was any."""
+        """Write the commit that was handed over, or hand over the next one; return whether there was any."""
         if self.writing is None:
             commit = self.core.commits.hand_over()
             if commit is not None:
@@ -417,7 +427,7 @@ class Shard:
         return True
 
     def end(self, written: bool) -> None:
-        """It dies; with `written` what was handed over is in the store all the same."""
+        """End this incarnation; with `written` the commit that was handed over is in the store all the same."""
         if self.store is None:
             return
         if self.writing is not None and written:
@@ -427,32 +437,32 @@ class Shard:
         self.store.close()
 
     def hand_on(self, id: int, other: Shard) -> None:
-        """A queue has moved to another shard, which has all of it in its store."""
+        """Hand a queue to another shard, which has all of it in its store."""
         book = self.handed_on[id] = other.books[id] = self.books.pop(id, None) or Book()
         book.safe = book.written = len(book.entered)
 
     def queue(self, id: int) -> QueueState | None:
-        """A queue whose home this is, also while nobody knows that but the router."""
+        """Return a queue whose home this is, even while only the router knows of it."""
         arriving = self.core.moving.arriving.get(id)
         return self.core.state.queues.get(id) if arriving is None else arriving.queue
 
     def unsafe(self) -> set[tuple[int, bytes]]:
-        """(queue id, body) of what it took in and the next life does not know."""
+        """Return (queue id, body) of the messages that it took in and that the next incarnation will not know."""
         return {(id, body) for id, book in self.books.items() for body in book.entered[book.safe :]}
 
     def note_safe(self) -> None:
-        """A turn has ended: where there was nothing to write all of it is safe."""
+        """Record the end of a turn: if there was nothing to write all of it is safe."""
         if all(link.safe == link.taken for link in self.core.state.links.values()):
             for book, size in self.sizes():
                 book.safe = size
 
     def note_rejected(self, id: int, count: int) -> None:
-        """It tells of having refused so many messages for a queue, which may have moved meanwhile."""
+        """Record that it reports `count` messages refused by a queue, which may have moved meanwhile."""
         book = self.books[id] if id in self.books else self.handed_on[id]
         book.rejected += count
 
     def note_dequeued(self, identity: bytes, id: int, rows: list[int]) -> None:
-        """It tells an acceptor of what has left a queue."""
+        """Record that it reports messages to an acceptor as having left a queue."""
         for turn, index, first, count in zip(*[iter(rows)] * 4, strict=True):
             bodies = self.published[identity, turn, index]
             for row in range(first, first + count):
@@ -460,7 +470,9 @@ class Shard:
                 self.dequeued[id, identity, turn, index, row] = bodies[row]
 
     def note(self, identity: bytes, turn: int, operations: list[list[Any]], parts: list[Any]) -> None:
-        """Remember what a turn brings, until it is taken in; of a transaction, which, as it may be refused."""
+        """Record the contents of a turn until it is taken in; for publishes of a transaction, which one, as it may be
+        refused.
+        """
         bodies: list[tuple[int, int, bytes]] = []
         done: list[bytes] = []
         commit, ends, prepared = -1, 0, -1
@@ -482,12 +494,13 @@ class Shard:
         self.look()
 
     def note_of_shard(self, identity: bytes, turn: int, operations: list[list[Any]]) -> None:
-        """Remember what a turn of another shard says of transactions."""
+        """Record the outcomes of transactions in another shard's turn."""
         done = [operation[1] for operation in operations if operation[0] == bus.OUTCOME and operation[2]]
         self.read[identity].append((turn, [], done))
         self.look()
 
     def look(self) -> None:
+        """Enter the turns taken in since the last call into the books."""
         self.parts |= self.core.two_phase.parts
         for identity, turns in self.read.items():
             link = self.core.state.links.get(identity)
@@ -501,7 +514,7 @@ class Shard:
                         self.books[id].entered.append(body)
 
     def note_done(self, transaction: bytes) -> None:
-        """Its part of a transaction is done, if it was not before."""
+        """Enter its part of a transaction, now done, unless that happened before."""
         part = self.parts.pop(transaction, None)
         for queues, _, batch in part.publishes if part is not None else ():
             for id in queues:
@@ -510,13 +523,14 @@ class Shard:
 
 
 def were_written(sizes: list[tuple[Book, int]]) -> None:
+    """Record that the books were written up to these sizes."""
     for book, size in sizes:
         book.written = max(book.written, size)
         book.safe = max(book.safe, book.written)
 
 
 def at_once(work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
-    """Without a thread."""
+    """Run `work` without a thread."""
     try:
         work()
     except StoreError as error:
@@ -529,10 +543,10 @@ Frames = list[Any]
 
 
 class Node:
-    """Acceptors and shards, the authority and the gauges, and everything that is on its way between them.
+    """Acceptors and shards, the authority and the gauges, and all messages in flight between them.
 
-    With `spools` acceptors have parked contents on disk. With `stores` shards write down what is persistent, as soon as
-    they can or, where `commits` is unset, when they are told to (`commit_shard`).
+    With `spools` acceptors have parked contents on disk. With `stores` shards write persistent messages, as soon as
+    they can or, if `commits` is unset, when told to (`commit_shard`).
     """
 
     def __init__(
@@ -563,7 +577,7 @@ class Node:
         self.gauges.set_topology_version(1)
         self.clients: dict[Connection, Client] = {}
         self.up: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
-        # What acceptors had sent that are dead: their successors' turns have a line of their own.
+        # Turns of dead acceptors: their successors' turns have a line of their own.
         self.last_words: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
         self.across: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
         self.down: dict[tuple[int, int], deque[Frames]] = defaultdict(deque)
@@ -588,34 +602,39 @@ class Node:
         self.exits.close()
 
     def record(self, table: Table, ts: int, facts: dict[str, Any]) -> None:
-        """A row of telemetry; AssertionError if it is not as declared."""
+        """Record a row of telemetry; AssertionError if it is not as declared."""
         common = {"v": VERSION, "ts": ts, "node": "n", "epoch": 1, "writer": "w", "seq": 1, "rows_lost": 0}
         check(table.name, {**common, **readable(facts)})
         self.rows[table.name].append({"ts": ts, **facts})
 
     def microseconds(self) -> int:
+        """Return the time in microseconds."""
         return int(self.now * 1_000_000)
 
-    # Who is there
+    # Running processes and clients
 
     def core(self, acceptor: int) -> AcceptorCore:
+        """Return the core of a running acceptor."""
         life = self.acceptors[acceptor]
         assert life is not None
         return life.core
 
     def shard(self, index: int) -> ShardCore:
+        """Return the core of a running shard."""
         life = self.shards[index]
         assert life is not None
         return life.core
 
     def running_acceptors(self) -> Iterator[tuple[int, Acceptor]]:
+        """Yield the running acceptors with their indexes."""
         return ((index, life) for index, life in enumerate(self.acceptors) if life is not None)
 
     def running_shards(self) -> Iterator[tuple[int, Shard]]:
+        """Yield the running shards with their indexes."""
         return ((index, life) for index, life in enumerate(self.shards) if life is not None)
 
     def recovered(self, shard: int, queue_id: int) -> int:
-        """How many messages a queue had when the present life of its shard began."""
+        """Return how many messages a queue had when the present incarnation of its shard began."""
         life = self.shards[shard]
         assert life is not None
         return life.books[queue_id].recovered
@@ -624,7 +643,7 @@ class Node:
         self, acceptor: int = 0, properties: dict[str, Any] | None = None,
         capabilities: dict[str, bool] | None = None, heartbeat: int = 0, vhost: str = "/", user: str = "guest",
     ) -> Client:  # fmt: skip
-        """A client that is logged in; all users have the same password."""
+        """Return a client that is logged in; all users have the same password."""
         client = self.visit(acceptor, properties, capabilities, user)
         client.log_in(vhost, heartbeat)
         self.settle()
@@ -636,41 +655,42 @@ class Node:
         self, acceptor: int = 0, properties: dict[str, Any] | None = None, capabilities: dict[str, bool] | None = None,
         user: str = "guest",
     ) -> Client:  # fmt: skip
-        """A client that has said nothing yet."""
+        """Return a client that has not sent anything yet."""
         client = Client(self, acceptor, properties or {}, CAPABILITIES if capabilities is None else capabilities, user)
         self.clients[client.connection] = client
         return client
 
     def queue(self, name: str) -> Queue:
-        """The record of a queue, as the authority has it."""
+        """Return the record of a queue, as the authority has it."""
         queue = self.router.topology.queue("/", name)
         assert queue is not None, name
         return queue
 
     def state(self, name: str) -> QueueState:
-        """A queue as its shard has it."""
+        """Return a queue as its shard has it."""
         record = self.queue(name)
         return self.shard(record.shard).state.queues[record.queue_id]
 
     # The router
 
     def add_user(self, name: str, write: str = ".*", vhost: str = "/") -> None:
-        """A user who may declare and read everything in a vhost, and write to what matches."""
+        """Add a user who may declare and read everything in a vhost, and write to names that match."""
         self.router.command("user_add", name=name, password_hash=rabbit_hash("guest"), tags=[])
         self.permit(name, write, vhost)
 
     def permit(self, name: str, write: str, vhost: str = "/") -> None:
+        """Set a user's write permission in a vhost; configure and read match everything."""
         self.router.command("permission_set", user=name, vhost=vhost, configure=".*", write=write, read=".*")
         self.publish_changes()
 
     def add_vhost(self, name: str) -> None:
-        """A vhost that guest may use."""
+        """Add a vhost that guest may use."""
         self.router.command("vhost_add", name=name)
         self.router.command("permission_set", user="guest", vhost=name, configure=".*", write=".*", read=".*")
         self.publish_changes()
 
     def declare(self, name: str, shard: int = 0, durable: bool = False, **arguments: Any) -> Queue:
-        """A queue on that shard, known to all once things settle."""
+        """Declare a queue on that shard; all replicas know it once things settle."""
         self.ask("queue_place", vhost="/", name=name, shard=shard)
         self.ask("queue_declare", name=name, durable=durable, arguments=arguments)
         return self.queue(name)
@@ -678,13 +698,13 @@ class Node:
     def bind(
         self, exchange: str, *queues: str, key: str = "", type: str = "fanout", user: str = "guest", **options: Any
     ) -> None:
-        """Bindings that a user makes."""
+        """Bind queues to an exchange, as a user."""
         self.ask("exchange_declare", name=exchange, type=type)
         for queue in queues:
             self.ask("queue_bind", queue=queue, source=exchange, key=key, user=user, **options)
 
     def command(self, command: str, /, **arguments: Any) -> Any:
-        """The result of a command of the control socket."""
+        """Return the result of a command of the control socket."""
         result = self.router.command(command, **arguments)
         self.publish_changes()
         return result
@@ -692,7 +712,7 @@ class Node:
     def policy(
         self, name: str, pattern: str, definition: dict[str, Any] | None, apply_to: str = "queues", vhost: str = "/"
     ) -> None:
-        """Set a policy, or delete it where there is no definition."""
+        """Set a policy, or delete it if there is no definition."""
         ledger, defaults = self.router.authority.ledger, self.router.authority.defaults
         known = self.router.topology.policy(vhost, name, operator=False)
         if definition is not None:
@@ -703,14 +723,14 @@ class Node:
         self.publish_changes()
 
     def ask(self, operation: str, /, **arguments: Any) -> Any:
-        """Have the authority do something; the result. AssertionError if it refuses."""
+        """Have the authority carry out an operation; return the result. AssertionError if it refuses."""
         outcome = self.router.ask(operation, **arguments)
         assert outcome.error is None, outcome
         self.publish_changes()
         return outcome.result
 
     def publish_changes(self) -> None:
-        """As the router does: published, then the version in the gauges, then whoever asked is answered."""
+        """Publish changes as the router does: first the changes, then the version in the gauges, then the answers."""
         steps, self.router.recorded = self.router.recorded, []
         if steps:
             self.publish_steps(steps)
@@ -718,6 +738,7 @@ class Node:
             ended(result)
 
     def publish_steps(self, steps: list[Step]) -> None:
+        """Publish changes of the topology under a new version."""
         self.version += 1
         self.router.topology.version = self.version
         for step in steps:
@@ -730,7 +751,7 @@ class Node:
         self.gauges.set_topology_version(self.version)
 
     def note_home(self, queue: Queue) -> None:
-        """Where it is decided that a queue lives: its book goes with it, unless its old home has just died."""
+        """Record where a queue is to live: its book goes with it, unless its old home has just died."""
         home = self.homes.get(queue.queue_id, queue.shard)
         source, target = self.shards[home], self.shards[queue.shard]
         if home != queue.shard and source is not None and target is not None:
@@ -738,10 +759,11 @@ class Node:
         self.homes[queue.queue_id] = queue.shard
 
     def lives_now(self) -> list[Acceptor | Shard]:
+        """Return all running acceptors and shards."""
         return [life for _, life in (*self.running_acceptors(), *self.running_shards())]
 
     def kill_router(self, heard: int = 1 << 30) -> None:
-        """The router dies; of what it published and answered each may still hear that many."""
+        """Kill the router; each follower still receives `heard` of its published changes and answers."""
         self.router_lives = False
         for life in self.lives_now():
             life.asked.clear()
@@ -750,7 +772,7 @@ class Node:
                     line.pop()
 
     def start_router(self) -> None:
-        """A new life of the router, from what it stored; who follows it hears of that."""
+        """Start a new incarnation of the router from its storage, and inform its followers."""
         self.router_lives = True
         self.router.start_again(self.version)
         self.show_router_the_shards()
@@ -765,15 +787,17 @@ class Node:
     # Moves
 
     def show_router_the_shards(self) -> None:
+        """Give the router its view of the shards."""
         self.router.authority.moves.incarnation_of = self.life_of
         self.router.authority.moves.is_full = self.gauges.saturated
 
     def life_of(self, shard: int) -> int:
+        """Return the incarnation of a shard, 0 if it is not running."""
         life = self.shards[shard]
         return 0 if life is None else life.incarnation
 
     def move(self, name: str, shard: int) -> list[dict[str, Any]]:
-        """A queue is to go to a shard; the result will be in the list."""
+        """Start to move a queue to a shard; the result will be in the list."""
         self.show_lives()
         results: list[dict[str, Any]] = []
         self.router.authority.moves.start("/", name, shard, None, None, results.append)
@@ -782,20 +806,20 @@ class Node:
         return results
 
     def abort_move(self, name: str) -> bool:
-        """A queue that moves is to stay; whether it can."""
+        """Abort a queue's move; return whether that was possible."""
         aborted = self.router.authority.moves.abort("/", name)
         self.router.recorded += self.router.authority.ledger.take_steps()
         self.publish_changes()
         return aborted
 
     def look_at_moves(self) -> None:
-        """The router learns who lives."""
+        """Have the router check which processes are running."""
         self.router.authority.moves.roll_back_failed()
         self.router.recorded += self.router.authority.ledger.take_steps()
         self.publish_changes()
 
     def show_lives(self) -> None:
-        """The gauges say who lives, as the supervisor has it; from the first move on."""
+        """Write to the gauges which processes are running, as the supervisor does; from the first move on."""
         self.shown = True
         places: list[tuple[Role, int, Acceptor | Shard | None]] = [
             *(("acceptor", index, life) for index, life in enumerate(self.acceptors)),
@@ -808,18 +832,19 @@ class Node:
             )  # fmt: skip
 
     def snapshot(self) -> list[Any]:
+        """Return the changes that make up the topology."""
         self.publish_changes()
         changes: list[Any] = bus.unpack(bus.pack(list(self.router.topology.changes())))
         return changes
 
     def load(self, life: Acceptor | Shard) -> None:
-        """It begins with what the router knows."""
+        """Give a new incarnation the router's topology."""
         life.router.ask_for_snapshot()
         self.ask_router(life)
         self.reply(life)
 
     def carry_out(self, life: Acceptor | Shard) -> None:
-        """The requests that a core has for the router: done at once if it lives, answered when `reply` takes it on."""
+        """Send a core's requests to the router: carried out at once if it is running, answered by `reply`."""
         requests, life.requesting.router_requests = life.requesting.router_requests, []
         for name, arguments, done in requests:
             life.router.request(name, arguments, done)
@@ -827,7 +852,7 @@ class Node:
             self.ask_router(life)
 
     def ask_router(self, life: Acceptor | Shard) -> None:
-        """Have it carry out what a core has sent."""
+        """Carry out the requests that a core has sent."""
         asked = list(life.asked)
         life.asked.clear()
         for frame in asked:
@@ -840,10 +865,10 @@ class Node:
                 outcome = Outcome(whole)
             life.replies.append(bus.pack([number, self.version, outcome.result, outcome.error]))
 
-    # One step of something
+    # Single steps
 
     def finish(self, index: int) -> bool:
-        """An acceptor ends its turn; whether it had anything to say."""
+        """End an acceptor's turn; return whether it had anything to send."""
         life = self.acceptors[index]
         if life is None:
             return False
@@ -865,6 +890,7 @@ class Node:
         return said
 
     def flush(self, connection: Connection) -> None:
+        """Write a connection's output to its client."""
         chunks = connection.output.take()
         client = self.clients.get(connection)
         if client is not None:
@@ -872,6 +898,7 @@ class Node:
             client.take_octets(chunks)
 
     def finish_shard(self, index: int) -> bool:
+        """End a shard's turn; return whether it had anything to send."""
         life = self.shards[index]
         if life is None:
             return False
@@ -903,12 +930,12 @@ class Node:
         return said
 
     def commit_shard(self, index: int) -> bool:
-        """A shard hands over what gathered, or has it written, and reports it when it ends a turn; whether it did."""
+        """Have a shard hand over or write a commit, reported when it ends a turn; return whether there was one."""
         life = self.shards[index]
         return life is not None and life.commit()
 
     def send_up(self, acceptor: int, shard: int, last: bool = False) -> bool:
-        """A shard takes in the next turn of an acceptor, or of one that is dead (`last`)."""
+        """Deliver the next turn of an acceptor, or of a dead one (`last`), to a shard; return whether there was one."""
         life, line = self.shards[shard], (self.last_words if last else self.up)[acceptor, shard]
         if life is None or not line:
             return False
@@ -921,7 +948,7 @@ class Node:
         return True
 
     def send_across(self, shard: int, peer: int) -> bool:
-        """A shard takes in the next turn of another."""
+        """Deliver the next turn of a shard to another; return whether there was one."""
         life, line = self.shards[peer], self.across[shard, peer]
         if life is None or not line:
             return False
@@ -934,7 +961,7 @@ class Node:
         return True
 
     def send_down(self, shard: int, acceptor: int, flow: str = "keep") -> bool:
-        """An acceptor takes in the next turn of a shard; its broadcasts may be lost, late, or come again."""
+        """Deliver the next turn of a shard to an acceptor; its broadcasts may be lost, late or repeated (`flow`)."""
         life, line = self.acceptors[acceptor], self.down[shard, acceptor]
         if life is None or not line:
             return False
@@ -949,22 +976,22 @@ class Node:
         return True
 
     def stray(self, acceptor: int, which: int, keep: bool = False) -> None:
-        """A broadcast that was late arrives."""
+        """Deliver a late broadcast."""
         line = self.strayed[acceptor]
         if line:
             _, operation = line[which % len(line)] if keep else line.pop(which % len(line))
             self.core(acceptor).gates.hear(operation[1], operation[3])
 
     def change(self, life: Acceptor | Shard) -> bool:
-        """A follower hears the next change of the topology."""
+        """Deliver the next change of the topology to a follower."""
         return self.hear_router(life, life.router.on_change, life.changes)
 
     def reply(self, life: Acceptor | Shard) -> bool:
-        """A follower gets the next answer of the router."""
+        """Deliver the router's next answer to a follower."""
         return self.hear_router(life, life.router.on_reply, life.replies)
 
     def hear_router(self, life: Acceptor | Shard, hear: Callable[[bytes], None], line: deque[bytes]) -> bool:
-        """Whatever the router says, a shard may take in turns then that were ahead of its topology."""
+        """Deliver a message of the router: any may let a shard take in turns that were ahead of its topology."""
         if not line:
             return False
         if isinstance(life, Shard):
@@ -975,7 +1002,7 @@ class Node:
         return True
 
     def meet(self, acceptor: int) -> bool:
-        """An acceptor hears of the next start or death of a shard."""
+        """Inform an acceptor of the next start or death of a shard."""
         life = self.acceptors[acceptor]
         if life is None or not life.events:
             return False
@@ -989,7 +1016,7 @@ class Node:
         return True
 
     def mourn(self, shard: int) -> bool:
-        """A shard hears of the death of an acceptor."""
+        """Inform a shard of the death of an acceptor."""
         life = self.shards[shard]
         if life is None or not life.events:
             return False
@@ -999,12 +1026,13 @@ class Node:
         return True
 
     def recheck(self, acceptor: int) -> None:
+        """Run an acceptor's rechecks."""
         core = self.core(acceptor)
         core.state.now = self.now
         core.recheck()
 
     def step(self, slow: int | None = None) -> bool:
-        """Everything that is on its way goes a step on, but for the turns of a slow acceptor; whether anything did."""
+        """Move everything in flight by one step, except a slow acceptor's turns; return whether anything moved."""
         moved = False
         for index, acceptor in self.running_acceptors():
             while self.meet(index) or self.change(acceptor) or self.reply(acceptor):
@@ -1015,7 +1043,7 @@ class Node:
         for client in list(self.clients.values()):
             while client.read():
                 moved = True
-                if client.deaf:  # what that has made is known once it is written
+                if client.deaf:  # the output that a read causes is known once it is written
                     break
         for index, _ in self.running_acceptors():
             moved |= self.finish(index)
@@ -1035,7 +1063,7 @@ class Node:
         return moved
 
     def settle(self, rechecks: int = 0) -> None:
-        """Take everything on until nothing moves; then time passes, `rechecks` times."""
+        """Take steps until nothing moves; then let time pass, `rechecks` times."""
         for _ in range(rechecks + 1):
             for _ in range(10_000):
                 if not self.step():
@@ -1048,14 +1076,14 @@ class Node:
                     self.recheck(index)
 
     def meter(self, acceptor: int) -> None:
-        """An acceptor looks whether time has opened the gates that it opens."""
+        """Have an acceptor check the gates that open with time."""
         life = self.acceptors[acceptor]
         if life is not None:
             life.core.state.now = self.now
             life.core.gates.metered.serve()
 
     def come_to_rest(self) -> None:
-        """Take on everything that can go on now, and look at what has to be looked at."""
+        """Take steps and run rechecks until nothing can go on."""
         for _ in range(1000):
             self.settle()
             for index, _ in self.running_acceptors():
@@ -1064,10 +1092,10 @@ class Node:
                 return
         raise AssertionError("it never comes to rest")
 
-    # Life and death
+    # Starts and deaths
 
     def start_shard(self, index: int, earlier: Mapping[int, Stop] | None = None) -> None:
-        """`earlier`: the stops that were not over when an earlier run of the node ended, by queue id."""
+        """Start a shard. `earlier`: the stops that were not over when an earlier run of the node ended, by queue id."""
         assert self.shards[index] is None
         self.lives["shard", index] += 1
         incarnation = self.lives["shard", index]
@@ -1090,7 +1118,7 @@ class Node:
             acceptor.events.append(("started", index, incarnation))
 
     def kill_shard(self, index: int, heard: int = 1 << 30, written: bool = True, noticed: bool = True) -> Shard:
-        """A shard dies; of what it said each acceptor may still hear that many turns. The life that ended.
+        """Kill a shard, of which each acceptor still receives `heard` turns; return the incarnation that ended.
 
         A commit that it has handed over is `written`, or not; the router has `noticed` its death at once, or has not.
         """
@@ -1117,6 +1145,7 @@ class Node:
         return life
 
     def start_acceptor(self, index: int) -> None:
+        """Start an acceptor."""
         assert self.acceptors[index] is None
         self.lives["acceptor", index] += 1
         life = Acceptor(self, index, self.lives["acceptor", index])
@@ -1129,7 +1158,7 @@ class Node:
             life.core.shard_started(shard)
 
     def kill_acceptor(self, index: int) -> None:
-        """An acceptor dies; what it had sent is still on its way."""
+        """Kill an acceptor; its turns in flight still arrive."""
         life = self.acceptors[index]
         assert life is not None
         self.acceptors[index] = None
@@ -1148,10 +1177,10 @@ class Node:
             self.router.acceptor_died(index, life.incarnation)
             self.publish_changes()
 
-    # What is true now
+    # State
 
     def channels(self) -> Iterator[Channel]:
-        """All channels, those of closed connections that still have publishes waiting among them."""
+        """Yield all channels, including those of closed connections that still have publishes waiting."""
         for _, life in self.running_acceptors():
             for connection in life.core.state.connections.values():
                 yield from connection.channels.values()
@@ -1159,7 +1188,7 @@ class Node:
 
 
 def unpacked(frames: Frames) -> tuple[int, int, int, list[list[Any]], list[Any]]:
-    """Turn, version, last report heard, operations and parts of a multipart."""
+    """Return turn, version, last report received, operations and parts of a multipart."""
     turn, version, heard, operations, parts, apart = bus.unpack(frames[0])
     following = iter(frames[1:])
     assert apart == len(frames) - 1
@@ -1167,7 +1196,7 @@ def unpacked(frames: Frames) -> tuple[int, int, int, list[list[Any]], list[Any]]
 
 
 def parked(channel: Channel) -> list[tuple[bytes, bytes]]:
-    """(address, body) of every publish that a channel has parked."""
+    """Return (address, body) of every publish that a channel has parked."""
     found = []
     for item in channel.inbox:
         if isinstance(item, ParkedRun):
@@ -1176,14 +1205,16 @@ def parked(channel: Channel) -> list[tuple[bytes, bytes]]:
 
 
 def open_channel(node: Node, acceptor: int = 0, number: int = 1, **options: Any) -> Client:
-    """A client of one of its acceptors, with a channel."""
+    """Return a client of an acceptor, with an open channel."""
     client = node.connect(acceptor, **options)
     client.call("channel.open", number)
     return client
 
 
 def fill_beside(node: Node, queue: Queue, late: Client, client: Client) -> None:
-    """A client fills a queue while what another acceptor has let in of `late` is on its way; then that arrives."""
+    """Fill a queue from one client while publishes of `late`, let in by another acceptor, are in flight; then deliver
+    these.
+    """
     late.read()
     node.finish(late.acceptor)
     assert node.core(late.acceptor).gates.inlets[queue.queue_id].in_flight

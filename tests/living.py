@@ -1,4 +1,4 @@
-"""What is in memory: without looking for cycles first."""
+"""Objects in memory, counted without a collection of cycles."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import gc
 
 
 def living(kind: type) -> int:
-    """Objects of a kind, in use or in cycles that nobody has collected yet."""
+    """Return the number of objects of a kind, in use or in cycles that are not collected yet."""
     return sum(isinstance(thing, kind) for thing in gc.get_objects())

@@ -1,4 +1,4 @@
-"""What tests ask of a raw channel again and again: which publishes were confirmed, what a queue holds."""
+"""Checks that tests often make on a raw channel: which publishes were confirmed, which messages a queue holds."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Confirms:
         channel.call("confirm.select")
 
     def publish(self, body: bytes, routing_key: str = "", exchange: str = "", **options: object) -> int:
-        """Publish and return the number its confirm will carry."""
+        """Publish; return the number that its confirm will carry."""
         self.channel.publish(body, routing_key, exchange, **options)  # type: ignore[arg-type]
         self.published += 1
         return self.published
 
     def gather(self) -> set[int]:
-        """Take in what has arrived, and return the numbers without an outcome."""
+        """Process the confirms that have arrived; return the numbers without an outcome."""
         for event in self.channel.pending():
             if event.name in ("basic.ack", "basic.nack"):
                 self._note(event.name, event.delivery_tag, event.multiple)
@@ -35,13 +35,14 @@ class Confirms:
         return self.open
 
     def wait(self, timeout: float = PATIENCE) -> None:
-        """Until every publish has its outcome."""
+        """Wait until every publish has its outcome."""
         while self.gather():
             event = self.channel.take("basic.ack", "basic.nack", timeout=timeout)
             self._note(event.name, event.delivery_tag, event.multiple)
 
     @property
     def open(self) -> set[int]:
+        """The numbers without an outcome."""
         return set(range(1, self.published + 1)) - self.acked - self.nacked
 
     def _note(self, name: str, tag: int, multiple: bool) -> None:
@@ -53,17 +54,17 @@ class Confirms:
 
 
 def wait_depth(channel: Channel, queue: str, depth: int) -> None:
-    """Until the queue holds so many ready messages. A count may be answered before publishes that are under way."""
+    """Wait until the queue holds so many ready messages. A count may be answered before publishes in flight arrive."""
     wait_for(lambda: channel.depth(queue) == depth, what=f"{depth} messages in {queue}")
 
 
 def wait_get(channel: Channel, queue: str, no_ack: bool = True) -> Event:
-    """The next message of a queue, by basic.get, waiting until there is one."""
+    """Return the next message of a queue, by basic.get, waiting until there is one."""
     return wait_for(lambda: channel.get(queue, no_ack), what=f"a message in {queue}")
 
 
 def bodies(channel: Channel, queue: str) -> list[bytes]:
-    """All ready messages, taken with basic.get."""
+    """Return all ready messages, by basic.get."""
     found = []
     while event := channel.get(queue):
         found.append(event.body)
@@ -71,6 +72,6 @@ def bodies(channel: Channel, queue: str) -> list[bytes]:
 
 
 def jain(shares: Iterable[float]) -> float:
-    """Jain's index of fairness: 1 where all have the same, 1/n where one of n has everything."""
+    """Return Jain's index of fairness: 1 where all have the same, 1/n where one of n has everything."""
     found = list(shares)
     return sum(found) ** 2 / (len(found) * sum(share * share for share in found))

@@ -13,7 +13,9 @@ CLIENTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that is free, below those that the system hands out: nobody gets it by chance meanwhile."""
+    """Return a free port of 127.0.0.1 below the range that the system assigns: no other process gets it by chance
+    meanwhile.
+    """
     highest = int(CLIENTS.read_text().split()[0])
     chance = random.SystemRandom()  # workers that were given the same seed must not meet
     while True:
@@ -27,7 +29,7 @@ def free_port() -> int:
 
 @contextmanager
 def closed_port() -> Iterator[int]:
-    """A port of 127.0.0.1 that refuses connections: it is taken, and nobody listens."""
+    """A port of 127.0.0.1 that refuses connections: it is bound, and no process listens."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         yield int(holder.getsockname()[1])

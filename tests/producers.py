@@ -1,4 +1,4 @@
-"""Many flat-out producers in one thread, and the ledger that says whether what they sent arrived whole and in order."""
+"""Many flat-out producers in one thread, and a ledger that checks that their messages arrive whole and in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.raw import Address, Client, HungUp
 from tests.waiting import PATIENCE
 
 STAMP = struct.Struct(">II")
-"""What each body begins with: the number of its producer, and of the message among those of the producer."""
+"""The beginning of each body: the number of its producer, and of the message among those of the producer."""
 
 
 class Producer:
@@ -32,7 +32,7 @@ class Producer:
         self.flow_stops = 0
         self.held = False
         self.blocked = False
-        """The broker has said connection.blocked, and not yet the opposite."""
+        """Whether the broker has sent connection.blocked, and not connection.unblocked since."""
         self.ended: Exception | None = None
         options = {"delivery_mode": 2} if persistent else {}
         self._message = publish_frames(1, bytes(size), routing_key=routing_key, **options)
@@ -42,16 +42,18 @@ class Producer:
 
     @property
     def done(self) -> bool:
-        """Everything it was to publish has left for the socket."""
+        """Whether all its messages have left for the socket."""
         return self.written == self.count and not self._pending
 
     @property
     def wants_to_write(self) -> bool:
-        """A message once begun is finished even while held (specification: channel.flow)."""
+        """Whether it has something to write. A message once begun is finished even while held (specification:
+        channel.flow).
+        """
         return bool(self._pending) or not (self.held or self.done)
 
     def write(self) -> None:
-        """Hand the socket what it takes now."""
+        """Write as much as the socket accepts now."""
         if not self._pending:
             self._pending = memoryview(self._next_batch())
         try:
@@ -68,7 +70,7 @@ class Producer:
         return octets
 
     def read(self, honour: bool) -> None:
-        """Take in what the broker says; `honour`: answer Channel.Flow and obey it."""
+        """Process the broker's events; `honour`: answer Channel.Flow and obey it."""
         self.client.receive()
         control = self.client.line(0)
         for event in [event for event in control if event.name in ("connection.blocked", "connection.unblocked")]:
@@ -84,7 +86,7 @@ class Producer:
 
 
 class Producers:
-    """Producers that publish flat out in a thread of their own between `with` and its end."""
+    """Producers that publish flat out in a thread of their own from entering `with` to its end."""
 
     def __init__(
         self,
@@ -101,8 +103,8 @@ class Producers:
     ) -> None:
         """One producer for each routing key, `count` messages each; connected when this returns.
 
-        `honour`: stop for Channel.Flow, as the client named by `properties` would. `clients`: those that they are,
-        where it matters which.
+        `honour`: stop for Channel.Flow, as the client named by `properties` would. `clients`: the clients to use, if
+        that matters.
         """
         self.honour = honour
         clients = clients or [Client.connect(address, properties=properties) for _ in routing_keys]
@@ -127,29 +129,32 @@ class Producers:
 
     @property
     def written(self) -> int:
+        """Messages handed to the sockets by all producers."""
         return sum(producer.written for producer in self.producers)
 
     @property
     def flow_stops(self) -> int:
+        """Channel.Flow stops received by all producers."""
         return sum(producer.flow_stops for producer in self.producers)
 
     @property
     def done(self) -> bool:
+        """Whether all messages of all producers have left."""
         return all(producer.done for producer in self.producers)
 
     @property
     def blocked(self) -> bool:
-        """Whether all of them have been told that they are held."""
+        """Whether all producers have got connection.blocked."""
         return all(producer.blocked for producer in self.producers)
 
     @property
     def alive(self) -> int:
-        """How many connections have not been closed by the broker."""
+        """The number of connections that the broker has not closed."""
         return sum(producer.ended is None for producer in self.producers)
 
     def finish(self) -> None:
-        """No new messages from now on, only what has been begun."""
-        self._finish.set()  # the thread does it: in the middle of a batch nobody knows how many there are
+        """Begin no new messages, and finish those begun."""
+        self._finish.set()  # the thread does it: in the middle of a batch the count is not known
         assert self._finished.wait(PATIENCE)
 
     def _run(self) -> None:
@@ -167,7 +172,9 @@ class Producers:
                     self._serve(key.data, events)
 
     def _watch(self, selector: selectors.BaseSelector, producer: Producer) -> None:
-        """Ask for what the producer can use; a socket that always takes more must not be asked when it has nothing."""
+        """Wait for the events the producer can use; a socket that always accepts more must not be polled for writing in
+        vain.
+        """
         if producer.ended:
             return
         wanted = selectors.EVENT_READ
@@ -187,7 +194,7 @@ class Producers:
 
 
 class Ledger:
-    """What arrived of the producers' messages: each once, each producer's in order."""
+    """The arrived messages of the producers: each once, each producer's in order."""
 
     def __init__(self) -> None:
         self.next: dict[int, int] = {}

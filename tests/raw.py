@@ -1,4 +1,4 @@
-"""A small AMQP 0-9-1 client that speaks frames: for what no client library would send, or would hide.
+"""A small AMQP 0-9-1 client that speaks frames: for methods that no client library would send, or would hide.
 
     with Client.connect(address) as client:
         channel = client.channel()
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 READ_SIZE = 256 * 1024
 MIN_FRAME = 4096
-"""Frames of this size are in order whatever was asked for."""
+"""Frames of this size are allowed whatever was negotiated."""
 CAPABILITIES = {
     "publisher_confirms": True,
     "exchange_exchange_bindings": True,
@@ -52,15 +52,18 @@ CAPABILITIES = {
     "authentication_failure_close": True,
 }
 JAVA = {"product": "RabbitMQ", "platform": "Java", "version": "5.20.0"}
-"""How a client introduces itself that is known to honour Channel.Flow."""
+"""Client-properties of a client that is known to honour Channel.Flow."""
 
 
 class Address(NamedTuple):
+    """The host and port of a broker."""
+
     host: str
     port: int
 
     @property
     def url(self) -> str:
+        """The AMQP URL, for user guest."""
         return f"amqp://guest:guest@{self.host}:{self.port}/"
 
 
@@ -73,10 +76,12 @@ class Closed(Exception):
 
     @property
     def code(self) -> int:
+        """The reply code."""
         return int(self.event.code)
 
     @property
     def text(self) -> str:
+        """The reply text."""
         return str(self.event.text)
 
 
@@ -85,7 +90,7 @@ class HungUp(Exception):
 
 
 class Client:
-    """One connection. Not for several threads at once."""
+    """One connection. Not to be used by several threads at once."""
 
     def __init__(self, address: tuple[str, int], receive_buffer: int = 0) -> None:
         self.socket = socket.socket()
@@ -102,12 +107,12 @@ class Client:
         self._input = bytearray()
         self._events: dict[int, deque[Event]] = {}
         self._contents: dict[int, tuple[Event, int | None]] = {}
-        """Per channel the content under way and the size of its body, once known."""
+        """Per channel the incomplete content and the size of its body, once known."""
         self._next_channel = 1
 
     @classmethod
     def connect(cls, address: tuple[str, int], **options: Any) -> Self:
-        """A logged-in connection; `options` as for `login`, and receive_buffer."""
+        """Return a logged-in connection; `options` as for `login`, and receive_buffer."""
         client = cls(address, receive_buffer=options.pop("receive_buffer", 0))
         try:
             client.login(**options)
@@ -144,7 +149,9 @@ class Client:
         frame_max: int | None = None,
         heartbeat: int = 0,
     ) -> None:
-        """From the protocol header to open-ok (section 2.2.4). Values left None are what the broker offers."""
+        """Do the handshake, from the protocol header to open-ok (section 2.2.4). Values left None are the broker's
+        offers.
+        """
         self.write(PROTOCOL_HEADER)
         self.server_properties = self.take("connection.start").server_properties
         client_properties = {
@@ -171,24 +178,24 @@ class Client:
         self.call("connection.open", vhost=vhost)
 
     def close(self) -> None:
-        """connection.close and its answer."""
+        """Send connection.close and take its answer."""
         self.call("connection.close", code=200, text="bye")
         self.socket.close()
 
     def kill(self) -> None:
-        """Reset the connection, as a client does that dies."""
+        """Reset the connection, as a dying client does."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
     def channel(self, number: int = 0) -> Channel:
-        """An opened channel; 0 takes the next number."""
+        """Return an opened channel; 0 takes the next number."""
         number = number or self._next_channel
         self._next_channel = number + 1
         self.call("channel.open", number)
         return Channel(self, number)
 
     def ready(self, events: int, seconds: float) -> int:
-        """Which of the events (of select.poll) the socket shows within so many seconds; 0 for none."""
+        """Return the events (of select.poll) that the socket shows within so many seconds; 0 for none."""
         poll = select.poll()
         poll.register(self.socket, events)
         return sum(shown for _, shown in poll.poll(max(seconds, 0) * 1000))
@@ -196,7 +203,7 @@ class Client:
     # --- out
 
     def write(self, data: bytes) -> None:
-        """Send octets as they are. Takes in meanwhile what arrives, so that neither side waits for the other."""
+        """Send bytes as they are. Read arriving bytes meanwhile, so that neither side waits for the other."""
         view = memoryview(data)
         deadline = time.monotonic() + PATIENCE
         while view:
@@ -209,23 +216,25 @@ class Client:
                 raise TimeoutError(f"{len(view)} octets not taken by the broker")
 
     def send(self, name: str, channel: int = 0, **arguments: Any) -> None:
+        """Send a method."""
         self.write(method_frame(name, channel, **arguments))
 
     def heartbeat(self) -> None:
+        """Send a heartbeat."""
         self.write(frame(HEARTBEAT, 0, b""))
 
     # --- in
 
     def call(self, name: str, channel: int = 0, **arguments: Any) -> Event:
-        """Send a method and return its -ok; what else arrives stays in line."""
+        """Send a method and return its -ok; other events stay in line."""
         self.send(name, channel, **arguments)
         return self.take(f"{name}-ok", channel=channel)
 
     def take(self, *names: str, channel: int = 0, timeout: float = PATIENCE) -> Event:
-        """The first event of one of these names on the channel, leaving the others in line.
+        """Remove and return the first event with one of these names on the channel, leaving the others in line.
 
-        Closed if the broker closes the channel or the connection instead, HungUp at the end of the stream,
-        TimeoutError when it does not come.
+        Closed if the broker closes the channel or the connection instead, HungUp at the end of the stream, TimeoutError
+        when it does not come.
         """
 
         def found() -> Event | None:
@@ -242,21 +251,21 @@ class Client:
         return self._until(found, f"{' or '.join(names)} on channel {channel}", timeout)
 
     def next(self, channel: int = 0, timeout: float = PATIENCE) -> Event:
-        """The next event of the channel, whichever it is."""
+        """Remove and return the next event of the channel, whichever it is."""
         line = self.line(channel)
         return self._until(lambda: line.popleft() if line else None, f"an event on channel {channel}", timeout)
 
     def pending(self, channel: int = 0) -> list[Event]:
-        """What has arrived on the channel and was not taken yet."""
+        """Read, and return the events in line on the channel."""
         self.poll()
         return list(self.line(channel))
 
     def arrived(self) -> list[str]:
-        """Names of the events not taken yet, of all channels, without reading."""
+        """Return the names of the events in line, of all channels, without reading."""
         return [event.name for line in self._events.values() for event in line]
 
     def poll(self) -> None:
-        """Take in what has arrived, without waiting."""
+        """Read all that has arrived, without waiting."""
         while self.ready(select.POLLIN, 0):
             self.receive()
 
@@ -271,7 +280,7 @@ class Client:
         raise AssertionError("unreachable")
 
     def read_octets(self, count: int) -> bytes:
-        """Octets as they come, for what is not a frame."""
+        """Return up to `count` bytes as they come, not parsed as frames."""
         while len(self._input) < count:
             data = self.socket.recv(READ_SIZE)
             if not data:
@@ -282,7 +291,7 @@ class Client:
         return taken
 
     def ended(self, timeout: float = PATIENCE) -> Closed | HungUp:
-        """How the broker ends the connection: with a word (connection.close) or without."""
+        """Return how the broker ends the connection: with connection.close or without."""
         try:
             self.take("nothing", timeout=timeout)
         except (Closed, HungUp) as end:
@@ -290,7 +299,7 @@ class Client:
         raise AssertionError("unreachable")
 
     def line(self, channel: int) -> deque[Event]:
-        """What has arrived on the channel and was not taken yet; the queue itself."""
+        """Return the line of events on the channel; the queue itself."""
         return self._events.setdefault(channel, deque())
 
     def _until(self, found: Callable[[], T | None], what: str, timeout: float) -> T:
@@ -363,23 +372,29 @@ class Channel:
         self.number = number
 
     def send(self, name: str, **arguments: Any) -> None:
+        """Send a method."""
         self.client.send(name, self.number, **arguments)
 
     def call(self, name: str, **arguments: Any) -> Event:
+        """Send a method and return its -ok."""
         return self.client.call(name, self.number, **arguments)
 
     def take(self, *names: str, timeout: float = PATIENCE) -> Event:
+        """Remove and return the first event with one of these names."""
         return self.client.take(*names, channel=self.number, timeout=timeout)
 
     def next(self, timeout: float = PATIENCE) -> Event:
+        """Remove and return the next event."""
         return self.client.next(self.number, timeout)
 
     def pending(self) -> list[Event]:
+        """Return the events in line."""
         return self.client.pending(self.number)
 
     def publish(
         self, body: bytes, routing_key: str = "", exchange: str = "", mandatory: bool = False, **properties: Any
     ) -> None:
+        """Publish a message."""
         self.client.write(
             publish_frames(
                 self.number, body, exchange, routing_key, mandatory, self.client.frame_max or 131072, **properties
@@ -387,17 +402,17 @@ class Channel:
         )
 
     def get(self, queue: str, no_ack: bool = True) -> Event | None:
-        """basic.get; None for an empty queue."""
+        """Get a message; None from an empty queue."""
         self.send("basic.get", queue=queue, no_ack=no_ack)
         event = self.take("basic.get-ok", "basic.get-empty")
         return event if event.name == "basic.get-ok" else None
 
     def depth(self, queue: str) -> int:
-        """Ready messages, asked by a passive declare."""
+        """Return the number of ready messages, by a passive declare."""
         return int(self.call("queue.declare", queue=queue, passive=True).messages)
 
     def closed(self, timeout: float = PATIENCE) -> Closed:
-        """How the broker closes this channel, or the connection; answers a channel.close."""
+        """Return how the broker closes this channel, or the connection; answer a channel.close."""
         try:
             self.take("nothing", timeout=timeout)
         except Closed as closed:

@@ -30,10 +30,11 @@ BASES = ("origin/main", "main")
 HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 SPIN = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    sum(range(100_000))\n"
-"""Keeps a core busy for as long as the process that has started it, which its argument names, is there."""
+"""Keeps a core busy as long as its parent, whose pid is its argument, is running."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Repeat the changed tests; return 1 if one has failed."""
     options = parsed(arguments)
     root = Path.cwd()
     tests = dict.fromkeys(changed_tests(root, options.base or base(root))) | dict.fromkeys(options.tests)
@@ -61,12 +62,13 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def git(root: Path, *arguments: str) -> str:
+    """Return the output of a git command."""
     done = subprocess.run(["git", *arguments], cwd=root, stdout=subprocess.PIPE, check=True, text=True)
     return done.stdout
 
 
 def base(root: Path) -> str:
-    """Where this branch has left the main one."""
+    """Return the commit where this branch has left the main one."""
     known = git(root, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes").split()
     name = next((name for name in BASES if name in known), None)
     if name is None:
@@ -75,7 +77,7 @@ def base(root: Path) -> str:
 
 
 def changed_tests(root: Path, since: str) -> Iterator[str]:
-    """The tests that were added or changed since a commit, committed or not."""
+    """Yield the tests that were added or changed since a commit, committed or not."""
     named = git(root, "diff", "--name-only", "--diff-filter=d", since, "--", "tests").splitlines()
     new = git(root, "ls-files", "--others", "--exclude-standard", "--", "tests").splitlines()
     for path in sorted({*named, *new}):
@@ -89,7 +91,7 @@ def changed_tests(root: Path, since: str) -> Iterator[str]:
 
 
 def changed_lines(diff: str) -> set[int]:
-    """The numbers that lines added or changed have by now; of lines that are gone, of those around them."""
+    """Return the current numbers of added or changed lines; of removed lines, of those around them."""
     found: set[int] = set()
     for first, count in HUNK.findall(diff):
         start, size = int(first), int(count or 1)
@@ -98,7 +100,7 @@ def changed_lines(diff: str) -> set[int]:
 
 
 def tests_at(text: str, lines: set[int]) -> list[str]:
-    """The tests in the text of a module that have to do with some of its lines, as pytest names them."""
+    """Return the tests in a module's text that depend on some of its lines, as pytest names them."""
     body = ast.parse(text).body
     touched = {name for node in body if lines & lines_of(node) for name in defined(node)}
     uses = {name: used(node) for node in body for name in defined(node)}
@@ -108,20 +110,21 @@ def tests_at(text: str, lines: set[int]) -> list[str]:
 
 
 def lines_of(node: ast.stmt) -> set[int]:
+    """Return the line numbers of a statement, with its decorators."""
     decorators = getattr(node, "decorator_list", [])
     first = min((each.lineno for each in decorators), default=node.lineno)
     return set(range(first, (node.end_lineno or node.lineno) + 1))
 
 
 def defined(node: ast.stmt) -> set[str]:
-    """The names that a statement of a module defines; imports define none that matter."""
+    """Return the names that a statement of a module defines; imports define none that matter."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {node.name}
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
 
 
 def used(node: ast.stmt) -> set[str]:
-    """Names that a statement reads, and those of its parameters: fixtures."""
+    """Return the names that a statement reads, and those of its parameters: fixtures."""
     names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
     return names | {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
 
@@ -140,7 +143,7 @@ def is_test(node: ast.stmt) -> bool:
 
 @contextmanager
 def busy(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """So many processes that only use their core. They end with this one, however that ends."""
+    """Run so many processes that only use their core. They end with this one, however it ends."""
     spinning: list[subprocess.Popen[bytes]] = []
     try:
         spinning += (subprocess.Popen([sys.executable, "-c", SPIN, str(os.getpid())]) for _ in range(count))
@@ -152,7 +155,7 @@ def busy(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def repeated(root: Path, tests: list[str], times: int) -> Counter[str]:
-    """How often each failed; the first failure of each is printed."""
+    """Return how often each test failed; print the first failure of each."""
     failed: Counter[str] = Counter()
     for number in range(1, times + 1):
         output, names = once(root, tests)
@@ -164,7 +167,7 @@ def repeated(root: Path, tests: list[str], times: int) -> Counter[str]:
 
 
 def once(root: Path, tests: list[str]) -> tuple[str, set[str]]:
-    """What one run prints, and the names of tests that failed in it; "the run" where it could not be."""
+    """Return a run's output, and the names of tests that failed in it; "the run" if it could not be done."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
         asked = [sys.executable, "-m", "pytest", "-q", "-n0", f"--junit-xml={results}", *tests]

@@ -22,9 +22,9 @@ _loaded: dict[str, ModuleType] = {}
 
 
 def load_plain(name: str) -> ModuleType:
-    """The module `name` (`package.some_cy`), run from its source.
+    """Return the module `name` (`package.some_cy`), run from its source.
 
-    What it imports from other `_cy` modules is plain too. Everyone else goes on with the compiled ones.
+    Other `_cy` modules that it imports are plain too. All other code continues to use the compiled ones.
     """
     if name not in _loaded:
         source = ROOT / f"{name.replace('.', '/')}.py"
@@ -37,7 +37,7 @@ def load_plain(name: str) -> ModuleType:
 
 
 def load_compiled(name: str) -> ModuleType:
-    """The module `name` as it was built. AssertionError if it was not, or if the build did not find its `.pxd`."""
+    """Return the module `name` as built. AssertionError if it was not built, or built without its `.pxd`."""
     module = import_module(name)
     assert str(module.__file__).endswith(tuple(EXTENSION_SUFFIXES)), f"{name} is not compiled"
     typed = hasattr(module, "__pyx_capi__") or any(map(_is_typed, vars(module).values()))

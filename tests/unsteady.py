@@ -1,10 +1,10 @@
-"""A plugin for pytest: `--unsteady` tells a test that failed for once from one that fails.
+"""A plugin for pytest: `--unsteady` distinguishes a test that failed once from one that fails.
 
-Where at most `MOST` tests fail, each is run again `TIMES` times when all others have ended, alone in a process of its
-own. One that passes every time is printed as `unsteady: NAME` with its first failure, and the run counts as passed.
-All else stays failed, and so do, without a second run,
+If at most `MOST` tests fail, each is run again `TIMES` times when all others have ended, alone in a process of its own.
+A test that passes every time is printed as `unsteady: NAME` with its first failure, and the run counts as passed. All
+else stays failed, and so do, without a second run,
 
-- tests that look for what is rare: property tests, the model of flow control, faults, and differential tests;
+- tests that look for rare failures: property tests, the model of flow control, faults, and differential tests;
 - tests during which a worker crashed;
 - runs in which something could not be collected, or that were interrupted.
 """
@@ -24,7 +24,7 @@ from _pytest.terminal import TerminalReporter
 MOST = 3
 TIMES = 3
 SECONDS = 900
-"""How long one test may take by itself, with all that it starts and ends. Its own timeout is much shorter."""
+"""Seconds that one test may take by itself, with all that it starts and ends. Its own timeout is much shorter."""
 
 NEVER = {
     "tests/flow/": "model test",
@@ -36,6 +36,7 @@ PROPERTY = "hypothesis"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --unsteady."""
     parser.addoption(
         "--unsteady",
         action="store_true",
@@ -44,12 +45,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Register the plugin in the process that the user has started."""
     if config.getoption("--unsteady") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Unsteady(config), "unsteady tests")
 
 
 class Unsteady:
-    """What failed in a run, in the process that the user has started.
+    """The failures of a run, in the process that the user has started.
 
     `failed` has the first report of each failed test by its name, `unsteady` those that passed when run again.
     """
@@ -61,15 +63,18 @@ class Unsteady:
         self.unsteady: dict[str, pytest.TestReport] = {}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Record whether something could not be collected."""
         self.not_collected |= report.failed
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Record a test's first failure."""
         if report.failed:
             self.failed.setdefault(name_of(report.nodeid), report)
 
     # Last: workers have ended, and the terminal's own hook, which prints the summary, goes on after all others.
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Run the failed tests again; the run has passed if they all pass every time."""
         ended_early = session.shouldfail or session.shouldstop
         if exitstatus != pytest.ExitCode.TESTS_FAILED or ended_early or self.not_collected or not self.failed:
             return
@@ -88,7 +93,7 @@ class Unsteady:
         session.exitstatus = pytest.ExitCode.OK
 
     def may_run_again(self, terminal: TerminalReporter) -> bool:
-        """Whether there are few enough, and none of a kind that is not run again; says why not."""
+        """Whether there are few enough, and none of a kind that is not run again; print why not."""
         if len(self.failed) > MOST:
             terminal.write_line(f"{len(self.failed)} tests failed, none is run again: that is done for up to {MOST}")
             return False
@@ -98,6 +103,7 @@ class Unsteady:
         return not reasons
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """Print the unsteady tests with their failures."""
         if self.unsteady:
             terminalreporter.write_sep("=", "UNSTEADY")
         for name, report in self.unsteady.items():
@@ -106,7 +112,7 @@ class Unsteady:
 
 
 def why_not(report: pytest.TestReport) -> str:
-    """Why a failed test is not to be run again; "" if it may be."""
+    """Return why a failed test is not to be run again; "" if it may be."""
     if PROPERTY in report.keywords:
         return "property test"
     for folder, kind in NEVER.items():
@@ -118,13 +124,13 @@ def why_not(report: pytest.TestReport) -> str:
 
 
 def name_of(nodeid: str) -> str:
-    """A test as the command line takes it: without the group that pytest-xdist has put behind it."""
+    """Return a test's name as the command line takes it: without the group that pytest-xdist has appended."""
     at = nodeid.rfind("@")
     return nodeid[:at] if at > nodeid.rfind("]") and at > nodeid.rfind("::") else nodeid
 
 
 def first_failure(root: Path, name: str) -> str:
-    """Run a test alone until it has failed, at most `TIMES` times; its output, or "" if it never did."""
+    """Run a test alone until it has failed, at most `TIMES` times; return its output, or "" if it never did."""
     for _ in range(TIMES):
         if failure := failure_of(root, name):
             return failure
@@ -132,10 +138,10 @@ def first_failure(root: Path, name: str) -> str:
 
 
 def failure_of(root: Path, name: str) -> str:
-    """Run a test alone; the output unless it, and nothing else, was run and passed."""
+    """Run a test alone; return the output unless it, and nothing else, was run and passed."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
-        # Whatever its markers, it was chosen.
+        # The test was chosen, whatever its markers.
         asked = [sys.executable, "-m", "pytest", "-q", "-n0", "-m", "", f"--junit-xml={results}", name]
         try:
             done = subprocess.run(
@@ -149,7 +155,7 @@ def failure_of(root: Path, name: str) -> str:
 
 
 def outcomes(results: Path) -> list[str]:
-    """What became of each test, by a file of results in JUnit's format: passed, failure, error or skipped."""
+    """Return the outcome of each test in a file of results in JUnit's format: passed, failure, error or skipped."""
     cases = ElementTree.parse(results).iter("testcase")
     return [
         next((each.tag for each in case if each.tag in ("failure", "error", "skipped")), "passed") for case in cases

@@ -1,4 +1,4 @@
-"""Waiting for what must come true: with a deadline, never by a sleep of a guessed length."""
+"""Waiting for conditions: with a deadline, never by a sleep of a guessed length."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def wait_for(condition: Callable[[], T | None], timeout: float = PATIENCE, what:
 def settled(observe: Callable[[], T], quiet: float = 0.5, timeout: float = PATIENCE) -> T:
     """Call `observe` until its result has not changed for `quiet` seconds and return it.
 
-    For what must *stop*: a queue that takes no more, a producer that is held.
+    For what must *stop*: a queue that accepts no more, a producer that is held.
     """
     deadline = time.monotonic() + timeout
     seen, since = observe(), time.monotonic()

@@ -1,4 +1,4 @@
-"""What each method of a channel does. A handler that must ask elsewhere is a generator of what it asks."""
+"""Handlers of the methods of a channel. A handler that needs other processes is a generator of its requests."""
 
 from __future__ import annotations
 

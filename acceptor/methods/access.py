@@ -1,4 +1,4 @@
-"""Class access: of older versions of AMQP; clients that still ask get a ticket that opens everything."""
+"""Class access, of older versions of AMQP: clients that still use it get a ticket that opens everything."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 
 def request(channel: Channel, arguments: dict[str, Any]) -> None:
+    """Answer with the ticket 1."""
     channel.send("access_request_ok", ticket=1)
 
 

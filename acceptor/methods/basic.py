@@ -1,4 +1,4 @@
-"""Class basic, but for what moves contents by the batch (AMQP 0-9-1, 1.8)."""
+"""Class basic, except for methods that move contents by the batch (AMQP 0-9-1, 1.8)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 def qos(channel: Channel, arguments: dict[str, Any]) -> Handling:
-    """Prefetch for consumers started from now on, or (global) for all of the channel together, as RabbitMQ has it.
+    """Set the prefetch of consumers started later, or (global) of all consumers of the channel together, as RabbitMQ
+    has it.
 
-    From clients that mean running consumers as well (`Traits.qos_of_running`) it is for these, too.
+    From clients that mean running consumers as well (`Traits.qos_of_running`) it applies to these, too.
     """
     if arguments["prefetch_size"]:
         raise amqp_error(540, f"prefetch_size!=0 ({arguments['prefetch_size']})")
@@ -41,7 +42,7 @@ def qos(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def change_prefetch(channel: Channel) -> Asking:
-    """What is said of consumers that are started from now on holds for those that are there."""
+    """Apply the channel's prefetch to its running consumers."""
     for consumer in channel.consumers.values():
         consumer.prefetch = channel.prefetch
     for shard, ids in channel.consumers_by_shard().items():
@@ -49,6 +50,7 @@ def change_prefetch(channel: Channel) -> Asking:
 
 
 def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Start a consumer."""
     yield from channel.services.outputs.gets.turn_to_consume(channel)
     tag = arguments["consumer_tag"] or "amq.ctag-" + base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
     if tag in channel.consumers:
@@ -69,7 +71,7 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
     )  # fmt: skip
     channel.shards.add(queue.shard)
     yield from channel.shared_prefetch.join(queue.shard)
-    # It is known before the shard answers: deliveries may come with the answer.
+    # Registered before the shard answers: deliveries may come with the answer.
     channel.consumers[tag] = consumer
     channel.services.delivery.consumers[consumer.id] = consumer
     channel.services.throttle.begins_to_settle(channel.connection)
@@ -84,12 +86,13 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def refused(queue: Queue, error: Sequence[Any]) -> AMQPError:
-    """Why a shard refuses; the name of a queue that has just gone is known only here."""
+    """Return the error for a shard's refusal; only the acceptor knows the name of a queue that has just gone."""
     code, text = error
     return amqp_error(code, f"no {queue}" if code == 404 else text)
 
 
 def cancel(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Cancel a consumer, or the reply consumer of the channel."""
     tag = arguments["consumer_tag"]
     consumer = channel.consumers.get(tag)
     if channel.reply_consumer is not None and channel.reply_consumer.tag == tag:
@@ -103,10 +106,11 @@ def cancel(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def cancel_ok(channel: Channel, arguments: dict[str, Any]) -> None:
-    """Some clients answer the cancel that we sent; it needed no answer."""
+    """Ignore some clients' answer to the broker's basic.cancel, which needs none."""
 
 
 def get(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Wait for a turn of the connection, then get a message."""
     gets = channel.services.outputs.gets
     yield from gets.turn(channel)
     try:
@@ -116,6 +120,7 @@ def get(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def get_in_turn(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Get a message from a queue's shard, or none."""
     name = named(channel, arguments["queue"])
     channel.access.check("read", "queue", name)
     queue = find(channel, name)
@@ -144,11 +149,13 @@ def get_in_turn(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def recover(channel: Channel, arguments: dict[str, Any]) -> None:
+    """Requeue all unacked messages of the channel."""
     recover_async(channel, arguments)
     channel.send("basic_recover_ok")
 
 
 def recover_async(channel: Channel, arguments: dict[str, Any]) -> None:
+    """Requeue all unacked messages of the channel, without an answer. 540 with requeue=false."""
     if not arguments["requeue"]:
         raise amqp_error(540, "requeue=false")
     channel.unacked.settle_all(SETTLE_REQUEUE, channel.services.settling.places(channel.shards))

@@ -1,4 +1,4 @@
-"""Class channel: flow from the client, and the end of a channel (AMQP 0-9-1, 1.5). Opening is the connection's."""
+"""Class channel: flow from the client, and the end of a channel (AMQP 0-9-1, 1.5). The connection opens channels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
-    """The client stops or resumes what is delivered to it: nothing follows the flow-ok that says so.
+    """Stop or resume deliveries to the client: none follows the flow-ok that confirms a stop.
 
-    From php-amqplib this is how it answers our own channel.flow: then it is taken for the flow-ok that is due.
+    php-amqplib answers the broker's own channel.flow with this method: it then counts as the flow-ok that is due.
     """
     if channel.told_flow and not arguments["active"] and channel.delivers:
         channel.obedience.answered()
@@ -26,11 +26,12 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def flow_ok(channel: Channel, arguments: dict[str, Any]) -> None:
-    """The client heard our channel.flow; whether it obeys shows in what it publishes."""
+    """Record that the client received the broker's channel.flow; whether it obeys shows in its publishes."""
     channel.obedience.answered()
 
 
 def close(channel: Channel, arguments: dict[str, Any]) -> None:
+    """Close the channel; its parked publishes are kept."""
     channel.end(keep_parked=True)
     channel.send("channel_close_ok")
     channel.connection.forget_channel(channel)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 def select(channel: Channel, arguments: dict[str, Any]) -> None:
+    """Turn on confirms. 406 on a transactional channel."""
     if channel.transaction is not None:
         raise amqp_error(406, "cannot switch from tx to confirm mode")
     if channel.confirms is None:

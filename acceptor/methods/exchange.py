@@ -14,6 +14,7 @@ SYSTEM = "amq."
 
 
 def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the router declare an exchange."""
     check_declare(channel, arguments["exchange"], arguments)
     yield from ask_router(
         "exchange_declare",
@@ -32,8 +33,10 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def check_declare(channel: Channel, name: str, arguments: dict[str, Any]) -> None:
-    """The right to configure it, or any to ask for it; a new one with an alternate takes more (RabbitMQ's rule)."""
-    if not name:  # the default exchange is refused to all
+    """Raise 403 without the right to configure it, or any right for passive; a new one with an alternate takes more
+    (RabbitMQ's rule).
+    """
+    if not name:  # the router refuses the default exchange to every user
         return
     if arguments["passive"]:
         channel.access.check_any("exchange", name)
@@ -46,8 +49,9 @@ def check_declare(channel: Channel, name: str, arguments: dict[str, Any]) -> Non
 
 
 def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the router delete an exchange."""
     name = arguments["exchange"]
-    if name and not name.startswith(SYSTEM):  # those are refused to all
+    if name and not name.startswith(SYSTEM):  # the router refuses the others to every user
         channel.access.check("configure", "exchange", name)
     yield from ask_router(
         "exchange_delete", vhost=channel.vhost, name=arguments["exchange"], if_unused=arguments["if_unused"]
@@ -57,10 +61,12 @@ def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the router bind an exchange to another one."""
     yield from _bind(channel, "exchange_bind", arguments, user=channel.access.user)
 
 
 def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the router remove a binding between exchanges."""
     yield from _bind(channel, "exchange_unbind", arguments)
 
 

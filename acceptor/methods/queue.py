@@ -1,4 +1,4 @@
-"""Class queue (AMQP 0-9-1, 1.7). The router decides what exists, the shard what is in it."""
+"""Class queue (AMQP 0-9-1, 1.7). The router decides which queues exist, shards know their contents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def named(channel: Channel, name: str) -> str:
-    """The name of the queue that a method means: an empty one is the last declared on the channel (1.7.2.1)."""
+    """Return the name of the queue that a method means: an empty one is the last declared on the channel (1.7.2.1)."""
     name = name.replace("\r", "").replace("\n", "")
     if name:
         return name
@@ -29,7 +29,7 @@ def named(channel: Channel, name: str) -> str:
 
 
 def find(channel: Channel, name: str) -> Queue:
-    """The queue of that name. AMQPError if there is none, or it belongs to another connection."""
+    """Return the queue of that name. AMQPError if there is none, or if another connection owns it."""
     queue = channel.acceptor.topology.queue(channel.vhost, name)
     if queue is None:
         raise amqp_error(404, f"no queue '{name}' in vhost '{channel.vhost}'")
@@ -44,6 +44,7 @@ def find(channel: Channel, name: str) -> Queue:
 
 
 def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the router declare a queue (passive: find it), and answer with its numbers of messages and consumers."""
     if arguments["queue"].startswith(PSEUDO_QUEUE):
         yield from replies.declare(channel, named(channel, arguments["queue"]), arguments)
         return
@@ -54,7 +55,7 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
         name, id, shard = queue.name, queue.queue_id, queue.shard
     else:
         check_declare(channel, arguments["queue"], arguments["arguments"])
-        channel.connection.owns_queues |= arguments["exclusive"]  # from now on: the answer may come too late
+        channel.connection.owns_queues |= arguments["exclusive"]  # not only at the answer, which may come too late
         found = yield from ask_router(
             "queue_declare",
             vhost=channel.vhost,
@@ -76,13 +77,15 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
         except AMQPError as error:
             if arguments["passive"] or error.code != 404:
                 raise
-            messages = consumers = 0  # it was declared, and somebody has deleted it since
+            messages = consumers = 0  # it was declared, and has been deleted since
         channel.send("queue_declare_ok", queue=name, message_count=messages, consumer_count=consumers)
 
 
 def check_declare(channel: Channel, name: str, queue_arguments: dict[str, Any]) -> None:
-    """The right to configure it; a new queue that dead-letters takes more (RabbitMQ's rule), and write for its key."""
-    # A name that the server will give is known only to the router: one of its kind stands for it.
+    """Raise 403 without the right to configure it; a new queue that dead-letters takes more (RabbitMQ's rule), and
+    write for its key.
+    """
+    # Only the router knows the name that it will make up: a name of the same kind stands for it.
     name = name or "amq.gen-" + base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
     channel.access.check("configure", "queue", name)
     dead_letter_exchange = queue_arguments.get("x-dead-letter-exchange")
@@ -96,6 +99,9 @@ def check_declare(channel: Channel, name: str, queue_arguments: dict[str, Any]) 
 
 
 def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the router bind a queue; if both are empty, queue and routing key are the last queue declared on the
+    channel.
+    """
     name = named(channel, arguments["queue"])
     key = arguments["routing_key"]
     if not arguments["queue"] and not key:
@@ -106,6 +112,7 @@ def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the router remove a queue's binding."""
     name = named(channel, arguments["queue"])
     yield from _bind(channel, "queue_unbind", name, arguments["routing_key"], arguments)
     channel.send("queue_unbind_ok")
@@ -127,13 +134,14 @@ def _bind(channel: Channel, request: str, name: str, key: str, arguments: dict[s
 
 
 def check_source(channel: Channel, exchange: str, key: str) -> None:
-    """The right to bind to an exchange, and to that routing key of it."""
-    if exchange:  # the default one is refused to all
+    """Raise 403 without the right to bind to an exchange, and to that routing key of it."""
+    if exchange:  # the router refuses the default one to every user
         channel.access.check("read", "exchange", exchange)
         channel.access.check_topic("read", channel.acceptor.topology.exchange(channel.vhost, exchange), key)
 
 
 def purge(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the shard empty a queue."""
     name = named(channel, arguments["queue"])
     channel.access.check("read", "queue", name)
     queue = find(channel, name)
@@ -143,7 +151,7 @@ def purge(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
-    """Deleting what is not there succeeds, as with RabbitMQ."""
+    """Have the shard delete a queue. Deleting one that does not exist succeeds, as with RabbitMQ."""
     name = named(channel, arguments["queue"])
     channel.access.check("configure", "queue", name)
     messages = 0

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def consume(channel: Channel, tag: str, arguments: dict[str, Any]) -> Handling:
-    """basic.consume from the pseudo-queue. When it is answered, the name is known where it is asked for."""
+    """Handle basic.consume from the pseudo-queue. Once it is answered, the name is known where it is asked for."""
     if not arguments["no_ack"]:
         raise amqp_error(406, "reply consumer cannot acknowledge")
     if channel.reply_consumer is not None:
@@ -24,7 +24,7 @@ def consume(channel: Channel, tag: str, arguments: dict[str, Any]) -> Handling:
 
 
 def declare(channel: Channel, name: str, arguments: dict[str, Any]) -> Handling:
-    """queue.declare of the pseudo-queue, or of the name of a reply consumer: tells whether it lives."""
+    """Handle queue.declare of the pseudo-queue, or of a reply consumer's name: says whether that consumer exists."""
     if not (yield from channel.services.replies.exists(name)):
         raise amqp_error(404, f"no queue '{name}' in vhost '{channel.vhost}'")
     channel.last_queue = name

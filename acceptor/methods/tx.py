@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def select(channel: Channel, arguments: dict[str, Any]) -> None:
+    """Make the channel transactional. 406 if it has confirms on."""
     if channel.confirms is not None:
         raise amqp_error(406, "cannot switch from confirm to tx mode")
     if channel.transaction is None:
@@ -25,7 +26,7 @@ def select(channel: Channel, arguments: dict[str, Any]) -> None:
 
 
 def commit(channel: Channel, arguments: dict[str, Any]) -> Handling:
-    """The next transaction begins at once: what comes from now on is not of this one."""
+    """Commit the transaction, and answer when that is done. The next one begins at once: later methods belong to it."""
     transaction = begun(channel)
     channel.transaction, channel.committing = Transaction(channel, channel.services.accounts), transaction
     committing = Committing(channel, transaction)
@@ -43,7 +44,7 @@ def commit(channel: Channel, arguments: dict[str, Any]) -> Handling:
 def find_room(
     channel: Channel, transaction: Transaction, committing: Committing
 ) -> Generator[ToRouter | ToShard | AtGates, Answer, list[Piece]]:
-    """Wait until all of it may leave; the pieces that it leaves in. AMQPError where a queue refuses it."""
+    """Wait until all of it may leave; return the pieces in which it leaves. AMQPError if a queue refuses it."""
     services, topology = channel.services, channel.acceptor.topology
     while True:
         pieces = yield from transaction.pieces(channel, services.publishing)
@@ -63,7 +64,7 @@ def find_room(
 
 
 def refuse_if_full(channel: Channel, closed: list[Gate]) -> None:
-    """AMQPError where it is not to wait, unless it is only what is under way that leaves no room."""
+    """Raise 406 if the transaction is not to wait, unless only messages in flight leave no room."""
     acceptor = channel.acceptor
     for gate in closed:
         full = gate.is_saturated() or (isinstance(gate, Inlet) and not gate.in_flight)
@@ -74,19 +75,21 @@ def refuse_if_full(channel: Channel, closed: list[Gate]) -> None:
 
 
 def rollback(channel: Channel, arguments: dict[str, Any]) -> None:
+    """Roll back the transaction and begin another one."""
     begun(channel).rollback(channel)
     channel.transaction = Transaction(channel, channel.services.accounts)
     channel.send("tx_rollback_ok")
 
 
 def begun(channel: Channel) -> Transaction:
+    """Return the channel's transaction. 406 if it has none."""
     if channel.transaction is None:
         raise amqp_error(406, "channel is not transactional")
     return channel.transaction
 
 
 def settle(channel: Channel, arguments: dict[str, Any]) -> None:
-    """Settlements that had to wait behind a method: the scanner made a run of them."""
+    """Apply settlements that had to wait behind a method: the scanner made a run of them."""
     run = arguments["run"]
     channel.settled(run, begun(channel).settle(channel, run))
 

@@ -1,4 +1,4 @@
-"""A running broker for tests, and the tests of what it does on the wire."""
+"""A running broker for tests, and the tests of its behaviour on the wire."""
 
 from tests.broker.process import Broker
 

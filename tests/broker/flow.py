@@ -1,4 +1,4 @@
-"""What the flow-control tests share: queues that stop their producers, and how far over the mark is still right."""
+"""Common parts of the flow-control tests: queues that stop their producers, and the overshoot allowed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MARKS: dict[str, Any] = {"qpid.flow_stop_count": STOP, "qpid.flow_resume_count":
 
 
 def most(stop: int) -> int:
-    """The deepest that a queue with this stop mark may get: a fifth over it."""
+    """Return the greatest depth allowed to a queue with this stop mark: a fifth over it."""
     return stop + stop // 5
 
 
 def declaration_refused(channel: Channel, queue: str, arguments: dict[str, object], reason: str) -> None:
-    """Declare a queue with an argument that is none; `reason` has {} for what says which queue it is."""
+    """Check that a declaration with an invalid argument is refused; `reason` has {} for the queue."""
     channel.send("queue.declare", queue=queue, arguments=arguments)
     closed = channel.closed()
     said = reason.format(f"queue '{queue}' in vhost '/'")
@@ -28,12 +28,12 @@ def declaration_refused(channel: Channel, queue: str, arguments: dict[str, objec
 
 
 def settled_depth(channel: Channel, queue: str, quiet: float = 0.5, timeout: float = PATIENCE) -> int:
-    """How many messages the queue holds when that changes no more."""
+    """Return how many messages the queue holds once that has stopped changing."""
     return settled(lambda: channel.depth(queue), quiet, timeout)
 
 
 def wait_held(channel: Channel, queue: str, producers: Producers, timeout: float = PATIENCE) -> int:
-    """Until all producers have been told that they are held, and what was under way has arrived; the depth then."""
+    """Wait until all producers know that they are held and messages in flight have arrived; return the depth then."""
     wait_for(lambda: producers.blocked, timeout, f"producers held by {queue}")
     depth = settled_depth(channel, queue, timeout=timeout)
     assert depth < producers.written, "all of it went in: nobody was held"

@@ -26,7 +26,7 @@ from tests.waiting import wait_for
 
 START_SECONDS = 100.0
 STOP_SECONDS = 60.0
-"""Some times as long as a machine takes that is busy with other tests."""
+"""Several times as long as a machine that is busy with other tests takes."""
 READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -91,21 +91,21 @@ class Broker:
 
     @property
     def log(self) -> str:
-        """All it has written on standard error so far."""
+        """All it has written to standard error so far."""
         return self.log_file.read_text(errors="replace")
 
     def call(self, command: str, **arguments: Any) -> Any:
-        """The result of a command of the control socket. Refusal if it is refused."""
+        """Return the result of a command of the control socket. Refusal if it is refused."""
         pointer = Pointer.load(self.directory / "data")
         assert pointer
         return control.call(Node.load(pointer.runtime).control, command, arguments)
 
     def held(self) -> list[dict[str, Any]]:
-        """Who is held, as acceptors tell it."""
+        """Return the held channels, as acceptors report them."""
         return Processes(self.directory / "data").ask_acceptors("held")
 
     def queues(self) -> list[QueueGauge]:
-        """What the gauges say of all queues; none if the node is not there."""
+        """Return the gauges of all queues; none if the node is not running."""
         try:
             pointer = Pointer.load(self.directory / "data")
             assert pointer
@@ -117,14 +117,14 @@ class Broker:
             return []
 
     def check_overshoot(self) -> None:
-        """AssertionError if a queue was ever further above its stop mark than is published for it."""
+        """Raise AssertionError if a queue was ever further above its stop mark than its published bound."""
         for queue in self.queues():
             marks = Marks(queue.stop_count, queue.resume_count, queue.stop_bytes, queue.resume_bytes)
             bound, _ = marks.overshoot_bound(self.acceptors, queue.reserve)
             assert queue.over_count <= bound, f"{queue.name} was {queue.over_count} above its mark, {bound} may be"
 
     def penstock(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        """`penstock …` as a user of this node runs it, with that on its standard input."""
+        """Run `penstock …` as a user of this node, with `given` on its standard input."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         return subprocess.run(
             [sys.executable, "-m", "ops", *arguments, "--data", str(self.directory / "data")],
@@ -144,7 +144,7 @@ class Broker:
         return self.process.stdout.readline().decode().rstrip("\n")
 
     def processes(self) -> list[psutil.Process]:
-        """The process that was started and everything below it."""
+        """Return the process that was started and all its descendants."""
         try:
             root = psutil.Process(self.process.pid)
             return [root, *root.children(recursive=True)]
@@ -152,7 +152,7 @@ class Broker:
             return []
 
     def children(self, role: str) -> list[int]:
-        """Process ids of the living children of a role (router, shard, acceptor), by their index."""
+        """Return the pids of the running children of a role (router, shard, acceptor), by their index."""
         found = []
         for process in self.processes():
             try:
@@ -163,7 +163,7 @@ class Broker:
         return [pid for _, pid in sorted(found)]
 
     def connect(self) -> Client:
-        """A connection, as soon as somebody listens."""
+        """Return a connection, as soon as a process listens."""
 
         def connected() -> Client | None:
             try:
@@ -174,13 +174,13 @@ class Broker:
         return wait_for(connected, START_SECONDS, "a connection")
 
     def kill(self, role: str, index: int = 0) -> int:
-        """SIGKILL a child, as soon as there is one of that place, and return the process id it had."""
+        """Kill a child, as soon as there is one in that place; return its pid."""
         (pid,) = wait_for(lambda: self.children(role)[index : index + 1], START_SECONDS, f"{role} {index}")
         os.kill(pid, signal.SIGKILL)
         return pid
 
     def wait_replaced(self, role: str, pid: int) -> None:
-        """Wait until as many children of the role as are configured live again, and `pid` is not one of them."""
+        """Wait until as many children of the role as are configured run again, and `pid` is not one of them."""
         option = {"acceptor": "--acceptors", "shard": "--shards"}.get(role)
         count = int(self.command[self.command.index(option) + 1]) if option else 1
         wait_for(
@@ -190,13 +190,14 @@ class Broker:
         )
 
     def pss(self) -> int:
-        """Memory of all its processes, shared pages counted once between them, in bytes."""
+        """Return the memory of all its processes in bytes, shared pages counted once between them."""
         return sum(process.memory_full_info().pss for process in self.processes())
 
     def stop(self) -> None:
-        """SIGTERM; AssertionError unless it ends in order and in time, nothing is left, and it logged no traceback.
+        """Terminate it; AssertionError unless it ends in order and in time, nothing is left, and it logged no
+        traceback.
 
-        AssertionError too if a queue was deeper than it may be.
+        AssertionError too if a queue was deeper than allowed.
         """
         try:
             self.check_overshoot()
@@ -222,7 +223,7 @@ class Broker:
         assert not traces, f"{len(traces)} errors of its own, the first: {traces[0]}"
 
     def kill_all(self) -> None:
-        """SIGKILL the whole family, for when it does not matter how it ends."""
+        """Kill the whole process tree, for when it does not matter how it ends."""
         family = self.processes()
         for process in family:
             try:

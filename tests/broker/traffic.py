@@ -1,4 +1,4 @@
-"""Producers and consumers that are at work while a test changes the node: every message is numbered."""
+"""Producers and consumers that work while a test changes the node: every message is numbered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.raw import Client
 from tests.waiting import PATIENCE, wait_for
 
 OPEN_MAX = 10
-"""Messages of a producer that are not confirmed yet: few, so that all producers keep step, however slow a shard is."""
+"""The most unconfirmed messages of a producer: few, so that all producers keep step, however slow a shard is."""
 
 
 class Producer:
@@ -28,12 +28,13 @@ class Producer:
         self.open: set[int] = set()
 
     def publish(self) -> None:
+        """Publish the next message."""
         self.channel.publish(b"%d" % self.sent, self.queue, delivery_mode=2)
         self.sent += 1
         self.open.add(self.sent)
 
     def gather(self) -> int:
-        """Take in what has arrived; how many have no confirm yet. AssertionError for anything but acks."""
+        """Process the confirms that have arrived; return how many are missing. AssertionError for anything but acks."""
         self.client.poll()
         line = self.client.line(1)
         while line:
@@ -45,7 +46,7 @@ class Producer:
 
 
 class Traffic:
-    """A producer and a consumer for each queue, at work between `with` and its end."""
+    """A producer and a consumer for each queue, at work from entering `with` to its end."""
 
     def __init__(self, broker: Broker, weights: dict[str, int]) -> None:
         self.weights = weights
@@ -77,7 +78,7 @@ class Traffic:
             client.__exit__()
 
     def finish(self) -> None:
-        """Publish no more, and wait until all of it is confirmed and has come."""
+        """Publish no more, and wait until all messages are confirmed and received."""
         self._publish = False
         self._threads[0].join(2 * PATIENCE)
         wait_for(lambda: self.failed or self.received == self.sent, 2 * PATIENCE, "all messages")
@@ -85,10 +86,12 @@ class Traffic:
 
     @property
     def sent(self) -> dict[str, int]:
+        """How many messages each queue's producer has published."""
         return {name: producer.sent for name, producer in self._producers.items()}
 
     @property
     def received(self) -> dict[str, int]:
+        """How many messages each queue's consumer has received."""
         return {name: len(numbers) for name, numbers in self.seen.items()}
 
     def _guard(self, run: Any) -> None:

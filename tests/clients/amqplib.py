@@ -16,8 +16,8 @@ INSTALL_SECONDS = 100
 
 
 def environment(programs: Path = PROGRAMS) -> dict[str, str]:
-    """The environment in which the programs of a folder find what its package.json names. Skips the test where node,
-    npm or a package is missing.
+    """Return the environment in which the programs of a folder find the packages of its package.json. Skip the test if
+    node, npm or a package is missing.
     """
     for program in ("node", "npm"):
         if not shutil.which(program):
@@ -32,7 +32,7 @@ def environment(programs: Path = PROGRAMS) -> dict[str, str]:
 
 
 def _install(package: bytes, target: Path) -> None:
-    """Into a directory of its own, which then takes its name: several workers may do this at once."""
+    """Install into a directory of its own, which then takes its name: several workers may do this at once."""
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         directory = Path(scratch) / "install"
         directory.mkdir()

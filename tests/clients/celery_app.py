@@ -16,7 +16,7 @@ from kombu import Queue
 
 PRIORITIES = 10
 PREFIX = os.environ.get("CELERY_TESTS_PREFIX", "tests")
-"""Begins the names of all queues: several tests may share a broker."""
+"""The prefix of all queue names: several tests may share a broker."""
 TASKS = f"{PREFIX}-tasks"
 QUEUES: dict[str, dict[str, Any]] = {
     "classic": {
@@ -26,7 +26,7 @@ QUEUES: dict[str, dict[str, Any]] = {
         ]
     },
     "quorum": {"task_default_queue_type": "quorum"},
-    # From such an exchange tasks for later go by way of queues with TTLs, one for each bit of the delay.
+    # With such an exchange delayed tasks go by way of queues with TTLs, one for each bit of the delay.
     "quorum, topic exchange": {
         "task_default_queue_type": "quorum",
         "task_default_exchange": f"{PREFIX}-exchange",
@@ -57,17 +57,19 @@ task = partial(app.task, shared=False)
 
 @task
 def add(left: int, right: int) -> int:
+    """Return the sum of two numbers."""
     return left + right
 
 
 @task
 def total(numbers: list[int]) -> int:
+    """Return the sum of numbers."""
     return sum(numbers)
 
 
 @task(bind=True, max_retries=3)
 def third_time(self: Any) -> int:
-    """Fails twice, then tells how many retries it took."""
+    """Fail twice, then return how many retries it took."""
     if self.request.retries < 2:
         raise self.retry(countdown=1)
     return int(self.request.retries)
@@ -75,6 +77,7 @@ def third_time(self: Any) -> int:
 
 @task
 def when() -> float:
+    """Return the time at which it is run."""
     return time.time()
 
 
@@ -87,9 +90,11 @@ def note(path: str, word: str) -> None:
 
 @task
 def process() -> int:
+    """Return the pid of its process."""
     return os.getpid()
 
 
 @task
 def sleep(seconds: float) -> None:
+    """Take so many seconds."""
     time.sleep(seconds)

@@ -25,7 +25,7 @@ STOP_SECONDS = 60
 
 
 class Worker:
-    """A Celery worker of two processes, and its application as a client sees it."""
+    """A Celery worker with two processes, and its application as a client sees it."""
 
     def __init__(self, url: str, directory: Path, queues: str = "classic", results: str = "file") -> None:
         """`queues` is one of `celery_app.QUEUES`. `results` are kept in files, or sent back to the client (`rpc`)."""
@@ -49,16 +49,19 @@ class Worker:
 
     @property
     def log(self) -> str:
+        """The worker's log."""
         return self.log_file.read_text()
 
     def inspect(self) -> Any:
+        """Return Celery's inspection of the worker."""
         return self.app.control.inspect([self.name], timeout=PATIENCE, limit=1)
 
     def scheduled(self) -> int:
-        """How many tasks it keeps until their time."""
+        """Return how many tasks it keeps until their time."""
         return len(self.inspect().scheduled()[self.name])
 
     def stop(self) -> None:
+        """Stop it; AssertionError with its log if it does not end in time."""
         self.process.terminate()
         try:
             self.process.wait(STOP_SECONDS)
@@ -69,18 +72,18 @@ class Worker:
 
 
 def load() -> ModuleType:
-    """The application, with the settings of this test."""
+    """Return the application, with the settings of this test."""
     sys.modules.pop("tests.clients.celery_app", None)
     return importlib.import_module("tests.clients.celery_app")
 
 
 @contextmanager
 def running(worker: Worker) -> Iterator[Worker]:
-    """A worker that takes tasks; it is stopped at the end."""
+    """A worker that answers; it is stopped at the end."""
     try:
         wait_for(lambda: worker.app.control.inspect(timeout=1).ping(), 2 * PATIENCE, "the worker to answer")
         yield worker
     finally:
-        pools.reset()  # they are of the whole process, and the broker may be another when the next one comes
+        pools.reset()  # pools belong to the whole process, and the next worker may have another broker
         worker.app.close()
         worker.stop()

@@ -31,6 +31,6 @@ def make(request: pytest.FixtureRequest) -> Iterator[Make]:
 
 @pytest.fixture
 def unused_port() -> Iterator[int]:
-    """A port on which nobody listens."""
+    """A port on which no process listens."""
     with closed_port() as port:
         yield port

@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE
 
 
 class Held:
-    """A process of producers; `more` is what else there is to say of their job."""
+    """A process of producers; `more` are further fields of its job."""
 
     def __init__(
         self, library: str, broker: Broker, queue: str, directory: Path, count: int, size: int, **more: Any
@@ -37,14 +37,15 @@ class Held:
 
     @property
     def said(self) -> str:
+        """Its output so far."""
         return self.output.read_text()
 
     def check_held(self) -> None:
-        """None of them is done."""
+        """Check that none of its producers is done."""
         assert self.process.poll() is None, f"{self.library} has ended: {self.said}"
         assert "alive" not in self.said, f"{self.library} was not held"
 
     def check_alive(self, patience: float = PATIENCE) -> None:
-        """All have published everything and then used their connections."""
+        """Check that all have published everything and then used their connections."""
         assert self.process.wait(patience) == 0, f"{self.library}: {self.said}"
         assert self.said.count("alive") == self.job.connections, f"{self.library}: {self.said}"

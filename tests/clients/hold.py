@@ -23,15 +23,16 @@ import pika
 from tests.producers import STAMP
 
 PATIENT = {socket.TCP_USER_TIMEOUT: 6000}
-"""Of itself py-amqp has its kernel give up when a window is closed for 1000 ms. The broker sees to it every 400 ms, but
-its process may get no processor for longer than the rest; a test that is about that second leaves it as it is.
+"""By default py-amqp has its kernel give up when a window is closed for 1000 ms. The broker opens it every 400 ms, but
+its process may get no processor for longer than the rest; a test about that second keeps the default.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What each of `connections` producers publishes: `count` messages of `size` octets to an exchange with the name of
-    the queue as routing key, and each to the queue `also`, if there is one; with confirms, or in one transaction.
+    """The job of producers: each of `connections` publishes `count` messages of `size` bytes to an exchange with the
+    name of the queue as routing key, and each to the queue `also`, if there is one; with confirms, or in one
+    transaction.
 
     The first is the producer of number `first`, as bodies are numbered for `tests.producers.Ledger`. `hasty`: not
     `PATIENT`.
@@ -51,22 +52,27 @@ class Job:
 
     @property
     def keys(self) -> list[str]:
+        """The routing keys of each message."""
         return [self.queue, self.also] if self.also else [self.queue]
 
     @property
     def producers(self) -> range:
+        """The numbers of the producers."""
         return range(self.first, self.first + self.connections)
 
     def bodies(self, producer: int) -> Iterator[bytes]:
+        """Yield a producer's bodies."""
         padding = bytes(self.size - STAMP.size)
         return (STAMP.pack(producer, number) + padding for number in range(self.count))
 
 
 def say(word: str) -> None:
+    """Print a word in one write."""
     print(f"{word}\n", end="", flush=True)
 
 
 def with_pika(job: Job, producer: int) -> None:
+    """Do a producer's job with pika."""
     with pika.BlockingConnection(pika.URLParameters(f"{job.url}?heartbeat=5")) as connection:
         channel = connection.channel()
         if job.confirms:
@@ -84,6 +90,7 @@ def with_pika(job: Job, producer: int) -> None:
 
 
 def with_py_amqp(job: Job, producer: int) -> None:
+    """Do a producer's job with py-amqp."""
     address = urlsplit(job.url).netloc.rpartition("@")[2]
     settings = {} if job.hasty else PATIENT
     with amqp.Connection(address, heartbeat=0, confirm_publish=job.confirms, socket_settings=settings) as connection:
@@ -101,6 +108,7 @@ def with_py_amqp(job: Job, producer: int) -> None:
 
 
 async def with_aio_pika(job: Job, producer: int) -> None:
+    """Do a producer's job with aio-pika."""
     connection = await aio_pika.connect(f"{job.url}?heartbeat=5")
     failed: list[Any] = []
     connection.close_callbacks.add(lambda _, error: failed.append(error))
@@ -122,6 +130,8 @@ async def with_aio_pika(job: Job, producer: int) -> None:
 
 
 def in_threads(work: Callable[[Job, int], None]) -> Callable[[Job], None]:
+    """Return a function that runs each producer of a job in a thread."""
+
     def run(job: Job) -> None:
         with ThreadPoolExecutor(job.connections) as threads:
             list(threads.map(lambda producer: work(job, producer), job.producers))
@@ -130,6 +140,8 @@ def in_threads(work: Callable[[Job, int], None]) -> Callable[[Job], None]:
 
 
 def in_a_loop(job: Job) -> None:
+    """Run all producers of a job in one loop."""
+
     async def run() -> None:
         await asyncio.gather(*(with_aio_pika(job, producer) for producer in job.producers))
 

@@ -1,4 +1,4 @@
-"""Both producers behind one face: the asyncio one in a loop of its own in a thread."""
+"""Both producers behind one interface: the asyncio one in a loop of its own in a thread."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ class InThread:
             raise
 
     def send(self, body: bytes, routing_key: str = "", **options: Any) -> Future[str] | None:
+        """Send a message, as `Producer.send`."""
+
         async def send() -> Future[str] | None:
             receipt = await self._producer.send(body, routing_key, **options)
             if receipt is None:
@@ -37,15 +39,19 @@ class InThread:
         return self._run(send())
 
     def flush(self, timeout: float | None = None) -> None:
+        """Wait for outcomes, as `Producer.flush`."""
         self._run(self._producer.flush(timeout))
 
     def metrics(self) -> Metrics:
+        """Return the metrics."""
+
         async def metrics() -> Metrics:
             return self._producer.metrics()
 
         return self._run(metrics())
 
     def close(self, timeout: float | None = None) -> None:
+        """Close the producer and end its thread."""
         if self._thread.is_alive():
             self._run(self._producer.close(timeout))
             self._end()

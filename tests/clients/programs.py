@@ -1,4 +1,4 @@
-"""What the tutorial-shaped programs share: the work they do and the texts they send."""
+"""Common parts of the tutorial-shaped programs: their work and their texts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BATCH = 500
 
 
 def fibonacci(n: int) -> int:
-    """What the RPC servers compute."""
+    """Return the Fibonacci number that the RPC servers compute."""
     a, b = 0, 1
     for _ in range(n):
         a, b = b, a + b

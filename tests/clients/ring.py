@@ -24,6 +24,7 @@ PREFETCH = 5
 
 
 def with_pika(url: str, source: str, target: str, count: int, first: int) -> None:
+    """Publish and consume with pika."""
     with pika.BlockingConnection(pika.URLParameters(f"{url}?heartbeat=5")) as connection:
         channel = connection.channel()
         channel.basic_qos(prefetch_count=PREFETCH)
@@ -47,6 +48,7 @@ def with_pika(url: str, source: str, target: str, count: int, first: int) -> Non
 
 
 def with_py_amqp(url: str, source: str, target: str, count: int, first: int) -> None:
+    """Publish and consume with py-amqp."""
     with amqp.Connection(urlsplit(url).netloc.rpartition("@")[2], heartbeat=0, socket_settings=PATIENT) as connection:
         channel = connection.channel()
         channel.basic_qos(0, PREFETCH, False)
@@ -58,12 +60,14 @@ def with_py_amqp(url: str, source: str, target: str, count: int, first: int) -> 
 
         channel.basic_consume(source, callback=on_message)
         for _ in range(count):
-            channel.basic_publish(amqp.Message(BODY), routing_key=target)  # takes deliveries in as well
+            channel.basic_publish(amqp.Message(BODY), routing_key=target)  # processes deliveries as well
         while len(received) < count + first:
             connection.drain_events(timeout=60)
 
 
 def with_aio_pika(url: str, source: str, target: str, count: int, first: int) -> None:
+    """Publish and consume with aio-pika."""
+
     async def run() -> None:
         connection = await aio_pika.connect(f"{url}?heartbeat=5")
         async with connection:

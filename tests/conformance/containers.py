@@ -1,7 +1,7 @@
 """A stand-in for Docker's HTTP interface that runs nodes instead of containers.
 
-Some suites start their broker as a container. Whatever image they ask for, they get a penstock; `kill`, `start` and
-`rabbitmqctl stop_app` do to it what they say. Only what those suites use is here.
+Some suites start their broker as a container. They get a penstock for any image; `kill`, `start` and `rabbitmqctl
+stop_app` act on it accordingly. Only the calls that those suites make are here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AMQP = "5672/tcp"
 
 
 class Node(Protocol):
-    """What is started in place of a container; tests.broker.Broker is one."""
+    """A node that is started in place of a container; tests.broker.Broker is one."""
 
     address: Address
 
@@ -31,7 +31,7 @@ class Node(Protocol):
 
 
 class Containers:
-    """Nodes by the id of the container each stands for. `start` makes a node in the directory it is given."""
+    """Nodes by the id of their container. `start` makes a node in a directory."""
 
     def __init__(self, directory: Path, start: Callable[[Path], Node]) -> None:
         self._directory = directory
@@ -42,11 +42,13 @@ class Containers:
         self._lock = threading.Lock()
 
     def create(self) -> dict[str, Any]:
+        """Create a container, without a node yet."""
         identity = f"node{len(self._brokers)}"
         self._brokers[identity] = None
         return {"Id": identity}
 
     def start(self, identity: str) -> None:
+        """Start the node of a container."""
         broker = self._brokers[identity]
         if broker is None:
             directory = self._directory / identity
@@ -57,35 +59,39 @@ class Containers:
         self._running.add(identity)
 
     def stop(self, identity: str) -> None:
+        """Stop the node of a container in order."""
         broker = self._brokers[identity]
         if broker is not None and identity in self._running:
             self._running.discard(identity)
             broker.stop()
 
     def kill(self, identity: str) -> None:
+        """Kill the node of a container."""
         broker = self._brokers[identity]
         if broker is not None and identity in self._running:
             self._running.discard(identity)
             broker.kill_all()
 
     def inspect(self, identity: str) -> dict[str, Any]:
+        """Return the ports of a container."""
         broker = self._brokers[identity]
         assert broker is not None, f"{identity} is not started"
-        # Port 1 answers nobody: no node serves TLS.
+        # No process listens on port 1: no node serves TLS.
         ports = {AMQP: broker.address.port, "5671/tcp": 1}
         return {"NetworkSettings": {"Ports": {name: [{"HostPort": str(port)}] for name, port in ports.items()}}}
 
     def execute(self, identity: str, command: list[str]) -> dict[str, Any]:
-        """`rabbitmqctl stop_app` and `start_app`, done at once."""
+        """Carry out `rabbitmqctl stop_app` or `start_app` at once."""
         {"stop_app": self.stop, "start_app": self.start}[command[-1]](identity)
         return {"Id": identity}
 
     def stop_all(self) -> None:
+        """Stop all nodes."""
         for identity in list(self._running):
             self.stop(identity)
 
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-        """Status and JSON answer to a request."""
+        """Return status and JSON answer to a request."""
         with self._lock:
             for verb, pattern, act in self._table():
                 match = re.fullmatch(pattern, path)

@@ -1,6 +1,6 @@
 """Fetching a suite: its source and an environment to run it in, once a user, outside the repository.
 
-The ordinary clients of the Python package index and of Debian fetch and verify; what cannot be had skips the test.
+The ordinary clients of the Python package index and of Debian fetch and verify; the test is skipped if that fails.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Fetched:
 
 
 def fetch(suite: Suite) -> Fetched:
-    """The suite, from the cache where it has been fetched before. Skips the test if it cannot be had."""
+    """Return the suite, from the cache if it has been fetched before. Skip the test if it cannot be fetched."""
     wanted = "\n".join([suite.origin, suite.package, suite.version, *suite.requires, sys.version])
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock-tests"
     directory = caches / f"suite-{suite.name}-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}"
@@ -54,7 +54,7 @@ def fetch(suite: Suite) -> Fetched:
 
 
 def _name_interpreter(python: Path) -> None:
-    """Scripts of the environment name the interpreter where it was made, which is not where it is now."""
+    """Rewrite the environment's scripts, which name the interpreter where the environment was made."""
     for script in python.parent.iterdir():
         if script.is_symlink() or not script.is_file():
             continue
@@ -82,7 +82,9 @@ def _from_index(suite: Suite, downloads: Path) -> Path:
 
 
 def _from_debian(suite: Suite, downloads: Path) -> Path:
-    """The upstream archive of a source package: only that is wanted, and `apt-get source` takes all or nothing."""
+    """Return the upstream archive of a source package: only that is needed, and `apt-get source` fetches all or
+    nothing.
+    """
     if not Path(APT_HELPER).exists():
         pytest.skip("Debian's source packages need apt")
     apt = _apt(downloads)
@@ -97,7 +99,7 @@ def _from_debian(suite: Suite, downloads: Path) -> Path:
 
 
 def _apt(scratch: Path) -> list[str]:
-    """Options that make apt read the sources of `DEBIAN` from the mirror this machine uses, and keep its own state."""
+    """Return options that make apt read `DEBIAN`'s sources from this machine's mirror, with a state of its own."""
     wanted = ["--format", "$(REPO_URI) $(COMPONENT) $(ORIGIN) $(LABEL)", "Created-By: Packages"]
     targets = _run(["apt-get", "indextargets", *wanted]).splitlines()
     mirror = next((line.split()[0] for line in targets if line.endswith(" main Debian Debian")), None)
@@ -115,7 +117,7 @@ def _apt(scratch: Path) -> list[str]:
 
 
 def _environment(suite: Suite, target: Path) -> None:
-    """A virtual environment with the package as it was fetched and what the suite needs beside it."""
+    """Make a virtual environment with the package as fetched and the requirements of the suite."""
     directory = target / "environment"
     _run([sys.executable, "-m", "venv", "--without-pip", str(directory)])
     pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python"), "install", "--quiet"]
@@ -123,7 +125,7 @@ def _environment(suite: Suite, target: Path) -> None:
 
 
 def _run(command: Sequence[str]) -> str:
-    """Run it; skips the test with its last words if it fails: without the suite there is nothing to test."""
+    """Run a command and return its output; skip the test with its last words if it fails."""
     try:
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=FETCH_SECONDS)
     except subprocess.TimeoutExpired:

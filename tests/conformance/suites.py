@@ -1,4 +1,4 @@
-"""What `suites.toml` says: which suites there are, where each comes from, how it is run, which tests are left out."""
+"""The contents of `suites.toml`: the suites, where each comes from, how it is run, which tests are left out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LeftOut:
     reason: str
 
     def patterns(self) -> list[str]:
-        """The tests as regular expressions for the whole node id; an id without parameters names all of them."""
+        """Return the tests as regular expressions for the whole node id; an id without parameters names all of them."""
         return [re.escape(test).replace(r"\*", ".*") + r"(\[.*)?" for test in self.tests]
 
 
@@ -35,7 +35,7 @@ class Suite:
     files: tuple[str, ...]
     """Arguments of pytest, relative to the root of the source."""
     requires: tuple[str, ...] = ()
-    """What the suite's environment has beside the package itself, as pip names it."""
+    """Further packages in the suite's environment, as pip names them."""
     options: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables; {host}, {port}, {docker} and {redis} are filled in."""
@@ -44,7 +44,7 @@ class Suite:
 
 
 def load() -> list[Suite]:
-    """All suites, in the order of the file. TypeError for a key that is not known."""
+    """Return all suites, in the order of the file. TypeError for an unknown key."""
     return [_suite(name, dict(table)) for name, table in tomllib.loads(FILE.read_text()).items()]
 
 

@@ -1,1 +1,1 @@
-"""The same methods to penstock and to RabbitMQ: the answers agree."""
+"""The same methods sent to penstock and to RabbitMQ: the answers agree."""

@@ -1,17 +1,17 @@
-"""What is not compared, and why: the list of intended differences."""
+"""Intended differences, which are not compared, and why."""
 
 from __future__ import annotations
 
 import re
 
 TEXTS = {
-    # RabbitMQ 3.10 says one or the other, after what it happens to have heard of; 4.x says one.
+    # RabbitMQ 3.10 says one or the other, depending on whether the name is a known atom; 4.x says one.
     r"(unknown|invalid) exchange type": "unknown exchange type",
 }
 
 
 def text(words: str) -> str:
-    """The text of an error without what is meant to differ."""
+    """Return an error text without the intended differences."""
     for pattern, common in TEXTS.items():
         words = re.sub(pattern, common, words)
     return words

@@ -1,4 +1,4 @@
-"""Random sequences of methods, valid and invalid, over few names, so that they meet."""
+"""Random sequences of methods, valid and invalid, over few names, so that the methods meet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BINDING_TABLES: list[dict[str, Any]] = [
 
 
 class Step(NamedTuple):
-    """A method on the channel of a connection; `pick` chooses among the outstanding deliveries where it settles one."""
+    """A method on the channel of a connection; `pick` chooses among the unacked deliveries if it settles one."""
 
     at: int
     name: str
@@ -32,6 +32,7 @@ class Step(NamedTuple):
 
 
 def mostly(value: Any, *others: Any) -> st.SearchStrategy[Any]:
+    """Draw the first value four times as often as each other."""
     return st.sampled_from([value] * 4 + list(others))
 
 
@@ -39,7 +40,9 @@ rarely = mostly(False, True)
 queue = st.sampled_from(ANY_QUEUE)
 exchange = st.sampled_from(ANY_EXCHANGE)
 destination = st.sampled_from([*EXCHANGES, "", "xmissing"])
-"""Of exchanges: their own go with them, those between predeclared ones would stay for the next program."""
+"""Exchanges to bind: their bindings go with them, while bindings between predeclared ones would stay for the next
+program.
+"""
 key = st.sampled_from(KEYS)
 binding_table = st.sampled_from(BINDING_TABLES)
 queue_table = mostly(
@@ -111,11 +114,13 @@ properties = mostly(
 
 
 def method(name: str, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
+    """Draw a method with arguments."""
     at = st.integers(0, CONNECTIONS - 1)
     return st.builds(Step, at, st.just(name), st.fixed_dictionaries(arguments), st.integers(0, 5))
 
 
 def publish() -> st.SearchStrategy[Step]:
+    """Draw a publish."""
     arguments = st.builds(
         lambda exchange, key, mandatory, headers, properties: {
             "exchange": exchange, "routing_key": key, "mandatory": mandatory, **headers, **properties,
@@ -184,7 +189,7 @@ OPENING = [
     Step(1, "queue.bind", {"queue": "q1", "exchange": "x1", "routing_key": "a.#"}),
     Step(0, "basic.consume", {"queue": "q2", "consumer_tag": "t1", "no_ack": False}),
 ]
-"""Most programs begin with some of this, or nearly all they do would fail for want of a queue."""
+"""Most programs begin with some of these: otherwise nearly all methods would fail for lack of a queue."""
 PROGRAMS = st.builds(
     lambda opening, steps: OPENING[:opening] + steps,
     st.integers(0, len(OPENING)),

@@ -1,7 +1,7 @@
-"""One of the two brokers under comparison: methods go in, and what comes back is written down so that it compares.
+"""One of the two brokers under comparison: methods go in, and its answers are recorded in a comparable form.
 
-What comes back is kept by place (connection, channel) and kind: the answers and errors of a channel in order, the
-deliveries of each consumer in order, the returns, the set of what was confirmed. Between the kinds order is free.
+Answers are kept by place (connection, channel) and kind: the answers and errors of a channel in order, the deliveries
+of each consumer in order, the returns, the set of confirmed tags. Between the kinds order is free.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ class Side:
     """A broker with some connections of one channel each, reopened whenever the broker closes them."""
 
     def __init__(self, address: Address, connections: int, prefix: str) -> None:
-        """`prefix` begins the names in use, so that they are new to the broker; it is not seen in the log."""
+        """`prefix` begins the names in use, so that they are new to the broker; the log does not show it."""
         self.address = address
         self.prefix = prefix
         self.log: Log = {}
         self.outstanding: list[dict[str, int]] = [{} for _ in range(connections)]
-        """Per connection the delivery tag of what is not settled, by the source and the body of the message."""
+        """Per connection the delivery tags of unacked messages, by the source and the body of the message."""
         self._clients = [Client.connect(address) for _ in range(connections)]
         self._channels = [client.channel(1) for client in self._clients]
         self._sources = [dict[str, bool]() for _ in range(connections)]
-        """Per connection whether what a consumer (or "get") brings is to be settled."""
+        """Per connection whether the deliveries of a consumer (or "get") are to be settled."""
         self._monitor = Client.connect(address)
         self._monitored = 0
 
     def close(self) -> None:
+        """Close all connections."""
         for client in [*self._clients, self._monitor]:
             client.__exit__()
 
     # In
 
     def act(self, at: int, name: str, arguments: Mapping[str, Any]) -> None:
-        """Send a method of the channel of a connection and wait until the broker has dealt with it."""
+        """Send a method on the channel of a connection and wait until the broker has processed it."""
         self._send(at, name, arguments)
         channel = self._channels[at]
         answered = not arguments.get("nowait") and name in ANSWERS
@@ -70,7 +71,7 @@ class Side:
             channel.send(name, **given)
 
     def _own(self, key: str, value: Any) -> Any:
-        """Names of this run in place of the program's."""
+        """Return a value with the names of this run in place of the program's."""
         if isinstance(value, dict):
             return {inner: self._own(inner, each) for inner, each in value.items()}
         if isinstance(value, list):
@@ -84,7 +85,7 @@ class Side:
     # Out
 
     def receive(self) -> None:
-        """Write down what has come without being asked for."""
+        """Record the events that have come without a request."""
         for at, client in enumerate(self._clients):
             try:
                 client.poll()
@@ -105,7 +106,7 @@ class Side:
         raise AssertionError("unreachable")
 
     def _ended(self, at: int, end: Closed | HungUp) -> None:
-        """Write down how, answer, and open the same again."""
+        """Record how a channel or connection ended, answer, and open it again."""
         client = self._clients[at]
         for event in list(client.line(1)):
             if event.name != "channel.close":
@@ -171,7 +172,7 @@ class Side:
         self.log.setdefault(where, []).append(what)
 
     def _common(self, value: Any) -> Any:
-        """Without what differs between two brokers that do the same: this run's prefix, generated names, times."""
+        """Return a value without this run's prefix, generated names and times, in which equal brokers differ."""
         if isinstance(value, str):
             return GENERATED.sub(r"amq.\1", value.replace(self.prefix, ""))
         if isinstance(value, list):
@@ -181,7 +182,7 @@ class Side:
         return value
 
     def settled(self, at: int, tag: int, multiple: bool) -> None:
-        """Forget what was settled, so that it is rarely settled twice."""
+        """Forget settled deliveries, so that they are rarely settled twice."""
         gone = [
             key for key, each in self.outstanding[at].items() if each == tag or (multiple and (each < tag or not tag))
         ]
@@ -191,7 +192,7 @@ class Side:
     # State
 
     def state(self, names: list[str]) -> dict[str, object]:
-        """Per queue its ready messages and consumers, or how asking for it fails."""
+        """Return the ready messages and consumers of each queue, or how asking for them fails."""
         found: dict[str, object] = {}
         for name in names:
             try:
@@ -212,7 +213,7 @@ class Side:
         return Channel(self._monitor, 1)
 
     def clean(self, queues: list[str], exchanges: list[str]) -> None:
-        """Delete what the program may have left."""
+        """Delete everything that the program may have left."""
         for name in queues:
             with suppress(Closed):
                 self._asking().call("queue.delete", queue=self.prefix + name)

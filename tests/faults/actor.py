@@ -1,4 +1,4 @@
-"""A client that does its work over and over, on a new connection whenever the one it has breaks."""
+"""A client that does its work repeatedly, on a new connection whenever the old one breaks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ AGAIN_SECONDS = 0.02
 
 
 class Actor(ABC):
-    """One of a run's clients, a thread for each round. What it knows goes on from one round to the next."""
+    """One of a run's clients, a thread for each round. Its knowledge is kept from one round to the next."""
 
     properties: Mapping[str, str] | None = None
-    """How it introduces itself."""
+    """Its client-properties."""
 
     def __init__(self, node: Node, record: Record, name: str, seed: object) -> None:
         self.node = node
@@ -37,26 +37,28 @@ class Actor(ABC):
         self._thread = threading.Thread()
 
     def start(self) -> None:
+        """Begin a round's work, in a new thread."""
         self.stopping.clear()
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Bring to an end what has been begun, then go."""
+        """Have it finish the work begun, then end."""
         self.stopping.set()
 
     def abandon(self) -> None:
-        """Go when the connection breaks: no node will be there any more."""
+        """Have it end when the connection breaks: the node will not come back."""
         self._abandoned = True
         self.stopping.set()
 
     def join(self, timeout: float) -> None:
-        """Wait until it has gone."""
+        """Wait until it has ended."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             self.wrong("does not come to an end")
 
     def wrong(self, what: str, message: Message | None = None) -> None:
+        """Record a violation."""
         self.record.note(Wrong(f"{self.name}: {what}", message))
 
     def _run(self) -> None:
@@ -68,7 +70,7 @@ class Actor(ABC):
             raise
 
     def _session_ended(self) -> bool:
-        """Whether it is done, and not only its connection."""
+        """Do its work on a new connection; return whether the work, and not only the connection, has ended."""
         self.life += 1
         try:
             with self.node.connect(properties=self.properties) as client:
@@ -85,11 +87,13 @@ class Actor(ABC):
 
     @abstractmethod
     def session(self, client: Client) -> None:
-        """All it does on one connection, until `stopping`."""
+        """Do all its work on one connection, until `stopping`."""
 
 
 def arrived(channel: Channel, seconds: float) -> deque[Event]:
-    """What has arrived on a channel, after a wait of so many seconds at most. Closed if the broker closes either."""
+    """Return the events of a channel, after waiting for at most `seconds`. Closed if the broker closes channel or
+    connection.
+    """
     client = channel.client
     if client.ready(select.POLLIN, seconds):
         client.receive()

@@ -1,4 +1,4 @@
-"""Who takes part in a run: the queues of every kind, who publishes to them and who reads them."""
+"""The cast of a run: queues of every kind, their publishers and readers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEW_BYTES: dict[str, Any] = {"sizes": SMALL}
 
 @dataclass
 class Cast:
-    """All clients of a run. Publishers come to an end while the queues are still read."""
+    """All clients of a run. Publishers end while the queues are still read."""
 
     plan: Plan
     publishers: list[Actor]
@@ -32,12 +32,12 @@ class Cast:
 
     @property
     def groups(self) -> list[list[Actor]]:
-        """All of them, those who come to an end first before those who wait for that."""
+        """All clients, in the order in which they end; each group waits for those before it."""
         return [self.publishers, self.readers, [self.declarer, self.guest]]
 
 
 def declare(node: Node, plan: Plan) -> None:
-    """Everything in the plan; again, it must be the same."""
+    """Declare everything in the plan; the second time it must be the same."""
     with node.connect() as client:
         channel = client.channel()
         for queue in plan.queues.values():
@@ -54,13 +54,13 @@ def declare(node: Node, plan: Plan) -> None:
 
 
 def nobody(node: Node, record: Record, seed: object) -> tuple[Plan, Cast]:
-    """A cast before anyone is in it who publishes or reads."""
+    """Return a cast without publishers and readers."""
     plan = Plan(node.vhost)
     return plan, Cast(plan, [], [], Declarer(node, record, "declarer", seed), Guest(node, record, "guest", seed))
 
 
 def leasing(node: Node, record: Record, seed: object) -> Cast:
-    """Two that read each queue side by side, by leases."""
+    """Return a cast with two readers by lease for each queue."""
     plan, cast = nobody(node, record, seed)
     for shard in range(plan.shards):
         queue = plan.add("leased", shard, shared=True)
@@ -73,7 +73,7 @@ def leasing(node: Node, record: Record, seed: object) -> Cast:
 
 
 def everybody(node: Node, record: Record, seed: object) -> Cast:
-    """The whole cast. Names are those of queues: a queue's ordinary reader and publisher are called as it is."""
+    """Return the whole cast. Names are those of queues: a queue's ordinary reader and publisher have its name."""
     plan, cast = nobody(node, record, seed)
 
     def publisher(*queues: QueuePlan, name: str = "", **options: Any) -> None:

@@ -1,28 +1,29 @@
-"""The rules. They read the events of a run in order and name what is wrong, one line each.
+"""The rules. The checker reads the events of a run in order and reports each violation in a line.
 
 Lost: at rest every confirmed message, on each queue it was published to, has been acked by a reader; or has been
 dead-lettered and acked there; or a ring had so many later ones that it may have dropped it, or a last-value queue one
-with the same key. What a reader rejected (`Done`) must have been acked where dead letters come, confirmed or not.
+with the same key. A message that a reader rejected (`Done`) must have been acked where dead letters go, confirmed or
+not.
 
-Again: what was settled for good (`Done`) is not delivered again, nor anything that was published before a rest, nor on
-the same connection anything that it has acked or rejected. Queues that get dead letters from another shard are free of
-that: those come at least once. Until the next rest so is what was in doubt when a fault came, or got there before that
-was over, for deliveries do not wait for the disk: a message without its confirm, which its acceptor may have to send
-again to a shard that does not know it; a dead letter whose settlement is not safe, for its death may not have been.
+Again: a message settled for good (`Done`) is not delivered again, nor one published before a rest, nor, on the same
+connection, one that it has acked or rejected. Queues that get dead letters from another shard are exempt: those come at
+least once. Until the next rest so are messages that were in doubt when a fault came, or became so before it was over,
+as deliveries do not wait for the disk: a message without its confirm, which its acceptor may have to repeat to a shard
+that does not know it; a dead letter whose settlement is not safe, as its dead-lettering may not have been safe either.
 
-Whatever comes a second time must say `redelivered`. That is owed only where a settlement of the queue was safe between
-two faults: what a shard notes of its first deliveries from a queue may die with it. So may what it notes of messages
-that expired or were dropped, whose dead letters may come twice unmarked.
+A message that comes a second time must be `redelivered`. That is required only if a settlement of the queue was safe
+between two faults: what a shard records of its first deliveries from a queue may die with it. So may its record of
+messages that expired or were dropped, whose dead letters may come twice unmarked.
 
-Order: per queue, reader, publisher, life of the publisher and (where the queue goes by it) priority or key, numbers of
-what is not redelivered ascend. Dead letters come in the order in which one connection rejected them, or in which they
-were published if their queue has no reader. A fault may bring back what a ring dropped or what expired, out of order,
-and to one reader of several what another had in hand.
+Order: per queue, reader, publisher, life of the publisher and (if the queue orders by it) priority or key, the numbers
+of messages that are not redelivered ascend. Dead letters come in the order in which one connection rejected them, or in
+which they were published if their queue has no reader. A fault may restore, out of order, messages that a ring dropped
+or that expired, and give one of several readers messages that another had unacked.
 
-Refused: what was nacked does not come. Whole: if anything of a transaction was settled for good, all of it has come, on
-whatever shards. Moved: a message that was confirmed before any fault and whose last reader took it over
-into another in a transaction has a successor, and never does a second one come and get settled for good: before that it
-may have been seen, for deliveries do not wait for the disk.
+Refused: a nacked message does not come. Whole: if anything of a transaction was settled for good, all of it has come,
+on whatever shards. Moved: a message that was confirmed before any fault, and that its last reader moved to another
+queue in a transaction, has a successor, and a second one never comes and gets settled for good: before that it may have
+been delivered, as deliveries do not wait for the disk.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ Place = tuple[str, Message]
 
 
 class Checker:
-    """Takes events in; `problems` grows with what they break."""
+    """Reads events; `problems` collects the violations."""
 
     def __init__(self, queues: dict[str, QueuePlan]) -> None:
         self.queues = queues
         self.problems: list[str] = []
         self.suspects: dict[str, Message] = {}
-        """A message for each kind of problem, for a look at its history."""
+        """A message for each kind of problem, whose history is reported."""
         self._sent: dict[Message, Sent] = {}
         self._highest: dict[str, int] = {}
         self._confirmed: set[Message] = set()
@@ -78,16 +79,16 @@ class Checker:
         self._unconfirmed: set[Message] = set()
         self._doubtful: set[Message] = set()
         self._dead_letters: set[Place] = set()
-        """Those delivered and not done with since the last rest."""
+        """Dead letters delivered since the last rest whose settlement is not safe."""
         self._doubtful_dead: set[Place] = set()
         self._troubled = False
         self._first: dict[str, set[Place]] = defaultdict(set)
-        """Deliveries by queue since the last fault, as long as no settlement is safe."""
+        """Deliveries by queue since the last fault, until a settlement is safe."""
         self._unnoted: set[Place] = set()
         self._noted: set[str] = set()
 
     def take(self, events: Iterable[Event]) -> None:
-        """Go on with what has been noted since."""
+        """Continue with the events recorded since the last call."""
         for event in events:
             match event:
                 case Sent():
@@ -160,7 +161,7 @@ class Checker:
             self._order(queue, event, sent)
 
     def _died_unread(self, queue: QueuePlan, sent: Sent) -> bool:
-        """Whether it is a dead letter of a message that nobody rejected."""
+        """Whether it is a dead letter of a message that no reader rejected."""
         return queue.name not in sent.queues and any(self.queues[name].dies_unread for name in sent.queues)
 
     def _may_come(self, queue: QueuePlan, sent: Sent) -> bool:
@@ -170,7 +171,7 @@ class Checker:
         return any(source.dies_unread or self._rejected.get((source.name, sent.message)) for source in sources)
 
     def _order(self, queue: QueuePlan, event: Delivered, sent: Sent) -> None:
-        """The first time that a message comes it comes after those before it."""
+        """Check that a message, the first time it comes, comes after those before it."""
         message = event.message
         if queue.name in sent.queues:
             line = queue.key_of(message.number) if queue.by_key else sent.priority if queue.by_priority else 0
@@ -185,7 +186,7 @@ class Checker:
                 self._ascend((queue.name, source, message.publisher, sent.life), message.number, message)
 
     def _forget_order(self) -> None:
-        """What dropped out of a queue by itself, or was in another reader's hand, may be there again."""
+        """Allow again messages that dropped out of a queue by themselves, or were unacked by another reader."""
         queues = {name for name, queue in self.queues.items() if queue.falls_out or queue.shared}
         for key in [key for key in self._last if key[0] in queues]:
             del self._last[key]
@@ -259,7 +260,7 @@ class Checker:
                 self._wrong(f"{queue}: {message} is missing of {commit}, of which something came", message)
 
     def _moved_once(self) -> None:
-        """Of origins whose successors were sent since the last rest."""
+        """Check the successors sent since the last rest of moved messages."""
         tried: dict[Place, list[Sent]] = defaultdict(list)
         for sent in self._sent_since():
             if sent.origin is not None and sent.origin in self._confirmed - self._doubtful:

@@ -1,4 +1,4 @@
-"""Clients that read: they note each delivery, and settle it in one of the ways there are."""
+"""Clients that read: they record each delivery, and settle it in one of the possible ways."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tests.waiting import PATIENCE, wait_for
 
 
 class Reader(Actor):
-    """What those who read a queue have in common: what is in hand, and when a settlement is safe (`Done`)."""
+    """The common part of all readers of a queue: unacked messages (`hand`), and when a settlement is safe (`Done`)."""
 
     def __init__(self, node: Node, record: Record, name: str, seed: object, queue: QueuePlan, marker: str) -> None:
-        """`marker`: a queue of the same shard, to be published to."""
+        """`marker`: a queue of the same shard, for publishes that show settlements to be safe."""
         super().__init__(node, record, name, seed)
         self.queue = queue
         self.marker = marker
         self.hand: dict[int, Message] = {}
         self._unsafe: list[Done] = []
         self._since = 0
-        """How often the queue had moved when the first of these was settled."""
+        """How often the queue had moved when the first of `_unsafe` was settled."""
         self._markers: deque[tuple[int, list[Done]]] = deque()
-        """What is safe when the confirms that are still to come have come, oldest first."""
+        """The settlements that outstanding confirms will show to be safe, oldest first."""
 
     def open(self, client: Client) -> Channel:
-        """A channel with confirms, on a new connection: nothing is in hand."""
+        """Return a channel with confirms, on a new connection: nothing is unacked."""
         self.hand.clear()
         self._unsafe.clear()
         self._markers.clear()
@@ -42,7 +42,7 @@ class Reader(Actor):
         return channel
 
     def take(self, event: Event) -> None:
-        """A delivery, or what basic.get got."""
+        """Record a delivery, or the message of a basic.get."""
         try:
             message = Message.of_body(event.body)
         except ValueError as error:
@@ -52,7 +52,7 @@ class Reader(Actor):
         self.hand[event.delivery_tag] = message
 
     def settle(self, channel: Channel, tags: list[int], how: How, multiple: bool = False) -> None:
-        """Say it of these, in one method for each or, where they are all up to the last, in one for all."""
+        """Settle tags, by one method each or, if they are all up to the last (`multiple`), by one for all."""
         messages = [self.hand.pop(tag) for tag in tags]
         self.record.note_all(Settled(self.queue.name, self.name, self.life, message, how) for message in messages)
         if how is not How.REQUEUE:
@@ -72,7 +72,7 @@ class Reader(Actor):
         return self.node.moved[self.queue.name] if self.node.moved is not None else 0
 
     def mark(self, channel: Channel) -> None:
-        """Publish behind what was settled; where queues move, to all shards."""
+        """Publish a marker behind the settlements; if queues move, to all shards."""
         if self._unsafe:
             where = (self.marker, "") if self.node.moved is None else (MARKERS, MARKERS)
             channel.publish(b"", *where, delivery_mode=PERSISTENT)
@@ -80,7 +80,7 @@ class Reader(Actor):
             self._unsafe = []
 
     def confirmed(self, event: Event) -> None:
-        """A marker is kept, so everything before it is, unless the queue was on its way to another shard."""
+        """Record that everything before a marker is safe, as the marker is, unless the queue was moving meanwhile."""
         while self._markers and self._first_marker <= event.delivery_tag:
             since, settled = self._markers.popleft()
             if since == self.moves and since % 2 == 0:
@@ -91,7 +91,7 @@ class Reader(Actor):
             self._first_marker += 1
 
     def wait_safe(self, channel: Channel) -> None:
-        """Until all that was settled is safe. AssertionError if that does not come."""
+        """Wait until all settlements are safe. AssertionError if that does not come."""
         self.mark(channel)
 
         def safe() -> bool:
@@ -102,7 +102,7 @@ class Reader(Actor):
         wait_for(safe, PATIENCE, f"{self.name}: settlements kept", interval=0)
 
     def note(self, line: deque[Event]) -> None:
-        """Take in what has arrived."""
+        """Process the events that have arrived."""
         while line:
             event = line.popleft()
             if event.name == "basic.deliver":
@@ -114,12 +114,12 @@ class Reader(Actor):
 
 
 class Consumer(Reader):
-    """basic.consume; acks and rejects in all the ways there are."""
+    """basic.consume, with acks and rejects in all possible ways."""
 
     def __init__(
         self, *args: Any, prefetch: int = 40, rejects: float = 0.0, requeues: float = 0.05, pause: float = 0.02
     ) -> None:
-        """`rejects`, `requeues`: how often it does; `pause`: how long it may think before it settles what it has."""
+        """`rejects`, `requeues`: their probabilities; `pause`: the longest pause before it settles, in seconds."""
         super().__init__(*args)
         self.prefetch = prefetch
         self.rejects = rejects
@@ -127,6 +127,7 @@ class Consumer(Reader):
         self.pause = pause
 
     def session(self, client: Client) -> None:
+        """Consume until told to stop, or until a random time, when it kills its connection."""
         channel = self.open(client)
         channel.call("basic.qos", prefetch_count=self.prefetch)
         channel.call("basic.consume", queue=self.queue.name, consumer_tag=self.name)
@@ -143,7 +144,7 @@ class Consumer(Reader):
         self.leave(channel)
 
     def act(self, channel: Channel) -> None:
-        """Settle some of what is in hand, or nothing."""
+        """Settle some of the unacked messages, or none."""
         tags = list(self.hand)
         how = self.choose()
         if self.chance.random() < 0.5:
@@ -153,11 +154,12 @@ class Consumer(Reader):
             self.settle(channel, sorted(few) if self.chance.random() < 0.7 else few, how)
 
     def choose(self) -> How:
+        """Return a random way to settle."""
         dice = self.chance.random()
         return How.REJECT if dice < self.rejects else How.REQUEUE if dice < self.rejects + self.requeues else How.ACK
 
     def leave(self, channel: Channel) -> None:
-        """Go in order; what is in hand is left to the queue, or settled."""
+        """Cancel in order; unacked messages are left to the queue, or acked."""
         channel.send("basic.cancel", consumer_tag=self.name)
         channel.take("basic.cancel-ok")
         self.note(channel.client.line(channel.number))
@@ -167,9 +169,10 @@ class Consumer(Reader):
 
 
 class Getter(Reader):
-    """basic.get, some acks later."""
+    """basic.get, with some acks later."""
 
     def session(self, client: Client) -> None:
+        """Get messages until told to stop."""
         channel = self.open(client)
         while not self.stopping.wait(self.chance.random() * 0.03):
             channel.send("basic.get", queue=self.queue.name)

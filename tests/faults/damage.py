@@ -1,4 +1,4 @@
-"""Damage to the files of a node that does not run: at random places, by a seed."""
+"""Damage to the files of a node that is not running: at random places, by a seed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ FILES = (
 
 
 class Harm(NamedTuple):
-    """What was done to which file."""
+    """A damaged file, and how it was damaged."""
 
     file: str
     deed: str
 
 
 def flip(octets: bytearray, chance: random.Random) -> str:
+    """Change some bytes."""
     places = [chance.randrange(len(octets)) for _ in range(chance.choice((1, 1, 3, 20)))]
     for place in places:
         octets[place] ^= chance.randrange(1, 256)
@@ -41,7 +42,7 @@ def flip(octets: bytearray, chance: random.Random) -> str:
 
 
 def scramble(octets: bytearray, chance: random.Random) -> str:
-    """A piece is random: a page, or less."""
+    """Make a piece random: a page, or less."""
     size = min(chance.choice((8, 64, 512, PAGE)), len(octets))
     place = _place(octets, size, chance)
     octets[place : place + size] = chance.randbytes(size)
@@ -49,6 +50,7 @@ def scramble(octets: bytearray, chance: random.Random) -> str:
 
 
 def blank(octets: bytearray, chance: random.Random) -> str:
+    """Zero a piece: up to two pages."""
     size = min(chance.choice((512, PAGE, 2 * PAGE)), len(octets))
     place = chance.choice((0, _place(octets, size, chance)))
     octets[place : place + size] = bytes(size)
@@ -56,7 +58,7 @@ def blank(octets: bytearray, chance: random.Random) -> str:
 
 
 def misplace(octets: bytearray, chance: random.Random) -> str:
-    """A page is written where another one was."""
+    """Write a page where another one was."""
     size = min(PAGE, len(octets))
     source, target = (_place(octets, size, chance) for _ in range(2))
     octets[target : target + size] = octets[source : source + size]
@@ -64,6 +66,7 @@ def misplace(octets: bytearray, chance: random.Random) -> str:
 
 
 def cut(octets: bytearray, chance: random.Random) -> str:
+    """Cut the end off."""
     size = chance.choice((0, len(octets) // 2, max(len(octets) - PAGE, 0), chance.randrange(len(octets))))
     del octets[size:]
     return f"cut to {size}"
@@ -73,7 +76,7 @@ DEEDS: tuple[Callable[[bytearray, random.Random], str], ...] = (flip, flip, scra
 
 
 def harm(data: Path, earlier: Path, chance: random.Random) -> Harm:
-    """Damage one file, remove it, or put an earlier one in its place. `earlier` is the directory as it was before."""
+    """Damage one file, remove it, or replace it by an earlier one. `earlier` is the directory as it was before."""
     there = [file for file in FILES if (data / file).exists() and (data / file).stat().st_size]
     file = chance.choice([*there, "shards/0/data.mdb", "shards/1/data.mdb", "topology.sqlite"])
     path = data / file
@@ -94,7 +97,7 @@ def harm(data: Path, earlier: Path, chance: random.Random) -> Harm:
 
 
 def _place(octets: bytearray, size: int, chance: random.Random) -> int:
-    """Where so many octets may be: at a page's beginning, or anywhere in it."""
+    """Return a place for `size` bytes: at a page's beginning, or anywhere in it."""
     last = len(octets) - size
     place = chance.randrange(last + 1)
     return place // PAGE * PAGE if chance.randrange(2) else place

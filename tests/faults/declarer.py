@@ -1,4 +1,4 @@
-"""A client that declares and deletes durable things, and knows what must be there and what must not."""
+"""A client that declares and deletes durable queues, and knows which must exist and which must not."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from tests.raw import Channel, Client
 
 EXCHANGE = "declared"
 KEPT = 12
-"""So many queues are left at a time."""
+"""About this many queues exist at a time."""
 
 
 class Declarer(Actor):
-    """A step that broke off may have been taken or not; of what it was about nothing is known then."""
+    """Declares and deletes queues. An operation cut off by a fault may have been carried out or not: its queue is not
+    checked.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -22,6 +24,7 @@ class Declarer(Actor):
         self.gone: list[str] = []
 
     def session(self, client: Client) -> None:
+        """Declare, bind and delete queues at random until told to stop."""
         channel = client.channel()
         channel.call("exchange.declare", exchange=EXCHANGE, type="topic", durable=True)
         while not self.stopping.wait(self.chance.random() * 0.1):
@@ -41,7 +44,7 @@ class Declarer(Actor):
         channel.call("queue.declare", queue=name, durable=True, arguments=arguments)
 
     def check(self) -> None:
-        """Note what is not as it was answered. Nobody declares meanwhile."""
+        """Report queues that are not as they were answered. No client declares meanwhile."""
         with self.node.connect() as client:
             channel = client.channel()
             for name in self.there:
@@ -63,7 +66,7 @@ class Declarer(Actor):
 
 
 def found(channel: Channel, name: str) -> bool:
-    """Whether a queue is there. If not the channel is closed."""
+    """Whether a queue exists. If not, the channel is closed."""
     channel.send("queue.declare", queue=name, passive=True)
     event = channel.take("queue.declare-ok", "channel.close")
     if event.name == "channel.close":

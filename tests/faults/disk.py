@@ -1,4 +1,4 @@
-"""A disk on trial: compiles `disk.c`, tells it what to do, and makes of a data directory what a power cut leaves."""
+"""A disk on trial: compiles `disk.c`, controls it, and leaves a data directory as a power cut would."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECTORS = (512, 4096)
 
 
 class Calls(IntFlag):
-    """What may be refused: `enum` of disk.c."""
+    """The calls that may be refused: `enum` of disk.c."""
 
     WRITE = 1
     SYNC = 2
@@ -33,10 +33,10 @@ class Calls(IntFlag):
 
 
 class Disk:
-    """The disk that has `root` on it. What it keeps beside the files goes to `place`, which must not be below."""
+    """The disk with `root` on it. Its own files go to `place`, which must not be below `root`."""
 
     def __init__(self, root: Path, place: Path, *, cuts: bool = True, sleep_us: int = 0) -> None:
-        """`cuts`: keep what a power cut would leave; `sleep_us`: how long each flush takes."""
+        """`cuts`: keep the data that a power cut would leave; `sleep_us`: the time of each flush, in microseconds."""
         self.root = root
         self.images = place / "images"
         self.images.mkdir(parents=True)
@@ -57,7 +57,7 @@ class Disk:
 
     @contextmanager
     def trouble(self, error: int, calls: Calls, one_in: int = 1) -> Iterator[None]:
-        """While it lasts these calls fail with this errno, each or one in so many."""
+        """Have these calls fail with this errno for a while, each or one in so many."""
         hits = self.hits
         self._trouble[:] = TROUBLE.pack(error, calls, one_in, hits)
         try:
@@ -67,11 +67,11 @@ class Disk:
 
     @property
     def hits(self) -> int:
-        """Calls that have failed so far."""
+        """The number of calls that have failed so far."""
         return int(TROUBLE.unpack(self._trouble[:])[3])
 
     def cut(self, chance: random.Random) -> None:
-        """Power is cut: of what was not flushed some is there and some is not. Nobody may have the files open.
+        """Cut the power: of the unflushed data some is kept and some is not. No process may have the files open.
 
         Then the system is started again.
         """
@@ -93,7 +93,7 @@ class Disk:
         self._boot.write_text(f"{uuid4()}\n")
 
     def files(self) -> list[Path]:
-        """All files on the disk of which anything was written."""
+        """Return all files on the disk of which anything was written."""
         stems = {kept.name.rpartition(".")[0] for kept in self.images.iterdir()}
         return sorted(self.root / stem.replace("%", "/") for stem in stems)
 
@@ -103,7 +103,7 @@ class Disk:
 
 
 def after_cut(image: bytes, live: bytes, journal: bytes, chance: random.Random) -> bytes:
-    """What the disk holds of a file: the image, and of the sectors that were written since none, some or all."""
+    """Return a file's content on the disk: the image, and of the sectors written since none, some or all."""
     content = bytearray(image)
     share = chance.choice([0.0, 0.1, 0.5, 0.9, 1.0])
     sector = chance.choice(SECTORS)

@@ -1,4 +1,4 @@
-"""A node at rest: what it says that it holds is what can be got out of it, and then it holds nothing."""
+"""A node at rest: the messages that can be read from it are those it reports to have, and then it is empty."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ T = TypeVar("T")
 
 QUIET_SECONDS = 0.15
 QUIET_LOOKS = 10
-"""A process that is off its core moves nothing either: so often all must have answered meanwhile."""
+"""How often all processes must have answered meanwhile: one that is off its core moves nothing either."""
 EMPTY_LOOKS = 3
-"""So often when queues are emptied: acks arrive, what they make room for leaves, and comes."""
+"""The same when queues are emptied: acks arrive, messages for which they make room leave, and these arrive."""
 LATE_SECONDS = 0.1
-"""One that answered no sooner may have things to do that it has not begun."""
+"""A process that answers later than this may have work that it has not begun."""
 DRAIN_LIFE = 1_000_000
-"""Beyond the lives of the readers whose place it takes."""
+"""Greater than the lives of the readers whose place it takes."""
 
 
 class Drain:
-    """Empties the queues of a plan. Nobody else is at work."""
+    """Empties the queues of a plan. No other client is at work."""
 
     def __init__(self, node: Node, record: Record, plan: Plan, number: int) -> None:
         self.node = node
@@ -39,7 +39,7 @@ class Drain:
         self.kept: list[Done] = []
 
     def run(self) -> None:
-        """First what changes by itself, then, counted, all the others; then it is seen that nothing is left."""
+        """Empty first the queues that change by themselves, then the others, counted; check that nothing is left."""
         self._settled()
         queues = self.plan.queues.values()
         with self.node.connect() as client:
@@ -56,11 +56,11 @@ class Drain:
         self.record.note(AtRest())
 
     def _settled(self) -> dict[str, Counts]:
-        """Until nothing moves any more."""
+        """Wait until nothing moves."""
         return self._still(self.node.counts)
 
     def _still(self, observe: Callable[[], T]) -> T:
-        """What is observed once that has not changed for a while in which every process was at work."""
+        """Return an observation once it has not changed for a while in which every process was at work."""
         deadline = time.monotonic() + PATIENCE
         seen, since, looks = observe(), time.monotonic(), 0
         while looks < QUIET_LOOKS or time.monotonic() - since < QUIET_SECONDS:
@@ -80,7 +80,7 @@ class Drain:
         self.record.note(Wrong(what))
 
     def _empty(self, client: Client, queues: Iterable[QueuePlan]) -> int:
-        """How many messages came."""
+        """Empty queues; return how many messages came."""
         drains = [_QueueDrain(self, client, queue, self.node.counts()[queue.name]) for queue in queues]
         deadline = time.monotonic() + PATIENCE
         quiet, looks = time.monotonic(), 0
@@ -101,7 +101,7 @@ class Drain:
         return sum(drain.count for drain in drains)
 
     def _nothing_left(self) -> bool:
-        """Whether every queue is empty, the gauges say."""
+        """Whether every queue is empty, by the gauges."""
         empty = True
         for name, counts in self._settled().items():
             if name in self.plan.queues and any(counts):
@@ -110,21 +110,21 @@ class Drain:
         return empty
 
     def _keep(self, client: Client) -> None:
-        """Until each shard has kept something that came after all that was settled."""
+        """Wait until each shard has kept a message that came after all settlements."""
         confirms = Confirms(client.channel())
         for shard in range(self.plan.shards):
             confirms.publish(b"", marker(self.plan, shard), delivery_mode=PERSISTENT)
         confirms.wait()
 
     def _nobody_held(self) -> None:
-        """No session is held, nothing parked, nothing under way; a little later, for gauges follow what they show."""
+        """Check that no channel is held, nothing parked, nothing in flight; a little later, as gauges lag."""
         found = self._still(self.node.held)
         if any(found):
             self._wrong(f"at rest, but {found}")
 
 
 class _QueueDrain:
-    """One queue: what came of it, and what its gauge said would come."""
+    """One queue: the messages that came, and those that its gauge announced."""
 
     def __init__(self, drain: Drain, client: Client, queue: QueuePlan, counts: Counts) -> None:
         self.drain = drain
@@ -138,10 +138,11 @@ class _QueueDrain:
 
     @property
     def complete(self) -> bool:
+        """Whether all messages that were announced have come."""
         return self.count >= self.counts.ready or self.queue.dies_unread
 
     def take(self) -> bool:
-        """Ack what has come; whether anything did."""
+        """Ack the messages that have come; return whether there were any."""
         line = arrived(self.channel, 0.005)
         last = None
         reader, life = self.queue.name, self.drain.life
@@ -164,7 +165,7 @@ class _QueueDrain:
         return last is not None
 
     def end(self) -> Iterator[str]:
-        """Leave; how what came differs from what was to come."""
+        """Leave; yield differences between the messages that came and those announced."""
         self.channel.call("basic.cancel", consumer_tag="drain")
         self.channel.call("channel.close", code=200, text="bye")
         counts, came = self.counts, (self.count, self.octets)

@@ -1,7 +1,7 @@
-"""What happened in a run as its clients saw it: events in the order in which they were noted.
+"""Events of a run as its clients saw them, in the order in which they were recorded.
 
-What a client is about to do is noted before it is written to the socket, what it has read afterwards: so the list is an
-order in which it can have happened.
+A client records an action before writing it to the socket, and an observation after reading it: so the list is an order
+in which the events can have happened.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Message(NamedTuple):
-    """Who published it, and which of its messages it is. Numbers run on over the publisher's connections."""
+    """A message by its publisher and its number. Numbers continue over the publisher's connections."""
 
     publisher: str
     number: int
@@ -26,7 +26,7 @@ class Message(NamedTuple):
         return f"{self.publisher}#{self.number}"
 
     def body(self, size: int) -> bytes:
-        """A body of at least `size` octets that says which message it is and whether it is whole."""
+        """Return a body of at least `size` bytes that identifies the message and shows whether it is whole."""
         head = f"{self.publisher} {self.number} ".encode()
         filled = head + bytes((self.number + at) & 0xFF for at in range(min(size, 256))) * (size // 256 + 1)
         filled = filled[: max(size - 4, len(head))]
@@ -34,7 +34,7 @@ class Message(NamedTuple):
 
     @classmethod
     def of_body(cls, body: bytes) -> Message:
-        """The message that has this body. ValueError if it is not as it was published."""
+        """Return the message with this body. ValueError if the body is not as it was published."""
         if zlib.crc32(body[:-4]).to_bytes(4, "big") != body[-4:]:
             raise ValueError(f"damaged: {body[:40]!r}… of {len(body)} octets")
         publisher, number, _ = body.split(b" ", 2)
@@ -42,7 +42,7 @@ class Message(NamedTuple):
 
 
 class How(StrEnum):
-    """What a consumer says of a delivery."""
+    """The ways to settle a delivery."""
 
     ACK = "ack"
     REJECT = "reject"
@@ -51,10 +51,10 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """About to be published, to come to each of `queues`.
+    """About to be published, and to arrive in each of `queues`.
 
     `life` counts the connections of its publisher; `commit` names the transaction it is part of; `origin` is the
-    message that it takes the place of, acked in the same transaction by the reader of the publisher's name.
+    message that it replaces, acked in the same transaction by the reader of the publisher's name.
     """
 
     message: Message
@@ -81,7 +81,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Came to a reader. `life` counts the reader's connections, one at a time."""
+    """Delivered to a reader. `life` counts the reader's connections, one at a time."""
 
     queue: str
     reader: str
@@ -103,11 +103,11 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An ack or reject that must hold from now on, whatever dies.
+    """An ack or reject that must hold from now on, whichever process dies.
 
-    That is so once the shard that has the queue is known to have kept something that came after it from the same
-    acceptor: a later publish on the same channel to a queue of that shard, persistent, was confirmed; or, in a
-    transaction, when tx.commit-ok has come.
+    That is so once the queue's shard is known to have kept something that came after it from the same acceptor: a later
+    publish on the same channel to a queue of that shard, persistent, was confirmed; or, in a transaction, when
+    tx.commit-ok has come.
     """
 
     queue: str
@@ -117,26 +117,26 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class AtRest:
-    """All queues have been seen empty with nobody publishing, and after that each shard has confirmed a publish."""
+    """All queues have been seen empty while no client published, and after that each shard has confirmed a publish."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something is about to be done to the node."""
+    """A harm that is about to be done to the node."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """Since then the node serves as ever, or the reader of a history should know this."""
+    """The node serves normally from now on; or a note for the reader of a history."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """Something that no client should ever see, found where it came up; with a message that it is about, if any."""
+    """Something that no client should ever see, recorded where it was found; with the message concerned, if any."""
 
     what: str
     message: Message | None = None
@@ -146,25 +146,27 @@ Event: TypeAlias = Sent | Confirmed | Refused | Delivered | Settled | Done | AtR
 
 
 class Record:
-    """The list. Any thread may note."""
+    """The list of events. Any thread may add to it."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.times: list[float] = []
-        """When they were noted, seconds since 1970."""
+        """When they were recorded, in seconds since 1970."""
         self._lock = threading.Lock()
 
     def note(self, *events: Event) -> None:
+        """Record events."""
         self.note_all(events)
 
     def note_all(self, events: Iterable[Event]) -> None:
+        """Record events, together."""
         with self._lock:
             for event in events:
                 self.events.append(event)
                 self.times.append(time.time())
 
     def lines(self, wanted: Callable[[Event], bool] = lambda event: True) -> list[str]:
-        """A line for each event, with the time as the node's log has it (UTC)."""
+        """Return a line for each event, with the time as in the node's log (UTC)."""
         return [
             f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S.%f}  {event}"
             for seconds, event in zip(self.times, self.events, strict=True)
@@ -172,11 +174,11 @@ class Record:
         ]
 
     def faults(self) -> list[str]:
-        """What was done to the node, and when that was over."""
+        """Return the lines of faults, and of when they were over."""
         return self.lines(lambda event: isinstance(event, Fault | Over))
 
     def history(self, message: Message) -> list[str]:
-        """Everything noted of a message and of what took its place, with the faults between."""
+        """Return the lines of a message and of its successors, with the faults between."""
 
         def is_of_it(event: Event) -> bool:
             return message in (getattr(event, "message", None), getattr(event, "origin", None))

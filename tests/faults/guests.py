@@ -1,4 +1,4 @@
-"""A client whose queues are to go when it leaves them (auto-delete)."""
+"""A client whose queues must go when it leaves them (auto-delete)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from tests.waiting import wait_for
 
 
 class Guest(Actor):
-    """Consumes from one queue after the other, and leaves each in one of the ways there are."""
+    """Consumes from one queue after the other, and leaves each in one of the possible ways."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.number = 0
         self.left: list[str] = []
-        """What it has consumed from."""
+        """Queues that it has consumed from."""
         self.unsure: list[str] = []
-        """What it may have declared, and perhaps not consumed from."""
+        """Queues that it may have declared, and perhaps not consumed from."""
 
     def session(self, client: Client) -> None:
+        """Consume and leave queues until told to stop."""
         while not self.stopping.is_set():
             self.number += 1
             name = f"guest-{self.number}"
@@ -41,7 +42,7 @@ class Guest(Actor):
             channel.call("channel.close", code=200, text="bye")
 
     def check(self) -> None:
-        """Note what is still there a while after it was left. Nobody is at work meanwhile."""
+        """Report queues that still exist a while after they were left. No client is at work meanwhile."""
         with self.node.connect() as client:
 
             def gone() -> bool:

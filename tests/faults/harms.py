@@ -1,4 +1,4 @@
-"""What is done to a node at random moments: to each process, to several, to all of them, to its disk."""
+"""Harms done to a node at random moments: to one process, to several, to all of them, to its disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def kill_now(rounds: Rounds, *places: Place) -> None:
-    """SIGKILL of processes: a fault before, and another when they are dead, for the clients were at work meanwhile."""
+    """Kill processes: a fault before, and another when they are dead, as the clients were at work meanwhile."""
     names = " and ".join(f"{role} {index}" for role, index in places)
     rounds.fault(f"SIGKILL {names}")
     rounds.node.kill(*places)
@@ -25,7 +25,7 @@ def kill_now(rounds: Rounds, *places: Place) -> None:
 
 
 def kill_one_of(*roles: Role) -> Callable[[Rounds], None]:
-    """SIGKILL of a process of these roles."""
+    """Return a harm that kills a process of these roles."""
     places = [place for place in PLACES if place[0] in roles]
 
     def kill(rounds: Rounds) -> None:
@@ -41,7 +41,7 @@ kill_any = kill_one_of("acceptor", "shard", "router")
 
 
 def kill_two(rounds: Rounds) -> None:
-    """Two at once."""
+    """Kill two processes at once."""
     places = rounds.chance.sample(PLACES, 2)
     kill_now(rounds, *places)
     rounds.node.wait_ready()
@@ -49,7 +49,7 @@ def kill_two(rounds: Rounds) -> None:
 
 
 def kill_again(rounds: Rounds) -> None:
-    """One, then it or another while the first is coming back."""
+    """Kill a process, then the same or another while the first is coming back."""
     for _ in range(2):
         kill_now(rounds, rounds.chance.choice(PLACES))
         time.sleep(rounds.chance.uniform(0.0, 0.6))
@@ -58,28 +58,28 @@ def kill_again(rounds: Rounds) -> None:
 
 
 def kill_all(rounds: Rounds) -> None:
-    """The whole node, and a new one on its data."""
+    """Kill the whole node, and start a new one on its data."""
     rounds.fault("SIGKILL of all")
     rounds.node.kill_all()
     begin_again(rounds, "all dead")
 
 
 def begin_again(rounds: Rounds, how: str) -> None:
-    """A new node on the data of one that is no more."""
+    """Start a new node on the data of one that has ended."""
     rounds.fault(how)
     rounds.node.start()
     rounds.over("all ready")
 
 
 def stop(rounds: Rounds) -> None:
-    """SIGTERM, and a new node on the data."""
+    """Terminate the node, and start a new one on its data."""
     rounds.fault("SIGTERM")
     rounds.node.stop()
     begin_again(rounds, "stopped")
 
 
 def cut_power(disk: Disk) -> Callable[[Rounds], None]:
-    """The whole node at once, and of what was not flushed any part."""
+    """Return a harm that kills the whole node and loses any part of the unflushed data."""
 
     def cut(rounds: Rounds) -> None:
         rounds.fault("power cut")
@@ -96,7 +96,7 @@ CALLS = (Calls.WRITE, Calls.SYNC, Calls.RESIZE, Calls.WRITE | Calls.SHORT, Calls
 
 @contextmanager
 def some_trouble(disk: Disk, rounds: Rounds) -> Iterator[None]:
-    """The disk refuses calls of some kind, each or now and then."""
+    """Have the disk refuse calls of some kind, each or now and then."""
     error, calls = rounds.chance.choice(ERRORS), rounds.chance.choice(CALLS)
     one_in = rounds.chance.choice([1, 1, 3, 20])
     before = disk.hits
@@ -107,7 +107,7 @@ def some_trouble(disk: Disk, rounds: Rounds) -> Iterator[None]:
 
 
 def refuse(disk: Disk) -> Callable[[Rounds], None]:
-    """Trouble comes and goes, and nobody dies of it."""
+    """Return a harm of disk trouble that comes and goes, of which no process may die."""
 
     def trouble(rounds: Rounds) -> None:
         lives = rounds.node.lives()
@@ -119,7 +119,7 @@ def refuse(disk: Disk) -> Callable[[Rounds], None]:
 
 
 def refuse_and_kill(disk: Disk) -> Callable[[Rounds], None]:
-    """A process is killed while the disk refuses: its next life may find no disk to begin with."""
+    """Return a harm that kills a process while the disk refuses calls: the next one may find no disk at first."""
 
     def trouble(rounds: Rounds) -> None:
         with some_trouble(disk, rounds):
@@ -134,7 +134,7 @@ def refuse_and_kill(disk: Disk) -> Callable[[Rounds], None]:
 
 
 def refuse_and_cut(disk: Disk) -> Callable[[Rounds], None]:
-    """Power is cut while the disk refuses: what was confirmed meanwhile must be there."""
+    """Return a harm that cuts power while the disk refuses calls: messages confirmed meanwhile must be there."""
 
     def trouble(rounds: Rounds) -> None:
         with some_trouble(disk, rounds):

@@ -1,4 +1,4 @@
-"""Clients that read as Spark's tasks and driver do: a batch by a lease, perhaps again, then acked as a whole."""
+"""Clients that read as Spark's tasks and driver do: a batch by a lease, perhaps repeatedly, then acked as a whole."""
 
 from __future__ import annotations
 
@@ -12,28 +12,31 @@ from tests.raw import Channel, Client
 
 
 class Leaser(Reader):
-    """What the first whole read of a lease has brought is what every later one must bring, until it is acked.
+    """A reader by leases. Every later read of a lease must bring what its first whole read has brought, until it is
+    acked.
 
-    A read is whole when its basic.cancel is answered. One that breaks off before is begun again by the same id; what a
-    client saw of it counts for nothing.
+    A read is whole when its basic.cancel is answered. A read that breaks off before is repeated with the same id; its
+    deliveries count for nothing.
     """
 
     def __init__(self, *args: Any, rows: int = 30, reads: int = 2) -> None:
-        """`rows`: most messages of a lease; `reads`: how often it may be read once more."""
+        """`rows`: the most messages of a lease; `reads`: how often it may be read once more, at most."""
         super().__init__(*args)
         self.rows = rows
         self.reads = reads
         self.number = 0
         self.begun = False
         self.batch: list[Message] | None = None
-        """What the lease holds, once that is known."""
+        """The messages of the lease, once they are known."""
         self.again = 0
 
     @property
     def lease(self) -> str:
+        """The id of the present lease."""
         return f"{self.name}/{self.number}"
 
     def session(self, client: Client) -> None:
+        """Read leases, some repeatedly, and end them, until told to stop."""
         channel = client.channel()
         channel.call("basic.qos", prefetch_count=self.rows)
         while self.begun or not self.stopping.is_set():
@@ -48,7 +51,7 @@ class Leaser(Reader):
                 self.end(channel, self.batch)
 
     def read(self, client: Client, channel: Channel) -> list[Message]:
-        """What the lease holds, or what is ready, which it holds from now on."""
+        """Return the messages of the lease; if it has none, those that are ready, which it has from now on."""
         self.hand.clear()
         lease = {"x-lease": self.lease}
         channel.call("basic.consume", queue=self.queue.name, consumer_tag=self.name, arguments=lease)
@@ -67,6 +70,7 @@ class Leaser(Reader):
         return list(self.hand.values())
 
     def compare(self, batch: list[Message], found: list[Message]) -> None:
+        """Report differences between two reads of a lease."""
         missing, more = set(batch) - set(found), set(found) - set(batch)
         for message in missing | more:
             self.wrong(f"{message} is {'not any more' if message in missing else 'new'} in {self.lease}", message)
@@ -74,7 +78,7 @@ class Leaser(Reader):
             self.wrong(f"{self.lease} has brought something twice in one read")
 
     def end(self, channel: Channel, batch: list[Message]) -> None:
-        """All of the lease is acked, for good when that is answered."""
+        """Ack all of the lease, for good when that is answered."""
         queue = self.queue.name
         self.record.note_all(Settled(queue, self.name, self.life, message, How.ACK) for message in batch)
         arguments = {"x-lease": self.lease, "x-lease-end": "ack"}

@@ -1,4 +1,4 @@
-"""Clients that take a message from one queue and put another into a second, in one transaction."""
+"""Clients that ack messages of one queue and publish others to a second, in one transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.raw import Client
 
 
 class Mover(Reader):
-    """Whatever shards the queues are on, what it commits is kept as one."""
+    """Moves messages by transactions, which take effect as a whole, on whatever shards the queues are."""
 
     def __init__(self, *args: Any, target: str) -> None:
         super().__init__(*args)
@@ -21,6 +21,7 @@ class Mover(Reader):
         self.number = 0
 
     def session(self, client: Client) -> None:
+        """Move messages until told to stop."""
         channel = client.channel()
         channel.call("tx.select")
         channel.call("basic.qos", prefetch_count=10)

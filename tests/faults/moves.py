@@ -1,5 +1,6 @@
-"""Queues that move from shard to shard while processes are killed: each has one home at the end, and clients notice
-nothing but pauses."""
+"""Queues that move from shard to shard while processes are killed: each has one home at the end, and clients see
+nothing but pauses.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from tests.faults.rounds import Rounds
 
 PLAIN = ("plain", "priority", "full-", "impatient", "refusing", "spilled", "quick", "lagging", "ring")
-"""Stems of queues that move. Others are of those whose places matter to the rules: parts of a transaction are taken in
-by one shard, dead letters on one shard come once."""
+"""Stems of queues that move. The rules depend on the places of the others: parts of a transaction are taken in by one
+shard, dead letters on one shard come once."""
 DEAD = ("full-dead", "far-dead", "dying-full", "dying-far", "dying-ring")
 
 
 class Moves(threading.Thread):
-    """Moves queues, one after the other, until it is told to stop. `results` says how that ended, by result."""
+    """Moves queues, one after the other, until told to stop. `results` counts how the moves ended."""
 
     def __init__(self, node: Node, queues: list[str], seed: object) -> None:
         super().__init__(name="moves", daemon=True)
@@ -39,6 +40,7 @@ class Moves(threading.Thread):
         self.errors: list[str] = []
 
     def run(self) -> None:
+        """Move random queues until told to stop."""
         while not self.ending.is_set():
             queue = self.chance.choice(self.queues)
             self.count(queue)
@@ -57,10 +59,12 @@ class Moves(threading.Thread):
                 self.count(queue)
 
     def count(self, queue: str) -> None:
+        """Count the beginning or end of a queue's move."""
         assert self.node.moved is not None
         self.node.moved[queue] += 1
 
     def move(self, queue: str) -> dict[str, Any]:
+        """Move a queue to a random shard; return the result."""
         result: dict[str, Any] = self.node.broker.call(
             "queue_move", vhost=self.node.vhost, name=queue, shard=self.chance.randrange(SHARDS),
             placement_version=None, plan=None,
@@ -69,12 +73,13 @@ class Moves(threading.Thread):
 
 
 def movable(rounds: Rounds) -> list[str]:
+    """Return the names of the queues that may move."""
     queues = rounds.cast.plan.queues
     return [name for name in queues if name.startswith((*PLAIN, *DEAD))]
 
 
 def move_and(harm: Callable[[Rounds], None] | None) -> Callable[[Rounds], None]:
-    """Queues move, and meanwhile something is done to the node."""
+    """Return a harm that moves queues, with another harm meanwhile."""
 
     def moves(rounds: Rounds) -> None:
         rounds.node.observe_moves()
@@ -95,13 +100,14 @@ def move_and(harm: Callable[[Rounds], None] | None) -> Callable[[Rounds], None]:
 
 
 def kill_once(rounds: Rounds) -> None:
+    """Kill one process and wait until all are ready."""
     kill_now(rounds, rounds.chance.choice(PLACES))
     rounds.node.wait_ready()
     rounds.over("all ready")
 
 
 def one_home_each(node: Node) -> None:
-    """Each queue is had by the shard that its record names, and by no other."""
+    """Wait until each queue is on the shard that its record names, and on no other."""
 
     def wrong() -> list[str]:
         processes = Processes(node.data)

@@ -1,4 +1,4 @@
-"""The broker on trial: a way in for its clients, a way to hurt it, and what it says of itself."""
+"""The broker on trial: access for its clients, ways to hurt it, and its gauges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.waiting import wait_for
 ACCEPTORS = 2
 SHARDS = 2
 BACK_SECONDS = 60.0
-"""For a process to serve again: its restart is put off for some seconds when it was killed often."""
+"""How long a process may take to serve again: its restart is delayed by some seconds if it was killed often."""
 Place = tuple[Role, int]
 PLACES: tuple[Place, ...] = (
     *(("acceptor", index) for index in range(ACCEPTORS)),
@@ -33,7 +33,7 @@ PLACES: tuple[Place, ...] = (
 
 
 class Counts(NamedTuple):
-    """Messages, and octets of their bodies."""
+    """Messages, and bytes of their bodies."""
 
     ready: int
     ready_bytes: int
@@ -42,7 +42,7 @@ class Counts(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What waits in its acceptors, or between them and its shards."""
+    """Publishes that wait in its acceptors, or are in flight to its shards."""
 
     sessions: int
     parked_bytes: int
@@ -51,16 +51,17 @@ class Held(NamedTuple):
 
 
 class Node:
-    """A broker with two acceptors and two shards, and a vhost of its own: so nobody reaches another broker by mistake.
+    """A broker with two acceptors and two shards, and a vhost of its own, so that no client reaches another broker by
+    mistake.
 
-    Clients that come while it is down wait at the door.
+    Clients that connect while it is down wait until it is back.
     """
 
     def __init__(self, directory: Path, *assignments: str, environment: Mapping[str, str] | None = None) -> None:
         self.vhost = f"faults-{os.getpid()}-{directory.name}"
         self.broker = Broker(directory, *assignments, acceptors=ACCEPTORS, shards=SHARDS, environment=environment)
         self.moved: Counter[str] | None = None
-        """Where queues move: how often each one began or ended to do so; odd while it does."""
+        """If queues move: how often each one has begun or ended to do so; odd while it moves."""
         self._door = threading.Event()
         self._killed: set[int] = set()
         self._open()
@@ -70,6 +71,7 @@ class Node:
 
     @property
     def data(self) -> Path:
+        """The node's data directory."""
         return self.broker.directory / "data"
 
     def _open(self) -> None:
@@ -84,12 +86,12 @@ class Node:
         self._gauges.close()
 
     def connect(self, **options: Any) -> Client:
-        """A client of it. HungUp, OSError where it dies on the way."""
+        """Return a client of it. HungUp or OSError if it dies meanwhile."""
         assert self._door.wait(2 * BACK_SECONDS), "the node did not come back"
         return Client.connect(self.broker.address, vhost=self.vhost, **options)
 
     def counts(self) -> dict[str, Counts]:
-        """Of each queue, by its gauges."""
+        """Return the counts of each queue, by its gauges."""
         read = (self._gauges.queue_read(slot) for slot in self._gauges.queue_slots())
         return {
             queue.name: Counts(queue.ready, queue.ready_bytes, queue.unacked, queue.unacked_bytes)
@@ -98,7 +100,7 @@ class Node:
         }
 
     def held(self) -> Held:
-        """By its gauges, which `penstock status` reads."""
+        """Return how much waits, by the gauges that `penstock status` reads."""
         gauges = self._gauges
         counters = [gauges.counters_read("acceptor", index) for index in range(ACCEPTORS)]
         return Held(
@@ -109,49 +111,49 @@ class Node:
         )
 
     def turn(self) -> None:
-        """Until each acceptor and shard has been round its loop: it has answered something."""
+        """Wait until each acceptor and shard has completed a turn of its loop: it has answered a question."""
         processes = Processes(self.data)
         for role, index in PLACES:
             if role != "router":
                 processes.ask(role, index, "held" if role == "acceptor" else "queues")
 
     def observe_moves(self) -> None:
-        """From now on queues may move."""
+        """Count moves from now on."""
         if self.moved is None:
             self.moved = Counter()
 
     def wait_moved(self) -> None:
-        """Until no queue moves."""
+        """Wait until no queue moves."""
 
         def still() -> bool:
             try:
                 return not self.broker.call("placement", vhost=None)["moves"]
             except (OSError, ValueError, AssertionError):
-                return False  # the router is not there
+                return False  # the router is not running
 
         wait_for(still, 2 * BACK_SECONDS, "moves end")
 
     # Faults
 
     def kill(self, *places: Place) -> None:
-        """SIGKILL some of its processes, as nearly as can be at once. One that is being started is let off."""
+        """Kill some of its processes, as nearly as possible at once. A process that is being started is spared."""
         for role, index in places:
             pid = self._gauges.process_read(role, index).pid
             if pid:
                 self._killed.add(pid)
-                with suppress(ProcessLookupError):  # it is dead, and the gauges do not say so yet
+                with suppress(ProcessLookupError):  # it is dead, and the gauges do not show it yet
                     os.kill(pid, signal.SIGKILL)
 
     def pid(self, role: Role, index: int) -> int:
-        """Of the present life of a process; 0 if there is none."""
+        """Return the pid of a process; 0 if it is not running."""
         return self._gauges.process_read(role, index).pid
 
     def lives(self) -> list[int]:
-        """Which life each of its processes is in."""
+        """Return the incarnation of each of its processes."""
         return [self._gauges.process_read(role, index).incarnation for role, index in PLACES]
 
     def wait_ready(self) -> None:
-        """Until each of its processes has come back and serves."""
+        """Wait until each of its processes has come back and serves."""
 
         def away() -> list[str]:
             places = [self._gauges.process_read(role, index) for role, index in PLACES]
@@ -164,7 +166,7 @@ class Node:
         wait_for(lambda: not away(), BACK_SECONDS, f"all processes ready:\n{self.broker.log[-3000:]}")
 
     def kill_all(self) -> None:
-        """SIGKILL the whole node. It stays down."""
+        """Kill the whole node. It stays down."""
         self._shut()
         self.broker.kill_all()
         shutil.rmtree(self._pointer.runtime, ignore_errors=True)  # the next start finds it only if the disk kept it
@@ -180,6 +182,6 @@ class Node:
         self._open()
 
     def end(self) -> None:
-        """Whatever state it is in, nothing of it is left."""
+        """End it whatever its state; nothing of it is left."""
         self._door.set()
         self.broker.kill_all()

@@ -1,4 +1,4 @@
-"""The queues of a run: what each is declared with, and what may become of a message that comes to it."""
+"""The queues of a run: with what each is declared, and what may become of its messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SHARDS = 2
 class QueuePlan:
     """One durable queue.
 
-    `dead_to` names the queue to which its dead letters come; `dies_unread` says that messages get there without a
+    `dead_to` names the queue to which its dead letters go; `dies_unread` says that messages get there without a
     reader's reject (expired, dropped), `unread` that it has no reader, so that they do in order. `keeps` is the length
-    of a ring that drops the oldest of more; with `by_key` its messages have so many keys in turn (`key_of`), and the
-    queue keeps the last of each. `repeats` is set where a message may come twice: dead letters from another
-    shard come at least once. `waited_for` says that dead letters wait for room in it: more may come than it has.
-    `shared`: several readers have it; after a fault one may get what another had in hand, late and unmarked.
+    of a ring that drops its oldest messages; with `by_key` its messages have as many keys in turn (`key_of`), and the
+    queue keeps the last of each. `repeats` is set if a message may come twice: dead letters from another shard come at
+    least once. `waited_for` says that dead letters wait for room in it: more may come than it has. `shared`: it has
+    several readers; after a fault one may get messages that another had unacked, late and unmarked.
     """
 
     name: str
@@ -37,7 +37,7 @@ class QueuePlan:
     shared: bool = False
 
     def key_of(self, number: int) -> int:
-        """Which of its keys the message with that number has, of whoever publishes to it."""
+        """Return which of its keys the message with that number has, whichever client publishes it."""
         assert self.keeps is not None
         return number % self.keeps
 
@@ -58,24 +58,27 @@ class Plan:
         """(exchange, routing key, queue); the exchanges are direct ones."""
 
     def name_on(self, shard: int, stem: str) -> str:
-        """A queue name with this stem that has its place on that shard."""
+        """Return a queue name with this stem that is placed on that shard."""
         names = (f"{stem}-{number}" for number in range(1000))
         return next(name for name in names if place(self.vhost, name, range(self.shards), {}) == shard)
 
     def add(self, stem: str, shard: int, arguments: dict[str, Any] | None = None, **rules: Any) -> QueuePlan:
+        """Add a queue."""
         queue = QueuePlan(self.name_on(shard, stem), shard, arguments or {}, **rules)
         self.queues[queue.name] = queue
         return queue
 
     def add_dead(self, stem: str, shard: int, target: QueuePlan, **rules: Any) -> QueuePlan:
-        """A queue whose dead letters go to `target` by the default exchange."""
+        """Add a queue whose dead letters go to `target` by the default exchange."""
         dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": target.name}
         return self.add(stem, shard, {**dead, **rules.pop("arguments", {})}, dead_to=target.name, **rules)
 
     def bind(self, exchange: str, key: str, *queues: QueuePlan) -> None:
+        """Bind queues to an exchange."""
         self.bindings += [(exchange, key, queue.name) for queue in queues]
 
     def exchanges(self) -> Iterator[str]:
+        """Yield the exchanges with bindings."""
         yield from dict.fromkeys(exchange for exchange, _, _ in self.bindings)
 
 
@@ -84,7 +87,7 @@ MARKERS = "markers"
 
 
 def marker(plan: Plan, shard: int) -> str:
-    """The queue of a shard whose confirms say that all before is kept. It holds one message at most."""
+    """Return the queue of a shard whose confirms show that all before is kept. It holds one message at most."""
     return plan.name_on(shard, "marker")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def compiled(source: Path, place: Path) -> Path:
-    """The library in `place`, compiled with the compiler that the broker's own modules need."""
+    """Return the library in `place`, compiled with the compiler that the broker's own modules need."""
     library = place / source.with_suffix(".so").name
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     if shutil.which(compiler[0]) is None:

@@ -1,4 +1,4 @@
-"""Clients that publish numbered messages and note what becomes of each: with confirms, or in transactions."""
+"""Clients that publish numbered messages and record what becomes of each: with confirms, or in transactions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE
 
 SMALL = [0] * 4 + [100] * 10 + [1000] * 6
 SIZES = [*SMALL, 5000, 20_000, 70_000]
-"""Octets of a body, one of these: in the head of a turn, beside it, and lent by its acceptor."""
+"""Sizes of bodies, in bytes: in the head of a turn, beside it, and lent by an acceptor."""
 PERSISTENT = 2
 
 
@@ -28,7 +28,7 @@ class Route(NamedTuple):
 
 
 class Numbered(Actor):
-    """Makes messages, each with the next number."""
+    """A publisher whose messages have ascending numbers."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Numbered(Actor):
         ttl: int = 0,
         keyed: QueuePlan | None = None,
     ) -> None:
-        """`highest`: priorities are given, up to it; `ttl`: some messages expire, within so many milliseconds.
+        """`highest`: the highest priority given; `ttl`: some messages expire, within this many milliseconds.
 
         `keyed`: messages have the keys of that queue.
         """
@@ -55,7 +55,7 @@ class Numbered(Actor):
         self.number = 0
 
     def publish(self, channel: Channel, commit: str = "") -> tuple[Message, bytes]:
-        """Note the next message; it and the frames to write."""
+        """Record the next message; return it and the frames to write."""
         self.number += 1
         message = Message(self.name, self.number)
         route = self.chance.choice(self.routes)
@@ -73,15 +73,15 @@ class Numbered(Actor):
 
 
 class Publisher(Numbered):
-    """With confirms, up to `window` open at a time."""
+    """Publishes with confirms, up to `window` open at a time."""
 
     def __init__(
         self, *args: Any, window: int = 100, burst: int = 8, pause: float = 0.15, polite: bool = False,
         returns: bool = False, **options: Any,
     ) -> None:  # fmt: skip
-        """Publishes at most `burst` at once, then pauses `pause` seconds at most; `polite`: obeys Channel.Flow.
+        """It publishes at most `burst` at once, then pauses `pause` seconds at most; `polite`: it obeys Channel.Flow.
 
-        With `returns` messages may come back: their queue was full for too long.
+        With `returns` messages may be returned: their queue was full for too long.
         """
         super().__init__(*args, **options)
         self.window = window
@@ -91,6 +91,7 @@ class Publisher(Numbered):
         self.properties = JAVA if polite else None
 
     def session(self, client: Client) -> None:
+        """Publish until told to stop, then wait for the outstanding confirms."""
         channel = client.channel()
         channel.call("confirm.select")
         self._open: dict[int, Message] = {}
@@ -133,7 +134,7 @@ class Publisher(Numbered):
 
 
 class Committer(Numbered):
-    """In transactions of some messages each."""
+    """Publishes in transactions of some messages each."""
 
     def __init__(self, *args: Any, most: int = 8, pause: float = 0.15, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -141,6 +142,7 @@ class Committer(Numbered):
         self.pause = pause
 
     def session(self, client: Client) -> None:
+        """Commit transactions until told to stop."""
         channel = client.channel()
         channel.call("tx.select")
         while not self.stopping.wait(self.chance.random() * self.pause):

@@ -1,4 +1,4 @@
-"""What is told of a run that failed: enough to find the cause without having it again."""
+"""The report on a run that failed: enough to find the cause without reproducing it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ FAULTS = 12
 
 
 def report(rounds: Rounds, number: int, error: Exception) -> str:
-    """What is wrong, the histories of messages it is about, the last faults, the node's own errors, what is kept."""
+    """Return the violations, histories of the messages concerned, the last faults, the node's errors, and where all is
+    kept.
+    """
     kept = keep(rounds)
     problems = rounds.checker.problems
     told = problems or [f"{type(error).__name__}: {error}".partition("\n")[0]]
@@ -34,7 +36,7 @@ def report(rounds: Rounds, number: int, error: Exception) -> str:
 
 
 def keep(rounds: Rounds) -> Path:
-    """Put the node's log and everything that its clients saw where no later run of tests removes it."""
+    """Copy the node's log and all events of its clients to where no later run of tests removes them."""
     directory = rounds.node.broker.directory
     kept = ROOT / "build" / "faults" / f"{directory.name}-seed-{rounds.seed}"
     kept.mkdir(parents=True, exist_ok=True)
@@ -44,13 +46,13 @@ def keep(rounds: Rounds) -> Path:
 
 
 def again() -> str:
-    """The command that takes the same course, as far as the seed has a say in it."""
+    """Return the command that repeats the course, as far as the seed determines it."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     return f"FAULTS_SEED={os.environ.get('FAULTS_SEED', '0')} .venv/bin/pytest -m '' '{test}'"
 
 
 def errors(log: str) -> Iterator[str]:
-    """What a node has logged as an error, and whatever is no log line at all."""
+    """Yield the errors in a node's log, and lines that are no log entries."""
     for line in log.splitlines():
         try:
             entry = json.loads(line)

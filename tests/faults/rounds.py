@@ -1,4 +1,4 @@
-"""Load, a fault, rest, check: a round of two or three seconds. Again and again on the same node."""
+"""Load, a fault, rest, check: rounds of two or three seconds, repeated on the same node."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.faults.report import report
 from tests.waiting import PATIENCE
 
 Harm = Callable[["Rounds"], None]
-"""Does something to the node of a run; whatever it was, the node serves again when it returns."""
+"""Harms the node of a run in some way; the node serves again when it returns."""
 
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
 """Added to the seed of each test: `FAULTS_SEED=17 pytest tests/faults` takes another course."""
 
 
 class Rounds:
-    """One node and its clients. Everything random about it comes of the seed, but for when things happen."""
+    """One node and its clients. All randomness comes from the seed, except for when things happen."""
 
     def __init__(
         self, node: Node, seed: int, harms: Sequence[Harm], cast: Callable[[Node, Record, object], Cast] = everybody
@@ -40,7 +40,7 @@ class Rounds:
         declare(node, self.cast.plan)
 
     def run(self, count: int) -> None:
-        """So many rounds, then the node is stopped and no client is left. AssertionError that says all (`report`)."""
+        """Run `count` rounds, then stop the node; no client is left. AssertionError with a full report (`report`)."""
         number = 0
         try:
             for number in range(count):
@@ -57,14 +57,15 @@ class Rounds:
                 client.join(PATIENCE)
 
     def fault(self, what: str) -> None:
-        """Say so before it is done."""
+        """Record a fault before it is caused."""
         self.record.note(Fault(what))
 
     def over(self, what: str) -> None:
-        """Say so when it is done and the node serves again; or say where a round is."""
+        """Record that a fault is over and the node serves again; or where a round is."""
         self.record.note(Over(what))
 
     def round(self, number: int) -> None:
+        """Run one round."""
         self.over(f"round {number} begins")
         for client in self.clients:
             client.start()
@@ -85,12 +86,13 @@ class Rounds:
         self.over(f"round {number} ends, {len(self.record.events)} events")
 
     def take_events(self) -> None:
-        """Have the checker see what has been noted since it last did."""
+        """Give the checker the events recorded since it last had any."""
         events = self.record.events[self._checked :]
         self._checked += len(events)
         self.checker.take(events)
 
     def check(self) -> None:
+        """Raise AssertionError if a rule is violated, or the broker has logged a traceback."""
         self.take_events()
         problems = self.checker.problems
         if "Traceback" in self.node.broker.log:

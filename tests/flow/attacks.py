@@ -1,7 +1,7 @@
-"""Attacks on memory, as rules: returns that nobody reads, bodies that are begun and not finished.
+"""Attacks on memory, as rules: returns that are not read, bodies that are begun and not finished.
 
-Those who make them are of one user, who publishes nothing else. What they make an acceptor keep is charged to them, is
-bounded for each of them and for their user, and others do not notice.
+The attackers are connections of one user that publishes nothing else. The memory they make an acceptor use is charged
+to them, is bounded for each of them and for their user, and other clients do not notice.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ CHANNELS = (2, 3, 4)
 LARGEST_BODY = AMQP["max_message_size"]
 PIECE = 100_000
 NUMBER = 0
-"""Of all of them, in what they publish."""
+"""The number of all attackers, in their messages."""
 CLOSED_FOR = ("unfinished bodies", "no more can be")
 TOLD_WHILE_STOPPED = ("connection.blocked", "connection.unblocked", "channel.flow")
 
 
 @dataclass
 class Attacker:
-    """Mandatory publishes by number: those `published`, those `read`, and what came back. `begun` are octets of bodies
-    by channel.
+    """Mandatory publishes by number: those `published`, those `read`, and those returned. `begun` has the bytes of
+    begun bodies, by channel.
     """
 
     client: Client
@@ -48,6 +48,7 @@ class Attacker:
     closed: bool = False
 
     def bring(self, channel: int, pieces: int) -> None:
+        """Begin a body on a channel that has none, and write pieces of it, except the last byte."""
         if channel not in self.begun:
             self.client.write(method_frame("basic.publish", channel, routing_key="nobody"))
             self.client.write(header_frame(channel, LARGEST_BODY, {}))
@@ -61,12 +62,13 @@ class Attacker:
                 self.begun[channel] += piece
 
     def finish(self, channel: int) -> None:
+        """Write the rest of a body."""
         self.bring(channel, LARGEST_BODY // PIECE + 1)
         self.client.write(frame(BODY, channel, b"x"))
         del self.begun[channel]
 
     def hear(self, event: Event) -> bool:
-        """It is told of what it does, and of nothing else."""
+        """Check that it receives only answers to its own actions."""
         if event.name == "basic.return":
             self.returned.append(identity(event.body)[2])
         elif event.name == "connection.close":
@@ -78,14 +80,14 @@ class Attacker:
 
 
 class Attacks(Spent):
-    """Some take no answers, some finish nothing, most do both."""
+    """Some attackers read no answers, some finish no bodies, most do both."""
 
     def __init__(self) -> None:
         super().__init__()
         self.attackers: list[Attacker] = []
 
     def attacker(self, which: int) -> Attacker | None:
-        """One of those there are, or a new one; none while nobody can log in."""
+        """Return an attacker, or a new one; None while no client can log in."""
         self.attackers = [each for each in self.attackers if each.client.connection in self.node.clients]
         which %= ATTACKERS
         if which < len(self.attackers):
@@ -105,7 +107,7 @@ class Attacks(Spent):
 
     @rule(which=st.integers(0, 50), count=st.sampled_from([1, 10, 40]), size=st.sampled_from([0, 9000, 40_000]))
     def publish_to_nobody(self, which: int, count: int, size: int) -> None:
-        """What no queue takes comes back, and is not taken."""
+        """Publish messages that no queue takes; their returns are not read."""
         attacker = self.attacker(which)
         if attacker is None:
             return
@@ -118,20 +120,21 @@ class Attacks(Spent):
 
     @rule(which=st.integers(0, 50), channel=st.sampled_from(CHANNELS), pieces=st.integers(0, 4))
     def begin_body(self, which: int, channel: int, pieces: int) -> None:
-        """Announce a body, where the last one is whole, and bring so much of it: all but one octet at most."""
+        """Announce a body if the last one is whole, and write pieces of it: all but one byte at most."""
         attacker = self.attacker(which)
         if attacker is not None:
             attacker.bring(channel, pieces)
 
     @rule(which=st.integers(0, 50), channel=st.sampled_from(CHANNELS))
     def finish_body(self, which: int, channel: int) -> None:
+        """Finish a body."""
         attacker = self.attacker(which)
         if attacker is not None and channel in attacker.begun:
             attacker.finish(channel)
 
     @rule(which=st.integers(0, 50), reads=st.sampled_from([1, 5, 40]))
     def read_attacker(self, which: int, reads: int) -> None:
-        """So often, and what it makes by that is written."""
+        """Have the acceptor read an attacker repeatedly, and write the output that causes."""
         attacker = self.attacker(which)
         for _ in range(reads if attacker is not None else 0):
             attacker.client.read()
@@ -140,7 +143,7 @@ class Attacks(Spent):
 
     @rule(which=st.integers(0, 50), most=st.sampled_from([1000, 300_000, 1 << 30]))
     def listen(self, which: int, most: int) -> None:
-        """It takes so much of what waits for it."""
+        """Have an attacker read some of its output."""
         attacker = self.attacker(which)
         if attacker is not None:
             attacker.client.listen(most)
@@ -149,12 +152,13 @@ class Attacks(Spent):
 
     @rule(which=st.integers(0, 50))
     def attacker_leaves(self, which: int) -> None:
+        """Drop an attacker's connection."""
         attacker = self.attacker(which)
         if attacker is not None:
             attacker.client.lose()
 
     def attackers_end(self) -> None:
-        """Some just leave. What others have begun they finish, and they take all: each return has come, in order."""
+        """Drop some attackers. The others finish their bodies and read all output: each return has come, in order."""
         for which in range(0, len(self.attackers), 2):
             self.attackers[which].client.lose()
         for attacker in self.attackers:
@@ -172,15 +176,16 @@ class Attacks(Spent):
                 attacker.client.lose()
         self.attackers.clear()
 
-    # What must hold
+    # Invariants
 
     def budgets_hold(self) -> None:
+        """Check the budgets, and the charges of each acceptor."""
         super().budgets_hold()
         for _, life in self.node.running_acceptors():
             self.what_is_charged_is_what_is_kept(life.core)
 
     def what_is_charged_is_what_is_kept(self, core: AcceptorCore) -> None:
-        """And no more than may be; and of those who do nothing of the kind all are read."""
+        """Check that charges are right and bounded, and that all other connections are read."""
         found: Counter[str] = Counter()
         for connection in core.state.connections.values():
             client = self.node.clients.get(connection)
@@ -198,7 +203,7 @@ class Attacks(Spent):
         assert {connection.user for connection in core.unread.since} <= {EVE}
 
     def nobody_is_unread_in_vain(self, core: AcceptorCore) -> None:
-        """Once all has been looked at: who is not read for what is kept has more than may be, or its user has."""
+        """Check after all rechecks that every unread connection exceeds a limit, or its user does."""
         for connection in core.state.connections.values():
             waits, used_up = core.outputs.waits(connection), core.accounts.is_used_up(connection.user)
             if connection.pauses & OUTPUT:
@@ -207,6 +212,7 @@ class Attacks(Spent):
                 assert used_up and core.unfinished.lines[connection.user].first is not connection
 
     def attacker_keeps_to_its_bounds(self, core: AcceptorCore, connection: Connection, client: Client) -> None:
+        """Check the charges and bounds of an attacker's connection."""
         charged, waits = core.outputs.waits(connection), client.socket.waits
         assert waits == len(client.untaken)
         assert charged >= waits if connection in core.outputs.unsent else waits <= WRITE_HIGH_OCTETS
@@ -217,7 +223,7 @@ class Attacks(Spent):
 
 
 def at_once(core: AcceptorCore) -> int:
-    """What may be written before a socket is known to take nothing: its buffer, or all that was parked and comes back
-    when a stop ends.
+    """Return how many bytes may be written before a socket is known to accept nothing: its buffer, or all that was
+    parked and is returned when a stop ends.
     """
     return max(WRITE_HIGH_OCTETS, core.throttle.most_parked + ATTACKER_READ)

@@ -1,4 +1,4 @@
-"""What clients do, as rules."""
+"""Clients' actions, as rules."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from tests.flow.world import EXCHANGES, KINDS, SIZES, Person, Session, World
 class Clients(World):
     """Clients publish, consume, settle, get, leave and come back."""
 
-    # What clients do
+    # Actions
 
     @rule(
         which=st.integers(0, 50), to=st.sampled_from([*EXCHANGES, *KINDS]), count=st.sampled_from([20, 5, 1]),
         size=st.sampled_from(SIZES),
     )  # fmt: skip
     def publish(self, which: int, to: str, count: int, size: int) -> None:
+        """Publish messages to an exchange or a queue."""
         session = self.session(which)
         if session.client.obeys and not session.flows:
             return
@@ -48,6 +49,7 @@ class Clients(World):
         no_ack=st.booleans(), shared=st.sampled_from([None, None, 0, 1, 4]), priority=st.sampled_from([0, 0, 3]),
     )  # fmt: skip
     def consume(self, which: int, kind: str, prefetch: int, no_ack: bool, shared: int | None, priority: int) -> None:
+        """Start a consumer."""
         if kind not in self.living() or len(self.session(which).consumers) > 2:
             return
         session, queue = self.session(which), self.living()[kind].name
@@ -65,12 +67,14 @@ class Clients(World):
 
     @rule(which=st.integers(0, 50))
     def cancel(self, which: int) -> None:
+        """Cancel a consumer."""
         session = self.session(which)
         for tag in list(session.consumers)[:1]:
             session.client.client.send("basic.cancel", session.number, consumer_tag=tag)
 
     @rule(which=st.integers(0, 50), kind=st.sampled_from([*KINDS]), no_ack=st.booleans())
     def get(self, which: int, kind: str, no_ack: bool) -> None:
+        """Get a message."""
         if kind in self.living():
             session, queue = self.session(which), self.living()[kind].name
             session.gets.append(f"no-ack {queue}" if no_ack else queue)
@@ -81,6 +85,7 @@ class Clients(World):
         how=st.sampled_from(["ack", "ack", "requeue", "reject", "recover"]),
     )  # fmt: skip
     def settle_some(self, which: int, at: int, multiple: bool, how: str) -> None:
+        """Settle deliveries of a channel."""
         session = self.session(which)
         waiting = [tag for tag in session.open if tag not in session.settled]
         if not waiting or session.recovering or (session.tx and how == "recover"):
@@ -112,20 +117,23 @@ class Clients(World):
 
     @rule(which=st.integers(0, 50))
     def close_channel(self, which: int) -> None:
+        """Close a channel and open another."""
         self.close_session(self.session(which))
 
     def close_session(self, session: Session) -> None:
+        """Close a channel and open another of the same kind."""
         self.ends(session)
         session.client.client.send("channel.close", session.number, lambda: self.all_given_back(session), code=200)
         self.open(session.client, session.confirms, session.tx)
 
     @rule(which=st.integers(0, 50))
     def leave(self, which: int) -> None:
-        """A client drops its connection; another one comes."""
+        """Drop a client's connection; another client comes."""
         self.drop(self.person(which))
         self.people.append(self.arrive())
 
     def drop(self, person: Person) -> None:
+        """Drop a client's connection."""
         self.people.remove(person)
         for session in person.sessions.values():
             self.all_given_back(session)
@@ -133,6 +141,7 @@ class Clients(World):
         person.client.lose()
 
     def ends(self, session: Session) -> None:
+        """Record that a channel ends."""
         session.closing = True
         self.undecided += [ids for ids, _ in session.committing]
         self.leaky |= {queue for tag, queue in session.consumers.items() if tag.startswith("no-ack")}
@@ -140,6 +149,7 @@ class Clients(World):
 
     @rule(which=st.integers(0, 50), kind=st.sampled_from([*KINDS]))
     def delete(self, which: int, kind: str) -> None:
+        """Delete the queue of a kind, unless a client waits for an answer from it."""
         kept = self.living().get(kind)
         sessions = [session for person in self.people for session in person.sessions.values()]
         if kept is not None and not any(kept.name in str(session.asked + session.gets) for session in sessions):
@@ -148,5 +158,6 @@ class Clients(World):
 
     @rule(kind=st.sampled_from([*KINDS]))
     def declare_again(self, kind: str) -> None:
+        """Declare the queue of a kind if there is none."""
         if kind not in self.living() and self.node.router_lives:
             self.declare(kind)

@@ -1,4 +1,4 @@
-"""The same with processes that die: less is certain, but nobody waits for the dead and the books are right."""
+"""The same with processes that die: less is certain, but no session waits for the dead and the books are right."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.flow.world import Id, Kept, identity
 
 
 class FlowAndDeath(FlowAndRouter):
-    """Shards, acceptors and the router die and come back whenever."""
+    """Shards, acceptors and the router die and come back at any time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -19,6 +19,7 @@ class FlowAndDeath(FlowAndRouter):
 
     @rule(which=st.integers(0, 9), heard=st.integers(0, 3))
     def kill_shard(self, which: int, heard: int) -> None:
+        """Kill a shard."""
         shard = which % len(self.node.shards)
         if self.node.shards[shard] is not None:
             self.losses += 1
@@ -28,12 +29,14 @@ class FlowAndDeath(FlowAndRouter):
 
     @rule(which=st.integers(0, 9))
     def start_shard(self, which: int) -> None:
+        """Start a shard again."""
         shard = which % len(self.node.shards)
         if self.node.shards[shard] is None and self.node.router_lives:
             self.node.start_shard(shard)
 
     @rule(which=st.integers(0, 9))
     def kill_acceptor(self, which: int) -> None:
+        """Kill an acceptor, unless it is the last one."""
         acceptor = which % len(self.node.acceptors)
         if self.node.acceptors[acceptor] is None or sum(life is not None for life in self.node.acceptors) == 1:
             return
@@ -47,11 +50,13 @@ class FlowAndDeath(FlowAndRouter):
 
     @rule(which=st.integers(0, 9))
     def start_acceptor(self, which: int) -> None:
+        """Start an acceptor again."""
         acceptor = which % len(self.node.acceptors)
         if self.node.acceptors[acceptor] is None and self.node.router_lives:
             self.node.start_acceptor(acceptor)
 
     def revive(self) -> None:
+        """Start all processes."""
         super().revive()
         for shard in range(len(self.node.shards)):
             self.start_shard(shard)
@@ -62,4 +67,5 @@ class FlowAndDeath(FlowAndRouter):
         return bool(self.bereft)
 
     def gone_with_others(self, kept: Kept) -> set[Id]:
+        """Return the messages that died with a shard or with an acceptor."""
         return self.lost.get(kept.id, set()) | {id for id in self.arrived if id[0] in self.bereft}

@@ -1,6 +1,6 @@
 """The same with shards that die and have stores: clients must not notice.
 
-Everything is persistent. What was acked does not come again, what was confirmed is not lost, what is in hand stays so;
+Everything is persistent. An acked message does not come again, a confirmed one is not lost, an unacked one stays so;
 only a publish that was not safe enters again, be it delivered or not, and a delivery that needs no ack may come twice.
 """
 
@@ -17,39 +17,41 @@ from tests.frames import Event
 
 
 class FlowAndLives(FlowAndRouter):
-    """Shards and the router die and come back whenever; acceptors do not."""
+    """Shards and the router die and come back at any time; acceptors do not."""
 
     stores = True
 
     def __init__(self) -> None:
         super().__init__()
-        # What was safe when shards died, and what of it their next lives know to have been there, by queue id.
+        # Messages safe when shards died, and those of them that their next incarnations know of, by queue id.
         self.kept: dict[int, set[Id]] = {}
         self.known: dict[int, set[Id]] = {}
         self.refused: dict[int, int] = {}
         self.unacked_for_ever: set[tuple[str, Id]] = set()
         self.deaths = 0
-        # What queues held when their shards began anew, and what is sent to them again: messages and octets.
+        # Depths of queues when their shards began anew, with what is sent to them again: messages and bytes.
         self.again: dict[str, tuple[int, int]] = {}
-        # Deliveries of publishes that were not safe, by client, channel and tag: no later life knows them.
+        # Deliveries of publishes that were not safe, by client, channel and tag: no later incarnation knows them.
         self.stale: set[tuple[int, int, int]] = set()
 
     def hear(self, person: Person, event: Event) -> bool:
+        """Process a client's event; note deliveries that may come again."""
         session = person.sessions.get(event.channel)
         if session is not None and not session.closing and event.name in ("basic.get-ok", "basic.deliver"):
             got = session.gets[0] if event.name == "basic.get-ok" else ""
             queue = got.removeprefix("no-ack ") or session.consumers[event.consumer_tag]
             at = queue, identity(event.body)
             if at in self.afresh:
-                self.are_stale({at})  # an earlier delivery may have been on its way when the shard died
+                self.are_stale({at})  # an earlier delivery may have been in flight when the shard died
             if (got or event.consumer_tag).startswith("no-ack"):
                 self.unacked_for_ever.add(at)
-                if self.deaths:  # it may have been on its way from a life that had not written that it was gone
+                if self.deaths:  # it may have been in flight from an incarnation that had not written its removal
                     self.may_come_again({at})
         return super().hear(person, event)
 
     @rule(which=st.integers(0, 9), heard=st.integers(0, 3), written=st.booleans())
     def kill_shard(self, which: int, heard: int, written: bool) -> None:
+        """Kill a shard."""
         shard = which % len(self.node.shards)
         if self.node.shards[shard] is None:
             return
@@ -73,26 +75,28 @@ class FlowAndLives(FlowAndRouter):
                 self.leaky |= {*queues, *(queue.removeprefix("no-ack ") for queue in session.gets)}
 
     def are_stale(self, messages: set[tuple[str, Id]]) -> None:
-        """What clients have in hand of these is not what a later life delivers."""
+        """Record that clients' unacked deliveries of these messages are not those of a later incarnation."""
         for person in self.people:
             for session in person.sessions.values():
                 gone = {tag for tag, at in session.open.items() if at in messages}
                 self.stale |= {(person.number, session.number, tag) for tag in gone}
 
     def may_come_again(self, messages: set[tuple[str, Id]]) -> None:
+        """Allow messages to come again as if new."""
         self.afresh |= messages
         for at in messages:
             self.returned[at] += 1 << 20
 
     @rule(which=st.integers(0, 9))
     def start_shard(self, which: int) -> None:
+        """Start a shard again."""
         shard = which % len(self.node.shards)
         if self.node.shards[shard] is None and self.node.router_lives:
             self.node.start_shard(shard)
             self.note_again(shard)
 
     def note_again(self, shard: int) -> None:
-        """What had left and was not written to have is there again, and so is all that is sent again."""
+        """Record how deep queues may be: messages whose removal was not written are there again, and repeats arrive."""
         acceptors = len(self.node.acceptors)
         for id, queue in self.node.shard(shard).state.queues.items():
             inlets = [life.core.gates.inlets.get(id) for _, life in self.node.running_acceptors()]
@@ -111,14 +115,17 @@ class FlowAndLives(FlowAndRouter):
 
     @rule(which=st.integers(0, 9))
     def commit(self, which: int) -> None:
+        """Have a shard hand over or write a commit."""
         self.node.commit_shard(which % len(self.node.shards))
 
     def revive(self) -> None:
+        """Start the router and all shards."""
         super().revive()
         for shard in range(len(self.node.shards)):
             self.start_shard(shard)
 
     def nothing_unsafe_is_confirmed(self, unsafe: set[tuple[str, Id]]) -> None:
+        """Check that no confirmed message was unsafe."""
         confirmed = {
             session.tags[tag]
             for person in self.people
@@ -129,7 +136,7 @@ class FlowAndLives(FlowAndRouter):
         assert not (confirmed | self.committed) & {id for _, id in unsafe}
 
     def gone_with_others(self, kept: Kept) -> set[Id]:
-        """What an earlier life knew must not enter again."""
+        """Return the messages that earlier incarnations kept; none that they know of may enter again."""
         life = self.node.shards[self.node.queue(kept.name).shard]
         assert life is not None
         assert not self.known.get(kept.id, set()) & {identity(body) for body in life.entered(kept.id)}
@@ -149,7 +156,7 @@ class FlowAndLives(FlowAndRouter):
 
 
 def unreported(core: ShardCore, queue_id: int) -> int:
-    """How many messages a queue has refused without their publishers knowing yet."""
+    """Return how many messages a queue has refused without their publishers knowing yet."""
     return sum(
         verdict[5]
         for link in core.state.links.values()

@@ -1,4 +1,4 @@
-"""What several queues have in common and what waits for time to pass: what policies there are, and what must hold."""
+"""Limits over several queues and gates that open with time: their policies and invariants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RATES: tuple[dict[str, Any], ...] = (
     {"max-rate": 40, "rate-burst": "100 ms"}, {"max-rate": 100, "rate-burst": "200 ms", "flow-stop-count": 10},
     {"max-rate-bytes": "400 kB", "rate-burst": "100 ms"},
 )  # fmt: skip
-# Of what several queues have in common: what the policy applies to, its vhost, and its pattern.
+# Owners that several queues have in common: what the policy applies to, its vhost, and its pattern.
 OWNERS: dict[str, tuple[str, str, str]] = {
     "user": ("users", "/", "^guest$"), "exchange": ("exchanges", "/", "^some$"), "vhost": ("vhosts", "", "^/$"),
     "node": ("node", "", ""),
@@ -40,16 +40,17 @@ LEAST_COUNT, LEAST_OCTETS = 40, 400_000
 
 
 def is_metered(gate: object) -> bool:
+    """Whether a gate opens with time."""
     return isinstance(gate, RateGate) or (isinstance(gate, Inlet) and gate.pace is not None)
 
 
 def is_shut(gate: Gate) -> bool:
-    """Whether there is a cause to wait at it once everything has come to rest."""
+    """Whether sessions have a reason to wait at it once everything has come to rest."""
     return gate.is_saturated() or (is_metered(gate) and min(gate.room()) <= 0)
 
 
 def gives_others_time(gate: Gate) -> bool:
-    """Whether it holds those who have had their share until others have theirs, for a moment."""
+    """Whether it holds sessions that have had their share for a moment, until others have theirs."""
     rounds = gate.rounds if isinstance(gate, Inlet) else None
     if rounds is None or rounds.held_since is None:
         return False
@@ -57,16 +58,16 @@ def gives_others_time(gate: Gate) -> bool:
 
 
 def is_behind_commit(gate: Gate) -> bool:
-    """Whether a commit that needs more room is first there: nobody goes before that."""
+    """Whether a commit that needs more room is first in its line: no session goes before that."""
     return any(session.runs_at_gates for session in gate.waiting)  # type: ignore[attr-defined]
 
 
 def somebody_looks(core: AcceptorCore) -> None:
-    """Whoever waits at a gate that opens with time waits at one that is looked at.
+    """Check that every session waiting at a gate that opens with time waits at one that is rechecked.
 
-    Or he waits for what a shard has to say: that it has taken in what is under way to a paced queue, or that this is
-    saturated no more, or at home. A commit that waits for a queue, and who is behind it, is let in when queues are
-    looked at, and so is who waits at one that has room behind somebody whom another gate holds.
+    Or it waits for a shard to report: that messages in flight to a paced queue are taken in, or that the queue is no
+    longer saturated, or has moved. Commits that wait for a queue, and sessions behind them, are let in when queues are
+    rechecked, and so are sessions at a gate with room behind one that another gate holds.
     """
     for channel in [
         channel for connection in core.state.connections.values() for channel in connection.channels.values()
@@ -84,7 +85,7 @@ def somebody_looks(core: AcceptorCore) -> None:
 
 
 def only_just_waits(core: AcceptorCore, session: Any) -> bool:
-    """Whether all that it waits for opens with time, and it has not done so for long: it has not been told."""
+    """Whether a session waits only at gates that open with time, and not for long: it has not been informed."""
     shut = [gate for gate in session.gates if is_shut(gate)]
     return bool(shut) and all(
         is_metered(gate)
@@ -95,9 +96,9 @@ def only_just_waits(core: AcceptorCore, session: Any) -> bool:
 
 
 def rates_hold(node: Node, largest: int, count: int, octets: int) -> None:
-    """Nothing goes ahead of a rate by more than its burst, and a message of that size where octets count.
+    """Check that nothing exceeds a rate by more than its burst, and a message of that size if bytes count.
 
-    Or a commit of each acceptor, with so many messages and octets: it goes when the burst is unused.
+    Or by a commit of each acceptor, with so many messages and bytes: it goes when the burst is unused.
     """
     acceptors = len(node.acceptors)
     now = round(node.now * 1_000_000) * 1000
@@ -110,15 +111,16 @@ def rates_hold(node: Node, largest: int, count: int, octets: int) -> None:
 
 
 def most_rated(queue: QueueState, seconds: float) -> float | None:
-    """How many messages may have come into a queue in that time; None where it has no rate of messages."""
+    """Return how many messages may have entered a queue in that time; None if it has no rate of messages."""
     rate = queue.features.max_rate
     return None if rate is None else rate * (seconds + LONGEST_BURST / SECOND) + 1
 
 
 def most_paced(queue: QueueState, acceptors: int) -> int | None:
-    """How deep producers may make a paced queue: each but the last may have its share of the overshoot under way.
+    """Return how deep producers may make a paced queue: all but one acceptor may have their share of the overshoot in
+    flight.
 
-    None where it is not paced, or the target is not fixed.
+    None if it is not paced, or the target is not fixed.
     """
     depth = queue.features.pace_depth
     if depth is None or queue.features.pace_wait is not None:
@@ -127,7 +129,7 @@ def most_paced(queue: QueueState, acceptors: int) -> int | None:
 
 
 def nobody_is_remembered(core: AcceptorCore) -> None:
-    """Once nobody has waited for a while, nothing is kept of who did."""
+    """Check that nothing is kept of waiting sessions once none has waited for a while."""
     metered = core.gates.metered
     assert (metered.closed, metered.since, metered.sessions, metered.held) == ({}, {}, {}, {})
     assert not metered.untold and not metered.leaving and not metered.left

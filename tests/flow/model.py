@@ -1,8 +1,8 @@
-"""What clients, acceptors and shards do to each other, as rules; what must hold whatever the order, as invariants.
+"""Interactions of clients, acceptors and shards, as rules; invariants that must hold whatever the order.
 
-Clients publish to queues with limits of every kind, alone and several at once, consume, settle, commit, get, leave
-and come back; every turn, broadcast, answer and change of the topology is taken on when a rule says so. Each message
-carries who published it and its number, so that every one of them can be accounted for.
+Clients publish to queues with limits of every kind, alone and several at once, consume, settle, commit, get, leave and
+come back; turns, broadcasts, answers and changes of the topology are delivered when a rule says so. Each message
+carries its publisher and number, so that every one of them can be accounted for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.flow.rest import AtRest
 from tests.flow.served import within_limits
 from tests.flow.world import BESIDE, LARGEST, STRANGERS, Kept, Session
 
-# What may go a step on; a turn of a shard with its broadcasts, or without.
+# Single steps; a shard's turn is delivered with its broadcasts, or without.
 STEPS = (
     *("read", "read", "part", "finish", "finish", "decide", "decide", "up", "up", "last", "across", "change", "reply"),
     *("keep", "keep", "keep", "lost", "late", "again", "meet", "mourn", "meter"),
@@ -33,9 +33,10 @@ STEPS = (
 
 
 class Flow(AtRest):
-    """The rules that need nobody to die."""
+    """The rules without deaths."""
 
     def teardown(self) -> None:
+        """End the example: everything must be delivered."""
         if not hasattr(self, "node"):
             return
         try:
@@ -44,18 +45,18 @@ class Flow(AtRest):
         finally:
             self.node.__exit__()
 
-    # What the node does
+    # Steps of the node
 
     @rule(seed=st.integers(0, 1 << 16), steps=st.sampled_from([3, 15, 60]))
     def take_steps(self, seed: int, steps: int) -> None:
-        """This and that goes a step on."""
+        """Take random single steps."""
         schedule = Random(seed)
         for _ in range(steps):
             self.take_step(schedule.choice(STEPS), schedule.randrange(60), schedule.randrange(60))
             self.no_queue_overshoots()
 
     def take_step(self, what: str, at: int, to: int) -> None:
-        """`at` is where, `to` the other end."""
+        """Take a step; `at` is its place, `to` the other end."""
         acceptors, shards = len(self.node.acceptors), len(self.node.shards)
         match what:
             case "read":
@@ -86,11 +87,13 @@ class Flow(AtRest):
 
     @rule(acceptor=st.integers(0, 9), which=st.integers(0, 9), keep=st.booleans())
     def stray(self, acceptor: int, which: int, keep: bool) -> None:
+        """Deliver a late broadcast, or repeat it."""
         if self.node.acceptors[acceptor % len(self.node.acceptors)] is not None:
             self.node.stray(acceptor % len(self.node.acceptors), which, keep)
 
     @rule(which=st.integers(0, 9), shards=st.booleans(), reply=st.booleans())
     def follow(self, which: int, shards: bool, reply: bool) -> None:
+        """Deliver a change of the topology, or an answer of the router."""
         lives = self.node.shards if shards else self.node.acceptors
         life = lives[which % len(lives)]
         if life is not None:
@@ -98,21 +101,23 @@ class Flow(AtRest):
 
     @rule(which=st.integers(0, 9), seconds=st.sampled_from([0.01, 1.0]))
     def time_passes(self, which: int, seconds: float) -> None:
+        """Let time pass, and run an acceptor's rechecks."""
         self.node.now += seconds
         if self.node.acceptors[which % len(self.node.acceptors)] is not None:
             self.node.recheck(which % len(self.node.acceptors))
 
     @rule(slow=st.sampled_from([None, 0, 1]), steps=st.sampled_from([1, 10]))
     def go_on(self, slow: int | None, steps: int) -> None:
-        """All of it goes on, but for what one acceptor has sent."""
+        """Take steps of everything, except the turns of one acceptor."""
         for _ in range(steps):
             self.node.step(slow)
             self.no_queue_overshoots()
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def no_queue_overshoots(self) -> None:
+        """No queue is deeper than its stop mark and the published overshoot allow."""
         if not hasattr(self, "node"):
             return
         acceptors = len(self.node.acceptors)
@@ -135,26 +140,30 @@ class Flow(AtRest):
                     assert queue.depth <= max(paced + most, before[0])
 
     def as_deep(self, name: str) -> tuple[int, int] | None:
-        """How deep a queue may be whatever its bound is, in messages and octets; None: that is not known."""
+        """Return the depth that a queue may have whatever its bound, in messages and bytes; None if it is not known."""
         return self.changed.get(name, (0, 0))
 
     @invariant()
     def strangers_hold_nobody(self) -> None:
+        """No producer waits for an unprivileged queue."""
         if hasattr(self, "node"):
             self.nobody_waits_for_strangers()
 
     @invariant()
     def what_is_kept_is_bounded(self) -> None:
+        """The memory kept for clients is bounded."""
         if hasattr(self, "node"):
             self.budgets_hold()
 
     @invariant()
     def nothing_breaks(self) -> None:
+        """No error has been logged."""
         if hasattr(self, "node"):
             assert not [line for line in self.node.logs if line["log_level"] in ("error", "critical")]
 
     @invariant()
     def whoever_is_held_has_an_episode(self) -> None:
+        """Every held channel has an open episode, and no other has one."""
         if hasattr(self, "node"):
             for _, acceptor in self.node.running_acceptors():
                 episodes, throttle = acceptor.core.episodes.open, acceptor.core.throttle
@@ -164,11 +173,13 @@ class Flow(AtRest):
 
     @invariant()
     def shared_prefetch_holds(self) -> None:
+        """No channel has more unacked messages than its shared prefetch allows."""
         if hasattr(self, "node"):
             within_limits(self.node)
 
     @invariant()
     def metered_gates_are_looked_at(self) -> None:
+        """Rates hold, and every gate that opens with time is rechecked."""
         if hasattr(self, "node"):
             rates_hold(self.node, LARGEST, *self.largest.get("", (0, 0)))
             self.no_queue_exceeds_its_rate()
@@ -176,6 +187,7 @@ class Flow(AtRest):
                 somebody_looks(life.core)
 
     def no_queue_exceeds_its_rate(self) -> None:
+        """No queue with a rate has taken in more messages than the rate allows."""
         for kept in self.queues.values():
             if kept.kind != "rated" or kept.gone or self.losses:
                 continue
@@ -187,7 +199,7 @@ class Flow(AtRest):
                 assert most is None or len(life.entered(kept.id)) <= most + at_once
 
     def everything_ends(self) -> None:
-        """All that is in hand is settled and all queues are emptied: then all has arrived, and all is told."""
+        """Settle everything unacked and empty all queues: then all has arrived, and all is reported."""
         self.revive()
         while self.stops:
             self.operator_start(0)
@@ -227,7 +239,7 @@ class Flow(AtRest):
             if self.ended:
                 self.reconnect()
             if not waits and not unread and not any(self.depths()) and not self.node.step():
-                break  # nor is anything on its way that the last look let in
+                break  # nor is anything in flight that the last recheck let in
         self.node.settle(10)
         self.rest()
         assert not any(self.depths())
@@ -242,9 +254,10 @@ class Flow(AtRest):
         self.all_was_seen()
 
     def give_up_commits(self) -> None:
-        """A commit to a full queue waits for ever if acks of what that holds are of a later one.
+        """End commits that can never get room: a commit to a full queue waits for ever if acks of its messages are of a
+        later one.
 
-        Its client says so, or leaves where nobody reads what it says.
+        Its client closes the channel or, if its connection is not read, leaves.
         """
         for session in [session for session in self.transactional() if session.committing]:
             if session.client.client.connection.reads:
@@ -253,13 +266,16 @@ class Flow(AtRest):
                 self.drop(session.client)
 
     def acked(self, session: Session, tags: list[int]) -> None:
+        """Record that the acks of these deliveries have been read."""
         for tag in tags:
             session.open.pop(tag, None)
 
     def depths(self) -> list[int]:
+        """Return the depths of all queues."""
         return [queue.depth for _, life in self.node.running_shards() for queue in life.core.state.queues.values()]
 
     def all_was_seen(self) -> None:
+        """Check that every message has been delivered, dropped or refused."""
         arrived = set(self.arrived)
         for kept in self.living().values():
             contents = self.node.state(kept.name).contents
@@ -272,5 +288,5 @@ class Flow(AtRest):
                 assert len(must - seen) <= refused + self.dropped()[1]
 
     def refused_before(self, kept: Kept) -> int:
-        """What earlier lives of its shard dropped or refused."""
+        """Return how many messages earlier incarnations of its shard dropped or refused."""
         return 0

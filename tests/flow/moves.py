@@ -1,4 +1,4 @@
-"""Queues that move between shards, as rules, and what must hold once everything has come to rest."""
+"""Queues that move between shards, as rules, and invariants once everything has come to rest."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tests.flow.operators import Operators
 from tests.flow.world import KINDS
 from tests.joined import Acceptor, Shard
 
-# How a move may end that was begun, or was not.
+# The results of moves that were begun, or were not.
 RESULTS = ("moved", "rolled-back", "already-there", "busy", "no-queue", "refused")
-# Why one is not begun, or rolled back: somebody has died, asked for it, or there is no room where it goes.
+# Why one is not begun, or is rolled back: a process has died, an operator has asked, or the target has no room.
 REASONS = ("has died", "aborted", "does not serve", "no room")
 
 
 class Moves(Operators):
-    """Operators have queues move to other shards, and change their minds."""
+    """Operators move queues to other shards, and change their minds."""
 
     def __init__(self) -> None:
         super().__init__()
-        # The answers to those who asked, of this life of the router.
+        # The answers to requests to move, of this incarnation of the router.
         self.moves: list[list[dict[str, Any]]] = []
         self.moved: set[str] = set()
 
     @rule(kind=st.sampled_from([*KINDS]), shard=st.integers(0, 9))
     def move_queue(self, kind: str, shard: int) -> None:
-        """Producers to the queues of a kind are held until it lives on that shard, or is to stay."""
+        """Move the queue of a kind; its producers are held until it lives on that shard, or is to stay."""
         kept, shards = self.living().get(kind), len(self.node.shards)
         if kept is not None and self.node.router_lives:
             self.moved.add(kept.name)
@@ -37,11 +37,12 @@ class Moves(Operators):
 
     @rule(kind=st.sampled_from([*KINDS]))
     def abort_move(self, kind: str) -> None:
+        """Abort the move of a kind's queue."""
         if kind in self.living() and self.node.router_lives:
             self.node.abort_move(self.living()[kind].name)
 
     def moves_are_over(self) -> None:
-        """Whoever asked has his answer, each queue has one home, and nothing is left of its way there."""
+        """Check that every request is answered, each queue has one home, and nothing is left of its way there."""
         assert not self.node.router.topology.moves
         for results in self.moves:
             (answer,) = results
@@ -59,7 +60,7 @@ class Moves(Operators):
 
 
 def has_settled(acceptor: Acceptor) -> None:
-    """It waits for no move, and what is in hand goes by the shards that have it."""
+    """Check that it waits for no move, and unacked deliveries are assigned to the shards that have them."""
     moves = acceptor.core.moves
     assert not moves.away
     assert not acceptor.core.gates.away
@@ -70,7 +71,7 @@ def has_settled(acceptor: Acceptor) -> None:
 
 
 def has_let_go(shard: Shard) -> None:
-    """Neither a queue that leaves nor one that arrives, nor a copy of one."""
+    """Check that it has neither a queue that leaves nor one that arrives, nor a copy of one."""
     moving = shard.core.moving
     assert not (moving.leaving or moving.arriving or moving.homings.by_id or moving.drained)
     assert not (moving.writes or moving.reads or moving.removals)

@@ -1,4 +1,4 @@
-"""What operators do, as rules."""
+"""Operators' actions, as rules."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from tests.flow.metered import (
 )
 from tests.flow.world import KINDS
 
-# What a policy may make of them: marks where there were none, others, none at all, another overflow, a lane, a pace or
-# a rate.
+# Changes by policies: marks for a queue without, others, none at all, another overflow, a lane, a pace or a rate.
 POLICIES: tuple[dict[str, Any] | None, ...] = (
     None, {"flow-stop-count": 3}, {"flow-stop-count": 100, "flow-stop-size": 30_000}, {"flow-resume-count": 0},
     {"flow-stop-count": 5, "throttle": "pause"}, {"throttle": "flow, park"}, {"throttle": "blocked, confirms, pause"},
@@ -25,41 +24,41 @@ POLICIES: tuple[dict[str, Any] | None, ...] = (
     {"max-length": 4, "overflow": "reject-publish"}, {"max-length": 10, "overflow": "flow"}, {"max-length": 3},
     {"flow-stop-count": 8, "lane-key": "wildcard:>", "lane-reserve": 4}, *PACES, *RATES,
 )  # fmt: skip
-# What operators stop: everything, what goes to the queue of a kind, what is published to an exchange, a user's.
+# Stops of operators: of everything, of publishes to the queue of a kind or to an exchange, or of a user.
 STOPS = ("all", "user", "exchange some", "exchange ", *(f"queue {kind}" for kind in ("count", "bytes", "free")))
 
 
 class Operators(Attacks):
-    """Policies change, and operators stop this and that."""
+    """Operators change policies, and stop publishes."""
 
     @rule(kind=st.sampled_from([*KINDS]), definition=st.sampled_from(POLICIES))
     def change_policy(self, kind: str, definition: dict[str, Any] | None) -> None:
-        """From now on other limits hold for the queues of a kind, as soon as each has heard of them."""
+        """Change the limits of a kind's queues, which hold as soon as each process has received them."""
         if not self.node.router_lives or (definition is not None and "lane-key" in definition and not self.lanes):
             return
         self.node.policy(kind, f"^{kind}-", definition)
         self.note_policy(kind, definition or {})
-        # Also those that are to be deleted, and that a shard has which is dead now.
+        # Also those that are to be deleted, and those of a shard that is dead now.
         self.changed.update(dict.fromkeys(kept.name for kept in self.queues.values() if kept.kind == kind))
 
     @rule(whose=st.sampled_from([*OWNERS]), definition=st.sampled_from(SHARED))
     def limit_together(self, whose: str, definition: dict[str, Any] | None) -> None:
-        """A rate, or marks, for what several queues have in common; others, or none."""
+        """Set a rate, or marks, for queues with something in common; or none."""
         apply_to, vhost, pattern = OWNERS[whose]
         if definition is not None and whose == "exchange" and self.share is not None:
-            definition = definition | {"flow-share": f"{self.share} %"}  # no other policy has a say in it any more
+            definition = definition | {"flow-share": f"{self.share} %"}  # this policy replaces the one with the share
         if self.node.router_lives:
             self.node.policy(f"rate of {whose}", pattern, definition, apply_to, vhost)
 
     @rule(asked=st.booleans())
     def overtake(self, asked: bool) -> None:
-        """Whether what is meant for free queues passes what is parked, on every channel."""
+        """Let publishes to free queues overtake parked ones, on every channel, or not."""
         if self.node.router_lives:
             self.node.policy("overtaking", "^guest$", {"overtaking": "destination"} if asked else None, "users")
 
     @rule(what=st.sampled_from(STOPS))
     def operator_stop(self, what: str) -> None:
-        """Whom it concerns waits from when his acceptor has heard of it until it is lifted."""
+        """Stop publishes: producers concerned wait from when their acceptor has the stop until it is lifted."""
         if not self.node.router_lives:
             return
         names: dict[str, str | None] = dict.fromkeys(("vhost", "exchange", "key", "queue", "user", "connection"))
@@ -77,6 +76,7 @@ class Operators(Attacks):
 
     @rule(which=st.integers(0, 9))
     def operator_start(self, which: int) -> None:
+        """Lift a stop."""
         if self.stops and self.node.router_lives:
             number = sorted(self.stops)[which % len(self.stops)]
             del self.stops[number]

@@ -1,4 +1,4 @@
-"""What must hold once everything has come to rest."""
+"""Invariants once everything has come to rest."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tests.joined import Acceptor, parked
 
 
 class AtRest(Moves):
-    """Who waits has a reason to, all that was read is somewhere, and the books are right."""
+    """Every waiting session has a reason to, all messages read are somewhere, and the books are right."""
 
     @precondition(lambda self: self.sent)
     @rule()
     def rest(self) -> None:
-        """Everything is delivered: who waits still has a reason to, and the books are right."""
+        """Deliver everything, then check."""
         self.revive()
         self.node.settle(4)
         self.node.come_to_rest()
@@ -65,16 +65,16 @@ class AtRest(Moves):
                 assert session.flows or session.closing or (channel is not None and is_stopped(channel))
 
     def revive(self) -> None:
-        """Who has died comes back."""
+        """Start again the processes that have died."""
 
     def everybody_knows(self) -> None:
-        """Nobody lacks a change of the topology, or an answer of the router."""
+        """Check that no process lacks a change of the topology, or an answer of the router."""
         for life in self.node.lives_now():
             assert life.router.version == self.node.version
             assert not life.router.pending and not life.router.loading
 
     def stops_hold(self) -> None:
-        """Nothing has come into a queue that a stop concerns since everybody knew of the stop."""
+        """Check that nothing has entered a stopped queue since the stop arrived everywhere."""
         for number, before in self.stops.items():
             stop = self.node.router.topology.stops[number]
             if stop.exchange is not None:
@@ -89,6 +89,7 @@ class AtRest(Moves):
             self.stops[number] = counts
 
     def nobody_waits_in_vain(self, core: AcceptorCore) -> None:
+        """Check that nothing is in flight, and everything that waits has a reason to."""
         for link in core.links:
             assert link.in_flight.is_empty() and not link.in_flight.load.count_weight
             assert (link.unheard_octets, link.next.load.count, len(link.sent), len(link.requests)) == (0, 0, 0, 0)
@@ -116,7 +117,7 @@ class AtRest(Moves):
                 assert channel.detached or told or only_just_waits(core, channel)
 
     def nothing_is_claimed(self, index: int, life: Acceptor) -> None:
-        """Of what acceptors count together nothing is under way, also of those that died."""
+        """Check that nothing is in flight by the claims that acceptors share, including those of dead ones."""
         gates = life.core.gates
         lines = [inlet.lane_line for inlet in gates.inlets.values() if inlet.lane_line is not None]
         for counted in [*gates.pools.by_limit.values(), *lines]:
@@ -126,7 +127,7 @@ class AtRest(Moves):
                 assert self.node.gauges.claim(claim.place, index, life.incarnation, 0, 0) == (0, 0)
 
     def surplus_is_bounded(self, core: AcceptorCore) -> None:
-        """Who did not use its share of a full queue's room has saved up no more than some rounds bring; and nobody is
+        """Check that a share unused at a full queue has saved up no more than some rounds bring, and that no share is
         remembered at a queue that has not been full.
         """
         for inlet in core.gates.inlets.values():
@@ -139,6 +140,7 @@ class AtRest(Moves):
                     assert share.surplus <= SAVED_ROUNDS * share.weight * (count if inlet.counts() else octets)
 
     def parking_is_counted(self, index: int, core: AcceptorCore) -> None:
+        """Check the counts of parked bytes, held channels and paused connections."""
         throttle = core.throttle
         octets = {channel: sum(item.octets for item in channel.inbox) for channel in self.node.channels()}
         here = {channel: size for channel, size in octets.items() if channel.acceptor is core.state}
@@ -159,6 +161,7 @@ class AtRest(Moves):
         assert (counters.connections, counters.paused_connections) == (len(core.state.connections), unread)
 
     def gauges_are_right(self, index: int) -> None:
+        """Check a shard's gauges against its queues."""
         core = self.node.shard(index)
         weight = 0
         for queue in core.state.queues.values():
@@ -183,7 +186,7 @@ class AtRest(Moves):
         assert bool(memory.name) == memory.saturated
 
     def nothing_is_lost(self) -> None:
-        """What was read by an acceptor is parked there, or has entered its queue; and nothing else has."""
+        """Check that every message read by an acceptor is parked there or has entered its queue, and no other has."""
         waiting = {identity(body) for channel in self.node.channels() for _, body in parked(channel)}
         arrived = set(self.arrived)
         for kept in self.living().values():
@@ -205,14 +208,14 @@ class AtRest(Moves):
             assert {id[0] for id in missing} <= whose and len(missing) <= how_many, missing
             if not self.losses:
                 assert set(entered) <= meant
-                # A client that is paused may have closed a channel whose close nobody has read.
+                # A client that is paused may have closed a channel whose close is unread.
                 if not any(session.closing for person in self.people for session in person.sessions.values()):
                     held = [at for at in self.held_deliveries() if at[0] == kept.name]
                     sure = [at for at in held if at not in self.afresh]
                     assert len(sure) <= contents.unacked <= len(held)
 
     def transactions_are_whole(self) -> None:
-        """Those of which nobody knows: whatever must be there if any of it is."""
+        """Check transactions of unknown outcome: if anything of one is there, all of it is."""
         for ids in self.undecided:
             must, found = set(), set()
             for kept in self.living().values():
@@ -225,35 +228,38 @@ class AtRest(Moves):
             assert not found or found == must
 
     def may_miss_refusals(self) -> bool:
-        """Whether somebody died whom a shard was to tell what it refused: it is counted when that is told."""
+        """Whether an acceptor died before a shard reported its refusals, which are counted when reported."""
         return False
 
     def gone_with_others(self, kept: Kept) -> set[Id]:
-        """What had entered a queue in an earlier life of its shard, or was with an acceptor that died."""
+        """Return the messages that entered a queue in an earlier incarnation of its shard, or were with a dead
+        acceptor.
+        """
         return set()
 
     def held_deliveries(self) -> list[tuple[str, Id]]:
-        """Deliveries that clients have in hand, as the acceptors must know them by now."""
+        """Return the clients' unacked deliveries, as the acceptors must know them by now."""
         sessions = [session for person in self.people for session in person.sessions.values()]
         return [delivery for session in sessions for delivery in session.open.values()]
 
     def meant_for(self, id: Id, kept: Kept) -> bool:
+        """Whether a message was published to a queue."""
         to = self.bound_for[id]
         return to == kept.kind or kept.kind in EXCHANGES.get(to, ())
 
     def is_in_one_of(self, inlets: Sequence[Inlet], id: Id) -> bool:
-        """Whether one of these queues has a message, ready or in somebody's hand; limits over several are not told."""
+        """Whether one of these queues has a message, ready or unacked; limits over several do not report it."""
         names = {inlet.name for inlet in inlets if not isinstance(inlet, Pool)}
         if len(names) < len(inlets):
             return True
         return any((name, id) in self.in_hand for name in names) or any(id in self.ready[name] for name in names)
 
     def look_into_queues(self) -> None:
-        """What is in the queues, and what clients have of it in hand; nothing of it was said to have left."""
+        """Collect the ready messages of queues and the unacked ones of clients; none was reported to have left."""
         self.in_hand = set(self.held_deliveries())
         self.ready = {}
         for kept in self.queues.values():
-            record = self.node.router.topology.queue_by_id(kept.id)  # its deletion may wait behind what is parked
+            record = self.node.router.topology.queue_by_id(kept.id)  # its deletion may wait behind parked publishes
             if record is None:
                 continue
             life = self.node.shards[record.shard]
@@ -271,7 +277,7 @@ class AtRest(Moves):
         return name not in self.moved
 
     def confirms_are_right(self) -> None:
-        """An unconfirmed publish is parked, or withheld: one of its queues is saturated, and has it still."""
+        """Check that an unconfirmed publish is parked, or withheld: a saturated queue still has it."""
         self.look_into_queues()
         arrived = set(self.arrived)
         for person in self.people:
@@ -294,13 +300,13 @@ class AtRest(Moves):
 
 
 def untold(span: Span) -> list[int]:
-    """The tags of a withheld span that are not confirmed."""
+    """Return the unconfirmed tags of a withheld span."""
     ranges = [(span.first, span.first + span.count)] if span.untold is None else span.untold.ranges()
     return [tag for low, high in ranges for tag in range(low, high)]
 
 
 def bodies(contents: Queue, segment: Segment, first: int, count: int) -> list[bytes]:
-    """Those of some messages of a segment, wherever its contents are."""
+    """Return the bodies of some messages of a segment, wherever its contents are."""
     there = segment.batch is not None
     batch = segment.batch if there else contents.load(segment)
     start = first + (segment.first if there else 0)
@@ -318,35 +324,35 @@ def in_order(ids: list[Id]) -> bool:
 
 
 def elsewhere(inlet: Inlet) -> bool:
-    """Whether all who wait at a queue with room wait for another one that has none."""
+    """Whether all sessions that wait at a queue with room wait for another one that has none."""
     return all(any(map(is_blocked, session.gates)) for session in inlet.waiting)  # type: ignore[attr-defined]
 
 
 def is_stopped(channel: Channel) -> bool:
-    """Whether it is held, or told early that it would be."""
+    """Whether a channel is held, or warned early that it will be."""
     return channel.held_by is not None or channel.warned_by is not None
 
 
 def is_blocked(gate: Gate) -> bool:
-    """Whether nobody goes through: it is shut, a commit that needs more room is first, or others have their turn."""
+    """Whether no session passes: it is shut, a commit that needs more room is first, or others have their turn."""
     return is_shut(gate) or is_behind_commit(gate) or gives_others_time(gate)
 
 
 def is_behind_another(channel: Channel) -> bool:
-    """Whether a commit waits at the same gate as another channel's: nobody goes before the first one."""
+    """Whether a commit waits at the same gate as another channel's, which is first."""
     others = (session for gate in channel.gates for session in gate.waiting if session is not channel)
     return any(session.runs_at_gates for session in others)  # type: ignore[attr-defined]
 
 
 def lacks_room(channel: Channel) -> bool:
-    """Whether there is a gate that has no room for all that a commit brings."""
+    """Whether there is a gate without room for a channel's whole commit."""
     transaction = channel.committing
     assert transaction is not None
     return bool(transaction.closed_gates(channel, pieces_of(channel, transaction), channel.services.moves))
 
 
 def pieces_of(channel: Channel, transaction: Transaction) -> list[Piece]:
-    """What it brings, found at once, whatever that costs; the channel has no less to spend for it."""
+    """Return a transaction's pieces, found at once whatever the cost; the channel's budget is unchanged."""
     budget = channel.budget()
     left, budget.left = budget.left, UNLIMITED
     finding = transaction.pieces(channel, channel.services.publishing)

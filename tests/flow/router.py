@@ -1,4 +1,4 @@
-"""The same with a router that dies: routing goes on, changes wait, and nobody notices more than that."""
+"""The same with a router that dies: routing goes on, changes wait, and no client notices more than that."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from tests.flow.world import Person
 
 
 class FlowAndRouter(Flow):
-    """The router dies and comes back whenever, and what it said last may be lost."""
+    """The router dies and comes back at any time, and its last messages may be lost."""
 
     @rule(heard=st.integers(0, 3))
     def kill_router(self, heard: int) -> None:
+        """Kill the router."""
         if self.node.router_lives:
             self.node.kill_router(heard)
             self.moves.clear()
 
     @rule()
     def start_router(self) -> None:
+        """Start the router again."""
         if not self.node.router_lives:
             self.node.start_router()
 
     def arrive(self) -> Person:
-        """An acceptor that lacks a change reads nothing before there is a router again."""
+        """Connect a client once there is a router: an acceptor that lacks a change reads nothing before."""
         self.start_router()
         return super().arrive()
 
     def revive(self) -> None:
+        """Start the router."""
         self.start_router()
         super().revive()

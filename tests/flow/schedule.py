@@ -1,4 +1,4 @@
-"""A long run of the model's rules, chosen by a seed: deeper than a search that has to shrink what it finds."""
+"""A long run of the model's rules, chosen by a seed: deeper than a search that has to shrink its examples."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ INVARIANTS = (
 
 
 def actions(model: Flow, chance: Random) -> dict[Callable[[], None], float]:
-    """The rules with arguments by chance, and how often each is chosen in proportion.
+    """Return the rules with random arguments, and the relative frequency of each.
 
-    Most of what happens is about a few kinds of queues: so enough of it comes together at each.
+    Most actions concern a few kinds of queues, so that enough of them meet at each.
     """
     who, pick = lambda: chance.randrange(50), chance.choice
     some = chance.sample([*KINDS], 3)
     kind = lambda: pick(some if chance.random() < 0.6 else [*KINDS])  # noqa: E731
     target = lambda: pick([*EXCHANGES]) if chance.random() < 0.4 else kind()  # noqa: E731
-    # A last resort takes its time; a shard that has died waits for its acceptors for less.
+    # A last resort takes its time; a shard that has died waits for its acceptors for a shorter one.
     seconds = [0.01, 1.0] if model.last_resort is None or isinstance(model, FlowAndLives) else [0.01, 1.0, 5.0]
     weights: dict[Callable[[], None], float] = {
         lambda: model.publish(who(), target(), pick([1, 5, 20]), pick(SIZES)): 8 if model.last_resort is None else 24,
@@ -94,7 +94,7 @@ def actions(model: Flow, chance: Random) -> dict[Callable[[], None], float]:
 
 
 def run(model: Flow, seed: int, steps: int) -> None:
-    """So many steps, then everything comes to its end. AssertionError where something did not hold."""
+    """Take so many steps, then end everything. AssertionError if an invariant does not hold."""
     chance = Random(seed)
     memory, share = chance.choice([1 << 30, 1 << 30, 400_000]), chance.choice([0, 50, None])
     last_resort = chance.choice([None, None, "close", "pause", "nack"])

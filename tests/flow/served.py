@@ -1,4 +1,4 @@
-"""What must hold of consumers once everything has come to rest: whoever can be sent a message was sent it."""
+"""Invariants of consumers once everything has come to rest: every message that can be delivered has been."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from tests.joined import Node
 
 
 def nobody_starves(node: Node) -> None:
-    """No queue has a ready message for a consumer that may have it, neither by its shard nor by its acceptor."""
+    """Check that no queue has a ready message for a consumer that may have it, neither by its shard nor by its
+    acceptor.
+    """
     for _, shard in node.running_shards():
         sleepers_have_no_credit(shard.core)
     for channel in node.channels():
@@ -16,6 +18,7 @@ def nobody_starves(node: Node) -> None:
 
 
 def sleepers_have_no_credit(shard: ShardCore) -> None:
+    """Check that sleeping consumers have no credit, and that no consumer has any while messages are ready."""
     for queue in shard.state.queues.values():
         ring = queue.ring
         for consumer in [ring.active] if ring.single and ring.active else ring.consumers:
@@ -26,12 +29,15 @@ def sleepers_have_no_credit(shard: ShardCore) -> None:
 
 
 def has_room(channel: Channel) -> bool:
+    """Whether a channel's shared prefetch has room."""
     shared = channel.shared_prefetch
     return shared.limit > channel.unacked.consumed + shared.uncommitted
 
 
 def within_limits(node: Node) -> None:
-    """Where a channel consumes from several shards its shared prefetch holds at any time but while it is changed."""
+    """Check shared prefetch of channels that consume from several shards: it holds at any time except during its
+    change.
+    """
     for channel in node.channels():
         shared = channel.shared_prefetch
         if shared.granting and channel.running is None:

@@ -1,8 +1,9 @@
-"""Held clients that go on sending, as rules: what is kept for them is bounded, and what comes after that is told.
+"""Held clients that continue to send, as rules: the memory kept for them is bounded, and losses beyond that are
+reported.
 
-A client whose acceptor keeps all for it that may be kept meets the last resort that is set: its connection is closed
-with a reason, or not read, or what it publishes with confirms is nacked. What was read of it is delivered all the same,
-but where its user has more than its share: then it is dropped with its connection, and logged.
+A client for which its acceptor keeps as much as it may meets the configured last resort: its connection is closed with
+a reason, or not read, or its publishes with confirms are nacked. Everything read from it is delivered all the same,
+unless its user exceeds its share: then it is dropped with its connection, and logged.
 """
 
 from __future__ import annotations
@@ -27,19 +28,20 @@ class Spent(Strangers):
 
     def __init__(self) -> None:
         super().__init__()
-        # Whom a connection.close has told so: they go on sending until they have gone.
+        # Clients that got a connection.close: they continue to send until they have gone.
         self.ended: list[Person] = []
-        # What was nacked, though nothing of it has entered a queue.
+        # Nacked messages, which have not entered any queue.
         self.nacked: set[Id] = set()
 
     def hear(self, person: Person, event: Event) -> bool:
+        """Process a client's event; its connection may be closed."""
         if event.name == "connection.close":
             self.is_closed(person, event)
             return True
         return super().hear(person, event)
 
     def is_closed(self, person: Person, event: Event) -> None:
-        """For no other reason than that no more may be kept for it; what it has in hand is given back."""
+        """Record that a connection was closed as no more may be kept for it; its unacked messages are given back."""
         assert self.last_resort in ("close", "nack") and event.code == 506 and "no more can be" in event.text, event
         for session in person.sessions.values():
             self.all_given_back(session)
@@ -51,7 +53,7 @@ class Spent(Strangers):
 
     @rule()
     def reconnect(self) -> None:
-        """Who was closed goes, and somebody of the same user comes."""
+        """Drop closed clients; another client of the same user comes."""
         for person in self.ended:
             person.client.lose()
         self.ended.clear()
@@ -59,30 +61,33 @@ class Spent(Strangers):
             self.people.append(self.arrive())
 
     def give_up_the_paused(self) -> None:
-        """Where the last resort is to read them no more, those wait for ever whose acks are beyond what may be kept."""
+        """Drop clients that wait for ever under the last resort `pause`: their acks are beyond what may be kept."""
         for person in list(self.people):
             connection = person.client.connection
             if self.last_resort == "pause" and connection in connection.services.throttle.last_resort.resorted:
                 self.drop(person)
 
     def session(self, which: int) -> Session:
+        """Return a channel; reconnect if there is no client."""
         if not self.people:
             self.reconnect()
         return super().session(which)
 
     def confirmed(self, session: Session, event: Event) -> None:
+        """Check confirms; note messages nacked by the last resort."""
         before = session.told.keys() | set()
         super().confirmed(session, event)
         if event.name == "basic.nack" and self.last_resort == "nack":
             self.nacked |= {session.tags[tag] for tag in session.told.keys() - before}
 
     def may_refuse(self, id: Id) -> bool:
+        """Whether a message may be nacked."""
         return self.last_resort == "nack" or super().may_refuse(id)
 
-    # What must hold
+    # Invariants
 
     def budgets_hold(self) -> None:
-        """Nobody has more kept than may be, beyond what came by one read; and nothing is charged that is not there."""
+        """Check that no client has more kept than allowed, beyond one read, and that charges are right."""
         for _, life in self.node.running_acceptors():
             self.user_keeps_to_its_share(life.core)
             self.accounts_are_right(life.core)
@@ -90,12 +95,14 @@ class Spent(Strangers):
                 self.connection_keeps_to_its_budget(connection)
 
     def connection_keeps_to_its_budget(self, connection: Connection) -> None:
+        """Check that a connection has no more kept than its limit and one read."""
         client = self.node.clients.get(connection)
         if client is not None:
             most = connection.services.throttle.quotas.of_connection * OVERDRAFT + client.largest_charge
             assert connection.kept_octets <= most, (connection.kept_octets, most)
 
     def user_keeps_to_its_share(self, core: AcceptorCore) -> None:
+        """Check the shares of users and of the vhost."""
         quotas = core.quotas
         assert quotas.kept == sum(quotas.users.values())
         for user, kept in quotas.users.items():
@@ -106,7 +113,7 @@ class Spent(Strangers):
         self.vhost_keeps_to_its_share(core)
 
     def vhost_keeps_to_its_share(self, core: AcceptorCore) -> None:
-        """All are in the same one: its share is what bounds the acceptor."""
+        """Check the share of the one vhost, which bounds the acceptor."""
         quotas = core.quotas
         assert quotas.vhosts == ({"/": quotas.kept} if quotas.kept else {})
         clients = [self.node.clients.get(connection) for connection in core.state.connections.values()]
@@ -114,7 +121,7 @@ class Spent(Strangers):
         assert quotas.kept <= quotas.of_vhost * OVERDRAFT + reads + ORPHAN_OCTETS
 
     def accounts_are_right(self, core: AcceptorCore) -> None:
-        """Begun bodies, answers that nobody takes and what is not committed: all of it is charged, and no more."""
+        """Check that begun bodies, unread answers and uncommitted publishes are charged, and nothing else."""
         charged: Counter[str] = Counter()
         for connection in core.state.connections.values():
             charged[connection.user] += connection.unfinished + connection.uncommitted + core.outputs.waits(connection)
@@ -122,15 +129,15 @@ class Spent(Strangers):
         assert core.accounts.kept == charged.total()
 
     def nothing_is_kept(self, core: AcceptorCore) -> None:
-        """Once all has been let in, and whoever was closed has gone."""
+        """Check that nothing is kept once all has been let in, and closed clients have gone."""
         assert (core.quotas.kept, core.quotas.users) == (0, {})
         assert (core.accounts.kept, core.accounts.users) == (0, {})
         assert not core.last_resort.spent and not core.last_resort.resorted and not core.last_resort.closing
         assert core.state.spool is None or core.state.spool.held == 0
 
     def dropped(self) -> tuple[set[int], int]:
-        """Of whom parked publishes were dropped, or nacked on a channel that was being closed, by number of the client,
-        and how many in all.
+        """Return the numbers of clients whose parked publishes were dropped, or nacked on a channel that was being
+        closed, and how many publishes in all.
         """
         lines: list[Any] = [line for line in self.node.logs if line["event"] in (DROPPED, "refused")]
         numbers = {self.numbers[line["connection"]] for line in lines}

@@ -1,4 +1,6 @@
-"""Users who bind queues to exchanges that they may not write to, as rules: such queues do nothing to publishers."""
+"""Unprivileged queues, as rules: users bind them to exchanges that they may not write to, and they do not affect
+publishers.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,18 @@ from tests.frames import Event
 from tests.joined import parked
 
 HOLDING = ("flow", "reject", "reject-publish")
-"""Overflows with which a policy of a queue grants it what it does to those who publish to it."""
+"""Overflows with which a queue's policy grants it power over its publishers."""
 
 
 class Strangers(Transactions):
-    """A stranger's queue holds, slows and refuses whom somebody lets it: the owner of the exchange, or an operator."""
+    """An unprivileged queue holds, slows and refuses only with the permission of the exchange's owner, or of an
+    operator.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.permitted = False
-        # Kinds of queues that a policy grants it now, and those that anything has ever granted it.
+        # Kinds of queues that a policy gives power now, and those that anything has ever given power.
         self.empowered: set[str] = set()
         self.ever_empowered: set[str] = set()
         # Kinds that may ever have refused something.
@@ -35,7 +39,7 @@ class Strangers(Transactions):
 
     @rule(permitted=st.booleans())
     def permit(self, permitted: bool) -> None:
-        """She may write to all exchanges, or to none."""
+        """Permit Mallory to write to all exchanges, or to none."""
         if self.node.router_lives:
             self.node.permit(MALLORY, ANYWHERE if permitted else NOWHERE)
             self.permitted = permitted
@@ -43,7 +47,7 @@ class Strangers(Transactions):
                 self.ever_empowered |= STRANGERS
 
     def note_policy(self, kind: str, definition: dict[str, Any]) -> None:
-        """What a policy grants the queues of a kind, unless they have declared otherwise."""
+        """Record the power that a policy gives the queues of a kind, unless they have declared otherwise."""
         overflow = definition.get("overflow")
         self.empowered.discard(kind)
         if overflow in HOLDING and KINDS[kind][0].get("x-overflow", overflow) == overflow:
@@ -53,17 +57,19 @@ class Strangers(Transactions):
             self.refusing.add(kind)
 
     def is_powerless(self, kind: str, at_rest: bool) -> bool:
-        """Whether by now nothing grants it to such a queue; before all have come to rest: whether nothing ever did."""
+        """Whether a kind of queue has no power at present; before all has come to rest: whether it never had any."""
         if kind not in STRANGERS:
             return False
         return kind not in (self.empowered if at_rest else self.ever_empowered) and not (at_rest and self.permitted)
 
     def refuses_for_itself(self, kept: Kept) -> bool:
-        """Whether what it refuses of a commit is counted nowhere: nobody is told."""
+        """Whether its refusals of parts of a commit are counted nowhere, as they are not reported."""
         return kept.kind in STRANGERS & self.refusing
 
     def nobody_waits_for_strangers(self, at_rest: bool = False) -> None:
-        """Whoever waits at a stranger's queue, or whose confirms wait for it, has published to it by its name."""
+        """Check that channels wait at an unprivileged queue, or for its confirms, only if they published to it by its
+        name.
+        """
         kinds = {kept.id: kept.kind for kept in self.queues.values() if self.is_powerless(kept.kind, at_rest)}
         for channel in self.node.channels():
             for kind in {kinds.get(queue_of(gate)) for gate in channel.gates} - {None}:
@@ -81,7 +87,7 @@ class Strangers(Transactions):
                         assert {self.bound_for[session.tags[tag]] for tag in tags} == {kinds[inlet.id]}
 
     def waiting_of(self, channel: Channel) -> set[Id]:
-        """What a channel has parked, or is committing, or waits to have confirmed."""
+        """Return the messages that a channel has parked, is committing, or waits to have confirmed."""
         ids = {identity(body) for _, body in parked(channel)}
         for person in self.people:
             for session in person.sessions.values():
@@ -91,7 +97,7 @@ class Strangers(Transactions):
         return ids
 
     def confirmed(self, session: Session, event: Event) -> None:
-        """Whatever is refused was for a queue that may refuse it."""
+        """Check that every refused message was for a queue that may refuse it."""
         before = session.told.keys() | set()
         super().confirmed(session, event)
         if event.name == "basic.nack" and not self.losses:
@@ -103,14 +109,14 @@ class Strangers(Transactions):
         return bool(self.targets(id) & self.refusing)
 
     def targets(self, id: Id) -> set[str]:
-        """The kinds of queues that may do something to a message: those of strangers only if it is for them alone."""
+        """Return the kinds of queues that may affect a message: unprivileged ones only if it is for them alone."""
         to = self.bound_for[id]
         kinds = EXCHANGES.get(to)
         return {to} if kinds is None else set(kinds) - (STRANGERS - self.ever_empowered)
 
 
 def queue_of(gate: Gate) -> int:
-    """The id of the queue whose gate it is, 0 if it is that of something else."""
+    """Return the id of the gate's queue, 0 if the gate belongs to something else."""
     gate = itself(gate)
     if isinstance(gate, Inlet):
         return gate.id

@@ -1,4 +1,4 @@
-"""Transactions, as rules: what is committed is all done, what is rolled back is not, and a commit waits for room."""
+"""Transactions, as rules: a commit takes effect as a whole, a rollback not at all, and a commit waits for room."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from tests.frames import Event
 
 
 class Transactions(Clients):
-    """Clients commit what they have published and settled, or roll it back."""
+    """Clients commit their publishes and settlements, or roll them back."""
 
     @rule(which=st.integers(0, 50))
     def commit_some(self, which: int) -> None:
+        """Commit a channel's transaction."""
         sessions = self.transactional()
         if sessions:
             self.commit_all(sessions[which % len(sessions)])
 
     @rule(which=st.integers(0, 50))
     def roll_back(self, which: int) -> None:
-        """What is published is forgotten, what is settled is in hand again."""
+        """Roll back: the publishes are forgotten, the settled messages are unacked again."""
         sessions = self.transactional()
         if sessions:
             session = sessions[which % len(sessions)]
@@ -32,11 +33,12 @@ class Transactions(Clients):
             session.uncommitted, session.unsettled = [], {}
 
     def transactional(self) -> list[Session]:
+        """Return the channels with transactions."""
         sessions = [session for person in self.people for session in person.sessions.values()]
         return [session for session in sessions if session.tx and not session.closing]
 
     def commit_all(self, session: Session) -> None:
-        """Whether what it gives back comes again before it is heard that it has, nobody knows."""
+        """Commit. Whether the messages given back come again before the answer is unknown."""
         for tag, given_back in session.unsettled.items():
             self.returned[session.open[tag]] += given_back
         brought = Counter("" for _ in session.uncommitted)
@@ -54,6 +56,7 @@ class Transactions(Clients):
         session.client.client.send("tx.commit", session.number)
 
     def hear(self, person: Person, event: Event) -> bool:
+        """Process a client's event; a commit may be refused."""
         session = person.sessions.get(event.channel)
         if session is not None and session.tx:
             if event.name == "channel.close":
@@ -64,6 +67,7 @@ class Transactions(Clients):
         return super().hear(person, event)
 
     def is_committed(self, session: Session) -> None:
+        """Record that the first commit was answered."""
         published, settled = session.committing.pop(0)
         self.arrived += published
         self.committed.update(published)
@@ -71,10 +75,10 @@ class Transactions(Clients):
             session.open.pop(tag)
 
     def is_refused(self, session: Session, event: Event) -> None:
-        """A queue that refuses what is too much had no room for the first commit: that ends the channel.
+        """Record that a rejecting queue had no room for the first commit, which ends the channel.
 
-        It may have been deleted by the time that its acceptor hears of that. Or what was published is too much for the
-        share of its user: then what becomes of earlier commits is not known.
+        The queue may have been deleted by the time that its acceptor learns of that. Or the publishes exceed their
+        user's share: then the outcome of earlier commits is unknown.
         """
         gone = any(kept.gone for kept in self.queues.values())
         named = ("queue '", "a queue that is gone") if gone else ("queue '",)

@@ -1,4 +1,4 @@
-"""Who there is in the model, what everybody has been told, and what clients make of what they hear."""
+"""The clients and queues of the model, their state, and how clients process what they receive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.raw import JAVA
 SIZES = (0, 100, 9000, 20000)
 LARGEST = max(SIZES) + 32
 BESIDE = 256
-"""What a message counts at most beside its body: address, properties, and something for being one."""
+"""The most bytes that a message counts beside its body: address, properties, and its own overhead."""
 COUNT = {"qpid.flow_stop_count": 8, "qpid.flow_resume_count": 4}
 BYTES = {"qpid.flow_stop_size": 60_000, "qpid.flow_resume_size": 20_000}
 BOTH = {
@@ -27,19 +27,19 @@ BOTH = {
 RING = {"x-max-length": 5}
 RATED = {"x-max-rate": 40, "x-rate-burst": "100 ms"}
 REFUSE = {"x-max-length": 6, "x-overflow": "reject-publish"}
-# What queues there are: their arguments and their shard (of two).
+# The queues: their arguments and their shard (of two).
 KINDS: dict[str, tuple[dict[str, Any], int]] = {
     "count": (COUNT, 0), "bytes": (BYTES, 1), "both": (BOTH, 1), "free": ({}, 0), "ring": (RING, 1),
     "refuse": (REFUSE, 0), "paced": ({"x-pace-depth": 6}, 1), "rated": (RATED, 0), "lurker": (COUNT, 1),
     "spurner": (REFUSE, 1), "dawdler": (RATED, 0),
 }  # fmt: skip
-# Those that are bound by a user who may not write to the exchange.
+# Unprivileged queues: bound by a user who may not write to the exchange.
 STRANGERS = frozenset({"lurker", "spurner", "dawdler"})
 MALLORY = "mallory"
 NOWHERE, ANYWHERE = "^$", ".*"
-"""Where she may write."""
+"""The exchanges that Mallory may write to."""
 EVE = "eve"
-"""Who attacks memory."""
+"""The user that attacks memory."""
 # Fanout exchanges, and the kinds of queues that are bound to them.
 EXCHANGES = {
     "some": ("count", "bytes", "free", "lurker"), "marked": ("both", "count", "spurner"),
@@ -49,18 +49,18 @@ EXCHANGES = {
 CLIENTS = 4
 PY_AMQP = {"product": "py-amqp", "product_version": "5.4.0", "version": "5.4.0"}
 GO = {"product": "AMQP 0.9.1 Client", "platform": "golang"}
-# What clients say of themselves, and whether they publish nothing more on a channel that is told to stop: one that
-# keeps to it, one that does not, two whose sockets must not go unread, one of which nothing is known.
+# The clients' properties, and whether they stop publishing on a channel that gets Channel.Flow: one that does, one that
+# does not, two whose sockets must not go unread, and an unknown one.
 CLIENT_KINDS: tuple[tuple[dict[str, Any], bool], ...] = (
     (JAVA, True), (JAVA, False), (PY_AMQP, False), ({}, False), (GO, False),
 )  # fmt: skip
 
-# Of what is held so much is kept for a client, and for its user at an acceptor half of what memory and disk take, where
-# that is little; and so much is read at once.
+# Small limits of parked publishes, of a client, and of its user at an acceptor (half of memory and disk); and how many
+# bytes are read at once.
 LITTLE = {"held_bytes": 65536, "parked_memory": 40_000, "spool_limit": 260_000, "user_percent": 50}
 READ = 16 * 1024
 
-# What those may do who attack memory, and what their user may have at an acceptor.
+# Limits for the attackers of memory, and their user's share at an acceptor, in bytes.
 AMQP = {"max_message_size": 400_000, "unfinished_bytes": 150_000, "output_bytes": 400_000}
 USERS_SHARE = 1 << 20
 ATTACKER_READ = 64 * 1024
@@ -85,8 +85,8 @@ class Kept:
 class Session:
     """A channel as its client has it. `open` are deliveries by tag, as (queue, message), until their ack was read.
 
-    Of one with transactions (`tx`) what is `uncommitted` and `unsettled` (tags, and whether they are given back) is of
-    the one that has begun; `committing` are those whose commit is not answered.
+    In a channel with transactions (`tx`), `uncommitted` and `unsettled` (tags, and whether they are given back) belong
+    to the transaction that has begun; `committing` are those whose commit is not answered.
     """
 
     client: Person
@@ -124,11 +124,11 @@ class Person:
 
 
 class World(RuleBasedStateMachine):
-    """The rules that need nobody to die. `losses` are those who died: then less is certain."""
+    """The world of the model. `losses` counts deaths of processes: after one, less is certain."""
 
     losses = 0
     stores = False
-    # What was delivered and needed no ack. If a shard dies before it has written that, it may come again, unmarked.
+    # Messages delivered without acks. If a shard dies before it has written that, they may come again, unmarked.
     unacked_for_ever: AbstractSet[tuple[str, Id]] = frozenset()
 
     @initialize(
@@ -142,9 +142,9 @@ class World(RuleBasedStateMachine):
     def start(
         self, acceptors: int, shards: int, memory: int, share: int | None, lanes: bool, last_resort: str | None
     ) -> None:
-        """Where `share` is not 0 queues may be left behind: then they are as deep as they are. Where there are `lanes`
-        some messages pass others, also in other queues that these go to. With a `last_resort` little is kept of what is
-        held.
+        """Build the node. If `share` is not 0, queues may lag: then their depth is not bounded. With `lanes` some
+        messages overtake others, also in other queues that these go to. With a `last_resort` few publishes may be
+        parked.
         """
         flow: dict[str, Any] = {
             "parking_bytes": 30_000,
@@ -170,24 +170,24 @@ class World(RuleBasedStateMachine):
         self.bound_for: dict[Id, str] = {}
         self.sizes: dict[Id, int] = {}
         self.arrived: list[Id] = []
-        # Of transactions of whose end nobody has heard: each is done as a whole, or not at all.
+        # Transactions whose outcome no client has received: each is done as a whole, or not at all.
         self.undecided: list[list[Id]] = []
         self.committed: set[Id] = set()
-        # The most messages and octets that one commit brought to the queues of a kind, and to all ("").
+        # The most messages and bytes that one commit brought to the queues of a kind, and to all ("").
         self.largest: dict[str, tuple[int, int]] = {}
         self.seen: dict[tuple[str, Id], int] = defaultdict(int)
         self.returned: dict[tuple[str, Id], int] = defaultdict(int)
-        # What may come as if it never had, in an order of its own: a shard died before it had written it down.
+        # Messages that may come again as if new, in any order: a shard died before it had written them.
         self.afresh: set[tuple[str, Id]] = set()
-        # Queues from which a client took without acknowledgement before it left.
+        # Queues from which a client consumed without acks before it left.
         self.leaky: set[str] = set()
-        # Queues that a policy has changed: depth and octets when that had arrived everywhere, None before.
+        # Queues that a policy has changed: depth and bytes when the change had arrived everywhere, None before.
         self.changed: dict[str, tuple[int, int] | None] = {}
-        # Operators' stops by number: what must not grow while one holds (None: not everybody knows of it yet).
+        # Operators' stops by number: counts that must not grow while one holds (None: it has not arrived everywhere).
         self.stops: dict[int, dict[str, int] | None] = {}
         self.people: list[Person] = []
         self.homes: dict[int, int] = {}
-        # Of connections by their ids: whose they are.
+        # The clients' numbers by the ids of their connections.
         self.numbers: dict[str, int] = {}
         self.last_client = 0
         self.last_tag = 0
@@ -198,7 +198,7 @@ class World(RuleBasedStateMachine):
             self.people.append(self.arrive())
 
     def declare(self, kind: str) -> None:
-        """Make the queue of a kind, under a name that was never used."""
+        """Declare the queue of a kind, under a name that was never used."""
         name = f"{kind}-{len(self.queues)}"
         arguments, shard = KINDS[kind]
         record = self.node.declare(name, min(shard, len(self.node.shards) - 1), self.stores, **arguments)
@@ -208,10 +208,11 @@ class World(RuleBasedStateMachine):
         self.queues[name] = Kept(name, kind, record.queue_id, self.sent, self.node.now)
 
     def living(self) -> dict[str, Kept]:
+        """Return the queues that exist, by kind."""
         return {kept.kind: kept for kept in self.queues.values() if not kept.gone}
 
     def arrive(self) -> Person:
-        """A client with a channel that has confirms, one that has none, and one with transactions."""
+        """Connect a client, with a channel that has confirms, one without, and one with transactions."""
         self.last_client += 1
         running = [index for index, _ in self.node.running_acceptors()]
         acceptor = running[self.last_client % len(running)]
@@ -227,6 +228,7 @@ class World(RuleBasedStateMachine):
         return person
 
     def open(self, person: Person, confirms: bool, tx: bool) -> None:
+        """Open a channel."""
         number = person.next_channel
         person.next_channel += 1
         person.sessions[number] = Session(person, number, confirms, tx)
@@ -237,22 +239,25 @@ class World(RuleBasedStateMachine):
             person.client.send("tx.select", number)
 
     def person(self, which: int) -> Person:
+        """Return a client; connect one if there is none."""
         while not self.people:
             self.people.append(self.arrive())
         return self.people[which % len(self.people)]
 
     def session(self, which: int) -> Session:
+        """Return a channel that is not being closed."""
         self.person(which)
         sessions = [session for person in self.people for session in person.sessions.values() if not session.closing]
         return sessions[which % len(sessions)]
 
-    # What clients hear
+    # Events that clients receive
 
     def hear(self, person: Person, event: Event) -> bool:
+        """Process a client's event."""
         session = person.sessions.get(event.channel)
         match event.name:
             case "connection.blocked" | "connection.unblocked":
-                # It is told again only where it is for another reason.
+                # It is repeated only with another reason.
                 reason = event.reason if event.name == "connection.blocked" else ""
                 assert person.blocked != reason
                 person.blocked = reason
@@ -261,8 +266,8 @@ class World(RuleBasedStateMachine):
             case "channel.close-ok":
                 del person.sessions[event.channel]
             case "basic.recover-ok" if session is not None:
-                # All that came before it has been given back, also what was on its way when it was asked for. A client
-                # that closes the channel meanwhile has not given it back another time.
+                # All deliveries before it have been given back, also those in flight at the request. A client that
+                # closes the channel meanwhile has not given them back another time.
                 session.recovering = False
                 self.all_given_back(session)
             case "basic.ack" | "basic.nack" if session is not None:
@@ -293,14 +298,14 @@ class World(RuleBasedStateMachine):
         return True
 
     def confirmed(self, session: Session, event: Event) -> None:
-        """No confirm comes twice, none for what was not published."""
+        """Check that no confirm comes twice, and none for a tag that was not published."""
         waiting = session.tags.keys() - session.told.keys()
         tags = {tag for tag in waiting if tag <= event.delivery_tag} if event.multiple else {event.delivery_tag}
         assert tags and tags <= waiting
         session.told.update(dict.fromkeys(tags, event.name == "basic.ack"))
 
     def delivered(self, session: Session, queue: str, event: Event) -> None:
-        """What arrives was meant for the queue, comes again only if it was given back, and in order otherwise."""
+        """Check that a delivery was meant for the queue, and comes in order, or was given back before."""
         id = identity(event.body)
         assert id in self.sent_at
         assert self.bound_for[id] == queue.split("-")[0] or queue.split("-")[0] in EXCHANGES.get(self.bound_for[id], ())
@@ -318,13 +323,16 @@ class World(RuleBasedStateMachine):
             session.last[by] = max(id[2], session.last.get(by, 0))
 
     def given_back(self, session: Session, tag: int) -> None:
+        """Record that a delivery was given back."""
         self.returned[session.open.pop(tag)] += 1
 
     def all_given_back(self, session: Session) -> None:
+        """Record that all deliveries of a channel were given back."""
         for tag in list(session.open):
             self.given_back(session, tag)
 
 
 def identity(body: bytes) -> Id:
+    """Return the message of a body."""
     client, channel, number, _ = body.split(b" ", 3)
     return int(client), int(channel), int(number)

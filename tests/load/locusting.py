@@ -12,14 +12,16 @@ from tests.ports import free_port
 
 LOCUSTFILE = Path(__file__).resolve().parents[2] / "load" / "locustfile.py"
 RUN_SECONDS = "60"
-"""The longest; each run ends when it has received what it needs."""
+"""The longest time; each run ends when it has received enough."""
 
 
 COMMAND = (sys.executable, "-m", "locust", "-f", str(LOCUSTFILE))
 
 
 def locust(url: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Without the UI. Four users: one publisher of each kind and a consumer, unless the arguments say otherwise."""
+    """Run Locust without the UI. Four users: one publisher of each kind and a consumer, unless the arguments say
+    otherwise.
+    """
     port = str(free_port())  # of the master, if there is one: tests run side by side
     command = [*COMMAND, "--master-bind-host", "127.0.0.1", "--master-bind-port", port, "--master-port", port]
     command += ["--host", url, "--headless", "--only-summary", "-u", "4", "-r", "50", "-t", RUN_SECONDS]
@@ -29,13 +31,13 @@ def locust(url: str, *arguments: str, **environment: str) -> subprocess.Complete
 
 
 def verdict(run: subprocess.CompletedProcess[str], mark: str) -> list[str]:
-    """What was checked and found `ok` or `FAIL`."""
+    """Return the lines of checks, found `ok` or `FAIL`."""
     lines = [line for line in run.stdout.splitlines() if line.startswith(f"{mark} ")]
     return [line.removeprefix(mark).strip().partition(":")[0] for line in lines]
 
 
 def held(prefix: Path) -> dict[str, dict[str, float]]:
-    """The figures of each class of publishers, from what `--csv` writes."""
+    """Return the figures of each class of publishers, from the files that `--csv` writes."""
     with Path(f"{prefix}_flow.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     return {row.pop("user"): {name: float(value) for name, value in row.items()} for row in rows}

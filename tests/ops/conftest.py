@@ -1,4 +1,4 @@
-"""A node of stand-ins as a fixture: whatever the test did to it, nothing of it is left afterwards."""
+"""A node of stand-ins as a fixture: nothing of it is left afterwards, whatever the test did to it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def heeds_signals() -> None:
-    """As in a terminal: what runs in a shell's background is born deaf to Ctrl-C, and hands that down."""
+    """Heed Ctrl-C as in a terminal: background processes of a shell ignore it, and their children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class StandInNode:
-    """The real supervisor over stand-in children, in a process of its own; `behaviour` is {role: what it does}."""
+    """The real supervisor over stand-in children, in a process of its own; `behaviour` is {role: how it behaves}."""
 
     def __init__(self, directory: Path, settings: Settings, behaviour: dict[str, str]) -> None:
         self.data = settings.data
@@ -44,7 +44,7 @@ class StandInNode:
         )
 
     def wait_ready(self) -> str:
-        """The line that says so."""
+        """Return the line that reports the node as ready."""
         assert self.process.stdout
         line = self.process.stdout.readline()
         assert line, self.finish()[2]
@@ -52,16 +52,18 @@ class StandInNode:
 
     @property
     def pointer(self) -> Pointer:
+        """The pointer in the node's data directory."""
         pointer = Pointer.load(self.data)
         assert pointer
         return pointer
 
     @property
     def node(self) -> Node:
+        """The node, as its processes see it."""
         return Node.load(self.pointer.runtime)
 
     def children(self) -> dict[str, psutil.Process]:
-        """Living children by their name in `ps`, but for the template, whose name they have at first."""
+        """Return the running children by their name in `ps`, except the template, whose name they have at first."""
         found = {}
         for child in psutil.Process(self.process.pid).children():
             try:
@@ -72,7 +74,7 @@ class StandInNode:
         return {name: child for name, child in found.items() if name.startswith("pstk-") and name != "pstk-template"}
 
     def wait_children(self, count: int) -> dict[str, psutil.Process]:
-        """So many living children that have taken their names."""
+        """Wait for `count` running children that have taken their names; return them."""
 
         def named() -> dict[str, psutil.Process]:
             found = self.children()
@@ -81,11 +83,12 @@ class StandInNode:
         return wait_for(named, what=f"{count} children")
 
     def finish(self) -> tuple[int, str, str]:
-        """Wait for its end: exit status, standard output, standard error."""
+        """Wait for its end; return exit status, standard output and standard error."""
         out, err = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, out, err
 
     def stop(self) -> tuple[int, str, str]:
+        """Terminate it and wait for its end."""
         self.process.terminate()
         return self.finish()
 
@@ -113,4 +116,4 @@ def start_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartNode]:
             if stream:
                 stream.close()
     with claimed(directory / "data"):
-        pass  # which removes what a killed supervisor left
+        pass  # claiming removes the files that a killed supervisor has left

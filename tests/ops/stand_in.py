@@ -1,7 +1,7 @@
-"""A node of stand-ins: the real supervisor, and children that do nothing but what a test wants of them.
+"""A node of stand-ins: the real supervisor, and children that behave as a test tells them to.
 
     python -m tests.ops.stand_in serve SETTINGS_JSON        the supervisor
-    python -m tests.ops.stand_in template RUNTIME DESCRIPTOR        what the others are forked from
+    python -m tests.ops.stand_in template RUNTIME DESCRIPTOR        the process that the others are forked from
 
 `STAND_IN` in the environment is JSON, {role: behaviour}; a role that is not in it behaves well.
 """
@@ -36,6 +36,7 @@ COMMAND = [sys.executable, "-m", "tests.ops.stand_in"]
 
 
 def supervise(settings: Settings) -> None:
+    """Run the supervisor."""
     logs.configure(settings, "supervisor", 0)
     try:
         configuration = Configuration(settings, {})
@@ -46,6 +47,7 @@ def supervise(settings: Settings) -> None:
 
 
 def behave(role: Role, runtime: Path, index: int, incarnation: int, *inherited: int) -> NoReturn:
+    """Run a child of a role, with its behaviour."""
     behaviour = json.loads(os.environ.get("STAND_IN", "{}")).get(role, "well")
     process.enter(runtime, role, index)
     signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else lambda *_: sys.exit(0))
@@ -81,6 +83,7 @@ def behave(role: Role, runtime: Path, index: int, incarnation: int, *inherited: 
 
 
 def spin(pulse: Pulse) -> NoReturn:
+    """Keep the loop busy for ever, after one heartbeat."""
     pulse.serve()
     while True:
         pass

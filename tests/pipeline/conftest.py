@@ -1,4 +1,4 @@
-"""One Spark for all tests that need one: they are of one group, so that only one worker starts it."""
+"""One Spark for all tests that need one: they form one group, so that only one worker starts it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from pipeline.session import open_session, require_java
 from tests.pipeline.day import Day, made
 
 SPARK_TIMEOUT = 600
-"""Seconds that one of them may take: the first one starts Spark, and all wait for what it compiles."""
+"""Seconds that one of these tests may take: the first one starts Spark, and all wait while it compiles."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group the tests of this directory that need Spark."""
     on_one_worker(items, Path(__file__).parent)
 
 
 def on_one_worker(items: list[pytest.Item], directory: Path) -> None:
-    """The tests below a directory that need Spark."""
+    """Group the tests below a directory that need Spark, and give them more time."""
     for item in items:
         if directory in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
@@ -32,7 +33,7 @@ def on_one_worker(items: list[pytest.Item], directory: Path) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session on two cores. Its first start takes some seconds."""
+    """A Spark session on two cores. Its first start takes some seconds."""
     try:
         require_java()
     except PipelineError as error:

@@ -1,7 +1,7 @@
 """A small day of telemetry from a seed: a few queues of every sort, sampled every ten seconds for twenty minutes.
 
-Rows are as a node writes them, dicts with every column of their table. What happens is no broker's doing: rates,
-depths and stops only have to hang together, and to be of every kind that the jobs tell apart.
+Rows are as a node writes them, dicts with every column of their table. No broker produced them: rates, depths and stops
+only have to be consistent, and of every kind that the jobs distinguish.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NODE = "node-1"
 SORTS = ("steady", "slow", "stuck", "alone", "hostile", "looping", "bursty", "growing", "bytes", "free")
 SHARDS = 4
 HEADER = 700
-"""Octets that a message has beside its body."""
+"""Bytes that a message has beside its body."""
 USERS = (("ann", "pika"), ("ben", "py-amqp"), ("cas", None), ("dan", "Bunny"))
 
 
@@ -41,7 +41,7 @@ class Day:
     placement: list[Row] = field(default_factory=list)
 
     def add(self, table: str, ts: int, writer: str, **facts: Any) -> None:
-        """A row; columns that are not named are null. `seq` counts by writer."""
+        """Add a row; unnamed columns are null. `seq` counts by writer."""
         rows: list[Row] = getattr(self, table)
         seq = 1 + sum(row["writer"] == writer for row in rows[-1:]) * (rows[-1]["seq"] if rows else 0)
         if rows and rows[-1]["writer"] != writer:
@@ -54,7 +54,7 @@ class Day:
 
 
 def made(seed: int) -> Day:
-    """The day of that seed."""
+    """Return the day of that seed."""
     random = Random(seed)
     day = Day()
     for number, (user, product) in enumerate(USERS):
@@ -230,7 +230,7 @@ def _shards(day: Day, random: Random, ts: int) -> None:
 
 
 def _oddities(day: Day) -> None:
-    """What is rare: a resume that was lost, an acceptor that died, a stop that no single queue caused."""
+    """Add rare rows: a resume that was lost, an acceptor that died, a stop that no single queue caused."""
     session = {"vhost": "/", "acceptor": 0, "connection": "0.1.9", "channel": 9, "user": "eve", "product": "odd"}
     stop = {**session, "action": "stop", "cause": "memory", "reason": "memory", "shard": 1}
     middle = (SINCE + UNTIL) // 2

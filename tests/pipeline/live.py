@@ -15,11 +15,12 @@ from tests.pipeline.tables import Row
 
 
 def lines(rows: list[Row]) -> bytes:
+    """Return rows as lines of JSON."""
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
 def write(root: Path, table: str, rows: list[Row], process: str = "console", begun: int | None = None) -> list[Path]:
-    """Files with these rows, one an hour, of two frames each."""
+    """Write files with these rows, one an hour, of two frames each; return their paths."""
     hours = defaultdict(list)
     for row in rows:
         hours[row["ts"] // HOUR_US].append(row)
@@ -35,7 +36,7 @@ def write(root: Path, table: str, rows: list[Row], process: str = "console", beg
 
 
 def write_day(root: Path, day: Day, files: int = 3) -> None:
-    """All tables of a day, so many files each."""
+    """Write all tables of a day, so many files each."""
     for table in TABLES:
         rows = getattr(day, table)
         for number in range(files):
@@ -43,5 +44,5 @@ def write_day(root: Path, day: Day, files: int = 3) -> None:
 
 
 def add(path: Path, octets: bytes) -> None:
-    """Another file beside one."""
+    """Write another file beside one."""
     path.with_name(f"node-1-odd-{path.stat().st_mtime_ns}{SUFFIX}").write_bytes(octets)

@@ -1,4 +1,4 @@
-"""Flow episodes in plain Python: what several of the jobs' twins begin with."""
+"""Flow episodes in plain Python: a common first step of several jobs' twins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Place = tuple[str, str]
 
 
 def plain_episodes(flow: list[Row], until: int) -> list[Row]:
-    """As `pipeline.jobs.episodes`."""
+    """Return the episodes, as `pipeline.jobs.episodes` does."""
     sessions = defaultdict(list)
     for row in flow:
         if row["action"] in ("stop", "resume"):
@@ -29,7 +29,7 @@ def plain_episodes(flow: list[Row], until: int) -> list[Row]:
 
 
 def _alone(stop: Row, following: Row | None, flow: list[Row], until: int) -> Row:
-    """A stop without a resume."""
+    """Return the episode of a stop without a resume."""
     ended = following["ts"] if following else None
     if ended is None:
         firsts: dict[tuple[int, str], int] = {}
@@ -49,11 +49,12 @@ def _alone(stop: Row, following: Row | None, flow: list[Row], until: int) -> Row
 
 
 def named_queue(row: Row) -> str:
+    """Return the queue of a row, or the cause in parentheses."""
     return str(row["queue"] if row["queue"] is not None else f"({row['cause']})")
 
 
 def by_place(rows: list[Row]) -> dict[Place, list[Row]]:
-    """Rows of each queue, in order of time."""
+    """Return the rows of each queue, in order of time."""
     found: dict[Place, list[Row]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: (row["ts"], row["seq"])):
         found[row["vhost"], row["queue"]].append(row)
@@ -61,10 +62,11 @@ def by_place(rows: list[Row]) -> dict[Place, list[Row]]:
 
 
 def backlog(row: Row) -> int:
+    """Return ready and unacked messages."""
     return int(row["ready"] + row["unacked"])
 
 
 def octets(row: Row) -> int:
-    """Of whole messages; bodies where the row does not tell."""
+    """Return the bytes of whole messages; of bodies if the row lacks these."""
     whole = row["whole_bytes"]
     return int(row["ready_bytes"] + row["unacked_bytes"] if whole is None else whole)

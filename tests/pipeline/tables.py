@@ -1,4 +1,4 @@
-"""Rows of tests as frames, frames as rows, and what is the same answer."""
+"""Rows of tests as frames, frames as rows, and their comparison."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ Row = dict[str, Any]
 
 
 def frame(spark: SparkSession, table: Table, rows: Iterable[Row]) -> DataFrame:
-    """A frame with the columns of the table, of more than one partition; what a row does not name is null."""
+    """Return a frame with the columns of the table, of more than one partition; columns that a row lacks are null."""
     names = [column.name for column in table.columns]
     made = spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], struct(table))
     return made.repartition(3)
 
 
 def rows_of(found: DataFrame) -> list[Row]:
+    """Return the rows of a frame."""
     return [row.asDict(recursive=True) for row in found.collect()]
 
 
 def assert_same(found: DataFrame, table: Table, expected: Sequence[Row], *, in_order: bool = True) -> None:
-    """AssertionError unless the frame has the table's columns and types, and the rows that are expected: fractions but
-    for their last digits.
+    """Raise AssertionError unless the frame has the table's columns and types, and the expected rows, except for the
+    last digits of fractions.
     """
     assert found.dtypes == [(column.name, column.type) for column in table.columns]
     rows = rows_of(found)
@@ -43,13 +44,14 @@ def assert_same(found: DataFrame, table: Table, expected: Sequence[Row], *, in_o
 
 
 def same(value: Any, other: Any) -> bool:
+    """Whether two values are equal, floats except for their last digits."""
     if isinstance(value, float) and isinstance(other, float | int):
         return math.isclose(value, other, rel_tol=1e-9, abs_tol=1e-9)
     return bool(value == other)
 
 
 def percentile(values: Iterable[float], share: float) -> float:
-    """Between the two nearest, as SQL's percentile."""
+    """Return a percentile between the two nearest values, as in SQL."""
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     low = math.floor(place)

@@ -12,4 +12,5 @@ __all__ = ["spark"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group the tests of this directory that need Spark with those of the pipeline."""
     on_one_worker(items, Path(__file__).parent)

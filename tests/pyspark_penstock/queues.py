@@ -1,4 +1,4 @@
-"""Queues with messages in them, and what a node says is in hand."""
+"""Queues with messages in them, and a node's counts of unacked messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.waiting import wait_for
 
 
 def fill(channel: Channel, queue: str, count: int, first: int = 0) -> None:
-    """Declare a durable queue and put messages into it, their number as the body and the message id, confirmed."""
+    """Declare a durable queue and publish messages to it, with their number as body and message id, confirmed."""
     channel.call("queue.declare", queue=queue, durable=True)
     confirms = Confirms(channel.client.channel())
     for number in range(first, first + count):
@@ -22,15 +22,16 @@ def fill(channel: Channel, queue: str, count: int, first: int = 0) -> None:
 
 
 def held(broker: Broker, queue: str) -> tuple[int, int]:
-    """How many messages of the queue are ready, and unacked."""
+    """Return how many messages of the queue are ready, and unacked."""
     (gauge,) = [gauge for gauge in broker.queues() if gauge.name == queue]
     return gauge.ready, gauge.unacked
 
 
 def wait_held(broker: Broker, queue: str, ready: int, unacked: int) -> None:
+    """Wait until the queue has so many ready and unacked messages."""
     wait_for(lambda: held(broker, queue) == (ready, unacked), what=f"{ready} ready and {unacked} unacked in {queue}")
 
 
 def numbers(batches: Iterable[pa.RecordBatch]) -> list[int]:
-    """The bodies in what a reader has read."""
+    """Return the bodies that a reader has read, as numbers."""
     return [int(body) for batch in batches for body in batch.column("body").to_pylist()]

@@ -41,13 +41,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 def completed(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments with those of no interest filled in."""
+    """Return arguments with defaults filled in."""
     here = {} if operation in ("queue_delete", "connection_closed", "hold_off", "move_report") else {"vhost": "/"}
     return {**here, **DEFAULTS.get(operation, {}), **arguments}
 
 
 def rabbit_hash(password: str, algorithm: str = "sha256", salt: bytes = b"salt") -> str:
-    """A password as RabbitMQ hashes it."""
+    """Return a password as RabbitMQ hashes it."""
     digest = hashlib.new(algorithm, salt + password.encode()).digest()
     return f"{algorithm}:{base64.b64encode(salt + digest).decode()}"
 
@@ -59,7 +59,7 @@ class Asked:
         self.places, self.queues = shards, queues
         ledger = Ledger(Topology(), Slots(shards, shards + queues, ()), 0)
         self.authority = Authority(ledger, range(shards), FlowDefaults(), b"key")
-        for shard in range(shards):  # who follows what is recorded hears of them as by a snapshot
+        for shard in range(shards):  # recorded, so that followers get them as in a snapshot
             ledger.record(["shard", shard, SERVING], durable=False)
         vhosts.add(ledger, "/")
         # The password guest; a hash that costs nothing to verify.
@@ -70,26 +70,29 @@ class Asked:
         self.requests = 0
 
     def ask(self, operation: str, **arguments: Any) -> Outcome:
+        """Carry out an operation; return its outcome."""
         self.requests += 1
         outcome = perform(self.authority, operation, completed(operation, arguments), f"asked/{self.requests}")
         self.recorded += self.authority.ledger.take_steps()
         return outcome
 
     def command(self, command: str, /, **arguments: Any) -> Any:
-        """The result of a command of the control socket. Refusal if it was refused."""
+        """Return the result of a command of the control socket. Refusal if it was refused."""
         administration = Administration(self.authority.ledger, self.authority.defaults)
         result = execute(administration, command, arguments)
         self.recorded += self.authority.ledger.take_steps()
         return result
 
     def done(self, operation: str, **arguments: Any) -> Any:
-        """The result; AssertionError if it was refused."""
+        """Return the result of an operation; AssertionError if it was refused."""
         outcome = self.ask(operation, **arguments)
         assert outcome.error is None, outcome
         return outcome.result
 
     def refused(self, operation: str, **arguments: Any) -> tuple[int, str]:
-        """Reply code and text; AssertionError if it was not refused, or changed something all the same."""
+        """Return reply code and text of a refusal; AssertionError if it was not refused, or changed something all the
+        same.
+        """
         before = len(self.recorded)
         outcome = self.ask(operation, **arguments)
         assert outcome.error is not None, outcome
@@ -98,7 +101,7 @@ class Asked:
         return code, text
 
     def start_again(self, version: int) -> None:
-        """Another life of the authority, from all that was recorded up to that version."""
+        """Start another incarnation of the authority, from all that was recorded up to that version."""
         before = self.authority.ledger
         stored = Stored(version, before.last_queue_id, b"key", list(self.topology.changes()), seeded=True)
         shards, defaults = range(self.places), self.authority.defaults
@@ -108,12 +111,13 @@ class Asked:
         self.recorded += ledger.take_steps()
 
     def acceptor_died(self, index: int, incarnation: int) -> int:
+        """Delete the exclusive queues of a dead acceptor's connections; return how many."""
         queues = self.authority.acceptor_died(index, incarnation)
         self.recorded += self.authority.ledger.take_steps()
         return queues
 
     def changed(self, operation: str, **arguments: Any) -> list[Change]:
-        """The changes that it made."""
+        """Return the changes that an operation made."""
         before = len(self.recorded)
         self.done(operation, **arguments)
         return [step.change for step in self.recorded[before:]]

@@ -1,4 +1,4 @@
-"""What hypothesis makes topologies of. Few names, so that things meet."""
+"""Strategies for topologies. They use few names, so that things meet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ field_values = st.recursive(
 
 words = st.sampled_from(["", "a", "b", "c", "*", "#"])
 topics = st.lists(words, max_size=5).map(".".join)
-"""Patterns and keys alike: to a key, `*` and `#` are words as any other."""
+"""Patterns and keys alike: in a key, `*` and `#` are words like any other."""
 
 header_names = st.sampled_from(["a", "b", "x-a", "x-match"])
 header_values = st.sampled_from([None, True, 1, 1.0, "1", "", [1], {"a": 1}])

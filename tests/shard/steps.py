@@ -1,4 +1,4 @@
-"""What tests of a shard do again and again, with the joined cores."""
+"""Steps that tests of a shard often take, with the joined cores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.joined import Client, Node
 
 
 def publish(client: Client, queue: str, *bodies: bytes, exchange: str = "", **properties: Any) -> None:
-    """All of them in one read: one batch."""
+    """Publish all bodies in one read: one batch."""
     for body in bodies:
         client.publish(1, body, exchange, queue, **properties)
     client.read()
@@ -17,6 +17,7 @@ def publish(client: Client, queue: str, *bodies: bytes, exchange: str = "", **pr
 
 
 def get(client: Client, queue: str, no_ack: bool = True) -> Event | None:
+    """Get a message; None from an empty queue."""
     client.send("basic.get", 1, queue=queue, no_ack=no_ack)
     client.node.settle()
     if "basic.get-empty" in client.names(1):
@@ -26,7 +27,7 @@ def get(client: Client, queue: str, no_ack: bool = True) -> Event | None:
 
 
 def drain(client: Client, queue: str) -> list[bytes]:
-    """Bodies of all that is ready."""
+    """Return the bodies of all ready messages."""
     bodies = []
     while (got := get(client, queue)) is not None:
         bodies.append(got.body)
@@ -34,12 +35,13 @@ def drain(client: Client, queue: str) -> list[bytes]:
 
 
 def pass_ms(node: Node, milliseconds: int) -> None:
+    """Let time pass, and everything settle."""
     node.now += milliseconds / 1000
     node.settle()
 
 
 def recount(node: Node, name: str) -> None:
-    """The gauges of a queue say what is in it, and every message is accounted for."""
+    """Check that a queue's gauges show its contents, and that every message is accounted for."""
     state = node.state(name)
     gauge = node.gauges.queue_read(state.slot)
     assert gauge is not None

@@ -1,9 +1,10 @@
-"""A transaction among processes that die: the protocol's own code, on stores and lines of which a test sees each step.
+"""A transaction among processes that die: the protocol's own code, on stores and lines whose every step a test
+controls.
 
-`acceptor.two_phase` and `shard.transactions.two_phase` are the real ones. What is round them is as small as can be: a
-shard's disk is what was written, each commit whole; a line keeps its order; a link says again, to the next life of a
-shard, what has no answer and a PREPARE that its disk does not know. A step is a message, a commit of a store, a death,
-a start, or time.
+`acceptor.two_phase` and `shard.transactions.two_phase` are the real ones. Their surroundings are as small as can be: a
+shard's disk has the commits that were written, each whole; a line keeps its order; a link repeats, to the next
+incarnation of a shard, unanswered requests and a PREPARE that its disk does not know. A step is a message, a commit of
+a store, a death, a start, or time.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ DEATHS = ("die", "write and die", "acceptor dies")
 
 @dataclass
 class Disk:
-    """What outlives a shard: its part, the shards that a decision waits for, what its part came to, and whether it has
-    taken in the PREPARE.
+    """Data that outlive a shard: its part, the shards that a decision waits for, the outcomes of its part, and whether
+    it has taken in the PREPARE.
     """
 
     part: int | None = None
@@ -39,7 +40,7 @@ class Disk:
 
 
 class FakePart:
-    """A part that counts what it comes to."""
+    """A part that records its outcome."""
 
     weight = octets = 0
     settlements = ()
@@ -49,30 +50,38 @@ class FakePart:
         self.recovered = self.stored = recovered
 
     def record(self, core: Any) -> list[bytes]:
+        """Return what is written for it."""
         return [b"part"]
 
     def commit(self, core: FakeCore, intake: None) -> None:
+        """Do it."""
         core.comes_to("done")
 
     def abort(self, core: FakeCore) -> None:
+        """Undo it."""
         core.comes_to("undone")
 
 
 class FakePeer:
+    """A shard's side of another shard."""
+
     def __init__(self) -> None:
         self.up = False
         self.line: deque[tuple[Any, ...]] = deque()
 
     def add_operation(self, *operation: Any) -> None:
+        """Send an operation."""
         self.line.append(operation)
 
 
 class Peers(dict[int, FakePeer]):
+    """A shard's peers, by index."""
+
     met = 0
 
 
 class FakeLink:
-    """A shard's side of an acceptor, or of another shard: what it answers."""
+    """A shard's side of an acceptor, or of another shard: its answers."""
 
     def __init__(self, identity: bytes) -> None:
         self.identity = identity
@@ -83,8 +92,8 @@ class FakeLink:
 
 
 class FakeCore:
-    """What a life of a shard has round its `TwoPhase`. `gathered` is what the next commit writes, `kept` what is done
-    once it has.
+    """The surroundings of an incarnation's `TwoPhase`. `gathered` is written by the next commit; `kept` is done once it
+    is.
     """
 
     def __init__(self, world: World, index: int, disk: Disk) -> None:
@@ -108,34 +117,41 @@ class FakeCore:
         self.two_phase.recover(cast(Any, parts), decisions)
 
     def prepare(self, id: bytes, record: Any, octets: int) -> None:
+        """Gather the record of a part, or its removal."""
         part = self.two_phase.parts.get(id)
         self.gathered.append(("part", None if record is None or part is None else part.decider))
 
     def decide(self, id: bytes, record: bytes | None) -> None:
+        """Gather a decision, or its removal."""
         self.gathered.append(("decision", None if record is None else bus.unpack(record)))
 
     def comes_to(self, outcome: str) -> None:
+        """Record the outcome."""
         self.outcome = outcome
         self.gathered.append(("outcome", outcome))
 
     def when_kept(self, action: Callable[[], None]) -> None:
+        """Call an action after the next commit."""
         self.kept.append(action)
 
     def waits(self) -> bool:
+        """Whether time may change anything."""
         return bool(self.two_phase.doubts or self.two_phase.decisions)
 
     def apply_known_deaths(self, acceptor: int) -> None:
+        """Learn of the acceptor's death, if it has been noted."""
         if self.world.noted and not self.dead:
             self.mourn()
 
     def mourn(self) -> None:
+        """Learn of the acceptor's death."""
         self.dead["acceptor", 0] = 1
         self.world.up[self.index].clear()
         self.two_phase.died(0, 1)
 
 
 class FakeShardLink:
-    """The acceptor's side of a shard: requests without an answer, by number."""
+    """The acceptor's side of a shard: unanswered requests, by number."""
 
     def __init__(self, world: World, index: int) -> None:
         self.world = world
@@ -143,13 +159,14 @@ class FakeShardLink:
         self.requests: dict[int, tuple[list[Any], Any]] = {}
 
     def ask(self, operation: list[Any], reply: Any) -> None:
+        """Send a request."""
         operation[1] = len(self.requests) + 100 * operation[0]
         self.requests[operation[1]] = operation, reply
         self.world.send(self.index, operation)
 
 
 class World:
-    """One transaction over some shards, from the moment at which its parts leave. Shard 0 decides."""
+    """One transaction over some shards, from the moment when its parts leave. Shard 0 decides."""
 
     def __init__(self, shards: int, deaths: int, times: int = 0) -> None:
         self.shards = shards
@@ -173,21 +190,24 @@ class World:
         Coordinator(NUMBER, self.links, self.committed).begin()
 
     def committed(self) -> None:
+        """Record that the transaction was answered."""
         self.ok = True
 
     def core(self, index: int) -> FakeCore:
+        """Return a running shard."""
         core = self.cores[index]
         assert core is not None
         return core
 
     def send(self, index: int, operation: list[Any]) -> None:
+        """Send an operation of the acceptor to a shard."""
         if self.acceptor_lives and self.cores[index] is not None:
             self.up[index].append([*operation])
 
     # Steps
 
     def steps(self) -> list[Step]:
-        """What can happen next. Time passes a few times whenever, then only where nothing else goes on."""
+        """Return the possible next steps. Time passes a few times at any point, then only if nothing else goes on."""
         steps = list(self.other_steps())
         if not self.times and any(step[0] not in DEATHS for step in steps):
             return steps
@@ -195,6 +215,7 @@ class World:
         return steps + [("pass time", index) for index in waiting]
 
     def other_steps(self) -> Iterator[Step]:
+        """Yield the possible next steps, except time."""
         living = [index for index, core in enumerate(self.cores) if core is not None]
         for index in living:
             core = self.core(index)
@@ -223,7 +244,7 @@ class World:
             yield ("next run",)
 
     def take(self, step: Step) -> None:
-        """Have it happen; then it still holds that nobody has done what somebody has undone."""
+        """Take a step; check that no shard has done what another has undone."""
         what, *where = step
         getattr(self, what.replace(" ", "_"))(*where)
         for core in self.cores:
@@ -232,6 +253,7 @@ class World:
         self.check()
 
     def take_in(self, index: int) -> None:
+        """Have a shard take in the acceptor's next operation."""
         core = self.core(index)
         operation = self.up[index].popleft()
         if operation[0] == bus.PREPARE:
@@ -247,18 +269,20 @@ class World:
         self.carry(index)
 
     def carry(self, index: int) -> None:
-        """What a shard has said to the acceptor is on its way."""
+        """Send a shard's answers to the acceptor."""
         core = self.core(index)
         self.down[index] += core.link.replies
         core.link.replies = []
 
     def hear(self, index: int) -> None:
+        """Deliver a shard's next answer."""
         request, result = self.down[index].popleft()
         _, reply = self.links[index].requests.pop(request, (None, None))
         if reply is not None:
             reply(result, None, ())
 
     def write(self, index: int) -> None:
+        """Write a shard's commit, and do what waited for it."""
         core = self.core(index)
         self.put(index)
         kept, core.kept = core.kept, []
@@ -267,6 +291,7 @@ class World:
         self.carry(index)
 
     def put(self, index: int) -> None:
+        """Write a shard's commit."""
         core, disk = self.core(index), self.disks[index]
         gathered, core.gathered = core.gathered, []
         for what, value in gathered:
@@ -276,11 +301,12 @@ class World:
                 setattr(disk, what, value)
 
     def write_and_die(self, index: int) -> None:
+        """Write a shard's commit, then kill it at once."""
         self.put(index)
         self.die(index)
 
     def die(self, index: int) -> None:
-        """What it has said to other shards may still be taken in, and what it has said to the acceptor heard."""
+        """Kill a shard. Its messages to other shards and its answers to the acceptor may still arrive."""
         self.deaths -= 1
         self.cores[index] = None
         self.up[index].clear()
@@ -290,6 +316,7 @@ class World:
                 core.peers[index].line.clear()
 
     def start(self, index: int) -> None:
+        """Start a shard, and repeat to it what is unanswered."""
         disk = self.disks[index]
         core = self.cores[index] = FakeCore(self, index, disk)
         self.down[index].clear()
@@ -306,6 +333,7 @@ class World:
                 self.send(index, operation)
 
     def cross(self, index: int, peer: int) -> None:
+        """Deliver a shard's next operation to another."""
         operation, *arguments = self.core(index).peers[peer].line.popleft()
         core = self.core(peer)
         handle = {
@@ -315,29 +343,33 @@ class World:
         cast(Any, handle[operation])(FakeLink(b"shard.%d.1" % index), *arguments)
 
     def pass_time(self, index: int) -> None:
+        """Let time pass for a shard."""
         self.times = max(self.times - 1, 0)
         self.core(index).now += 2 * REPEAT_US
 
     def mourn(self, index: int) -> None:
+        """Inform a shard of the acceptor's death."""
         self.core(index).mourn()
 
     def acceptor_dies(self) -> None:
+        """Kill the acceptor."""
         self.deaths -= 1
         self.acceptor_lives = False
         for line in self.down:
             line.clear()
 
     def note(self) -> None:
-        """The supervisor has buried it."""
+        """Record that the supervisor has noticed the acceptor's death."""
         self.noted = True
 
     def next_run(self) -> None:
+        """Begin another run of the node."""
         self.epoch += 1
 
-    # What holds
+    # Invariants
 
     def check(self) -> None:
-        """At each step."""
+        """Check the invariants of each step."""
         memory = [core.outcome for core in self.cores if core is not None]
         disks = [outcome for disk in self.disks for outcome in disk.outcomes]
         assert len({outcome for outcome in (*memory, *disks) if outcome}) <= 1, (memory, disks)
@@ -347,7 +379,7 @@ class World:
             assert all(disk.outcomes == ["done"] for disk in self.disks)
 
     def check_end(self) -> None:
-        """When nothing more happens: all of it is done or nothing, and nobody keeps anything."""
+        """Check the end: all of it is done or nothing, and no shard keeps anything."""
         outcomes = {tuple(disk.outcomes) for disk in self.disks if disk.outcomes or disk.taken}
         assert outcomes in ({("done",)}, {("undone",)}, set()), outcomes
         assert not self.ok or outcomes == {("done",)}
@@ -357,7 +389,7 @@ class World:
             assert core is not None and not core.two_phase.parts and not core.two_phase.decisions
 
     def key(self) -> Hashable:
-        """What it is, but for times."""
+        """Return its state, except for times."""
         return (
             (self.deaths, self.times, self.epoch, self.acceptor_lives, self.noted, self.ok),
             freeze(self.up), freeze(self.down),
@@ -366,11 +398,13 @@ class World:
         )  # fmt: skip
 
     def copy(self) -> World:
+        """Return a copy."""
         world: World = pickle.loads(pickle.dumps(self))
         return world
 
 
 def of_core(core: FakeCore) -> Hashable:
+    """Return a shard's state."""
     decisions = [(id, sorted(each.waiting), each.kept, each.old) for id, each in core.two_phase.decisions.items()]
     kept = [(action.func.__name__, action.args[:-1], freeze(action.args[-1])) for action in core.kept
             if isinstance(action, partial)]  # fmt: skip
@@ -382,6 +416,7 @@ def of_core(core: FakeCore) -> Hashable:
 
 
 def freeze(value: Any) -> Hashable:
+    """Return a value as a hashable one."""
     if isinstance(value, dict):
         return tuple((key, freeze(each)) for key, each in value.items())
     if isinstance(value, Sequence | deque) and not isinstance(value, str | bytes):

@@ -1,8 +1,8 @@
 """Loaded into another suite's pytest (`-p penstock_inside`), which has none of this project's modules.
 
-It leaves out the tests of the list it is given, writes down what became of the others, and leads port 5672, which some
-suites know by heart, to the node under test. The variable PENSTOCK_INSIDE names a JSON file with `left_out` (lists of
-regular expressions), `port` and `outcomes` (the file to write).
+It leaves out the listed tests, records the outcomes of the others, and redirects port 5672, which some suites have
+built in, to the node under test. The variable PENSTOCK_INSIDE names a JSON file with `left_out` (lists of regular
+expressions), `port` and `outcomes` (the file to write).
 """
 
 import json
@@ -17,7 +17,7 @@ with open(os.environ["PENSTOCK_INSIDE"]) as file:
 
 
 def _redirect():
-    """Ask for port 5672, get the node's."""
+    """Redirect connections to port 5672 to the node's port."""
     resolve, connect = socket.getaddrinfo, socket.socket.connect
 
     def getaddrinfo(host, port, *arguments, **options):
@@ -32,7 +32,7 @@ def _redirect():
 
 
 class Outcomes:
-    """What became of each test: its worst phase, with the last words of a failure or the reason of a skip.
+    """The outcome of each test: its worst phase, with the last words of a failure or the reason of a skip.
 
     A failure that the suite itself expects counts as passed.
     """
@@ -43,24 +43,28 @@ class Outcomes:
         self.used = set()
 
     def is_left_out(self, name):
+        """Whether a test or file is left out; the patterns used are recorded."""
         matching = [pattern for pattern, regex in self.patterns.items() if regex.fullmatch(name)]
         self.used.update(matching)
         return bool(matching)
 
     def pytest_ignore_collect(self, collection_path, config):
-        """Whole files are left out before they are imported: some cannot be."""
+        """Leave out whole files before they are imported: some cannot be."""
         return self.is_left_out(collection_path.relative_to(config.rootpath).as_posix()) or None
 
     def pytest_collection_modifyitems(self, config, items):
+        """Leave out the listed tests."""
         left_out = [item for item in items if self.is_left_out(item.nodeid)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
 
     def pytest_collectreport(self, report):
+        """Record what could not be collected."""
         if report.outcome != "passed":
             self.tests[report.nodeid] = report.outcome, str(report.longrepr)
 
     def pytest_runtest_logreport(self, report):
+        """Record the outcome of a phase."""
         if report.outcome == "rerun":  # the suite expects that it may need another try
             self.tests.pop(report.nodeid, None)
         elif report.outcome == "passed" or hasattr(report, "wasxfail"):
@@ -70,10 +74,12 @@ class Outcomes:
             self.tests[report.nodeid] = report.outcome, str(crash)
 
     def pytest_sessionfinish(self):
+        """Write the outcomes, and the patterns that matched nothing."""
         with open(GIVEN["outcomes"], "w") as file:
             json.dump({"tests": self.tests, "unmatched": sorted(set(self.patterns) - self.used)}, file)
 
 
 def pytest_configure(config):
+    """Redirect the port and register the plugin."""
     _redirect()
     config.pluginmanager.register(Outcomes())

@@ -1,4 +1,4 @@
-"""Queues and shards that nobody runs, for planners."""
+"""Synthetic queues and shards, for planners."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ VHOST = "/"
 
 
 def row(queue: str, shard: int, rate: float = 0.0, backlog: int = 0, **more: float) -> QueueRow:
+    """Return a queue's row of figures."""
     values = {"stopped_share": 0.0, "coverage": 1.0, "p95_bytes_rate": rate * 100, **more}
     octets = backlog * 100
     return QueueRow(VHOST, queue, shard, rate / 2, rate, values["p95_bytes_rate"], backlog, octets,
@@ -23,14 +24,16 @@ def row(queue: str, shard: int, rate: float = 0.0, backlog: int = 0, **more: flo
 
 
 def world(rows: Sequence[QueueRow], shards: Sequence[Shard] | int, version: int = 1) -> World:
-    """Where the rows say that their queues live."""
+    """Return the world in which queues live where their rows say."""
     homes = [Home(each.vhost, each.queue, number, each.shard) for number, each in enumerate(rows, 1)]
     living = [Shard(index) for index in range(shards)] if isinstance(shards, int) else shards
     return World(homes, living, version)
 
 
 def one_hot(seed: int, queues: int = 2000, shards: int = 8, hot: int = 3) -> list[QueueRow]:
-    """Queues where the hash puts them, with a few that do most; one shard has got those that people talk about."""
+    """Return queues placed by the hash, a few of which have most of the load; one shard has busier queues than the
+    others.
+    """
     chance = random.Random(seed)
     rows = []
     for number in range(queues):
@@ -44,7 +47,7 @@ def one_hot(seed: int, queues: int = 2000, shards: int = 8, hot: int = 3) -> lis
 
 
 def moved(start: World, plan: Plan | Sequence[Move]) -> World:
-    """What the world is once the moves have been made. AssertionError if a queue is not where a move takes it from."""
+    """Return the world after moves. AssertionError if a queue is not where a move takes it from."""
     moves = plan.moves if isinstance(plan, Plan) else plan
     places = {home.key: home for home in start.homes}
     for move in moves:
@@ -64,6 +67,7 @@ backlogs = strategies.one_of(strategies.just(0), strategies.integers(0, 2000), s
 
 @strategies.composite
 def rules(draw: strategies.DrawFn, shards: int) -> Rules:
+    """Draw rules for planning."""
     indexes = strategies.frozensets(strategies.integers(0, shards - 1), max_size=1)
     return Rules(
         low_rate=draw(strategies.sampled_from([0.0, 10.0, 1000.0])),
@@ -76,7 +80,7 @@ def rules(draw: strategies.DrawFn, shards: int) -> Rules:
 
 @strategies.composite
 def worlds(draw: strategies.DrawFn) -> tuple[list[QueueRow], World, Rules]:
-    """Up to forty queues on two to five shards, some of them dead, short of memory, store or CPU."""
+    """Draw up to forty queues on two to five shards, some of them dead, short of memory, store or CPU."""
     count = draw(strategies.integers(2, 5))
     optional = strategies.one_of(strategies.none(), strategies.integers(0, 10**9))
     shards = [

@@ -21,29 +21,30 @@ PERSISTENT_HEADER_END = b"\x10\x00\x02"
 
 
 def header(body: bytes) -> bytes:
-    """The payload of a content header frame for a persistent message."""
+    """Return the payload of a content header frame for a persistent message."""
     return b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + PERSISTENT_HEADER_END
 
 
 def address(exchange: str, key: str) -> bytes:
+    """Return exchange and routing key as two short strings."""
     names = exchange.encode(), key.encode()
     return b"".join(bytes([len(name)]) + name for name in names)
 
 
 def topology(data: Path) -> None:
-    """A topology with nothing in it."""
+    """Make an empty topology."""
     TopologyStore(data / "topology.sqlite", 1).close()
 
 
 def made(data: Path, shard: int) -> Path:
-    """The empty store of a shard; one that is there stays as it is."""
+    """Make the empty store of a shard; an existing one stays as it is."""
     path = data / "shards" / str(shard)
     Store(path, LIMIT, False, 1, shard).close()
     return path
 
 
 def fill(data: Path, shard: int, queues: Mapping[int, int], epoch: int = 1) -> Path:
-    """Put so many messages into each of these queues, by id, three a segment; the path of the store."""
+    """Put so many messages into each of these queues, by id, three a segment; return the path of the store."""
     path = data / "shards" / str(shard)
     store = Store(path, LIMIT, False, epoch, shard)
     journal = Journal(store.read)
@@ -61,7 +62,7 @@ def fill(data: Path, shard: int, queues: Mapping[int, int], epoch: int = 1) -> P
 
 
 def change(path: Path, alter: Callable[[Any, dict[str, Any]], None]) -> None:
-    """Alter a store behind its back: a transaction and the databases by name."""
+    """Alter a store behind its back, given a transaction and the databases by name."""
     with lmdb.open(str(path), max_dbs=len(DATABASES), map_size=1 << 24) as env:
         dbs = {name: env.open_db(name.encode()) for name in DATABASES}
         with env.begin(write=True) as txn:

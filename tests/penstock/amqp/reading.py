@@ -1,7 +1,7 @@
-"""What a stream of frames says: by the plainest reading, and by a scanner.
+"""The meaning of a stream of frames: by the plainest reading, and by a scanner.
 
-`read` is the scanner's independent judge. It goes by the specification (2.3.5, 4.2), one frame after the other, and
-notices a mistake as early as can be: by the seven octets at the front of a frame, then by the whole frame.
+`read` is the scanner's independent judge. It follows the specification (2.3.5, 4.2), one frame after the other, and
+detects a mistake as early as possible: by the first seven bytes of a frame, then by the whole frame.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Event = tuple[Any, ...]
 
 SCAN = "penstock.amqp.scan_cy"
 ACK, REQUEUE, REJECT = 0, 1, 2
-# What the tests' streams keep to: small, so that damage finds every limit.
+# Limits of the tests' streams: small, so that damage finds every limit.
 FRAME_MAX = 400
 MAX_BODY = 90
 
@@ -52,7 +52,7 @@ class _Content:
 
 
 def read(octets: bytes, frame_max: int = FRAME_MAX, max_body: int = MAX_BODY) -> list[Event]:
-    """What a stream says, up to its first mistake."""
+    """Return the events of a stream, up to its first mistake."""
     events: list[Event] = []
     contents: dict[int, _Content] = {}
     try:
@@ -154,7 +154,7 @@ def _header(channel: int, payload: bytes, contents: dict[int, _Content], max_bod
 
 
 def _flags(header: bytes) -> int:
-    """The flags of a batch's row, from the properties themselves."""
+    """Return the flags of a batch's row, from the properties themselves."""
     properties = decode_properties(header[12:])
     flags = PERSISTENT if properties.get("delivery_mode") == 2 else 0
     for name, flag in (
@@ -172,7 +172,7 @@ def _flags(header: bytes) -> int:
 
 
 def said(events: list[Any], module: ModuleType) -> list[Event]:
-    """The scanner's events taken apart, so that they do not depend on how the stream was cut into reads."""
+    """Return the scanner's events taken apart, so that they do not depend on how the stream was cut into reads."""
     found: list[Event] = []
     for event in events:
         if isinstance(event, module.PublishRun):
@@ -196,9 +196,9 @@ def said(events: list[Any], module: ModuleType) -> list[Event]:
 
 
 class Reads:
-    """A connection's receive buffer before a scanner: takes a stream in pieces, keeps what is not used yet.
+    """A connection's receive buffer before a scanner: it receives a stream in pieces, and keeps what remains unused.
 
-    `round_it` is put before and behind the octets of each read: a scanner that looks there gives different events.
+    `round_it` is put before and behind the bytes of each read: a scanner that reads there gives different events.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class Reads:
         self.rest = b""
 
     def feed(self, piece: bytes) -> list[Any]:
-        """The events of one read."""
+        """Return the events of one read."""
         octets = self.rest + piece
         start = len(self.round_it)
         end = start + len(octets)
@@ -221,11 +221,11 @@ class Reads:
         return events
 
     def say(self, pieces: list[bytes]) -> list[Event]:
-        """What a stream that comes in these pieces says."""
+        """Return the events of a stream that comes in these pieces."""
         return [event for piece in pieces for event in said(self.feed(piece), self.module)]
 
 
 def pieces(octets: bytes, cuts: list[int]) -> list[bytes]:
-    """A stream cut at some places, taken modulo its length."""
+    """Return a stream cut at some places, taken modulo its length."""
     places = sorted({0, len(octets), *(cut % (len(octets) + 1) for cut in cuts)})
     return [octets[a:b] for a, b in pairwise(places)]

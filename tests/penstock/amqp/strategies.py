@@ -1,4 +1,4 @@
-"""What the codec's tests generate: field tables as values and as octets, and damage."""
+"""Strategies of the codec's tests: field tables as values and as bytes, and damage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.amqp.values import ByteArray, Float32, Timestamp
 
 Strategy = st.SearchStrategy[Any]
 
-# Text that a short string of 255 octets holds, and such text with what came as broken UTF-8 among it.
+# Text that fits a short string of 255 bytes, and such text with broken UTF-8 in it.
 texts: Strategy = st.text(st.characters(codec="utf-8"), max_size=60)
 shortstrs: Strategy = st.one_of(
     texts,
@@ -36,7 +36,7 @@ _values: Strategy = st.recursive(
     max_leaves=12,
 )
 
-# Tables as Python has them, of values that come back as they went.
+# Tables in Python, of values that are the same after encoding and decoding.
 tables: Strategy = st.dictionaries(shortstrs, _values, max_size=5)
 
 
@@ -71,7 +71,7 @@ _wire_values: Strategy = st.recursive(
     max_leaves=10,
 )
 
-# Tables as octets, with every type code in use and any value.
+# Tables as bytes, with every type code in use and any value.
 wire_tables: Strategy = _wire_table(b"", _wire_values)
 
 
@@ -81,5 +81,5 @@ def _damage(octets: bytes, at: int, replaced: int, by: bytes) -> bytes:
 
 
 def damaged(octets: Strategy) -> Strategy:
-    """Octets with a few replaced, cut out or put in."""
+    """Draw bytes with a few replaced, cut out or put in."""
     return st.builds(_damage, octets, st.integers(0, 300), st.integers(0, 4), st.binary(max_size=4))

@@ -1,4 +1,4 @@
-"""Streams of frames as clients send them, whole and damaged: what the scanner's tests generate."""
+"""Streams of frames as clients send them, whole and damaged: generated for the scanner's tests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _cut(channel: int, body: bytes, size: int) -> list[bytes]:
 def _publish(
     channel: int, address: tuple[str, str], bits: int, properties: dict[str, Any], bodies: list[bytes], size: int
 ) -> list[bytes]:
-    """Frames of some publishes with the same method frame."""
+    """Return the frames of some publishes with the same method frame."""
     exchange, key = address
     method = frames.method_frame(
         "basic.publish", channel, exchange=exchange, routing_key=key, mandatory=bits & 1, immediate=bits & 2
@@ -155,7 +155,7 @@ _any_publish: Strategy = st.builds(
 
 
 def hostile(corpus: list[bytes]) -> Strategy:
-    """Octets a client should not send, or not so."""
+    """Draw bytes that a client should not send, or not in that way."""
     whole = st.one_of(valid, rearranged).map(b"".join)
     return st.one_of(
         st.binary(max_size=60),

@@ -1,4 +1,4 @@
-"""Telemetry read back, and held against the tables that are declared."""
+"""Telemetry read back, and checked against the declared tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FITS: dict[Type, Callable[[object], bool]] = {
 
 
 def lines(path: Path) -> list[bytes]:
-    """Of one file; AssertionError unless it is whole frames of whole lines."""
+    """Return the lines of one file; AssertionError unless it is whole frames of whole lines."""
     with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as reader:
         text = reader.read()
     assert text.endswith(b"\n")
@@ -38,11 +38,14 @@ def lines(path: Path) -> list[bytes]:
 
 
 def visible(root: Path, table: str) -> list[Path]:
+    """Return the files of a table that readers see."""
     return sorted(root.glob(f"{table}/v=1/dt=*/hour=*/[!._]*{SUFFIX}"))
 
 
 def rows(root: Path, table: str) -> list[Row]:
-    """All rows of a table in files that readers see, by time. AssertionError if one is not as declared, or is lost."""
+    """Return all rows of a table in files that readers see, by time. AssertionError if one is not as declared, or is
+    lost.
+    """
     found: list[Row] = []
     for path in visible(root, table):
         name = FileName.parse(path.name)
@@ -57,7 +60,7 @@ def rows(root: Path, table: str) -> list[Row]:
 
 
 def check(table: str, row: Row) -> None:
-    """AssertionError unless a row has the columns of its table, each of its type."""
+    """Raise AssertionError unless a row has the columns of its table, each of its type."""
     columns = TABLES[table].columns
     assert row.keys() == {column.name for column in columns}
     for column in columns:
@@ -66,7 +69,7 @@ def check(table: str, row: Row) -> None:
 
 
 def check_none_is_missing(found: list[Row]) -> None:
-    """AssertionError if there is a gap in what a writer counts."""
+    """Raise AssertionError if there is a gap in a writer's numbers."""
     numbers: dict[tuple[int, str], list[int]] = {}
     for row in found:
         assert row["rows_lost"] == 0

@@ -1,8 +1,8 @@
-"""Octets to test the codec with, and what becomes of them.
+"""Bytes to test the codec with, and their meaning.
 
-`clients.json`: payloads of method and header frames as client libraries wrote them to a broker, with what they say.
-`malformed.json`: octets at the limits of what may be, with the reply code they end in, or null where they decode. What
-a fuzz test finds is added here.
+`clients.json`: payloads of method and header frames as client libraries wrote them to a broker, with their meaning.
+`malformed.json`: bytes at the limits of the format, with the reply code of the error, or null if they decode. Findings
+of fuzz tests are added here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MALFORMED: dict[str, list[dict[str, Any]]] = json.loads((_HERE / "malformed.jso
 
 
 def from_clients(frame: str) -> list[Any]:
-    """Parameters (payload, name of the method or None, repr of what it says) of the frames of one kind."""
+    """Return parameters (payload, name of the method or None, repr of the meaning) of the frames of one kind."""
     return [
         pytest.param(bytes.fromhex(each["payload"]), each.get("name"), each["says"], id=f"{at}-{each['client']}")
         for at, each in enumerate(_CLIENTS)
@@ -28,12 +28,12 @@ def from_clients(frame: str) -> list[Any]:
 
 
 def at_the_limits(kind: str) -> list[Any]:
-    """Parameters (octets, reply code or None) for one of `tables`, `methods`, `properties`."""
+    """Return parameters (bytes, reply code or None) for one of `tables`, `methods`, `properties`."""
     return [pytest.param(bytes.fromhex(each["octets"]), each["code"], id=each["what"]) for each in _MALFORMED[kind]]
 
 
 def octets(kind: str) -> list[bytes]:
-    """Everything there is of one kind, for a fuzz test to damage."""
+    """Return all bytes of one kind, for a fuzz test to damage."""
     frame = {"methods": "method", "properties": "header"}.get(kind)
     skip = 12 if kind == "properties" else 0
     clients = [bytes.fromhex(each["payload"])[skip:] for each in _CLIENTS if each["frame"] == frame]
