@@ -1,12 +1,13 @@
-"""Looks for deadlocks among full queues as long as the node runs, tells of them, and has them broken.
+"""Finds deadlocks among full queues while the node runs, reports them, and has them broken.
 
-Nobody has the whole graph: acceptors know who waits for which queue, shards who consumes from it. They are asked while
-somebody is held, more often than it takes to find one; of a queue that got acks since the last time nobody is. What is
-done is for the queue's shard to know (policy key `deadlock`); one queue of a circle that does something is enough.
+No process has the whole graph: acceptors know which connections wait for a queue, shards know its consumers. They are
+asked while a producer is held, more than once in the least time after which a deadlock is found; a queue that got acks
+since the last check is skipped. The action is up to the queue's shard (policy key `deadlock`); it is enough if one
+queue of a circle acts.
 
-A ring (ops/flow/circles.py) is looked for early, where gauges show that full queues have just begun to get nothing
-back. It is let through at once by a queue that lends (`credit`) and has lent nothing yet: that is as much as consumers
-have in hand, and the way to its resume mark. All else takes its time.
+Rings (ops/flow/circles.py) are searched for early, when the gauges show that full queues have just stopped getting
+acks. A queue of a ring that lends (`credit`) and has lent nothing yet does so at once: as much as its consumers have
+unacked, and the distance from its stop mark to its resume mark. All other deadlocks take the usual time.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ from penstock.settings import Settings
 log = get_logger()
 
 LOOKS = 2
-"""So often it is looked in the least time after which one is found."""
+"""Checks within the least time after which a deadlock is found."""
 Moved = dict[int, tuple[int, int]]
-"""What queues have delivered and got back, messages, by their ids."""
+"""Messages delivered and acked, by queue id."""
 
 
 class DeadlockWatch:
-    """A thread that looks from time to time, between `with` and its end; at first at the gauges in the file `path`."""
+    """A thread that checks for deadlocks within a `with` block; it asks processes only if the gauges at `path` show
+    held producers.
+    """
 
     def __init__(self, settings: Settings, path: Path) -> None:
         self._settings = settings
@@ -66,7 +69,7 @@ class DeadlockWatch:
                     continue
                 now, times = time.monotonic(), self._times()
                 early = standstill.has_begun(now, ring_times.least, ring_times.most)
-                with suppress(CommandError):  # a process is starting or gone: it is asked the next time
+                with suppress(CommandError):  # a process is starting or gone: the next check asks it
                     if now >= due:
                         due = now + times.least / LOOKS
                         self._look(gauges, times, ring_times)
@@ -74,7 +77,9 @@ class DeadlockWatch:
                         self._look_for_rings(gauges, ring_times)
 
     def _times(self) -> Times:
-        """One that was just found is found again sooner: it was not let through by enough."""
+        """Return the times after which consumers count as stuck. They are shorter just after a deadlock, which may need
+        more than was done.
+        """
         if time.monotonic() < self._eager_until:
             return Times(self._seconds / AGAIN, self._seconds)
         self._helped.clear()
@@ -109,7 +114,7 @@ class DeadlockWatch:
                 self._let_through(processes, ring)
 
     def _let_through(self, processes: Processes, ring: Circle) -> None:
-        """Have a queue of a ring lend, if one does and has lent nothing yet."""
+        """Have one queue of a ring lend, if any does and has lent nothing yet."""
         for queue in self._by_turns(ring):
             arguments = {"id": queue["id"], "circle": str(ring), "told": True, "early": True}
             action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
@@ -121,16 +126,16 @@ class DeadlockWatch:
                 return
 
     def _acted(self, queue: Facts) -> None:
-        """A queue does something: where that is not enough it is the one to do more, and soon."""
+        """Record that a queue has acted: if that was not enough, the same queue is to do more, and soon."""
         self._eager_until = time.monotonic() + self._seconds
         self._helped.add(queue["id"])
 
     def _by_turns(self, circle: Circle | Lockout) -> list[Facts]:
-        """Its queues; that first which did something before, so that it does more."""
+        """Return the queues of a circle, those that have acted already first, so that they do more."""
         return sorted(circle.queues, key=lambda queue: queue["id"] not in self._helped)
 
     def _tell(self, processes: Processes, circle: Circle | Lockout, sessions: list[Facts]) -> bool:
-        """Have something done about it. Whether nothing is: that is told once."""
+        """Have a deadlock broken, and log it. Returns whether it was only reported, which is logged once."""
         action, news = REPORT, circle.key not in self._known
         for queue in self._by_turns(circle):
             if action == REPORT:
@@ -149,8 +154,8 @@ class DeadlockWatch:
 
 
 class Look:
-    """What is known at one look of the queues that `sessions` wait for. `moved` is what each has delivered and got back
-    by now, `before` at the last look.
+    """One check of the queues that `sessions` wait for. `moved` has their messages delivered and acked so far, `before`
+    those at the last check.
     """
 
     def __init__(self, processes: Processes, gauges: Gauges, sessions: list[Facts], before: Moved) -> None:
@@ -168,12 +173,12 @@ class Look:
                     self.empty.add(id)
 
     def is_still(self, cause: Facts) -> bool:
-        """Whether it has nothing more for its consumers, and has delivered and got back nothing since the last look."""
+        """Whether a queue has no ready messages, and none was delivered or acked since the last check."""
         id = cause["id"]
         return id in self.empty and self.before.get(id) == self.moved[id]
 
     def consumers(self, cause: Facts) -> list[Facts]:
-        """The consumers of a queue; none where it has got something back since the last look."""
+        """Return the consumers of a queue; none if messages were acked since the last check."""
         id = cause["id"]
         if id not in self.told:
             goes_on = id in self.before and id in self.moved and self.before[id][1] != self.moved[id][1]
@@ -182,7 +187,7 @@ class Look:
 
 
 def _refuse_youngest(processes: Processes, queue: Facts, sessions: list[Facts]) -> None:
-    """Of those who wait for a queue: what the one has parked that was held last is nacked."""
+    """Nack the parked publishes of the channel that was held last, among those that wait for a queue."""
     waiting = [each for each in sessions if any(cause.get("id") == queue["id"] for cause in each["causes"])]
     youngest = min(waiting, key=lambda each: each["held_seconds"])
     named = {name: youngest[name] for name in ("connection", "channel")}
@@ -190,12 +195,12 @@ def _refuse_youngest(processes: Processes, queue: Facts, sessions: list[Facts]) 
 
 
 def acceptor_of(connection: str) -> int:
-    """The index of a connection's acceptor, which its id begins with."""
+    """Return the index of a connection's acceptor, with which the connection's id begins."""
     return int(connection.partition(".")[0])
 
 
 def _consumers(processes: Processes, cause: Facts) -> list[Facts]:
-    """The consumers of a queue, each with what its acceptor knows of it."""
+    """Return the consumers of a queue, each with its connection and party from its acceptor."""
     told: list[Facts] = processes.ask("shard", cause["shard"], "consumers", id=cause["id"])
     known: dict[tuple[int, int], Facts] = {}
     for acceptor in {consumer["acceptor"] for consumer in told} - {None}:

@@ -1,4 +1,4 @@
-"""Writes the pages that are made from code: settings, telemetry, answers. `make docs` runs it; a test compares."""
+"""Writes the pages of `docs/` that are generated from code. `make docs` runs it; a test compares the pages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ them, and where to](telemetry.md).
 
 
 def configuration_page() -> str:
-    """The settings."""
+    """Return the page of the settings."""
     sections = [(name, model) for name, field in Settings.model_fields.items() if (model := model_of(field))]
     parts = [INTRODUCTION, "## Node\n", _table(Settings, "")]
     for name, model in sections:
@@ -75,7 +75,7 @@ function of a module of its own in `pipeline/jobs/`.
 
 
 def telemetry_page() -> str:
-    """The tables of telemetry."""
+    """Return the page of the telemetry tables."""
     parts = [TABLES_INTRODUCTION, _columns(COMMON)]
     for table in TABLES.values():
         parts += [f"## `{table.name}`\n", f"{table.meaning}\n", _columns(table.columns[len(COMMON) :])]
@@ -83,8 +83,8 @@ def telemetry_page() -> str:
 
 
 def answers_page() -> str:
-    """The answers of the pipeline's jobs."""
-    from pipeline import answers  # only now: it imports Spark
+    """Return the page of the answers of the pipeline's jobs."""
+    from pipeline import answers  # not at the top: it imports Spark
 
     parts = [ANSWERS_INTRODUCTION]
     for table in answers.TABLES:
@@ -136,7 +136,7 @@ def _bounds(field: FieldInfo) -> Iterator[tuple[type, str]]:
 
 
 def _amount(value: object, field: FieldInfo) -> str:
-    """A value as one would write it: sizes with their unit."""
+    """Format a value as a user would write it: sizes with their unit."""
     for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
         if SIZE in field.metadata and isinstance(value, int) and value and value % unit == 0:
             return f"{value // unit} {name}"
@@ -148,7 +148,7 @@ PAGES = {
     "telemetry-tables.md": telemetry_page,
     "pipeline-answers.md": answers_page,
 }
-"""The pages of `docs/` that are made, by name."""
+"""The generated pages of `docs/`, by name."""
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

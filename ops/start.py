@@ -1,7 +1,7 @@
-"""Waiting for a node to be ready: for as long as what is late comes on.
+"""Waits for a node to become ready, as long as late processes make progress.
 
-A process that loads gives a sign of life as it gets further (penstock.process.pulse), and has all the time it needs.
-One that only waits for another does not count: once nothing has moved for `STILL_SECONDS` the start is given up.
+A process that loads beats as it progresses (penstock.process.pulse), and has all the time it needs. A process that only
+waits for another does not count: after `STILL_SECONDS` without progress the start is given up.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Start:
 
     @property
     def deadline(self) -> float:
-        """When to look again though nothing happens."""
+        """When to check again if nothing happens, in monotonic seconds."""
         return min(self._moved + STILL_SECONDS, self._told + TELL_SECONDS)
 
     def is_over(self, children: Iterable[Child], now: float) -> bool:
-        """Whether all are ready. StartError if they will not be."""
+        """Whether all processes that clients depend on are ready. StartError after `STILL_SECONDS` without progress."""
         late = [child for child in children if child.serves_clients and child.state is not State.READY]
         if not late:
             return True
@@ -45,7 +45,7 @@ class Start:
             self._seen, self._moved = seen, now
         names = ", ".join(f"{child.role} {child.index}" for child in late)
         if now > self._moved + STILL_SECONDS:
-            waited = f"{now - self._began:.0f} s, of which nothing moved for {STILL_SECONDS:.0f}"
+            waited = f"{now - self._began:.0f} s, the last {STILL_SECONDS:.0f} without progress"
             raise StartError(f"not ready after {waited}: {names}")
         if now >= self._told + TELL_SECONDS:
             self._told = now
@@ -54,6 +54,6 @@ class Start:
         return False
 
     def _progress(self, child: Child) -> int:
-        """The last sign of life of a process that loads; 0 of others."""
+        """Return the moment of the last beat of a process that loads; 0 for others."""
         moment, work = self._gauges.last_beat(child.role, child.index, child.incarnation)
         return moment if work == Work.LOADING else 0

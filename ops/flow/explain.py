@@ -1,4 +1,4 @@
-"""`penstock flow explain`: what limits a queue, and who said so."""
+"""`penstock flow explain`: the limits of a queue, and their sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def explain(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what limits a queue and stops its producers: each setting's value, and where it comes from."""
+    """Explain what limits a queue and stops its producers: the value of each setting, and its source."""
     told = ask(data, "flow_explain", vhost=vhost, name=name)
     with gauges_of(data) as gauges:
         queue = gauges.queue_read(told["slot"])
@@ -69,8 +69,8 @@ def explain(
 
 
 def _measured(limit: dict[str, Any], gauges: Gauges) -> dict[str, Any]:
-    """A limit over several queues with what they hold now, how far that is above its stop marks, and may be (in bytes:
-    that, and one message of each acceptor).
+    """Return a limit over several queues with their present depth, its overshoot of the stop marks, and the bound of
+    that (in bytes, one message of each acceptor may come on top).
     """
     slots = limit.pop("slots")
     count, octets = counted(limit["how"], gauges.depths(array("q", slots)))
@@ -89,7 +89,7 @@ def _measured(limit: dict[str, Any], gauges: Gauges) -> dict[str, Any]:
 
 
 def _told(binding: dict[str, Any]) -> dict[str, Any]:
-    """A way to the queue, in words."""
+    """Return a binding that leads to the queue, in words."""
     power = "yes" if binding["stops_producers"] else "no"
     return {**binding, "made_by": binding["made_by"] or "not known", "stops_producers": power}
 

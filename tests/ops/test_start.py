@@ -59,7 +59,7 @@ def test_it_is_given_up_when_nothing_moves(starting: Starting) -> None:
     """Those who wait for others beat as well."""
     starting.passes(100, loads=True)
     assert not starting.passes(STILL_SECONDS, loads=False)
-    with pytest.raises(StartError, match="not ready after 161 s, of which nothing moved for 60: router 0, shard 0"):
+    with pytest.raises(StartError, match="not ready after 161 s, the last 60 without progress: router 0, shard 0"):
         starting.passes(1, loads=False)
 
 
@@ -67,7 +67,7 @@ def test_one_that_gets_ready_is_a_move(starting: Starting) -> None:
     starting.passes(STILL_SECONDS - 1, loads=False)
     starting.router.ready()
     assert not starting.passes(STILL_SECONDS, loads=False)
-    with pytest.raises(StartError, match="nothing moved for 60: shard 0"):
+    with pytest.raises(StartError, match="the last 60 without progress: shard 0"):
         starting.passes(2, loads=False)
 
 

@@ -128,7 +128,7 @@ def test_a_node_that_was_killed(start_node: StartNode) -> None:
     node.wait_ready()
     node.process.kill()
     node.finish()
-    with pytest.raises(status.NotRunning, match=rf"\(the last one, pid {node.process.pid}, did not stop in order\)$"):
+    with pytest.raises(status.NotRunning, match=rf"\(the last one, pid {node.process.pid}, did not stop cleanly\)$"):
         status.collect(node.data)
 
 
