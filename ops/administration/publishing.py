@@ -1,4 +1,4 @@
-"""How fast each session publishes now, by two looks at what the acceptors count for those who ask."""
+"""Present publish rates of channels, from two readings of the counts that acceptors keep on request."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ WATCHED_SECONDS = 2.0
 
 
 def published(processes: Processes, seconds: float = WATCHED_SECONDS) -> list[Facts]:
-    """What sessions publish, each way of theirs: {connection, channel, user, vhost, …, exchanges, routing_key, queues,
-    powerless (ids), messages, octets (a second)}. It takes that many seconds.
+    """Return the publish rates of channels, by route: {connection, channel, user, vhost, …, exchanges, routing_key,
+    queues, powerless (ids), messages, octets (per second)}. Takes `seconds`.
     """
     before = _looked(processes)
     time.sleep(seconds)
@@ -28,9 +28,9 @@ def _look(processes: Processes, index: int) -> Facts:
 
 
 def between(earlier: Facts, now: Facts) -> list[Facts]:
-    """What came between two answers of one acceptor (`acceptor.counting`).
+    """Return the publish rates between two answers of one acceptor (`acceptor.counting`).
 
-    One that was started anew in between has counted since then.
+    An acceptor that was restarted in between has counted since its restart.
     """
     goes_on = now["seconds"] > earlier["seconds"]
     known = {_way(each): each for each in earlier["publishes"]} if goes_on else {}

@@ -29,38 +29,38 @@ from penstock.memory.gauges import STATE_NAMES
 from penstock.text.utf8 import readable
 
 app = typer.Typer(
-    help="The shards of a running node: add one, empty one, remove it. They stay so when the node is started again.",
+    help="Shards of a running node: add, drain and remove them. Changes survive a restart of the node.",
     no_args_is_help=True,
 )
 
 COLUMNS = ("shard", "state", "process", "pid", "queues", "ready", "unacked", "bytes", "stored")
 START_SECONDS = 60.0
-"""What a new shard has to serve, and one that is removed to end."""
+"""How long a new shard may take to serve, and a removed one to end."""
 STORE_SECONDS = 10.0
-"""What the store of a shard has to be rid of the queues that have left it: it says so once a second."""
+"""How long a shard's store may take to drop the queues that have left; the shard reports that once a second."""
 LOOK_SECONDS = 0.5
 
 Facts = dict[str, Any]
-Index = Annotated[int, typer.Argument(metavar="SHARD", help="its number", show_default=False)]
+Index = Annotated[int, typer.Argument(metavar="SHARD", help="number of the shard", show_default=False)]
 
 
 @app.command("list")
 def list_(data: Data = None, as_json: AsJson = False) -> None:
-    """List the shards: where each is (starting, serving, draining, leaving), its process, what is on it."""
+    """List the shards: state (starting, serving, draining, leaving), process, and contents."""
     show(listed(RunningNode(data)), COLUMNS, as_json)
 
 
 @app.command()
 def add(
-    count: Annotated[int, typer.Argument(metavar="[N]", min=1, help="how many")] = 1,
-    force: Annotated[bool, typer.Option("--force", help="though a store has more than its new share")] = False,
+    count: Annotated[int, typer.Argument(metavar="[N]", min=1, help="number of shards to add")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="even if a store exceeds its new share")] = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start more shards. New queues are placed on them as well; `penstock rebalance plan` moves others there.
+    """Start more shards. New queues are placed on them as well; `penstock rebalance plan` moves existing ones there.
 
-    The limits of the node (memory_limit, store.limit, store.spill_limit) are shared by all shards: those that are there
-    have less then.
+    All shards share the limits of the node (memory_limit, store.limit, store.spill_limit), so the share of each gets
+    smaller.
     """
     node = RunningNode(data)
     present = _asked(node, "shard_list")
@@ -69,13 +69,13 @@ def add(
     added = [_asked(node, "shard_add") for _ in range(count)]
     _wait(
         lambda: all(_states(node).get(shard) == "serving" for shard in added),
-        f"not all of {', '.join(map(str, added))} serve yet",
+        f"not all of {', '.join(map(str, added))} are serving yet",
     )
     if as_json:
         print(orjson.dumps({"added": added}).decode())
     else:
         for shard in added:
-            print(f"shard {shard} serves")
+            print(f"shard {shard} is serving")
 
 
 @app.command()
@@ -85,10 +85,10 @@ def drain(
     bytes_per_second: BytesRate = None,
     data: Data = None,
 ) -> None:
-    """Place no queue on a shard any more, and move those that are there to others, live, one by one.
+    """Place no more queues on a shard, and move those on it to others, live, one by one.
 
-    Ctrl-C or `penstock rebalance abort` ends it; the same again goes on. `penstock shard undrain` has it take queues
-    again. Exit status 1 if queues are left: each is named, with the reason.
+    Ctrl-C or `penstock rebalance abort` ends it; repeat the command to continue. `penstock shard undrain` lets the
+    shard take queues again. Exit status 1 if queues remain: each is named, with the reason.
     """
     node, records = RunningNode(data), Records(directory_of(data))
     _asked(node, "shard_drain", shard=shard)
@@ -99,21 +99,21 @@ def drain(
     for (vhost, name), reason in left.items():
         _tell(f"queue '{name}' in vhost '{vhost}' stays: {reason}")
     if left:
-        _tell(f"shard {shard} takes no queues; {draining.moved} have left it, {len(left)} are still there")
+        _tell(f"shard {shard} takes no queues; {draining.moved} have left it, {len(left)} remain")
         raise typer.Exit(1)
-    _tell(f"shard {shard} is empty, {draining.moved} queues have left it: `penstock shard remove {shard}` ends it")
+    _tell(f"shard {shard} is empty, {draining.moved} queues have left it: `penstock shard remove {shard}` removes it")
 
 
 @app.command()
 def undrain(shard: Index, data: Data = None) -> None:
-    """Place queues on a shard again. Those that have left it stay where they are."""
+    """Let a drained shard take queues again. Queues that have left it stay where they are."""
     _asked(RunningNode(data), "shard_undrain", shard=shard)
     print(f"shard {shard} takes queues")
 
 
 @app.command()
 def remove(shard: Index, data: Data = None) -> None:
-    """End a shard for good, once it is drained and has nothing any more. Its store is deleted."""
+    """Remove a shard for good, once it is drained and empty. Its store is deleted."""
     node = RunningNode(data)
     deadline = time.monotonic() + STORE_SECONDS
     while True:
@@ -127,11 +127,11 @@ def remove(shard: Index, data: Data = None) -> None:
                 raise CommandError(str(refusal)) from None
         time.sleep(LOOK_SECONDS)
     _wait(lambda: shard not in _states(node), f"shard {shard} has not ended yet")
-    print(f"shard {shard} is gone")
+    print(f"shard {shard} removed")
 
 
 def listed(node: RunningNode) -> list[Facts]:
-    """The shards of a node, with what its gauges say of them; amounts in messages and octets, whole messages."""
+    """Return the shards of a node with their figures from the gauges; bytes are those of whole messages."""
     homes = {each["id"]: each["shard"] for each in node.placement()["queues"]}
     found = []
     queues = [(homes.get(id), gauge) for id, gauge in node.queues().items()]
@@ -154,7 +154,7 @@ def listed(node: RunningNode) -> list[Facts]:
 
 
 def _check_shares(node: RunningNode, shards: int) -> None:
-    """CommandError if a store has more than the share that it would have as one of so many."""
+    """Raise CommandError if a store exceeds the share that it would have among this many shards."""
     store = node.settings.store
     share = store.limit // shards * store.stop_percent // 100
     for each in listed(node):
@@ -162,7 +162,7 @@ def _check_shares(node: RunningNode, shards: int) -> None:
         if share and stored > share:
             raise CommandError(
                 f"shard {each['shard']} has {stored} bytes in its store and may have {share} as one of {shards}: "
-                "it would hold its producers until less is left. Raise store.limit, or --force"
+                "it would hold its producers until the store is smaller. Raise store.limit, or use --force"
             )
 
 
@@ -178,7 +178,7 @@ def _asked(node: RunningNode, command: str, **arguments: Any) -> Any:
 
 
 def _wait(reached: Callable[[], bool], otherwise: str) -> None:
-    """CommandError if it takes too long. The router may be restarted meanwhile."""
+    """Wait for a condition. CommandError if it takes too long; the router may be restarted meanwhile."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -188,7 +188,7 @@ def _wait(reached: Callable[[], bool], otherwise: str) -> None:
             if time.monotonic() > deadline:
                 raise
         if time.monotonic() > deadline:
-            raise CommandError(f"{otherwise}: the log says why, `penstock shard list` how it is")
+            raise CommandError(f"{otherwise}: see the log, and `penstock shard list`")
         time.sleep(LOOK_SECONDS)
 
 
