@@ -1,6 +1,6 @@
-"""Applying a plan to a node: the lease, the moves, the records; `ops.rebalance.applying` says what is next.
+"""Applies a plan to a node: the lease, the moves, the records; `ops.rebalance.applying` chooses the next step.
 
-A move is asked for in a thread of its own, so that the lease is kept, and an abort heard, while it goes on.
+A move is requested in a thread of its own, so that the lease is renewed, and an abort noticed, meanwhile.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ LEASE_SECONDS = 15.0
 RENEW_SECONDS = 2.0
 LOOK_SECONDS = 0.2
 SILENT_SECONDS = 60.0
-"""How long the node may say nothing before a plan is given up."""
+"""How long the node may not answer before the result of a move is given up as unknown."""
 
 Tell = Callable[[str], None]
 
 
 class Run:
-    """One attempt to apply a plan. CommandError before anything was begun, if it cannot be."""
+    """One attempt to apply a plan. CommandError, before any move, if the plan cannot be applied."""
 
     def __init__(self, node: RunningNode, records: Records, plan: Plan, limits: Limits, tell: Tell) -> None:
         self.node, self.records, self.plan, self.tell = node, records, plan, tell
@@ -46,7 +46,7 @@ class Run:
         self._begin(version, open_move)
 
     def _begin(self, version: int, open_move: int | None) -> None:
-        """Take the lease; CommandError if the placement is not what the plan, or its last attempt, left."""
+        """Take the lease. CommandError if the placement has changed since the plan, or its last attempt."""
         if clock.now() >= self.plan.expires:
             raise CommandError(f"plan {self.plan.id} has expired: plan again")
         try:
@@ -55,7 +55,7 @@ class Run:
         except Refusal as refusal:
             raise CommandError(str(refusal)) from None
         if open_move is not None and _lives(placement, self.plan.moves[open_move]) and placement["version"] > version:
-            # The last attempt ended in the middle of that move, and the node made it all the same.
+            # The last attempt ended during that move, and the node completed it.
             self.core.done.add(open_move)
             version += 1
         self.core.placement_version = version
@@ -66,7 +66,7 @@ class Run:
             )
 
     def run(self) -> Ended:
-        """Make the moves that are left, and give the lease back."""
+        """Make the remaining moves, and release the lease."""
         self.records.begun(self.plan, self.holder, self.core.placement_version)
         ended = Ended("stopped", "interrupted")
         try:
@@ -108,7 +108,7 @@ class Run:
         self.tell(told(step, len(self.plan.moves), result))
 
     def _obstacle(self, move: Move) -> Result | None:
-        """What has changed since the plan was made so that the move is not to be."""
+        """Return the result of a move that has become impossible since the plan was made; None if it is possible."""
         found = {(each.vhost, each.name): each for each in self.node.queues().values()}.get(move.key)
         if found is None:
             return Result("no-queue", "it has been deleted")
@@ -121,7 +121,7 @@ class Run:
         return None
 
     def _ask(self, step: Start) -> Result:
-        """Have it moved, and wait for the end of that. If nobody says how it ended, the placement does."""
+        """Request a move, and wait for its end. If the answer is lost, the placement shows the result."""
         move = step.move
         try:
             answer = self.node.ask(
@@ -154,7 +154,7 @@ class Run:
         return Result("unknown", reason)
 
     def _wait(self, asked: Future[Result], move: Move) -> None:
-        """Keep the lease while the move goes on; an abort rolls it back, if that can still be."""
+        """Renew the lease until the move ends; an abort rolls the move back if it still can be."""
         aborted = False
         while not asked.done():
             self._keep()
@@ -167,7 +167,7 @@ class Run:
             time.sleep(LOOK_SECONDS / 10)
 
     def _keep(self) -> None:
-        """Take the lease again when it is time, and hear what operators want."""
+        """Renew the lease when it is due, and take over changes by operators."""
         if self._interrupted:
             self.core.follow(asdict(self.core.limits), abort=True)
         if time.monotonic() - self._renewed < RENEW_SECONDS:
@@ -179,7 +179,7 @@ class Run:
         except CommandError as error:
             self._renewed = time.monotonic()
             if time.monotonic() - self._heard > LEASE_SECONDS:
-                self.core.lose(f"not heard of the node for {LEASE_SECONDS:g} s: {error}")
+                self.core.lose(f"no answer from the node for {LEASE_SECONDS:g} s: {error}")
 
     def _hold(self) -> None:
         lease: Facts = self.node.ask(
@@ -197,11 +197,11 @@ class Run:
         try:
             self.node.ask("rebalance_release", plan=self.plan.id, holder=self.holder)
         except (CommandError, Refusal) as error:
-            self.tell(f"the lease is not given back, it ends in {LEASE_SECONDS:g} s: {error}")
+            self.tell(f"the lease is not released, it ends in {LEASE_SECONDS:g} s: {error}")
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM end it in order: the present move is rolled back or finished first."""
+        """Let Ctrl-C and SIGTERM end the attempt cleanly: the present move is rolled back or finished first."""
 
         def interrupt(_number: int, _frame: FrameType | None) -> None:
             self._interrupted = True
@@ -215,7 +215,7 @@ class Run:
 
 
 def told(step: Start, moves: int, result: Result) -> str:
-    """A move and how it ended, in one line."""
+    """Describe a move and its result in one line."""
     move = step.move
     line = f"{step.number + 1}/{moves} queue '{move.queue}' in '{move.vhost}', shard {move.source} to {move.target}: "
     line += result.result
@@ -225,5 +225,5 @@ def told(step: Start, moves: int, result: Result) -> str:
 
 
 def _lives(placement: Facts, move: Move) -> bool:
-    """Whether the queue is where the move takes it."""
+    """Whether the queue of a move is on its target."""
     return any(each["id"] == move.queue_id and each["shard"] == move.target for each in placement["queues"])

@@ -114,7 +114,7 @@ def test_limits_change_while_it_runs() -> None:
 @pytest.mark.parametrize(
     ("health", "why"),
     [
-        (Health(loop_lag_ms=300), "a loop is 300 ms late, more than 250 ms"),
+        (Health(loop_lag_ms=300), "an event loop lags by 300 ms, more than 250 ms"),
         (Health(stopped_percent=60), "60 % of the channels are held, more than 50 %"),
         (Health(fill_percent=95), "a shard's memory is 95 % full, more than 90 %"),
     ],
@@ -138,7 +138,7 @@ def test_an_operator_ends_it() -> None:
 
 def test_it_ends_with_the_lease_and_with_the_time_of_the_plan() -> None:
     core = applying()
-    assert core.next(NOW + 3600, WELL) == Ended("expired", "plan again: what it was made from is too old")
+    assert core.next(NOW + 3600, WELL) == Ended("expired", "plan again: its inputs are too old")
     core.lose("somebody else has it")
     assert core.next(NOW, WELL) == Ended("lease-lost", "somebody else has it")
 
