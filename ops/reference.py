@@ -21,11 +21,11 @@ INTRODUCTION = """\
 
 # Configuration
 
-Settings come from four places; the later wins:
+Settings come from four places; later ones win:
 
 1. the defaults below,
 2. a TOML file, `--config FILE`,
-3. the environment: `PENSTOCK_` and the key in capitals, a point written as two underscores,
+3. the environment: `PENSTOCK_` and the key in capitals, with two underscores for a dot,
 4. flags of `penstock serve`, then `--set KEY=VALUE` in the order given.
 
 ```toml
@@ -35,7 +35,7 @@ port = 5672                  # PENSTOCK_PORT=5672                  --port 5672
 max_count = 100000           # PENSTOCK_FLOW__MAX_COUNT=100000     --set flow.max_count=100000
 ```
 
-An unknown key is refused, wherever it stands, and the nearest known one named. Sizes are numbers of bytes or texts
+An unknown key is refused in all of them, and the nearest known key is named. Sizes are numbers of bytes or texts
 such as `"64 MiB"`. Settings are read at start; on SIGHUP they are
 [read again](operations.md#reading-the-configuration-again), and `log_level` changes. The others stay as they are until
 the node stops.
@@ -47,9 +47,9 @@ TABLES_INTRODUCTION = f"""\
 
 # Tables of telemetry
 
-Version {VERSION}. Each row is a JSON object with all columns of its table. A column that is added comes at the end and
-may be null; if a meaning changes, the version does. Types are those of Spark; a `bigint` has 64 bits. [What writes
-them, and where to](telemetry.md).
+Version {VERSION}. Each row is a JSON object with all columns of its table. A new column is added at the end and
+may be null; if the meaning of one changes, the version does. Types are those of Spark; a `bigint` has 64 bits. [How
+they are written](telemetry.md).
 
 ## Every table
 """
@@ -69,8 +69,8 @@ ANSWERS_INTRODUCTION = """\
 
 # Answers of the pipeline
 
-What [the jobs](pipeline.md) find, as `penstock pipeline report` tells it: column by column, with units. Each is a
-function of a module of its own in `pipeline/jobs/`.
+The answers of [the jobs](pipeline.md), as `penstock pipeline report` shows them: column by column, with units. Each is
+made by a function in a module of its own in `pipeline/jobs/`.
 """
 
 

@@ -1,4 +1,4 @@
-"""Reloads the configuration of a running node: live settings change, a change of any other is logged as ignored."""
+"""Reloads the configuration of a running node: live settings change, changes of others are only logged."""
 
 from __future__ import annotations
 

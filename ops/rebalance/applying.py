@@ -1,4 +1,4 @@
-"""Applying a plan, move by move, without a node: what to do next, given what is known now.
+"""Applies a plan move by move, without a node: chooses the next step from the present state.
 
     next(now, health)  ──▶  Start(move)  ──▶  ended(result)  ──▶  next …  ──▶  Ended(state)
                        ──▶  Wait(seconds, why)

@@ -3,7 +3,7 @@
     ["penstock dump", 2, {"penstock": version, "topology": version, "last_queue_id": id, "clock": noted}]     first
     ["topology", change]                           as the router publishes it (router/model/topology.py): vhosts, users,
                                                    permissions, policies, what is durable, placements
-    ["shard", index]                               what follows is of this shard
+    ["shard", index]                               the items that follow are of this shard
     ["lease", queue id, priority, number]          messages of that priority with lower numbers may have been delivered
     ["message", queue id, number, expiry, returns, flags, exchange, routing key, header, body]
     ["end", messages]                              last: a file without it is cut off
