@@ -30,7 +30,7 @@ from penstock.telemetry.writer import Writer
 
 log = logs.get_logger()
 
-LOOK_SECONDS = 1.0
+RECORD_SECONDS = 1.0
 SWEEP_SECONDS = 300.0
 """Between sweeps of the files of dead writers and of files beyond the limit; sooner when a process dies."""
 SETTLE_SECONDS = 1.0
@@ -61,7 +61,7 @@ class Console:
         self.context: zmq.Context[Any] = zmq.Context()
         self.events = subscribe(loop, self.context, node.process_events, self.on_process_event)
         self.router = RouterClient(loop, self.context, node, f"console.{index}.{incarnation}", self.load, self.apply)
-        self.next_look: asyncio.TimerHandle | None = None
+        self.next_record: asyncio.TimerHandle | None = None
         self.next_sweep = loop.call_soon(self.sweep)
 
     def put(self, table: Table, ts: int, row: dict[str, Any]) -> None:
@@ -75,9 +75,9 @@ class Console:
         """Load a snapshot of the topology. The first one makes the console ready, and starts recording."""
         with self.pulse.during(Work.LOADING):
             self.homes.load(changes)
-        if self.next_look is None:
+        if self.next_record is None:
             process.report_ready(self.context, self.node, "console", self.index, self.incarnation)
-            self.look_again()
+            self.record_each_second()
 
     def apply(self, version: int, changes: list[Any]) -> None:
         """Apply changes of the topology."""
@@ -94,24 +94,24 @@ class Console:
 
     # Each second
 
-    def look_again(self) -> None:
+    def record_each_second(self) -> None:
         """Record the gauges, and schedule the next time."""
         try:
-            self.look()
+            self.record_gauges()
         finally:
             now = self.loop.time()
             # Time lost by a slow run is not made up for.
-            due = self.next_look.when() + LOOK_SECONDS if self.next_look is not None else now + LOOK_SECONDS
-            self.next_look = self.loop.call_at(max(due, now + LOOK_SECONDS / 2), self.look_again)
+            due = self.next_record.when() + RECORD_SECONDS if self.next_record is not None else now + RECORD_SECONDS
+            self.next_record = self.loop.call_at(max(due, now + RECORD_SECONDS / 2), self.record_each_second)
 
-    def look(self) -> None:
+    def record_gauges(self) -> None:
         """Record the gauges once."""
         self.wall_ahead = clock.wall_ahead_us()  # the same for all rows of one time
-        self.recorder.look(
-            now_us(), {shard: usage for shard in range(self.gauges.shards) if (usage := self.use(shard))}
+        self.recorder.record_all(
+            now_us(), {shard: usage for shard in range(self.gauges.shards) if (usage := self.usage_of(shard))}
         )
 
-    def use(self, shard: int) -> Usage | None:
+    def usage_of(self, shard: int) -> Usage | None:
         """Return the CPU and memory use of a shard; None if it is dead."""
         pid = self.gauges.process_read("shard", shard).pid
         known = self.shards.get(shard)
@@ -138,9 +138,9 @@ class Console:
         self.events.close()
         self.router.close()
         self.next_sweep.cancel()
-        if self.next_look is not None:
-            self.next_look.cancel()
-        self.look()
+        if self.next_record is not None:
+            self.next_record.cancel()
+        self.record_gauges()
         if self.writer is not None:
             self.writer.close()
         self.sweeper.shutdown(wait=False, cancel_futures=True)

@@ -1,7 +1,7 @@
 """Records the gauges, read each second, as rows of depth and shard.
 
-A queue that was written since the previous reading gets a row. One that was not gets a row every `STANDING_LOOKS`
-readings if it has messages, and every `QUIET_LOOKS` in any case, spread over the readings. When a queue changes that
+A queue that was written since the previous reading gets a row. One that was not gets a row every `STANDING_READINGS`
+readings if it has messages, and every `QUIET_READINGS` in any case, spread over the readings. When a queue changes that
 had no row at the previous reading, it first gets a row for that: so a row is about one second, or about a time in which
 nothing happened.
 
@@ -20,8 +20,8 @@ from penstock.memory.gauges import READY, Gauges, QueueGauge
 from penstock.telemetry.rows import Put
 from penstock.telemetry.schema import DEPTH, SHARD
 
-STANDING_LOOKS = 10
-QUIET_LOOKS = 60
+STANDING_READINGS = 10
+QUIET_READINGS = 60
 
 COUNTERS = ("published", "delivered", "acked", "redelivered", "dropped", "published_bytes", "delivered_bytes")
 Counts = tuple[int, ...]
@@ -55,7 +55,7 @@ class ShardSums:
         self.queues = self.ready = self.unacked = 0
         self.counts = NOTHING
 
-    def enter(self, gauge: QueueGauge, sign: int) -> None:
+    def add(self, gauge: QueueGauge, sign: int) -> None:
         """Add a queue to the depths (`sign` 1), or subtract it (-1)."""
         self.queues += sign
         self.ready += sign * gauge.ready
@@ -79,19 +79,19 @@ class Recorder:
         self.known: dict[int, Known] = {}
         self.at: dict[int, int] = {}
         self.closed: set[int] = set()
-        self.standing: list[set[int]] = [set() for _ in range(QUIET_LOOKS)]
+        self.standing: list[set[int]] = [set() for _ in range(QUIET_READINGS)]
         self.homeless: set[int] = set()
         self.sums = [ShardSums() for _ in range(gauges.shards)]
         self.shards: dict[int, tuple[int, Usage]] = {}
-        self.looks = 0
+        self.readings = 0
         self.last = since
 
-    def look(self, now: int, usage: dict[int, Usage]) -> None:
+    def record_all(self, now: int, usage: dict[int, Usage]) -> None:
         """Record the gauges at `now`, in microseconds of the node's clock; `usage` is that of the live shards."""
         for slot in self.to_read():
             gauge = self.gauges.queue_read(slot)
             if slot in self.at and (gauge is None or gauge.queue_id != self.at[slot]):
-                self.leave(slot)
+                self.close_slot(slot)
             if gauge is None or gauge.torn:
                 continue
             home = self.homes.get(gauge.queue_id)
@@ -103,16 +103,18 @@ class Recorder:
             self.forget(id)
         for shard in range(self.gauges.shards):
             self.record_shard(shard, usage.get(shard), self.store_limit // max(len(usage), 1), now)
-        self.looks += 1
+        self.readings += 1
         self.last = now
 
     def to_read(self) -> Iterable[int]:
         """Return the slots whose queues are due for a row."""
         slots = {*self.gauges.queues_written(self.seen), *self.homeless}
         self.homeless.clear()
-        for phase in range(self.looks % STANDING_LOOKS, QUIET_LOOKS, STANDING_LOOKS):
-            all_of_them = phase == self.looks % QUIET_LOOKS
-            slots.update(slot for slot in self.standing[phase] if all_of_them or holds(self.known[self.at[slot]].gauge))
+        for phase in range(self.readings % STANDING_READINGS, QUIET_READINGS, STANDING_READINGS):
+            all_of_them = phase == self.readings % QUIET_READINGS
+            slots.update(
+                slot for slot in self.standing[phase] if all_of_them or has_messages(self.known[self.at[slot]].gauge)
+            )
         return slots
 
     def record(self, slot: int, gauge: QueueGauge, home: Home, now: int) -> None:
@@ -127,31 +129,31 @@ class Recorder:
                 self.write(known.gauge, known.home, NOTHING, self.last, known.ts)
                 known = known._replace(ts=self.last)
             counted_from, begun = known.gauge if gauge.since_us == known.gauge.since_us else None, known.ts
-            self.sums[known.home.shard].enter(known.gauge, -1)
+            self.sums[known.home.shard].add(known.gauge, -1)
             if known.slot != slot:
-                self.leave(known.slot)
+                self.close_slot(known.slot)
         counts = difference(gauge, counted_from)
         self.write(gauge, home, counts, now, begun)
         sums = self.sums[home.shard]
-        sums.enter(gauge, 1)
+        sums.add(gauge, 1)
         sums.counts = tuple(map(int.__add__, sums.counts, counts))
         self.known[id] = Known(now, slot, gauge, home)
         self.at[slot] = id
         self.closed.discard(id)
-        self.standing[slot % QUIET_LOOKS].add(slot)
+        self.standing[slot % QUIET_READINGS].add(slot)
 
-    def leave(self, slot: int) -> None:
+    def close_slot(self, slot: int) -> None:
         """Close the slot that a queue has left."""
         id = self.at.pop(slot, None)
         if id is not None:
-            self.standing[slot % QUIET_LOOKS].discard(slot)
+            self.standing[slot % QUIET_READINGS].discard(slot)
             self.closed.add(id)
 
     def forget(self, id: int) -> None:
         """Drop a queue that is gone."""
         self.closed.discard(id)
         known = self.known.pop(id)
-        self.sums[known.home.shard].enter(known.gauge, -1)
+        self.sums[known.home.shard].add(known.gauge, -1)
 
     def write(self, gauge: QueueGauge, home: Home, counts: Counts, now: int, begun: int) -> None:
         """Write a row of depth, for the time from `begun` to `now`."""
@@ -230,7 +232,7 @@ class Recorder:
         sums.counts = NOTHING
 
 
-def holds(gauge: QueueGauge) -> bool:
+def has_messages(gauge: QueueGauge) -> bool:
     """Whether a queue has messages."""
     return gauge.ready > 0 or gauge.unacked > 0
 

@@ -92,8 +92,8 @@ def _opened(stack: ExitStack, path: Path, flags: int) -> int:
 def _holder(data: Path, lock: int) -> str:
     """Return the pid of the process that holds the lock, for an error message."""
     pid = os.pread(lock, 32, 0).decode(errors="replace").strip()
-    left = Pointer.load(data)
-    return pid or (str(left.pid) if left is not None else "unknown")
+    pointer = Pointer.load(data)
+    return pid or (str(pointer.pid) if pointer is not None else "unknown")
 
 
 def is_claimed(data: Path) -> bool:
@@ -140,10 +140,10 @@ def _check_own(data: Path, directory: int) -> None:
 
 def _remove_leftovers(data: Path) -> None:
     """Remove the runtime directory and gauges of a killed supervisor; its children died with it."""
-    left = Pointer.load(data)
-    if left is None:
+    pointer = Pointer.load(data)
+    if pointer is None:
         return
-    shutil.rmtree(left.runtime, ignore_errors=True)
+    shutil.rmtree(pointer.runtime, ignore_errors=True)
     with suppress(OSError):
-        left.gauges.unlink()
+        pointer.gauges.unlink()
     (data / POINTER_FILE).unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
-from ops.flow.circles import AGAIN, SOON, Circle, Lockout, Times, circles, lockouts, rings
+from ops.flow.circles import FIRST_PART, REPEAT_PART, Circle, Lockout, Times, circles, lockouts, rings
 from ops.flow.standstill import Standstill
 from penstock.limits.features import NACK, REPORT
 from penstock.memory.gauges import Gauges
@@ -28,7 +28,7 @@ from penstock.settings import Settings
 
 log = get_logger()
 
-LOOKS = 2
+CHECKS = 2
 """Checks within the least time after which a deadlock is found."""
 Moved = dict[int, tuple[int, int]]
 """Messages delivered and acked, by queue id."""
@@ -58,11 +58,11 @@ class DeadlockWatch:
         self._over.set()
 
     def _run(self) -> None:
-        ring_times = Times(self._seconds / AGAIN, self._seconds / SOON)
+        ring_times = Times(self._seconds / REPEAT_PART, self._seconds / FIRST_PART)
         due = 0.0
         with Gauges.open(self._path, writable=False) as gauges:
             standstill = Standstill(gauges)
-            while not self._over.wait(ring_times.least / LOOKS):
+            while not self._over.wait(ring_times.least / CHECKS):
                 if not any(gauges.counters_read("acceptor", index).held_sessions for index in range(gauges.acceptors)):
                     self._known.clear()
                     self._moved.clear()
@@ -71,73 +71,73 @@ class DeadlockWatch:
                 early = standstill.has_begun(now, ring_times.least, ring_times.most)
                 with suppress(CommandError):  # a process is starting or gone: the next check asks it
                     if now >= due:
-                        due = now + times.least / LOOKS
-                        self._look(gauges, times, ring_times)
+                        due = now + times.least / CHECKS
+                        self._search(gauges, times, ring_times)
                     elif early:
-                        self._look_for_rings(gauges, ring_times)
+                        self._search_rings(gauges, ring_times)
 
     def _times(self) -> Times:
         """Return the times after which consumers count as stuck. They are shorter just after a deadlock, which may need
         more than was done.
         """
         if time.monotonic() < self._eager_until:
-            return Times(self._seconds / AGAIN, self._seconds)
+            return Times(self._seconds / REPEAT_PART, self._seconds)
         self._helped.clear()
-        return Times(self._seconds / SOON, self._seconds)
+        return Times(self._seconds / FIRST_PART, self._seconds)
 
-    def _look(self, gauges: Gauges, times: Times, ring_times: Times) -> None:
+    def _search(self, gauges: Gauges, times: Times, ring_times: Times) -> None:
         processes = Processes(self._settings.data)
         with processes.gauges:
             sessions = processes.ask_acceptors("entangled")
-            look = Look(processes, gauges, sessions, self._moved)
-            self._moved = look.moved
-            locked_out = lockouts(sessions, look.consumers, look.is_still, times)
+            check = QueueCheck(processes, gauges, sessions, self._moved)
+            self._moved = check.moved
+            locked_out = lockouts(sessions, check.consumers, check.is_still, times)
             full = {one.queue["id"] for one in locked_out}
             found: list[Circle | Lockout] = [
                 circle
-                for circle in circles(sessions, look.consumers, _connection_of, times)
+                for circle in circles(sessions, check.consumers, _connection_of, times)
                 if len(circle.queues) > 1 or circle.queues[0]["id"] not in full
             ]
             circled = {queue["id"] for circle in found for queue in circle.queues}
             found += [one for one in locked_out if one.queue["id"] not in circled]
-            self._known = {circle.key for circle in found if self._tell(processes, circle, sessions)}
-            for ring in rings(sessions, look.consumers, _connection_of, ring_times):
+            self._known = {circle.key for circle in found if self._break(processes, circle, sessions)}
+            for ring in rings(sessions, check.consumers, _connection_of, ring_times):
                 if all(ring.key != circle.key for circle in found):
-                    self._let_through(processes, ring)
+                    self._break_early(processes, ring)
 
-    def _look_for_rings(self, gauges: Gauges, times: Times) -> None:
+    def _search_rings(self, gauges: Gauges, times: Times) -> None:
         processes = Processes(self._settings.data)
         with processes.gauges:
             sessions = processes.ask_acceptors("entangled")
-            look = Look(processes, gauges, sessions, {})
-            for ring in rings(sessions, look.consumers, _connection_of, times):
-                self._let_through(processes, ring)
+            check = QueueCheck(processes, gauges, sessions, {})
+            for ring in rings(sessions, check.consumers, _connection_of, times):
+                self._break_early(processes, ring)
 
-    def _let_through(self, processes: Processes, ring: Circle) -> None:
+    def _break_early(self, processes: Processes, ring: Circle) -> None:
         """Have one queue of a ring lend, if any does and has lent nothing yet."""
-        for queue in self._by_turns(ring):
+        for queue in self._acted_first(ring):
             arguments = {"id": queue["id"], "circle": str(ring), "told": True, "early": True}
             action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
             if action is None:
                 return
             if action != REPORT:
-                self._acted(queue)
+                self._record_action(queue)
                 log.warning("deadlock", circle=str(ring), action=action)
                 return
 
-    def _acted(self, queue: Facts) -> None:
+    def _record_action(self, queue: Facts) -> None:
         """Record that a queue has acted: if that was not enough, the same queue is to do more, and soon."""
         self._eager_until = time.monotonic() + self._seconds
         self._helped.add(queue["id"])
 
-    def _by_turns(self, circle: Circle | Lockout) -> list[Facts]:
+    def _acted_first(self, circle: Circle | Lockout) -> list[Facts]:
         """Return the queues of a circle, those that have acted already first, so that they do more."""
         return sorted(circle.queues, key=lambda queue: queue["id"] not in self._helped)
 
-    def _tell(self, processes: Processes, circle: Circle | Lockout, sessions: list[Facts]) -> bool:
+    def _break(self, processes: Processes, circle: Circle | Lockout, sessions: list[Facts]) -> bool:
         """Have a deadlock broken, and log it. Returns whether it was only reported, which is logged once."""
         action, news = REPORT, circle.key not in self._known
-        for queue in self._by_turns(circle):
+        for queue in self._acted_first(circle):
             if action == REPORT:
                 arguments = {"id": queue["id"], "circle": str(circle), "told": not news, "early": False}
                 action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
@@ -147,13 +147,13 @@ class DeadlockWatch:
                     members = [each for each in sessions if each["connection"] in circle.key]
                     _refuse_youngest(processes, queue, members or sessions)
                 if action != REPORT:
-                    self._acted(queue)
+                    self._record_action(queue)
         if news or action != REPORT:
             log.warning("deadlock", circle=str(circle), action=action)
         return bool(action == REPORT)
 
 
-class Look:
+class QueueCheck:
     """One check of the queues that `sessions` wait for. `moved` has their messages delivered and acked so far, `before`
     those at the last check.
     """
@@ -163,7 +163,7 @@ class Look:
         self.before = before
         self.moved: Moved = {}
         self.empty: set[int] = set()
-        self.told: dict[int, list[Facts]] = {}
+        self.consumers_by_queue: dict[int, list[Facts]] = {}
         causes = (cause for session in sessions for cause in session["causes"])
         for id, slot in {cause["id"]: cause["slot"] for cause in causes if cause["kind"] == "queue"}.items():
             row = gauges.queue_read(slot)
@@ -180,10 +180,10 @@ class Look:
     def consumers(self, cause: Facts) -> list[Facts]:
         """Return the consumers of a queue; none if messages were acked since the last check."""
         id = cause["id"]
-        if id not in self.told:
+        if id not in self.consumers_by_queue:
             goes_on = id in self.before and id in self.moved and self.before[id][1] != self.moved[id][1]
-            self.told[id] = [] if goes_on else _consumers(self.processes, cause)
-        return self.told[id]
+            self.consumers_by_queue[id] = [] if goes_on else _consumers(self.processes, cause)
+        return self.consumers_by_queue[id]
 
 
 def _refuse_youngest(processes: Processes, queue: Facts, sessions: list[Facts]) -> None:

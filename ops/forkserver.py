@@ -79,7 +79,7 @@ class ForkServer:
             )
         self.due = None
 
-    def hear(self) -> None:
+    def read_first_message(self) -> None:
         """Receive the template's first message, its pid. A late answer or the end of the stream is none."""
         assert self._process is not None
         try:

@@ -26,8 +26,8 @@ from penstock.process.process import stack_file
 from penstock.process.pulse import Work
 from penstock.settings.sections import WatchdogSettings
 
-LOOK_SECONDS = 0.5
-LATE = 4
+CHECK_SECONDS = 0.5
+INTERVALS_MOST = 4
 """A check adds at most this many intervals of silence: if more have passed, the supervisor itself was late."""
 STACK_MOST = 8192
 """Bytes of a process's stack that are logged, at most."""
@@ -75,21 +75,21 @@ class HangWatch:
         self._runtime = runtime
         self._state_of = state_of
         self._silences: dict[int, Silence] = {}
-        self._looked = 0.0
+        self._checked = 0.0
 
-    def look(self, children: Iterable[Child], now: float) -> None:
-        """Count silence and kill processes that are silent for too long. Call it every `LOOK_SECONDS` or more often."""
-        if not self._seconds or now < self._looked + LOOK_SECONDS:
+    def check(self, children: Iterable[Child], now: float) -> None:
+        """Count silence and kill processes silent for too long. To be called every `CHECK_SECONDS` or more often."""
+        if not self._seconds or now < self._checked + CHECK_SECONDS:
             return
-        passed = min(now - self._looked, LATE * LOOK_SECONDS)
-        self._looked = now
+        passed = min(now - self._checked, INTERVALS_MOST * CHECK_SECONDS)
+        self._checked = now
         known, self._silences = self._silences, {}
         for child in children:
             if child.process is not None:
-                self._silences[child.pid] = silence = self._heard(child, known.get(child.pid), passed)
+                self._silences[child.pid] = silence = self._silence_of(child, known.get(child.pid), passed)
                 self._judge(child, silence)
 
-    def _heard(self, child: Child, known: Silence | None, passed: float) -> Silence:
+    def _silence_of(self, child: Child, known: Silence | None, passed: float) -> Silence:
         moment, work = self._gauges.last_beat(child.role, child.index, child.incarnation)
         beat = (moment, Work(work)) if moment / 1e6 >= child.started else (0, Work.STARTING)
         if known is None or known.beat != beat:

@@ -37,20 +37,20 @@ class Notifier:
         if self._address and wanted.isdecimal() and int(wanted) and pid in ("", str(os.getpid())):
             self.every = int(wanted) / 1e6 / PARTS
 
-    def ready(self) -> None:
+    def report_ready(self) -> None:
         """Report that the node serves."""
         self._serves = True
         self._send("READY=1\nSTATUS=serving", PATIENCE_SECONDS)
 
-    def starts(self, status: str, patience: float) -> None:
+    def report_starting(self, status: str, patience: float) -> None:
         """Report progress of a start, and extend the unit's timeout to `patience` seconds from here."""
         self._send(f"STATUS={status}\nEXTEND_TIMEOUT_USEC={int(patience * 1e6)}", 0)
 
-    def stopping(self) -> None:
+    def report_stopping(self) -> None:
         """Report that the node stops."""
         self._send("STOPPING=1", PATIENCE_SECONDS)
 
-    def lives(self, now: float) -> None:
+    def keep_alive(self, now: float) -> None:
         """Send a keep-alive if one is due at `now`, in seconds. systemd expects none before the node serves."""
         if self.every is not None and self._serves and now >= self._due:
             self._due = now + self.every

@@ -23,7 +23,7 @@ class Reload:
         self._running = running
         self._read = read
 
-    def again(self) -> bool:
+    def reload(self) -> bool:
         """Reload the configuration. Returns whether the node's processes must reread their node file. An invalid
         configuration changes nothing.
         """
@@ -39,7 +39,7 @@ class Reload:
         self._node = node
         self._running = replace(self._running, settings=with_live(self._running.settings, configured.settings))
         logs.set_level("info")  # the outcome is logged whatever the old and new levels are
-        _tell(found)
+        _log_changes(found)
         changed = {each.key: each.configured for each in found if each.is_live}
         self._audit.note(None, "reload", {"changed": changed}, "done")
         logs.set_level(node.settings.log_level)
@@ -51,7 +51,7 @@ class Reload:
         return False
 
 
-def _tell(found: list[Change]) -> None:
+def _log_changes(found: list[Change]) -> None:
     log.info("configuration reloaded", changed={each.key: each.configured for each in found if each.is_live})
     for each in found:
         if not each.is_live:

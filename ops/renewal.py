@@ -39,16 +39,16 @@ class Renewal:
             self.places.popleft()
         return None if self.successor is not None or not self.places else self.places[0]
 
-    def begun(self, successor: Child) -> None:
+    def set_successor(self, successor: Child) -> None:
         """Record the successor of the first place: it has been started."""
         self.successor = successor
 
-    def serves(self, now: float) -> None:
+    def end_predecessor(self, now: float) -> None:
         """Ask the predecessor to end: its successor is ready."""
         self.deadline = now + self.patience
         self.places[0].send(signal.SIGTERM)
 
-    def hurry(self, now: float) -> None:
+    def kill_late(self, now: float) -> None:
         """Kill a predecessor that does not end in time."""
         if self.deadline is not None and now >= self.deadline:
             place = self.places[0]
@@ -56,7 +56,7 @@ class Renewal:
             self.deadline = now + self.patience
             place.send(signal.SIGKILL)
 
-    def heir(self, child: Child) -> Child | None:
+    def promote_successor(self, child: Child) -> Child | None:
         """Return the successor of a process that has ended, and proceed to the next place; None if it has none."""
         if self.successor is None or child is not self.places[0]:
             return None

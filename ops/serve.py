@@ -75,12 +75,12 @@ def serve(configuration: Configuration, read: Callable[[], Configuration], templ
         forks = ForkServer(template, runtime, port.fileno())
         audit = Audit(settings.data, "supervisor", 0)
         reload = Reload(node, configuration, read, audit)
-        supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager, reload.again))
+        supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager, reload.reload))
         stack.callback(refuse, port)  # runs before the acceptors end, which listen on it
         stack.enter_context(DeadlockWatch(settings, path))
         audit.note(own(), "serve", {"host": node.host, "port": node.port, "version": __version__}, "done")
         supervisor.run(lambda: _announce(node, standing, manager))
-        manager.stopping()
+        manager.report_stopping()
         audit.note(None, "stop", {}, "done")
         log.info("stopping")
 
@@ -135,7 +135,7 @@ def _announce(node: Node, standing: Standing, manager: Notifier) -> None:
         log.warning("cannot record the runs of the node", path=error.filename, problem=error.strerror)
     where = show(node.host, node.port)
     log.info("ready", amqp=where, acceptors=node.acceptors, shards=len(node.shards), data=str(node.settings.data))
-    manager.ready()
+    manager.report_ready()
     with suppress(OSError):  # a closed standard output is no reason not to serve
         print(f"penstock ready amqp={where} pid={os.getpid()}", flush=True)
 

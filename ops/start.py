@@ -16,7 +16,7 @@ from penstock.node.logs import get_logger
 from penstock.process.pulse import Work
 
 STILL_SECONDS = 60.0
-TELL_SECONDS = 10.0
+REPORT_SECONDS = 10.0
 
 log = get_logger()
 
@@ -27,13 +27,13 @@ class Start:
     def __init__(self, gauges: Gauges, manager: Notifier, now: float) -> None:
         self._gauges = gauges
         self._manager = manager
-        self._began = self._moved = self._told = now
+        self._began = self._progressed = self._reported = now
         self._seen: list[int] = []
 
     @property
     def deadline(self) -> float:
         """When to check again if nothing happens, in monotonic seconds."""
-        return min(self._moved + STILL_SECONDS, self._told + TELL_SECONDS)
+        return min(self._progressed + STILL_SECONDS, self._reported + REPORT_SECONDS)
 
     def is_over(self, children: Iterable[Child], now: float) -> bool:
         """Whether all processes that clients depend on are ready. StartError after `STILL_SECONDS` without progress."""
@@ -42,15 +42,15 @@ class Start:
             return True
         seen = [len(late), *map(self._progress, late)]
         if seen != self._seen:
-            self._seen, self._moved = seen, now
+            self._seen, self._progressed = seen, now
         names = ", ".join(f"{child.role} {child.index}" for child in late)
-        if now > self._moved + STILL_SECONDS:
+        if now > self._progressed + STILL_SECONDS:
             waited = f"{now - self._began:.0f} s, the last {STILL_SECONDS:.0f} without progress"
             raise StartError(f"not ready after {waited}: {names}")
-        if now >= self._told + TELL_SECONDS:
-            self._told = now
+        if now >= self._reported + REPORT_SECONDS:
+            self._reported = now
             log.info("not ready yet", waits_for=names, seconds=round(now - self._began))
-            self._manager.starts(f"waiting for {names}", STILL_SECONDS)
+            self._manager.report_starting(f"waiting for {names}", STILL_SECONDS)
         return False
 
     def _progress(self, child: Child) -> int:

@@ -113,7 +113,7 @@ class Supervisor:
                 self._spawn_due(now)
                 self._renew(now)
             self._end_leaving(now)
-            self._hangs.look(self._processes(), now)
+            self._hangs.check(self._processes(), now)
             self._turn(self._next_due(now, start))
             if not self._serving and start.is_over(self._children, time.monotonic()):
                 self._serving = True
@@ -122,18 +122,18 @@ class Supervisor:
     def _turn(self, seconds: float) -> None:
         """Wait for an event, at most `seconds` and no longer than until the next beat, and handle it."""
         self._pulse.beat()
-        self._manager.lives(time.monotonic())
+        self._manager.keep_alive(time.monotonic())
         readable = dict(self._poller.poll(max(0, math.ceil(min(seconds, self._longest) * 1000))))
         if self._forks.fileno in readable:
-            self._forks.hear()
+            self._forks.read_first_message()
         if self._signals.fileno() in readable:
             self._signals.drain()
             self._reap()
-            self._read_again()
+            self._reload_if_requested()
         while self._reports in readable and self._reports.poll(0):
-            self._report(self._reports.recv())
+            self._on_report(self._reports.recv())
 
-    def _read_again(self) -> None:
+    def _reload_if_requested(self) -> None:
         """Reload the configuration, if that was requested."""
         if not self._signals.reload:
             return
@@ -173,7 +173,7 @@ class Supervisor:
 
     def _renew(self, now: float) -> None:
         """Advance a rolling restart."""
-        self._renewal.hurry(now)
+        self._renewal.kill_late(now)
         place = self._renewal.next_place()
         if place is None:
             return
@@ -185,7 +185,7 @@ class Supervisor:
             self._renewal.give_up()
             return
         log.info("process is to be replaced", **_facts(place))
-        self._renewal.begun(successor)
+        self._renewal.set_successor(successor)
 
     def _spawn(self, child: Child, now: float) -> None:
         try:
@@ -197,7 +197,7 @@ class Supervisor:
             child.postpone(now)
             return
         log.debug("process started", **_facts(child))
-        self._show(child)
+        self._write_gauges(child)
         self._publish("started", child, child.pid)
 
     def _reap(self) -> None:
@@ -207,9 +207,9 @@ class Supervisor:
             status = child.reap(now)
             if status is None:
                 continue
-            heir = self._renewal.heir(child)
+            heir = self._renewal.promote_successor(child)
             if child.leaves_by is not None:
-                self._gone(child, pid)
+                self._remove_place(child, pid)
             elif heir is None:
                 self._died(child, pid, status, now)
             else:
@@ -235,13 +235,13 @@ class Supervisor:
     def _succeed(self, child: Child, heir: Child, pid: int) -> None:
         """Give the place of a replaced process, which has ended, to its successor."""
         self._children[self._children.index(child)] = heir
-        self._show(heir)
+        self._write_gauges(heir)
         self._publish("died", child, pid)
         self._publish("started", heir, heir.pid)
         log.info("process replaced", **_facts(heir))
 
     def _died(self, child: Child, pid: int, status: int, now: float) -> None:
-        self._show(child)
+        self._write_gauges(child)
         self._publish("died", child, pid)
         how, reason = how_it_ended(status), take_reason(self._node.runtime, child.role, child.index)
         if self._stopping:
@@ -253,7 +253,7 @@ class Supervisor:
         said = {"reason": reason} if reason else {}
         log.error("process died", **_facts(child), pid=pid, how=how, **said, restart_in=round(child.due - now, 3))
 
-    def _report(self, frame: bytes) -> None:
+    def _on_report(self, frame: bytes) -> None:
         try:
             event, role, index, incarnation, pid = unpack(frame)
         except (ValueError, TypeError):
@@ -270,9 +270,9 @@ class Supervisor:
             if event == "ready" and facts == (role, index, incarnation, pid):
                 child.ready()
                 if child is successor:
-                    self._renewal.serves(time.monotonic())
+                    self._renewal.end_predecessor(time.monotonic())
                 else:
-                    self._show(child)
+                    self._write_gauges(child)
                 log.info("process ready", **_facts(child))
 
     def _processes(self) -> list[Child]:
@@ -290,7 +290,7 @@ class Supervisor:
             child.leaves_by = time.monotonic() + LEAVING_SECONDS
             log.info("shard is to be removed", shard=index)
             if child.process is None:
-                self._gone(child, 0)
+                self._remove_place(child, 0)
             child.send(signal.SIGTERM)
 
     def _end_leaving(self, now: float) -> None:
@@ -301,11 +301,11 @@ class Supervisor:
                 child.leaves_by = now + LEAVING_SECONDS
                 child.send(signal.SIGKILL)
 
-    def _gone(self, child: Child, pid: int) -> None:
+    def _remove_place(self, child: Child, pid: int) -> None:
         """Remove a place. Its incarnation number stays in the gauges, for a later place of its index."""
         self._children.remove(child)
         child.state = State.ABSENT
-        self._show(child)
+        self._write_gauges(child)
         if pid:
             self._publish("died", child, pid)
         self._publish("gone", child, pid)
@@ -314,7 +314,7 @@ class Supervisor:
     def _publish(self, event: str, child: Child, pid: int) -> None:
         self._events.send(pack([event, child.role, child.index, child.incarnation, pid]))
 
-    def _show(self, child: Child) -> None:
+    def _write_gauges(self, child: Child) -> None:
         """Write the state of a place to the gauges; its event is published only after that."""
         self._gauges.process_write(
             child.role,

@@ -66,12 +66,12 @@ def serve(runtime: Path, descriptor: int, mains: Mapping[Role, Main]) -> Callabl
 
 
 def _run(main: Main, runtime: Path, role: Role, index: int, incarnation: int, *inherited: int) -> None:
-    with _reason_left(runtime, role, index):
+    with _leaving_reason(runtime, role, index):
         main(runtime, index, incarnation, *inherited)
 
 
 @contextmanager
-def _reason_left(runtime: Path, role: str, index: int) -> Iterator[None]:
+def _leaving_reason(runtime: Path, role: str, index: int) -> Iterator[None]:
     """Leave the reason of an unexpected error for the supervisor."""
     try:
         yield
@@ -85,7 +85,7 @@ def _fork() -> int:
     reader, writer = os.pipe()
     between = os.fork()
     if between == 0:
-        _end_between(reader, writer)
+        _fork_again(reader, writer)
         return 0
     os.close(writer)
     with open(reader, "rb") as told:
@@ -96,7 +96,7 @@ def _fork() -> int:
     return int(pid)
 
 
-def _end_between(reader: int, writer: int) -> None:
+def _fork_again(reader: int, writer: int) -> None:
     """In the intermediate process: fork again, report the pid to the template, end. In the other: return, adopted."""
     between = os.getpid()
     try:
@@ -117,7 +117,7 @@ def _end_between(reader: int, writer: int) -> None:
 def main() -> None:
     """Import the modules of all roles, then serve the supervisor's requests."""
     runtime = Path(sys.argv[1])
-    with _reason_left(runtime, "template", 0):
+    with _leaving_reason(runtime, "template", 0):
         mains = {role: import_module(f"{role}.process").main for role in ROLES}
     serve(runtime, int(sys.argv[2]), mains)()
 

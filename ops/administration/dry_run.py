@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ops.administration.node import ask
 from ops.administration.processes import Facts, Processes
-from ops.administration.publishing import published
+from ops.administration.publishing import publish_rates
 from penstock.limits.watermarks import Marks, QueueLimits
 from penstock.memory.gauges import Gauges
 from penstock.text.patterns import pattern
@@ -31,7 +31,7 @@ def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts]
     trial = ask(data, "policy_try", **policy)
     powers = _Powers(trial["powers"])
     processes = Processes(data)
-    publishes = published(processes) if trial["rates"] else []
+    publishes = publish_rates(processes) if trial["rates"] else []
     present, gauges = processes.ask_acceptors("sessions"), processes.gauges
     stops = [
         *_queues(trial["queues"], powers, gauges),

@@ -67,7 +67,7 @@ def show(records: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: 
     Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table)
 
 
-def listed(
+def show_rows(
     found: Sequence[Mapping[str, Any]],
     columns: Sequence[str],
     row: Callable[[Any], Mapping[str, Any]],

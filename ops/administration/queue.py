@@ -42,7 +42,7 @@ def move(vhost: Vhost, queue: Queue, shard: Shard, data: Data = None, as_json: A
     if as_json:
         print(orjson.dumps(found).decode())
     elif found["result"] in DONE:
-        print(_told(found, vhost, queue, shard))
+        print(_describe(found, vhost, queue, shard))
     if found["result"] not in DONE:
         raise CommandError(f"queue '{queue}' in vhost '{vhost}' is not moved, {found['result']}: {found['reason']}")
 
@@ -54,7 +54,7 @@ def abort(vhost: Vhost, queue: Queue, data: Data = None) -> None:
     print("the move is rolled back" if rolled_back else "there is no move to roll back")
 
 
-def _told(found: dict[str, Any], vhost: str, queue: str, shard: int) -> str:
+def _describe(found: dict[str, Any], vhost: str, queue: str, shard: int) -> str:
     if found["result"] == "already-there":
         return f"queue '{queue}' in vhost '{vhost}' lives on shard {shard} already"
     size = f"{found['messages']} messages, {found['octets']} bytes"

@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 
 Facts = dict[str, Any]
 
-SOON, AGAIN = 10, 50
-"""Divisors of the setting's time. Among quick consumers a circle is found after the time / SOON, and just after another
-deadlock after the time / AGAIN. A ring is found after the time / AGAIN; among consumers without a usual time, / SOON.
+FIRST_PART, REPEAT_PART = 10, 50
+"""Divisors of the setting's time. Among quick consumers a circle is found after the time / FIRST_PART, and just after
+another deadlock after the time / REPEAT_PART. A ring is found after the time / REPEAT_PART; among consumers without a
+usual time, / FIRST_PART.
 """
 USUAL = 20
 """A consumer is stuck when it has settled nothing for this many times its usual time."""
@@ -93,12 +94,12 @@ def lockouts(
         Lockout(cause)
         for id, cause in waited_for.items()
         if still(cause)
-        and _could_take_more(consumers(cause), longest[id], times)
+        and _could_be_sent_more(consumers(cause), longest[id], times)
         and not any(consumer["connection"] in held_lately for consumer in consumers(cause))
     ]
 
 
-def _could_take_more(consumers: list[Facts], waited: float, times: Times) -> bool:
+def _could_be_sent_more(consumers: list[Facts], waited: float, times: Times) -> bool:
     """Whether all consumers of a queue are stuck, and one of them could be sent more."""
     if not all(is_stuck(consumer, waited, times) and consumer["active"] for consumer in consumers):
         return False
@@ -130,10 +131,10 @@ def circles(
             waited = longest[cause["id"]]
             if all(is_stuck(consumer, waited, times) for consumer in told):
                 long = all(is_stuck(consumer, waited, Times(times.most, times.most)) for consumer in told)
-                behind[cause["id"]] = _behind(cause, told, connection_of, waits, parties, long)
+                behind[cause["id"]] = _connections_behind(cause, told, connection_of, waits, parties, long)
             else:
                 behind[cause["id"]] = []
-    return _found(waits, behind)
+    return _search(waits, behind)
 
 
 def rings(
@@ -176,7 +177,7 @@ def is_stuck(consumer: Facts, waited: float, times: Times) -> bool:
     return waited >= times.least and settled >= max(USUAL * usual, times.least)
 
 
-def _behind(
+def _connections_behind(
     cause: Facts, consumers: list[Facts], connection_of: Callable[[Facts], str | None], waits: dict[str, list[Facts]],
     parties: dict[str, dict[str, None]], long: bool,
 ) -> list[str]:  # fmt: skip
@@ -197,7 +198,7 @@ def _behind(
     return list(found)
 
 
-def _found(waits: dict[str, list[Facts]], behind: dict[int, list[str]]) -> list[Circle]:
+def _search(waits: dict[str, list[Facts]], behind: dict[int, list[str]]) -> list[Circle]:
     """Return one circle for each set of connections that forms one, found depth first."""
     circles: dict[frozenset[str], Circle] = {}
     done: set[str] = set()

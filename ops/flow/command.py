@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from ops.administration.node import AsJson, ask, listed
+from ops.administration.node import AsJson, ask, show_rows
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
 from ops.flow import asking, hold_offs
@@ -75,7 +75,7 @@ def held(context: typer.Context, data: Data = None, as_json: AsJson = False) -> 
             cause.update(drained.get(cause.get("slot"), {}))
             if cause.get("until") is not None:
                 cause["resumes_in"] = round(max(cause["until"] - now, 0), 1)
-    listed(sessions, HELD_COLUMNS, _row, "no producer is held", as_json)
+    show_rows(sessions, HELD_COLUMNS, _row, "no producer is held", as_json)
 
 
 @app.command()
@@ -96,7 +96,7 @@ def why(
 @app.command()
 def unread(data: Data = None, as_json: AsJson = False) -> None:
     """List connections that are not read, as the broker keeps too much for them: answers they do not read, bodies."""
-    listed(asking.unread(Processes(data)), UNREAD_COLUMNS, _unread_row, "all connections are read", as_json)
+    show_rows(asking.unread(Processes(data)), UNREAD_COLUMNS, _unread_row, "all connections are read", as_json)
 
 
 @app.command()
@@ -126,7 +126,7 @@ def stop(
     except ValueError as error:
         raise CommandError(f"--for: {error}") from None
     made = ask(data, "flow_stop", author=getpass.getuser(), reason=reason, seconds=seconds, **names)
-    listed([made], STOP_COLUMNS, _stop_row, "", as_json)
+    show_rows([made], STOP_COLUMNS, _stop_row, "", as_json)
 
 
 @app.command()
@@ -152,13 +152,13 @@ def start(
         lifted = ask(data, "flow_start", **_selector(every, vhost, exchange, key, queue, user, connection))
         if not lifted:
             raise CommandError("there is no such stop; `penstock flow stops` lists them")
-    listed(lifted, STOP_COLUMNS, _stop_row, "", as_json)
+    show_rows(lifted, STOP_COLUMNS, _stop_row, "", as_json)
 
 
 @app.command()
 def stops(data: Data = None, as_json: AsJson = False) -> None:
     """List the operator's stops."""
-    listed(ask(data, "flow_stops"), STOP_COLUMNS, _stop_row, "nothing is stopped", as_json)
+    show_rows(ask(data, "flow_stops"), STOP_COLUMNS, _stop_row, "nothing is stopped", as_json)
 
 
 def _selector(

@@ -63,9 +63,9 @@ def explain(
     settings = [{**each, "value": "-" if each["value"] is None else each["value"]} for each in facts["settings"]]
     show(settings, COLUMNS, as_json=False)
     if facts["bindings"]:
-        show([_told(binding) for binding in facts["bindings"]], BINDING_COLUMNS, as_json=False)
+        show([_binding_row(binding) for binding in facts["bindings"]], BINDING_COLUMNS, as_json=False)
     if facts["shared"]:
-        show([_in_words(limit) for limit in facts["shared"]], SHARED_COLUMNS, as_json=False)
+        show([_limit_row(limit) for limit in facts["shared"]], SHARED_COLUMNS, as_json=False)
 
 
 def _measured(limit: dict[str, Any], gauges: Gauges) -> dict[str, Any]:
@@ -88,13 +88,13 @@ def _measured(limit: dict[str, Any], gauges: Gauges) -> dict[str, Any]:
     }
 
 
-def _told(binding: dict[str, Any]) -> dict[str, Any]:
+def _binding_row(binding: dict[str, Any]) -> dict[str, Any]:
     """Return a binding that leads to the queue, in words."""
     power = "yes" if binding["stops_producers"] else "no"
     return {**binding, "made_by": binding["made_by"] or "not known", "stops_producers": power}
 
 
-def _in_words(limit: dict[str, Any]) -> dict[str, str]:
+def _limit_row(limit: dict[str, Any]) -> dict[str, str]:
     pairs = [("messages", "count", "messages"), ("bytes", "bytes", "bytes")]
     given = [
         (limit[depth], limit[f"stop_{mark}"], limit[f"resume_{mark}"], unit, mark)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ops.administration.node import AsJson, listed
+from ops.administration.node import AsJson, show_rows
 from ops.administration.processes import Facts, Processes
 from ops.flow.incidents import events as recorded
 from ops.flow.incidents import incidents as collected
@@ -35,7 +35,7 @@ def ledger(
             account["seconds"] = round(account["seconds"] + each["seconds"], 3)
             account["stops"] += each["stops"]
     found = sorted(accounts.values(), key=lambda account: -account["seconds"])
-    listed(found, ACCOUNT_COLUMNS, _account_row, "no producer was held", as_json)
+    show_rows(found, ACCOUNT_COLUMNS, _account_row, "no producer was held", as_json)
 
 
 def incidents(
@@ -47,7 +47,7 @@ def incidents(
     minute are summed up. The node need not run.
     """
     found = collected(data_directory(data))[:last]
-    listed(found, INCIDENT_COLUMNS, _incident_row, "there were no incidents", as_json)
+    show_rows(found, INCIDENT_COLUMNS, _incident_row, "there were no incidents", as_json)
 
 
 def events(
@@ -57,7 +57,7 @@ def events(
 ) -> None:
     """List the flow events of queues: near, stop, resume, limits, escalation. The node need not run."""
     found = recorded(data_directory(data))[:last]
-    listed(found, EVENT_COLUMNS, _event_row, "there were no events", as_json)
+    show_rows(found, EVENT_COLUMNS, _event_row, "there were no events", as_json)
 
 
 def _account_row(account: Facts) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ops.administration.node import AsJson, ask, listed
+from ops.administration.node import AsJson, ask, show_rows
 from ops.administration.processes import Facts
 from ops.errors import CommandError
 from ops.naming import Data
@@ -26,7 +26,7 @@ Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="fro
 def hold_offs(context: typer.Context, data: Data = None, as_json: AsJson = False) -> None:
     """List users who are or were held off: how often, for how much longer, when that is forgotten, and why."""
     if context.invoked_subcommand is None:
-        listed(ask(data, "flow_hold_offs"), COLUMNS, _row, NOBODY, as_json)
+        show_rows(ask(data, "flow_hold_offs"), COLUMNS, _row, NOBODY, as_json)
 
 
 @app.command()
@@ -35,7 +35,7 @@ def clear(user: User = None, host: Host = None, data: Data = None, as_json: AsJs
     found = ask(data, "flow_readmit", user=user, host=host)
     if not found and (user, host) != (None, None):
         raise CommandError("there is no such hold-off; `penstock flow hold-offs` lists them")
-    listed(found, COLUMNS, _row, NOBODY, as_json)
+    show_rows(found, COLUMNS, _row, NOBODY, as_json)
 
 
 def _row(hold_off: Facts) -> Facts:

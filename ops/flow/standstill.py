@@ -34,11 +34,11 @@ class Standstill:
         longer standstills are left to the regular search.
         """
         for slot in self._gauges.queues_written(self._seen):
-            self._look(slot, now)
+            self._update(slot, now)
         still = [now - queue.since for queue in self._full.values() if now - queue.since >= least]
         return len(still) > 1 and min(still) < most
 
-    def _look(self, slot: int, now: float) -> None:
+    def _update(self, slot: int, now: float) -> None:
         row = self._gauges.queue_read(slot) if self._gauges.saturated(slot) else None
         if row is None or not row.unacked:
             self._full.pop(slot, None)

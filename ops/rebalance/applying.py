@@ -1,6 +1,6 @@
 """Applies a plan move by move, without a node: chooses the next step from the present state.
 
-    next(now, health)  ──▶  Start(move)  ──▶  ended(result)  ──▶  next …  ──▶  Ended(state)
+    next_step(now, health)  ──▶  Start(move)  ──▶  record_result(result)  ──▶  next_step …  ──▶  Ended(state)
                        ──▶  Wait(seconds, why)
 
 A move without effect (its queue is gone, or already on the target) is passed over. A move that is rolled back is
@@ -31,7 +31,7 @@ MoveResult = Literal[
 MOVE_RESULTS: frozenset[str] = frozenset(MoveResult.__args__)  # type: ignore[attr-defined]
 DONE = frozenset({"moved", "already-there", "no-queue", "replaced"})
 """The next move may follow."""
-AGAIN = frozenset({"rolled-back", "busy"})
+RETRIED = frozenset({"rolled-back", "busy"})
 """Results that are worth another attempt."""
 
 State = Literal["applied", "stopped", "aborted", "expired", "stale", "lease-lost"]
@@ -153,18 +153,18 @@ class Applying:
     _not_before: float = 0.0
     _over: Ended | None = None
 
-    def follow(self, limits: Mapping[str, float], abort: bool) -> None:
+    def apply_controls(self, limits: Mapping[str, float], abort: bool) -> None:
         """Take over the operator's present limits, and end the plan on `abort`."""
         self.limits = Limits.of(limits)
         if abort:
             self.aborted = True
             self._over = Ended("aborted")
 
-    def lose(self, reason: str) -> None:
+    def lose_lease(self, reason: str) -> None:
         """End the plan: the lease is lost."""
         self._over = Ended("lease-lost", reason)
 
-    def next(self, now: float, health: Health) -> Wait | Start | Ended:
+    def next_step(self, now: float, health: Health) -> Wait | Start | Ended:
         """Return the next step; `now` is in seconds of the node's clock."""
         number = self._next_number()
         if self._over is not None or number is None:
@@ -175,7 +175,7 @@ class Applying:
         self.why = waiting.why if waiting else ""
         return waiting or Start(number, self.plan.moves[number], self.placement_version)
 
-    def ended(self, number: int, result: Result, now: float, took: float) -> None:
+    def record_result(self, number: int, result: Result, now: float, took: float) -> None:
         """Record the end of a move, `took` seconds after it was begun."""
         self.results.append((number, result))
         if result.placement_version is not None and result.result != "stale":
@@ -188,7 +188,7 @@ class Applying:
         self._attempts += 1
         if result.result == "stale":
             self._over = Ended("stale", result.reason)
-        elif result.result not in AGAIN or self._attempts >= ATTEMPTS:
+        elif result.result not in RETRIED or self._attempts >= ATTEMPTS:
             move = self.plan.moves[number]
             self._over = Ended("stopped", f"queue '{move.queue}': {result.result}, {result.reason}")
         else:
@@ -232,7 +232,7 @@ class Applying:
         return max(amount / rate if rate else 0.0 for amount, rate in rates)
 
 
-def resumed(plan: Plan, records: Sequence[Mapping[str, Any]]) -> tuple[set[int], int, int | None]:
+def earlier_state(plan: Plan, records: Sequence[Mapping[str, Any]]) -> tuple[set[int], int, int | None]:
     """Return the state that earlier attempts left, from their records: the moves done, the placement version, and the
     move whose end is not on record.
     """

@@ -19,7 +19,7 @@ from ops.rebalance.goals import Rules
 from ops.rebalance.making import make_plan
 from ops.rebalance.node import RunningNode
 from ops.rebalance.plan import Plan, PlanError, undo_plan
-from ops.rebalance.records import Facts, Records, told
+from ops.rebalance.records import Facts, Records, summary
 from ops.rebalance.running import Run
 from ops.rebalance.verifying import homes_wrong, not_done
 from penstock.node import clock
@@ -113,7 +113,7 @@ def plan(
         raise CommandError(f"there is no shard {min(unknown)}")
     if inputs is None:
         source = f"gauges, {window}"
-        with show.watching(_seconds("--window", window), "watching queues") as tell:
+        with show.progress_bar(_seconds("--window", window), "watching queues") as tell:
             rows, world = node.watched(_seconds("--window", window), tell)
     else:
         source = str(inputs)
@@ -152,7 +152,7 @@ def apply(
     run = Run(node, records, wanted, limits, _tell)
     ended = run.run()
     if as_json:
-        facts = told(wanted.id, records.of_plan(wanted.id), applying=False)
+        facts = summary(wanted.id, records.of_plan(wanted.id), applying=False)
         print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
     else:
         print(f"plan {wanted.id}: {ended.state}" + (f", {ended.reason}" if ended.reason else ""))
@@ -213,7 +213,7 @@ def verify(name: OptionalPlan = None, window: Window = "0 s", data: Data = None,
     facts: Facts = {"queues": len(placement["queues"]), "placement_version": placement["version"], "wrong": wrong}
     if seconds := _seconds("--window", window):
         rules = replace(rules_of(node.settings.rebalance), min_coverage=0.0)
-        with show.watching(seconds, "watching shards") as tell:
+        with show.progress_bar(seconds, "watching shards") as tell:
             rows, world = node.watched(seconds, tell)
         seen = make_plan(rows, world, rules, source="gauges", now=clock.now(), lasts=0.0)
         facts["load"] = seen.before["load"]
@@ -324,7 +324,7 @@ def _history(data: Path | None) -> list[Facts]:
     except CommandError:  # the node does not run
         lease = None
     applying = None if lease is None else lease["plan"]
-    return [told(id, found, id == applying) for id, found in Records(directory_of(data)).by_plan().items()]
+    return [summary(id, found, id == applying) for id, found in Records(directory_of(data)).by_plan().items()]
 
 
 def _show_lease(lease: Facts, as_json: bool) -> None:

@@ -25,7 +25,7 @@ def read_rows(path: Path) -> list[QueueRow]:
     except RowError as error:
         raise CommandError(f"{path}: {error}") from None
     except (OSError, ValueError) as error:
-        raise CommandError(f"cannot read {path}: {_told(error)}") from None
+        raise CommandError(f"cannot read {path}: {_reason(error)}") from None
 
 
 def read_plan(path: Path) -> Plan:
@@ -35,7 +35,7 @@ def read_plan(path: Path) -> Plan:
     except PlanError as error:
         raise CommandError(f"{path}: {error}") from None
     except (OSError, ValueError) as error:
-        raise CommandError(f"cannot read {path}: {_told(error)}") from None
+        raise CommandError(f"cannot read {path}: {_reason(error)}") from None
 
 
 def plan_text(plan: Plan) -> str:
@@ -99,5 +99,5 @@ def _json(text: str) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) and error.strerror else str(error)).splitlines()[0]

@@ -16,7 +16,7 @@ from ops.rebalance.applying import Health
 from ops.rebalance.goals import Home, Shard
 from ops.rebalance.plan import World
 from ops.rebalance.rows import QueueRow
-from ops.rebalance.sampling import Samples, present
+from ops.rebalance.sampling import Samples, with_present_depths
 from penstock.control import control
 from penstock.memory.gauges import READY, QueueGauge
 from penstock.node import clock
@@ -61,10 +61,10 @@ class RunningNode:
         """Watch the node for `seconds`; return rows, and the world at the end. `tell` gets the part that is over."""
         samples, began, used = Samples(), time.monotonic(), self._used()
         while (elapsed := time.monotonic() - began) < seconds or samples.intervals < 1:
-            samples.take(time.monotonic(), self.queues().values())
+            samples.add_reading(time.monotonic(), self.queues().values())
             tell(min(elapsed / seconds, 1.0) if seconds else 1.0)
             time.sleep(min(SAMPLE_SECONDS, seconds) or SAMPLE_SECONDS)
-        samples.take(time.monotonic(), self.queues().values())
+        samples.add_reading(time.monotonic(), self.queues().values())
         world = self.world(used, time.monotonic() - began)
         return samples.rows(world.homes), world
 
@@ -73,7 +73,7 @@ class RunningNode:
         used, began = self._used(), time.monotonic()
         time.sleep(seconds)
         world = self.world(used, time.monotonic() - began)
-        return present(rows, self.queues(), world.homes), world
+        return with_present_depths(rows, self.queues(), world.homes), world
 
     def world(self, used: dict[int, float] | None = None, seconds: float = 0.0) -> World:
         """Return the present world. `used` are the CPU seconds of shards `seconds` ago, for their CPU use."""

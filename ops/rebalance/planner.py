@@ -44,11 +44,11 @@ def best_steps(make: Callable[[], Balance], goals: Sequence[Goal]) -> list[Step]
         balance = make()
         steps = _planned(balance, goals, ceiling)
         if len(steps) <= FEW_MOVES and ceiling is not None and not any(_over(balance, goals)):
-            return joined(make(), steps, goals)  # higher ceilings would copy more
+            return join_moves(make(), steps, goals)  # higher ceilings would copy more
         steps += _planned(balance, goals, None, len(steps))
         copied = sum(balance.items[step.number].copied for step in steps)
         found.append(((_over(balance, goals), max(len(steps) - FEW_MOVES, 0), copied, len(steps)), steps))
-    return joined(make(), min(found, key=lambda each: each[0])[1], goals)
+    return join_moves(make(), min(found, key=lambda each: each[0])[1], goals)
 
 
 def _over(balance: Balance, goals: Sequence[Goal]) -> tuple[int, ...]:
@@ -75,7 +75,7 @@ def _planned(balance: Balance, goals: Sequence[Goal], ceiling: int | None, taken
     return steps
 
 
-def joined(balance: Balance, steps: Sequence[Step], goals: Sequence[Goal]) -> list[Step]:
+def join_moves(balance: Balance, steps: Sequence[Step], goals: Sequence[Goal]) -> list[Step]:
     """Join several moves of one queue into one, if that breaks no hard goal and hurts no earlier goal.
 
     `balance` is in the state before the steps, and is left in the state after them.
@@ -129,7 +129,7 @@ def _empty_leaving(balance: Balance, steps: list[Step], room: int, ceiling: int 
                 target = min(
                     targets, key=lambda index: (balance.sums["load"][index], len(balance.members[index]), index)
                 )
-                _take(balance, steps, Step(number, source, target, None))
+                _apply_step(balance, steps, Step(number, source, target, None))
 
 
 def _relieve(
@@ -144,7 +144,7 @@ def _relieve(
         step = next((step for source in over if (step := _best(balance, goal, earlier, source, ceiling))), None)
         if step is None:
             return
-        _take(balance, steps, step)
+        _apply_step(balance, steps, step)
         line = balance.line(goal, goal.aim)
 
 
@@ -175,6 +175,6 @@ def _best(balance: Balance, goal: Goal, earlier: Sequence[Goal], source: int, ce
     return found
 
 
-def _take(balance: Balance, steps: list[Step], step: Step) -> None:
+def _apply_step(balance: Balance, steps: list[Step], step: Step) -> None:
     balance.move(step.number, step.target)
     steps.append(step)

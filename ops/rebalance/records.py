@@ -106,7 +106,7 @@ class Records:
         return self._directory / "plans" / f"{plan}.json"
 
 
-def told(plan: str, records: list[Facts], applying: bool) -> Facts:
+def summary(plan: str, records: list[Facts], applying: bool) -> Facts:
     """Summarize the history of one plan."""
     made = [record for record in records if record["event"] == "move" and record["result"] == "moved"]
     begun = [record for record in records if record["event"] == "begun"]

@@ -21,7 +21,7 @@ class _Watched:
     octets: list[float] = field(default_factory=list)
     peak_depth: int = 0
     peak_bytes: int = 0
-    looks: int = 0
+    readings: int = 0
     stopped: int = 0
 
 
@@ -32,7 +32,7 @@ class Samples:
         self.intervals = -1
         self._watched: dict[int, _Watched] = {}
 
-    def take(self, now: float, records: Iterable[QueueGauge]) -> None:
+    def add_reading(self, now: float, records: Iterable[QueueGauge]) -> None:
         """Add one reading, at `now` in seconds. Torn records are skipped."""
         self.intervals += 1
         for record in records:
@@ -43,7 +43,7 @@ class Samples:
                 watched = self._watched[record.queue_id] = _Watched(record, now)
             else:
                 _advance(watched, record, now)
-            watched.looks += 1
+            watched.readings += 1
             watched.stopped += record.saturated
             watched.peak_depth = max(watched.peak_depth, record.ready + record.unacked)
             watched.peak_bytes = max(watched.peak_bytes, record.whole_bytes)
@@ -87,14 +87,16 @@ def _row(home: Home, watched: _Watched, intervals: int) -> QueueRow:
         quantile(octets, 0.95),
         watched.peak_depth,
         watched.peak_bytes,
-        watched.stopped / watched.looks,
+        watched.stopped / watched.readings,
         last.ready + last.unacked,
         last.whole_bytes,
         min(len(rates) / intervals, 1.0) if intervals > 0 else 0.0,
     )
 
 
-def present(rows: Sequence[QueueRow], records: Mapping[int, QueueGauge], homes: Sequence[Home]) -> list[QueueRow]:
+def with_present_depths(
+    rows: Sequence[QueueRow], records: Mapping[int, QueueGauge], homes: Sequence[Home]
+) -> list[QueueRow]:
     """Return earlier rows with the present depths and places of their queues."""
     known = {home.key: home for home in homes}
     found = []

@@ -27,7 +27,7 @@ def console() -> Console:
 
 
 @contextmanager
-def watching(seconds: float, what: str) -> Iterator[Callable[[float], None]]:
+def progress_bar(seconds: float, what: str) -> Iterator[Callable[[float], None]]:
     """Show a progress bar on standard error; the function yielded takes the part that is over, 0 to 1."""
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(),

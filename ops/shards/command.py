@@ -38,7 +38,7 @@ START_SECONDS = 60.0
 """How long a new shard may take to serve, and a removed one to end."""
 STORE_SECONDS = 10.0
 """How long a shard's store may take to drop the queues that have left; the shard reports that once a second."""
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 Facts = dict[str, Any]
 Index = Annotated[int, typer.Argument(metavar="SHARD", help="number of the shard", show_default=False)]
@@ -47,7 +47,7 @@ Index = Annotated[int, typer.Argument(metavar="SHARD", help="number of the shard
 @app.command("list")
 def list_(data: Data = None, as_json: AsJson = False) -> None:
     """List the shards: state (starting, serving, draining, leaving), process, and contents."""
-    show(listed(RunningNode(data)), COLUMNS, as_json)
+    show(shard_rows(RunningNode(data)), COLUMNS, as_json)
 
 
 @app.command()
@@ -63,10 +63,10 @@ def add(
     smaller.
     """
     node = RunningNode(data)
-    present = _asked(node, "shard_list")
+    present = _ask(node, "shard_list")
     if not force:
         _check_shares(node, len(present) + count)
-    added = [_asked(node, "shard_add") for _ in range(count)]
+    added = [_ask(node, "shard_add") for _ in range(count)]
     _wait(
         lambda: all(_states(node).get(shard) == "serving" for shard in added),
         f"not all of {', '.join(map(str, added))} are serving yet",
@@ -91,23 +91,25 @@ def drain(
     shard take queues again. Exit status 1 if queues remain: each is named, with the reason.
     """
     node, records = RunningNode(data), Records(directory_of(data))
-    _asked(node, "shard_drain", shard=shard)
+    _ask(node, "shard_drain", shard=shard)
     given = given_limits(messages_per_second, bytes_per_second, None, None, None, None)
     limits = replace(limits_of(node.settings.rebalance), **given)
-    draining = Drain(node, records, shard, rules_of(node.settings.rebalance), limits, _tell)
+    draining = Drain(node, records, shard, rules_of(node.settings.rebalance), limits, _print_line)
     left = draining.run()
     for (vhost, name), reason in left.items():
-        _tell(f"queue '{name}' in vhost '{vhost}' stays: {reason}")
+        _print_line(f"queue '{name}' in vhost '{vhost}' stays: {reason}")
     if left:
-        _tell(f"shard {shard} takes no queues; {draining.moved} have left it, {len(left)} remain")
+        _print_line(f"shard {shard} takes no queues; {draining.moved} have left it, {len(left)} remain")
         raise typer.Exit(1)
-    _tell(f"shard {shard} is empty, {draining.moved} queues have left it: `penstock shard remove {shard}` removes it")
+    _print_line(
+        f"shard {shard} is empty, {draining.moved} queues have left it: `penstock shard remove {shard}` removes it"
+    )
 
 
 @app.command()
 def undrain(shard: Index, data: Data = None) -> None:
     """Let a drained shard take queues again. Queues that have left it stay where they are."""
-    _asked(RunningNode(data), "shard_undrain", shard=shard)
+    _ask(RunningNode(data), "shard_undrain", shard=shard)
     print(f"shard {shard} takes queues")
 
 
@@ -121,21 +123,21 @@ def remove(shard: Index, data: Data = None) -> None:
             node.ask("shard_remove", shard=shard)
             break
         except Refusal as refusal:
-            facts = next((each for each in _asked(node, "shard_list") if each["shard"] == shard), None)
+            facts = next((each for each in _ask(node, "shard_list") if each["shard"] == shard), None)
             empty = facts is not None and facts["state"] == "draining" and not facts["queues"]
             if not empty or time.monotonic() > deadline:
                 raise CommandError(str(refusal)) from None
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     _wait(lambda: shard not in _states(node), f"shard {shard} has not ended yet")
     print(f"shard {shard} removed")
 
 
-def listed(node: RunningNode) -> list[Facts]:
+def shard_rows(node: RunningNode) -> list[Facts]:
     """Return the shards of a node with their figures from the gauges; bytes are those of whole messages."""
     homes = {each["id"]: each["shard"] for each in node.placement()["queues"]}
     found = []
     queues = [(homes.get(id), gauge) for id, gauge in node.queues().items()]
-    for each in _asked(node, "shard_list"):
+    for each in _ask(node, "shard_list"):
         index = each["shard"]
         process = node.gauges.process_read("shard", index)
         own = [gauge for home, gauge in queues if home == index]
@@ -157,7 +159,7 @@ def _check_shares(node: RunningNode, shards: int) -> None:
     """Raise CommandError if a store exceeds the share that it would have among this many shards."""
     store = node.settings.store
     share = store.limit // shards * store.stop_percent // 100
-    for each in listed(node):
+    for each in shard_rows(node):
         stored = each["stored"]
         if share and stored > share:
             raise CommandError(
@@ -167,10 +169,10 @@ def _check_shares(node: RunningNode, shards: int) -> None:
 
 
 def _states(node: RunningNode) -> dict[int, str]:
-    return {each["shard"]: each["state"] for each in _asked(node, "shard_list")}
+    return {each["shard"]: each["state"] for each in _ask(node, "shard_list")}
 
 
-def _asked(node: RunningNode, command: str, **arguments: Any) -> Any:
+def _ask(node: RunningNode, command: str, **arguments: Any) -> Any:
     try:
         return node.ask(command, **arguments)
     except Refusal as refusal:
@@ -189,8 +191,8 @@ def _wait(reached: Callable[[], bool], otherwise: str) -> None:
                 raise
         if time.monotonic() > deadline:
             raise CommandError(f"{otherwise}: see the log, and `penstock shard list`")
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     print(readable(line), flush=True)

@@ -74,7 +74,7 @@ class Drain:
         return ended
 
 
-def left(rules: Rules, shard: int) -> Rules:
+def with_leaving(rules: Rules, shard: int) -> Rules:
     """Return the rules with the shard as one to be emptied."""
     return replace(rules, leaving=rules.leaving | {shard})
 
@@ -87,14 +87,14 @@ def leaving_plan(
     """
     homes = [replace(home, immovable="stuck") if home.key in stuck else home for home in world.homes]
     return make_plan(
-        rows, replace(world, homes=homes), left(rules, shard),
+        rows, replace(world, homes=homes), with_leaving(rules, shard),
         source=f"draining of shard {shard}", now=now, lasts=lasts, even=False,
     )  # fmt: skip
 
 
 def reasons(rows: list[QueueRow], world: World, shard: int, rules: Rules, stuck: dict[Key, str]) -> dict[Key, str]:
     """Return the reason why each remaining queue of a shard is still there."""
-    balance = balance_of({row.key: row for row in rows}, world, left(rules, shard))
+    balance = balance_of({row.key: row for row in rows}, world, with_leaving(rules, shard))
     found: dict[Key, str] = {}
     for number, item in enumerate(balance.items):
         home: Home = item.home

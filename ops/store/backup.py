@@ -92,12 +92,12 @@ def _copy(data: Path, to: Path, live: bool) -> Manifest:
             found = {shard: _facts(shard, store) for shard, store in all_stores.stores.items()}
             _check_room(all_stores, to)
             copy_topology(all_stores.topology, to / TOPOLOGY_FILE)
-            all_stores.let_go_of_topology()
+            all_stores.release_topology()
             _copy_clock(data, to)
             (to / FOLDER).mkdir(mode=0o700)
             for shard, store in all_stores.stores.items():
                 _copy_store(store, to / FOLDER / str(shard))
-                all_stores.let_go[shard]()
+                all_stores.release[shard]()
         topology = facts_of(to / TOPOLOGY_FILE)
     except (sqlite3.Error, TopologyError) as error:
         raise CommandError(f"{data / TOPOLOGY_FILE}: {error}") from None

@@ -54,7 +54,7 @@ class Findings:
         if len(self.first_problems) < PROBLEMS_MAX:
             self.first_problems.append(text)
 
-    def complain_of(self, look: Callable[[], object]) -> None:
+    def complain_if_wrong(self, look: Callable[[], object]) -> None:
         """Call `look`, and record the problem that it raises, if any."""
         try:
             look()
@@ -72,11 +72,11 @@ def check(path: Path, shard: int, live: bool = False) -> Findings:
             first: bytes | None = b""
             while first is not None:
                 with opened(path, shard, live) as store:
-                    first = look(store, first, found, step, _let_go(live))
+                    first = look(store, first, found, step, _snapshot_is_over(live))
     return found
 
 
-def _let_go(live: bool) -> Over:
+def _snapshot_is_over(live: bool) -> Over:
     if not live:
         return lambda: False
     until = time.monotonic() + SNAPSHOT_SECONDS
@@ -183,7 +183,7 @@ def _check_queue(store: Opened, owner: bytes, found: Findings, step: Step) -> No
             sums.replace(name, key, None, value)
             if name != "index":
                 step(1)
-                found.complain_of(partial(unseal, name, key, value))
+                found.complain_if_wrong(partial(unseal, name, key, value))
             if name in ("leases", "counts") and (len(key), len(value)) != (KEY.size, NUMBER.size + CHECKSUM):
                 found.complain(f"{name}: a record of {len(value)} bytes under a key of {len(key)}")
     found.queues += any(True for _ in _owned(store, "index", owner))
@@ -199,7 +199,7 @@ def _owned(store: Opened, name: str, owner: bytes) -> Iterator[tuple[bytes, memo
 
 def _compare(store: Opened, owner: bytes, sums: Sums, found: Findings) -> None:
     for key, value in _owned(store, TOTALS, owner):
-        found.complain_of(partial(sums.compare, key, value))
+        found.complain_if_wrong(partial(sums.compare, key, value))
     for text in sums.rest():
         found.complain(text)
 
@@ -215,10 +215,10 @@ def _check_tables(store: Opened, _: bytes, found: Findings, step: Step, is_over:
 
 
 def _check_parts(store: Opened, first: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
-    return _each(store, "prepared", first, found, step, is_over, _look_at_part)
+    return _each(store, "prepared", first, found, step, is_over, _check_part_record)
 
 
-def _look_at_part(key: bytes, record: bytes) -> None:
+def _check_part_record(key: bytes, record: bytes) -> None:
     TRANSACTION.unpack(key)
     for publish in split(record)[2]:
         contents = memoryview(publish.value)
@@ -228,10 +228,10 @@ def _look_at_part(key: bytes, record: bytes) -> None:
 
 
 def _check_decisions(store: Opened, first: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
-    return _each(store, "decisions", first, found, step, is_over, _look_at_decision)
+    return _each(store, "decisions", first, found, step, is_over, _check_decision_record)
 
 
-def _look_at_decision(key: bytes, record: bytes) -> None:
+def _check_decision_record(key: bytes, record: bytes) -> None:
     TRANSACTION.unpack(key)
     bus.unpack(record)
 

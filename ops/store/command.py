@@ -32,7 +32,7 @@ COMPACT_COLUMNS = ("shard", "before", "after")
 
 
 @contextmanager
-def _held(data: Path | None, make: bool = False) -> Iterator[Path]:
+def _claim(data: Path | None, make: bool = False) -> Iterator[Path]:
     """Claim the data directory. CommandError or StartError if that fails."""
     directory = data_directory(data, new=make)
     with claimed(directory):
@@ -40,7 +40,7 @@ def _held(data: Path | None, make: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def _looked_at(data: Path | None) -> Iterator[tuple[Path, bool]]:
+def _claim_unless_live(data: Path | None) -> Iterator[tuple[Path, bool]]:
     """Yield the data directory, and whether a node runs on it; if none does, it is claimed meanwhile."""
     directory = data_directory(data)
     if is_claimed(directory):
@@ -55,7 +55,7 @@ def check(data: Data = None, as_json: AsJson = False) -> None:
     """Read every record, and check it against those that refer to it. Exit status 1 if anything is wrong."""
     from ops.store.check_all import check_all
 
-    with _looked_at(data) as (directory, live):
+    with _claim_unless_live(data) as (directory, live):
         found, problems = check_all(directory, live)
     _show_findings(found, problems, as_json)
     if problems or any(findings.problems for findings in found):
@@ -85,7 +85,7 @@ def backup(new: NewBackup, data: Data = None) -> None:
     """Copy all stores as they are at one moment; the node may be running. Exit status 1 if a store was damaged."""
     from ops.store.backup import backup as back_up
 
-    with _looked_at(data) as (directory, live):
+    with _claim_unless_live(data) as (directory, live):
         made, found, problems = back_up(directory, new, live)
     _show_findings(found, problems, as_json=False)
     print(f"{len(made.files):,} files, {sum(file.octets for file in made.files.values()):,} bytes")
@@ -98,7 +98,7 @@ def accept(data: Data = None) -> None:
     """Go on without missing and unreadable stores, and with stores from another time; nothing is deleted."""
     from ops.store.recognition import accept as accept_stores
 
-    with _held(data) as directory:
+    with _claim(data) as directory:
         told = accept_stores(directory)
     for line in told or ["nothing is missing"]:
         print(line)
@@ -110,7 +110,7 @@ def compact(data: Data = None, as_json: AsJson = False) -> None:
     from ops.store.compact import compact as compact_store
     from ops.store.opened import store_paths
 
-    with _held(data) as directory:
+    with _claim(data) as directory:
         gains = [asdict(compact_store(path, shard)) for shard, path in store_paths(directory)]
     show(gains, COMPACT_COLUMNS, as_json)
     if not as_json:
@@ -125,7 +125,7 @@ def salvage(new: New, data: Data = None) -> None:
     """Save all that is readable in damaged stores into a new data directory. Exit status 1 if anything is lost."""
     from ops.store.salvage import salvage as salvage_stores
 
-    with _held(data) as directory, claimed(new):
+    with _claim(data) as directory, claimed(new):
         found, problem = salvage_stores(directory, new)
     if problem:
         print(f"topology: {problem}")
@@ -145,7 +145,7 @@ def dump(file: File, data: Data = None) -> None:
     """Write users, policies, exchanges, queues, bindings and all persistent messages to a new file."""
     from ops.store.dump import dump as dump_stores
 
-    with _held(data) as directory:
+    with _claim(data) as directory:
         count = dump_stores(directory, file)
     print(f"{count.queues:,} queues, {count.messages:,} messages, {count.octets:,} bytes of bodies")
 
@@ -170,7 +170,7 @@ def restore(source: Source, data: Data = None) -> None:
 def _restore_dump(file: Path, data: Path | None) -> None:
     from ops.store.restore import restore as restore_stores
 
-    with _held(data, make=True) as directory:
+    with _claim(data, make=True) as directory:
         count = restore_stores(file, directory)
     print(f"{count.queues:,} queues, {count.messages:,} messages, {count.octets:,} bytes of bodies")
 
@@ -180,7 +180,7 @@ def _restore_backup(source: Path, data: Path | None) -> None:
     from ops.store.replace import replace
 
     made = load(source)
-    with _held(data, make=True) as directory:
+    with _claim(data, make=True) as directory:
         told = replace(source, made, directory)
     for line in told:
         print(line)

@@ -32,8 +32,8 @@ class Cut:
 
     topology: sqlite3.Connection
     stores: dict[int, Opened]
-    let_go_of_topology: Callable[[], None]
-    let_go: dict[int, Callable[[], None]]
+    release_topology: Callable[[], None]
+    release: dict[int, Callable[[], None]]
 
 
 @contextmanager

@@ -49,10 +49,10 @@ class Standing:
         self.shards: dict[int, Facts] = {}
         self.topology: topology.Facts | None = None
         self.identity = self._load_identity()
-        self._look_at_topology()
+        self._check_topology()
         for index, path in self._paths():
-            self._look_at_shard(index, path)
-        self._look_for_missing()
+            self._check_shard(index, path)
+        self._check_missing()
 
     def needed(self) -> list[int]:
         """Return the shards that have messages."""
@@ -83,7 +83,7 @@ class Standing:
             self._complain(path, "it cannot be read", partial(self._remember, path))
             return None
 
-    def _look_at_topology(self) -> None:
+    def _check_topology(self) -> None:
         path = self.data / topology.FILE_NAME
         set_all_aside = partial(self._begin_anew, path)
         try:
@@ -92,16 +92,16 @@ class Standing:
             self._complain(path, str(error).removeprefix(f"{path}: "), set_all_aside)
             return
         if self.topology is not None:
-            self._look_at_facts(path, TOPOLOGY, self.topology, set_all_aside)
+            self._check_facts(path, TOPOLOGY, self.topology, set_all_aside)
 
     def _paths(self) -> list[tuple[int, Path]]:
         return store_paths(self.data)
 
-    def _look_at_shard(self, index: int, path: Path) -> None:
+    def _check_shard(self, index: int, path: Path) -> None:
         remedy = partial(self._begin_shard_anew, index)
         try:
             self.shards[index] = facts = apart(partial(probe, path, index), (StoreError,))
-            self._look_at_facts(path, shard_name(index), facts, remedy)
+            self._check_facts(path, shard_name(index), facts, remedy)
         except (EndedError, DamagedError) as error:
             reason = error.reason if isinstance(error, DamagedError) else str(error)
             self._complain(path, f"{reason}; {SALVAGES}", remedy)
@@ -110,7 +110,7 @@ class Standing:
         except OSError as error:
             raise CommandError(f"{path}: {error.strerror}") from None
 
-    def _look_at_facts(self, path: Path, name: str, facts: Facts | topology.Facts, anew: Callable[[], str]) -> None:
+    def _check_facts(self, path: Path, name: str, facts: Facts | topology.Facts, anew: Callable[[], str]) -> None:
         """Compare the facts of a store with its witness and the node's identity."""
         if self.identity is None:
             return
@@ -127,13 +127,13 @@ class Standing:
         elif facts.node is not None and facts.epoch not in self.identity.epochs:
             self._complain(path, "it is from another time", partial(self._accept, witness))
 
-    def _look_for_missing(self) -> None:
+    def _check_missing(self) -> None:
         if self.identity is None and any(self._nodes()):
             path = self.data / WITNESSES / NAME
             if not any(complaint.path == path for complaint in self.complaints):
                 self._complain(path, "it is missing", partial(self._remember, path))
         path = self.data / topology.FILE_NAME
-        wanted = self._was_seen(TOPOLOGY) or bool(self.needed())
+        wanted = self._has_witness(TOPOLOGY) or bool(self.needed())
         if wanted and self.topology is None and not any(complaint.path == path for complaint in self.complaints):
             self._complain(path, "it is missing", partial(self._begin_anew, path))
         there = {index for index, _ in self._paths()}
@@ -144,7 +144,7 @@ class Standing:
             reason = f"it is damaged: there is no store in its file; {SALVAGES}" if emptied else "it is missing"
             self._complain(path, reason, partial(self._begin_shard_anew, index))
 
-    def _was_seen(self, name: str) -> bool:
+    def _has_witness(self, name: str) -> bool:
         return (self.data / WITNESSES / name).exists()
 
     def _expected(self) -> set[int]:

@@ -40,8 +40,8 @@ def replace(source: Path, made: Manifest, data: Path) -> list[str]:
         shutil.rmtree(beside, ignore_errors=True)  # of a run that was cut short
         beside.mkdir(mode=0o700)
         try:
-            _bring(source, made, beside)
-            _look_at(source, beside)
+            _copy_all(source, made, beside)
+            _check_copy(source, beside)
             return _exchange(beside, data)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
@@ -73,7 +73,7 @@ def _refuse(source: Path, wrong: list[str]) -> None:
         raise CommandError(f"the backup {source} is damaged: {'; '.join(wrong)}")
 
 
-def _bring(source: Path, made: Manifest, beside: Path) -> None:
+def _copy_all(source: Path, made: Manifest, beside: Path) -> None:
     """Copy all files, and write the witnesses that belong to them."""
     wrong = []
     (beside / FOLDER).mkdir(mode=0o700)
@@ -106,7 +106,7 @@ def _copied(old: BinaryIO, new: BinaryIO) -> File:
     return File(octets, sha256.hexdigest())
 
 
-def _look_at(source: Path, beside: Path) -> None:
+def _check_copy(source: Path, beside: Path) -> None:
     """Raise CommandError if a node would not start on the copy."""
     standing = Standing(beside)
     if standing.complaints:

@@ -68,14 +68,14 @@ def _restore(file: Path, data: Path) -> Count:
         if version not in range(1, VERSION + 1):
             raise CommandError(f"{file} is a dump of version {version}, this penstock knows versions 1 to {VERSION}")
         with Loading(data, file.stat().st_size) as loading:
-            loading.take(_stepping(items, source, step))
+            loading.load(_with_progress(items, source, step))
         changes = [of_today(change, version) for change in loading.changes]
         _store_clock(data, first[2].get("clock"))
         store_topology(data, changes, first[2]["topology"], first[2]["last_queue_id"])
         return Count(sum(change[0] == "queue" for change in changes), loading.messages, loading.octets)
 
 
-def _stepping(items: Iterator[Any], source: Any, step: Step) -> Iterator[Any]:
+def _with_progress(items: Iterator[Any], source: Any, step: Step) -> Iterator[Any]:
     at = 0
     for item in items:
         yield item
@@ -107,7 +107,7 @@ class Loading:
         if self._store is not None:
             self._store.close()
 
-    def take(self, items: Iterator[Any]) -> None:
+    def load(self, items: Iterator[Any]) -> None:
         """Load all items after the first. ValueError if one is unknown, or the end is missing or wrong."""
         for kind, *fields in items:
             if kind == TOPOLOGY:

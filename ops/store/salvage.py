@@ -73,7 +73,7 @@ def salvage(data: Path, new: Path) -> tuple[list[Salvaged], str]:
     try:
         for path, saved in zip(shards, found, strict=True):
             with Loading(new, path.stat().st_size) as loading, Pages(path) as pages:
-                loading.take(_items(Salvage(pages, saved), saved, loading, known, unknown))
+                loading.load(_items(Salvage(pages, saved), saved, loading, known, unknown))
         changes += [_queue(id, shard) for id, shard in unknown.items()]
         store_topology(new, changes, version, max([last_queue_id, *unknown]))
     except OSError as error:
@@ -135,11 +135,11 @@ class Salvage:
     def __init__(self, pages: Pages, saved: Salvaged) -> None:
         self.pages = pages
         self.index: dict[bytes, bytes] = {}
-        self.again: set[bytes] = set()
+        self.scanned: set[bytes] = set()
         self.contents: dict[bytes, list[Value]] = defaultdict(list)
         databases = pages.databases()
         for key, value in self._walk("index", databases):
-            self._take(key, value)
+            self._add_index_record(key, value)
         for key, value in self._walk("contents", databases):
             self.contents[key].append(value)
         self.leases = self._numbers("leases", databases)
@@ -151,7 +151,7 @@ class Salvage:
             self._scan()
         saved.damaged_pages = pages.damaged
 
-    def _take(self, key: bytes, value: Value) -> bool:
+    def _add_index_record(self, key: bytes, value: Value) -> bool:
         octets = self.pages.read(value)
         try:
             unpack_index(key, octets)
@@ -212,8 +212,8 @@ class Salvage:
             if len(key) == KEY.size:
                 if value.size <= CONTENTS_MAX:
                     self.contents[key].append(value)
-                if key not in self.index and value.size < 1 << 20 and self._take(key, value):
-                    self.again.add(key)
+                if key not in self.index and value.size < 1 << 20 and self._add_index_record(key, value):
+                    self.scanned.add(key)
 
     def segments(self) -> Iterator[tuple[int, Segment, bytes | None]]:
         """Yield queue id, segment, and its contents or None if they are unreadable, in order."""
@@ -245,7 +245,7 @@ def _items(
             unknown[queue] = saved.shard
         saved.segments += 1
         for item in message_items(queue, segment, memoryview(contents), store.returns):
-            if KEY.pack(queue, segment.sequence) in store.again:
+            if KEY.pack(queue, segment.sequence) in store.scanned:
                 item[5] |= SENT_AGAIN
             saved.messages += 1
             yield item

@@ -11,7 +11,7 @@ import pytest
 from ops.child import Child, State
 from ops.errors import StartError
 from ops.notify import Notifier
-from ops.start import STILL_SECONDS, TELL_SECONDS, Start
+from ops.start import REPORT_SECONDS, STILL_SECONDS, Start
 from penstock.memory.gauges import Gauges
 from penstock.process.pulse import Work
 
@@ -78,6 +78,6 @@ def test_a_console_is_not_waited_for(starting: Starting) -> None:
 
 
 def test_the_next_look(starting: Starting) -> None:
-    assert starting.start.deadline == TELL_SECONDS
-    starting.passes(TELL_SECONDS, loads=False)
-    assert starting.start.deadline == 2 * TELL_SECONDS
+    assert starting.start.deadline == REPORT_SECONDS
+    starting.passes(REPORT_SECONDS, loads=False)
+    assert starting.start.deadline == 2 * REPORT_SECONDS
