@@ -57,9 +57,9 @@ def claimed(data: Path) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
-            directory = _opened(stack, data, os.O_RDONLY | os.O_DIRECTORY)
+            directory = _open(stack, data, os.O_RDONLY | os.O_DIRECTORY)
             _check_own(data, directory)
-            lock = _opened(stack, data / LOCK_FILE, os.O_RDWR | os.O_CREAT)
+            lock = _open(stack, data / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise StartError(f"cannot use the data directory {data}: {error.strerror}") from None
         for each in (directory, lock):
@@ -83,7 +83,7 @@ def claimed(data: Path) -> Iterator[None]:
             (data / POINTER_FILE).unlink(missing_ok=True)
 
 
-def _opened(stack: ExitStack, path: Path, flags: int) -> int:
+def _open(stack: ExitStack, path: Path, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     stack.callback(os.close, descriptor)
     return descriptor

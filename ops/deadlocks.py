@@ -201,16 +201,16 @@ def acceptor_of(connection: str) -> int:
 
 def _consumers(processes: Processes, cause: Facts) -> list[Facts]:
     """Return the consumers of a queue, each with its connection and party from its acceptor."""
-    told: list[Facts] = processes.ask("shard", cause["shard"], "consumers", id=cause["id"])
+    found: list[Facts] = processes.ask("shard", cause["shard"], "consumers", id=cause["id"])
     known: dict[tuple[int, int], Facts] = {}
-    for acceptor in {consumer["acceptor"] for consumer in told} - {None}:
-        ids = [consumer["id"] for consumer in told if consumer["acceptor"] == acceptor]
+    for acceptor in {consumer["acceptor"] for consumer in found} - {None}:
+        ids = [consumer["id"] for consumer in found if consumer["acceptor"] == acceptor]
         answers = processes.ask("acceptor", acceptor, "consumers", ids=ids)
         known |= {(acceptor, each["id"]): each for each in answers}
-    for consumer in told:
+    for consumer in found:
         facts = known.get((consumer["acceptor"], consumer["id"]), {})
         consumer.update({name: facts.get(name) for name in ("connection", "party")})
-    return told
+    return found
 
 
 def _connection_of(consumer: Facts) -> str | None:

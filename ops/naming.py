@@ -28,7 +28,7 @@ def inherited(context: typer.Context, parameter: typer.CallbackParam, value: Any
     return value
 
 
-def _named(context: typer.Context, parameter: typer.CallbackParam, value: Path | None) -> Path | None:
+def _given_directory(context: typer.Context, parameter: typer.CallbackParam, value: Path | None) -> Path | None:
     """Return the data directory given to a command or one of its groups, by option or by a configuration file."""
     here: Any = context
     while here is not None:
@@ -44,7 +44,9 @@ def _named(context: typer.Context, parameter: typer.CallbackParam, value: Path |
 
 Data = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="data directory of the node", show_default=False, callback=_named),
+    typer.Option(
+        "--data", metavar="DIR", help="data directory of the node", show_default=False, callback=_given_directory
+    ),
 ]
 
 

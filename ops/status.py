@@ -120,7 +120,7 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
             for shard in range(gauges.shards)
         ),
     }
-    told = [
+    facts_of_queues = [
         {
             **_queue(queue, now),
             **rates(earlier if (earlier := before.get(id)) else queue, queue, seconds),
@@ -128,7 +128,7 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
         }
         for id, queue in queues.items()
     ]
-    return Status(summary, near_limits(node, len(queues)), processes, sorted(told, key=_by_name))
+    return Status(summary, near_limits(node, len(queues)), processes, sorted(facts_of_queues, key=_by_name))
 
 
 def _queues(gauges: Gauges) -> dict[int, QueueGauge]:

@@ -83,14 +83,14 @@ def _leaving_reason(runtime: Path, role: str, index: int) -> Iterator[None]:
 def _fork() -> int:
     """Return the pid of the new process; 0 in that process, once the supervisor is its parent."""
     reader, writer = os.pipe()
-    between = os.fork()
-    if between == 0:
+    intermediate = os.fork()
+    if intermediate == 0:
         _fork_again(reader, writer)
         return 0
     os.close(writer)
-    with open(reader, "rb") as told:
-        pid, errno = unpack(told.read())
-    os.waitpid(between, 0)
+    with open(reader, "rb") as pipe:
+        pid, errno = unpack(pipe.read())
+    os.waitpid(intermediate, 0)
     if errno:
         raise OSError(errno, os.strerror(errno))
     return int(pid)
@@ -98,7 +98,7 @@ def _fork() -> int:
 
 def _fork_again(reader: int, writer: int) -> None:
     """In the intermediate process: fork again, report the pid to the template, end. In the other: return, adopted."""
-    between = os.getpid()
+    intermediate = os.getpid()
     try:
         pid, errno = os.fork(), 0
     except OSError as error:
@@ -110,7 +110,7 @@ def _fork_again(reader: int, writer: int) -> None:
         os._exit(0)
     os.close(reader)
     os.close(writer)
-    while os.getppid() == between:
+    while os.getppid() == intermediate:
         time.sleep(0.0002)
 
 

@@ -49,7 +49,7 @@ def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts]
     return [reason for reason, _ in stops], stopped, ungranted
 
 
-def _along(of_route: OfRoute) -> Concerns:
+def _on_any_route(of_route: OfRoute) -> Concerns:
     """Return a test of whether one of a channel's routes is concerned."""
     return lambda session: any(of_route(session, route) for route in session["routes"])
 
@@ -60,11 +60,11 @@ class _Powers:
     def __init__(self, powers: list[Facts]) -> None:
         self._by_id = {each["queue_id"]: each for each in powers}
 
-    def over(self, id: int) -> OfRoute:
+    def holding_by(self, id: int) -> OfRoute:
         """Return a test of whether a queue could hold publishes on a route."""
-        return lambda session, route: self.has(id, route)
+        return lambda session, route: self.could_hold(id, route)
 
-    def has(self, id: int, route: Facts) -> bool:
+    def could_hold(self, id: int, route: Facts) -> bool:
         if id not in route["queues"]:
             return False
         power = self._by_id.get(id)
@@ -87,7 +87,7 @@ def _queues(queues: list[Facts], powers: _Powers, gauges: Gauges) -> Iterator[St
         count, octets = gauge.ready + gauge.unacked, gauge.whole_bytes
         if marks.saturated(gauge.saturated, count, octets):
             reason = f"queue '{queue['name']}' in vhost '{queue['vhost']}': {_depth(marks, count, octets)}"
-            yield reason, _along(powers.over(queue["queue_id"]))
+            yield reason, _on_any_route(powers.holding_by(queue["queue_id"]))
 
 
 def _ungranted(power: Facts) -> Iterator[str]:
@@ -103,7 +103,7 @@ def _ungranted(power: Facts) -> Iterator[str]:
 def _shared(limits: list[Facts], powers: _Powers, present: list[Facts], gauges: Gauges) -> Iterator[Stop]:
     for limit in limits:
         marks = Marks(limit["stop_count"], limit["resume_count"], limit["stop_bytes"], limit["resume_bytes"])
-        concerns = _of_limit(limit)
+        concerns = _under_limit(limit)
         slots = limit["slots"]
         if limit["sort"] == "user":
             slots = _slots_of(limit, powers, present, gauges)
@@ -111,18 +111,18 @@ def _shared(limits: list[Facts], powers: _Powers, present: list[Facts], gauges: 
         if marks.saturated(False, count, octets):
             yield (
                 f"{limit['limit']}, {limit['how']} of {len(slots)} queues: {_depth(marks, count, octets)}",
-                _along(concerns),
+                _on_any_route(concerns),
             )
 
 
 def _rates(limits: list[Facts], powers: _Powers, publishes: list[Facts]) -> Iterator[Stop]:
     """Yield the rates that the present publishes would exceed; their channels would be held, each in turn."""
     for limit in limits:
-        concerns = powers.over(limit["queue_id"]) if limit["sort"] == "queue" else _of_limit(limit)
+        concerns = powers.holding_by(limit["queue_id"]) if limit["sort"] == "queue" else _under_limit(limit)
         under = [each for each in publishes if concerns(each, each)]
         rates = {name: sum(each[name] for each in under) for name in ("messages", "octets")}
         if any(0 < limit[name] < rates[name] for name in rates):
-            yield f"{limit['limit']}: {_amounts(limit, rates)} are published", _one_of(under)
+            yield f"{limit['limit']}: {_amounts(limit, rates)} are published", _is_one_of(under)
 
 
 def _amounts(limit: Facts, rates: dict[str, float]) -> str:
@@ -130,13 +130,13 @@ def _amounts(limit: Facts, rates: dict[str, float]) -> str:
     return " and ".join(f"{rates[name]:.0f} {word}" for name, word in words if limit[name])
 
 
-def _one_of(publishes: list[Facts]) -> Concerns:
+def _is_one_of(publishes: list[Facts]) -> Concerns:
     """Return a test of whether a channel is one of these."""
     sessions = {(each["connection"], each["channel"]) for each in publishes}
     return lambda session: (session["connection"], session["channel"]) in sessions
 
 
-def _of_limit(limit: Facts) -> OfRoute:
+def _under_limit(limit: Facts) -> OfRoute:
     """Return a test of whether a channel's publishes on a route come under a limit over several queues."""
     sort, name = limit["sort"], limit["name"]
     if sort == "node":
@@ -153,9 +153,9 @@ def _of_limit(limit: Facts) -> OfRoute:
 
 def _slots_of(limit: Facts, powers: _Powers, present: list[Facts], gauges: Gauges) -> list[int]:
     """Return the slots of the queues to which a user publishes and that could hold it, as its channels show them."""
-    concerns = _of_limit(limit)
+    concerns = _under_limit(limit)
     routes = [route for each in present for route in each["routes"] if concerns(each, route)]
-    ids = {id for route in routes for id in route["queues"] if powers.has(id, route)}
+    ids = {id for route in routes for id in route["queues"] if powers.could_hold(id, route)}
     found = ((slot, gauges.queue_read(slot)) for slot in gauges.queue_slots() if slot >= gauges.shards)
     return [slot for slot, gauge in found if gauge is not None and gauge.queue_id in ids]
 

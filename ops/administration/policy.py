@@ -80,8 +80,8 @@ def set_(
 def _show_trial(data: Path | None, policy: dict[str, Any], as_json: bool) -> None:
     reached, stopped, ungranted = would_stop(data, policy)
     if as_json:
-        told = {"reached": reached, "stopped": stopped, "ungranted": ungranted}
-        print(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        answer = {"reached": reached, "stopped": stopped, "ungranted": ungranted}
+        print(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
         return
     print(f"policy '{policy['name']}' is not set; it would stop {len(stopped)} channels now")
     for line in (*reached, *ungranted):
@@ -119,15 +119,15 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Explain which policies govern a queue or an exchange, and the effect of each of their keys."""
-    told = ask(data, "policy_explain", vhost=vhost, kind="exchange" if exchange else "queue", name=name)
+    answer = ask(data, "policy_explain", vhost=vhost, kind="exchange" if exchange else "queue", name=name)
     if as_json:
-        print(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        print(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
         return
-    print(f"policy: {told['policy'] or 'none'}; operator policy: {told['operator_policy'] or 'none'}")
-    if told["others"]:
-        print(f"also matching, with lower priority: {', '.join(told['others'])}")
-    if told["keys"]:
-        show(told["keys"], ("key", "value", "effect"), as_json=False)
+    print(f"policy: {answer['policy'] or 'none'}; operator policy: {answer['operator_policy'] or 'none'}")
+    if answer["others"]:
+        print(f"also matching, with lower priority: {', '.join(answer['others'])}")
+    if answer["keys"]:
+        show(answer["keys"], ("key", "value", "effect"), as_json=False)
 
 
 @app.command("import")

@@ -127,11 +127,11 @@ def circles(
     behind: dict[int, list[str]] = {}
     for cause in (cause for causes in waits.values() for cause in causes):
         if cause["id"] not in behind:
-            told = consumers(cause)
+            found = consumers(cause)
             waited = longest[cause["id"]]
-            if all(is_stuck(consumer, waited, times) for consumer in told):
-                long = all(is_stuck(consumer, waited, Times(times.most, times.most)) for consumer in told)
-                behind[cause["id"]] = _connections_behind(cause, told, connection_of, waits, parties, long)
+            if all(is_stuck(consumer, waited, times) for consumer in found):
+                long = all(is_stuck(consumer, waited, Times(times.most, times.most)) for consumer in found)
+                behind[cause["id"]] = _connections_behind(cause, found, connection_of, waits, parties, long)
             else:
                 behind[cause["id"]] = []
     return _search(waits, behind)

@@ -30,22 +30,22 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Explain what limits a queue and stops its producers: the value of each setting, and its source."""
-    told = ask(data, "flow_explain", vhost=vhost, name=name)
+    answer = ask(data, "flow_explain", vhost=vhost, name=name)
     with gauges_of(data) as gauges:
-        queue = gauges.queue_read(told["slot"])
+        queue = gauges.queue_read(answer["slot"])
         facts = {
             "queue": name,
             "vhost": vhost,
-            "messages": gauges.depth_count(told["slot"]),
-            "bytes": gauges.depth_bytes(told["slot"]),
+            "messages": gauges.depth_count(answer["slot"]),
+            "bytes": gauges.depth_bytes(answer["slot"]),
             "body_bytes": 0 if queue is None else queue.ready_bytes + queue.unacked_bytes,
             "saturated": queue is not None and queue.saturated,
             "lent_count": 0 if queue is None else queue.lent_count,
             "lent_bytes": 0 if queue is None else queue.lent_bytes,
             **({} if queue is None else overshoot(queue, gauges.acceptors)),
-            "settings": told["settings"],
-            "bindings": told["bindings"],
-            "shared": [_measured(limit, gauges) for limit in told["shared"]],
+            "settings": answer["settings"],
+            "bindings": answer["bindings"],
+            "shared": [_measured(limit, gauges) for limit in answer["shared"]],
         }
     if as_json:
         print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())

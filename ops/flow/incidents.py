@@ -27,7 +27,7 @@ def incidents(data: Path) -> list[Facts]:
     held_seconds) and actions. Short stops of one subject with less than a minute between them are one incident: `stops`
     is their number, `seconds` their total time. Any other incident has 1 as `stops`.
     """
-    return sorted(_joined(_stops(data, "shard"), _stops(data, "acceptor")), key=lambda incident: -incident["ended"])
+    return sorted(_join(_stops(data, "shard"), _stops(data, "acceptor")), key=lambda incident: -incident["ended"])
 
 
 def events(data: Path) -> list[Facts]:
@@ -46,10 +46,10 @@ def _stops(data: Path, role: str) -> Iterator[Facts]:
     for records in _read(data, "incidents", role):
         yield from records
     for sums in _read(data, "short_stops", role):
-        yield from _in_a_row(sums)
+        yield from _merge_adjacent(sums)
 
 
-def _in_a_row(sums: Iterable[Facts]) -> list[Facts]:
+def _merge_adjacent(sums: Iterable[Facts]) -> list[Facts]:
     """Merge the sums of short stops that follow one another."""
     last: dict[Key, int] = {}
     found: list[Facts] = []
@@ -63,11 +63,11 @@ def _in_a_row(sums: Iterable[Facts]) -> list[Facts]:
     return found
 
 
-def _joined(stops: Iterable[Facts], held: Iterable[Facts]) -> list[Facts]:
+def _join(stops: Iterable[Facts], held: Iterable[Facts]) -> list[Facts]:
     """Join stops with the channels held: each is entered in the stop that fits its time best, and in all others that it
     outlasted. A hold that no shard has on record becomes an incident of its own.
     """
-    joined = [_blank(stop) | stop for stop in stops]
+    joined = [_empty_incident(stop) | stop for stop in stops]
     ahead: dict[Key, deque[Facts]] = {}
     for incident in sorted(joined, key=lambda one: one["begun"]):
         ahead.setdefault(key_of(incident)[1:], deque()).append(incident)
@@ -80,7 +80,7 @@ def _joined(stops: Iterable[Facts], held: Iterable[Facts]) -> list[Facts]:
             there.append(coming.popleft())
         same = [one for one in there if _overlap(one, each) > -SLACK_SECONDS]
         if not same:
-            same = [_blank(each) | {"cause": each["reason"]}]
+            same = [_empty_incident(each) | {"cause": each["reason"]}]
             joined += same
             there += same
         near[place] = there
@@ -102,10 +102,10 @@ def _enter(held: Facts, same: list[Facts]) -> None:
             shares = {one: time / sum(times.values()) for one, time in times.items()}
     for one in same:
         if id(one) in shares:
-            _add(one, held, shares[id(one)], held["actions"] if one is best else {})
+            _add_hold(one, held, shares[id(one)], held["actions"] if one is best else {})
 
 
-def _blank(record: Facts) -> Facts:
+def _empty_incident(record: Facts) -> Facts:
     seconds = round(record["ended"] - record["begun"], 3)
     return {
         **{name: record.get(name) for name in ("kind", "vhost", "queue", "of", "cause")},
@@ -139,7 +139,7 @@ def _victim(victim: Facts, incident: Facts, share: float) -> Facts:
     return {**victim, "since": since, "held_seconds": round(share * victim["held_seconds"], 3)}
 
 
-def _add(incident: Facts, held: Facts, share: float, actions: Facts) -> None:
+def _add_hold(incident: Facts, held: Facts, share: float, actions: Facts) -> None:
     incident["sessions"] += held["sessions"]
     incident["held_seconds"] = round(incident["held_seconds"] + share * held["held_seconds"], 3)
     incident["victims"] += (_victim(victim, incident, share) for victim in held["victims"])

@@ -113,8 +113,8 @@ def plan(
         raise CommandError(f"there is no shard {min(unknown)}")
     if inputs is None:
         source = f"gauges, {window}"
-        with show.progress_bar(_seconds("--window", window), "watching queues") as tell:
-            rows, world = node.watched(_seconds("--window", window), tell)
+        with show.progress_bar(_seconds("--window", window), "watching queues") as on_progress:
+            rows, world = node.watched(_seconds("--window", window), on_progress)
     else:
         source = str(inputs)
         rows, world = node.recorded(read_rows(inputs), CPU_SECONDS)
@@ -213,8 +213,8 @@ def verify(name: OptionalPlan = None, window: Window = "0 s", data: Data = None,
     facts: Facts = {"queues": len(placement["queues"]), "placement_version": placement["version"], "wrong": wrong}
     if seconds := _seconds("--window", window):
         rules = replace(rules_of(node.settings.rebalance), min_coverage=0.0)
-        with show.progress_bar(seconds, "watching shards") as tell:
-            rows, world = node.watched(seconds, tell)
+        with show.progress_bar(seconds, "watching shards") as on_progress:
+            rows, world = node.watched(seconds, on_progress)
         seen = make_plan(rows, world, rules, source="gauges", now=clock.now(), lasts=0.0)
         facts["load"] = seen.before["load"]
         facts["planned"] = None if wanted is None else wanted.after["load"]

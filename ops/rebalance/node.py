@@ -57,12 +57,12 @@ class RunningNode:
         records = (gauges.queue_read(slot) for slot in gauges.queue_slots() if slot >= gauges.shards)
         return {record.queue_id: record for record in records if record}
 
-    def watched(self, seconds: float, tell: Callable[[float], None]) -> tuple[list[QueueRow], World]:
-        """Watch the node for `seconds`; return rows, and the world at the end. `tell` gets the part that is over."""
+    def watched(self, seconds: float, on_progress: Callable[[float], None]) -> tuple[list[QueueRow], World]:
+        """Watch the node for `seconds`; return rows and the world. `on_progress` gets the part that is over."""
         samples, began, used = Samples(), time.monotonic(), self._used()
         while (elapsed := time.monotonic() - began) < seconds or samples.intervals < 1:
             samples.add_reading(time.monotonic(), self.queues().values())
-            tell(min(elapsed / seconds, 1.0) if seconds else 1.0)
+            on_progress(min(elapsed / seconds, 1.0) if seconds else 1.0)
             time.sleep(min(SAMPLE_SECONDS, seconds) or SAMPLE_SECONDS)
         samples.add_reading(time.monotonic(), self.queues().values())
         world = self.world(used, time.monotonic() - began)

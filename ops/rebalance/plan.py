@@ -159,8 +159,8 @@ def undo_plan(plan: Plan, world: World, *, now: float, lasts: float) -> Plan:
 
 def identity(now: float, inputs: str, version: int, moves: Iterable[Move]) -> str:
     """Return an id that sorts by time, and is the same for the same plan made at the same time."""
-    told = json.dumps([inputs, version, [move.where() for move in moves], now])
-    hashed = hashlib.blake2b(told.encode(), digest_size=4).hexdigest()
+    text = json.dumps([inputs, version, [move.where() for move in moves], now])
+    hashed = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
     return f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{hashed}"
 
 

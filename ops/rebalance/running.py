@@ -30,14 +30,14 @@ POLL_SECONDS = 0.2
 SILENT_SECONDS = 60.0
 """How long the node may not answer before the result of a move is given up as unknown."""
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class Run:
     """One attempt to apply a plan. CommandError, before any move, if the plan cannot be applied."""
 
-    def __init__(self, node: RunningNode, records: Records, plan: Plan, limits: Limits, tell: Tell) -> None:
-        self.node, self.records, self.plan, self.tell = node, records, plan, tell
+    def __init__(self, node: RunningNode, records: Records, plan: Plan, limits: Limits, report: Report) -> None:
+        self.node, self.records, self.plan, self.report = node, records, plan, report
         self.holder = f"{getpass.getuser()}@{socket.gethostname()}:{os.getpid()}"
         done, version, open_move = earlier_state(plan, records.of_plan(plan.id))
         self.core = Applying(plan, version, limits, done)
@@ -92,7 +92,7 @@ class Run:
                 return step
             if isinstance(step, Wait):
                 if step.why != waited_for:
-                    self.tell(f"waits: {step.why}")
+                    self.report(f"waits: {step.why}")
                 waited_for = step.why
                 time.sleep(min(step.seconds, RENEW_SECONDS))
                 continue
@@ -109,7 +109,7 @@ class Run:
             result = asked.result()
         self.records.move(self.plan, step, result)
         self.core.record_result(step.number, result, clock.now(), time.monotonic() - began)
-        self.tell(describe_move(step, len(self.plan.moves), result))
+        self.report(describe_move(step, len(self.plan.moves), result))
 
     def _obstacle(self, move: Move) -> Result | None:
         """Return the result of a move that has become impossible since the plan was made; None if it is possible."""
@@ -167,7 +167,7 @@ class Run:
                 try:
                     self.node.ask("queue_move_abort", vhost=move.vhost, name=move.queue)
                 except (CommandError, Refusal) as error:
-                    self.tell(f"the move goes on: {error}")
+                    self.report(f"the move goes on: {error}")
             time.sleep(POLL_SECONDS / 10)
 
     def _renew_lease(self) -> None:
@@ -201,7 +201,7 @@ class Run:
         try:
             self.node.ask("rebalance_release", plan=self.plan.id, holder=self.holder)
         except (CommandError, Refusal) as error:
-            self.tell(f"the lease is not released, it ends in {LEASE_SECONDS:g} s: {error}")
+            self.report(f"the lease is not released, it ends in {LEASE_SECONDS:g} s: {error}")
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

@@ -29,14 +29,20 @@ class Drain:
     """The draining of one shard. `stuck` are the queues that could not be moved, with the reason."""
 
     def __init__(
-        self, node: RunningNode, records: Records, shard: int, rules: Rules, limits: Limits, tell: Callable[[str], None]
+        self,
+        node: RunningNode,
+        records: Records,
+        shard: int,
+        rules: Rules,
+        limits: Limits,
+        report: Callable[[str], None],
     ) -> None:
         self.node = node
         self.records = records
         self.shard = shard
         self.rules = replace(rules, min_coverage=0.0)
         self.limits = limits
-        self.tell = tell
+        self.report = report
         self.moved = 0
         self.stuck: dict[Key, str] = {}
 
@@ -63,7 +69,7 @@ class Drain:
 
     def _apply(self, plan: Plan) -> Ended:
         self.records.keep(plan)
-        run = Run(self.node, self.records, plan, self.limits, self.tell)
+        run = Run(self.node, self.records, plan, self.limits, self.report)
         ended = run.run()
         self.moved += sum(result.result == "moved" for _, result in run.core.results)
         if ended.state == "stopped":

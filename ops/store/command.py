@@ -99,8 +99,8 @@ def accept(data: Data = None) -> None:
     from ops.store.recognition import accept as accept_stores
 
     with _claim(data) as directory:
-        told = accept_stores(directory)
-    for line in told or ["nothing is missing"]:
+        lines = accept_stores(directory)
+    for line in lines or ["nothing is missing"]:
         print(line)
 
 
@@ -181,8 +181,8 @@ def _restore_backup(source: Path, data: Path | None) -> None:
 
     made = load(source)
     with _claim(data, make=True) as directory:
-        told = replace(source, made, directory)
-    for line in told:
+        lines = replace(source, made, directory)
+    for line in lines:
         print(line)
     print(f"{len(made.files):,} files, {sum(file.octets for file in made.files.values()):,} bytes")
     if made.problems:

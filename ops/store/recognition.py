@@ -179,8 +179,8 @@ class Standing:
             if part.exists() and ".set-aside" not in part.name:
                 set_aside(part)
         Witness(self.data, TOPOLOGY, 0).forget()
-        told = [self._begin_shard_anew(index) for index, _ in self._paths()]
-        return "; ".join(["the node begins without queues", *told])
+        lines = [self._begin_shard_anew(index) for index, _ in self._paths()]
+        return "; ".join(["the node begins without queues", *lines])
 
 
 def recognise(data: Path) -> Standing:
@@ -196,13 +196,13 @@ def recognise(data: Path) -> Standing:
 
 def accept(data: Path) -> list[str]:
     """Apply the remedies, and return a description of each. OSError or CommandError if that fails."""
-    told: list[str] = []
+    lines: list[str] = []
     for _ in range(100):  # one remedy may show what another complaint hid
         standing = Standing(data)
         if not standing.complaints:
             store(data, Identity(standing.node(), tuple(sorted(standing.epochs()))))
-            return told
-        told.append(standing.complaints[0].remedy())
+            return lines
+        lines.append(standing.complaints[0].remedy())
         epochs = standing.epochs() | set(standing.identity.epochs if standing.identity else ())
         store(data, Identity(standing.node(), tuple(sorted(epochs))))
     raise CommandError(str(standing.complaints[0]))

@@ -117,12 +117,12 @@ def _check_copy(source: Path, beside: Path) -> None:
 def _exchange(beside: Path, data: Path) -> list[str]:
     """Exchange the files, in an order that never leaves old and new stores together; the new witnesses come last."""
     old = [path for path in (data / name for name in OLD) if path.exists()]
-    told = [f"{path} is now {set_aside(path)}" for path in old if path.name != WITNESSES]
+    lines = [f"{path} is now {set_aside(path)}" for path in old if path.name != WITNESSES]
     for name in NEW:
         if (beside / name).exists():
             (beside / name).rename(data / name)
     sync_directories(data)
-    told += [f"{path} is now {set_aside(path)}" for path in old if path.name == WITNESSES]
+    lines += [f"{path} is now {set_aside(path)}" for path in old if path.name == WITNESSES]
     (beside / WITNESSES).rename(data / WITNESSES)
     sync_directories(data)
-    return told
+    return lines
