@@ -33,7 +33,7 @@ def near_limits(node: Node, queues: int) -> list[dict[str, Any]]:
 def near_table(near: list[dict[str, Any]]) -> Table:
     """Return the limits as a table, SHOWN_MOST of them at most."""
     more = len(near) - SHOWN_MOST
-    title = "Limits that are near" + (f", and {more:,} more" if more > 0 else "")
+    title = "Limits nearly reached" + (f", and {more:,} more" if more > 0 else "")
     table = Table("limit", "of", title=title, title_justify="left")
     for name in ("used", "allowed"):
         table.add_column(name, justify="right")

@@ -210,16 +210,16 @@ class Applying:
 
     def _hindrance(self, now: float, health: Health) -> Wait | None:
         if self.limits.moves < 1:
-            return Wait(PAUSED_SECONDS, "an operator: no moves at present")
+            return Wait(PAUSED_SECONDS, "an operator allows no moves")
         if trouble := health.trouble(self.limits):
             seconds = BACK_OFF_SECONDS[min(self._troubled, len(BACK_OFF_SECONDS) - 1)]
             self._troubled += 1
             return Wait(seconds, trouble)
         self._troubled = 0
         if now < self._not_before:
-            return Wait(self._not_before - now, "another attempt")
+            return Wait(self._not_before - now, "the next attempt")
         paced = self._last_begun + self._paced_seconds()
-        return Wait(paced - now, "its limits") if now < paced else None
+        return Wait(paced - now, "the rate limits") if now < paced else None
 
     def _paced_seconds(self) -> float:
         """Return the least time for the last move, from its begin, that keeps its copies within the present rates."""

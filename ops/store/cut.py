@@ -61,7 +61,7 @@ def cut(data: Path, live: bool) -> Iterator[Cut]:
                     stores[shard] = Opened(path, env, txn)
             yield Cut(database, stores, topology.close, {shard: each.close for shard, _, each in held})
             return
-    raise CommandError(f"{data}: there was no moment at which no store changed: try again")
+    raise CommandError(f"{data}: no common moment of all stores was found: try again")
 
 
 def _snapshots(

@@ -94,10 +94,10 @@ def test_a_placement_that_somebody_else_has_changed_ends_it() -> None:
 def test_each_rate_is_kept_on_the_average() -> None:
     core = applying(messages_per_second=100, bytes_per_second=1000)
     answered(core, "moved", messages=50, octets=2000)
-    assert core.next_step(NOW, WELL) == Wait(2.0, "its limits")
+    assert core.next_step(NOW, WELL) == Wait(2.0, "the rate limits")
     assert isinstance(core.next_step(NOW + 2, WELL), Start)
     core.record_result(1, Result("moved", messages=500), NOW + 2, took=1.5)
-    assert core.next_step(NOW + 2, WELL) == Wait(3.5, "its limits")
+    assert core.next_step(NOW + 2, WELL) == Wait(3.5, "the rate limits")
     core.apply_controls({"messages_per_second": 1000}, abort=False)
     assert isinstance(core.next_step(NOW + 2, WELL), Start)
 
@@ -108,7 +108,7 @@ def test_limits_change_while_it_runs() -> None:
     assert isinstance(core.next_step(NOW, WELL), Wait)
     core.apply_controls({"moves": 1, "messages_per_second": 10, "of a newer penstock": 5}, abort=False)
     answered(core, "moved", messages=20)
-    assert core.next_step(NOW, WELL) == Wait(2.0, "its limits")
+    assert core.next_step(NOW, WELL) == Wait(2.0, "the rate limits")
 
 
 @pytest.mark.parametrize(
