@@ -163,7 +163,7 @@ def test_what_commands_left_counts_more_than_the_settings(own: Broker) -> None:
     own.command[own.command.index("--shards") + 1] = "1"
     own.start()
     assert states(own) == {0: "serving", 1: "serving", 2: "serving"}
-    assert "the setting shards does not count" in own.log
+    assert "the setting shards is ignored" in own.log
     assert "all are taken" in shard(own, "add", "5", status=2)
     wait_for(lambda: set(states(own).values()) == {"serving"}, PATIENCE, "all places")
     assert len(states(own)) == 7
