@@ -1,4 +1,4 @@
-"""The entry point of the command `penstock`. It imports in a checkout that was never built, and says so there."""
+"""The entry point of the command `penstock`, which can be imported even in a checkout that was never built."""
 
 from __future__ import annotations
 

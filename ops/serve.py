@@ -86,7 +86,7 @@ def serve(configuration: Configuration, read: Callable[[], Configuration], templ
 
 
 def _known_shards(settings: Settings) -> tuple[int, ...]:
-    """Return the shards as `penstock shard` left them; empty if it has not run. StartError if they cannot be read."""
+    """Return the shards as `penstock shard` left them; empty if none ran. StartError if they cannot be read."""
     try:
         known = known_shards(settings.data / FILE_NAME)
     except StoreError as error:

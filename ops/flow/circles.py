@@ -1,9 +1,9 @@
 """Deadlocks at full queues: circles of connections that wait for each other, and queues that lock out their consumers.
 
-A held connection waits for the consumers of a full queue only if all of them are stuck: each has unacked messages, has
-settled none for a while, and its own connection is held for as long; or, if that is not held, another connection of the
-same party (user and host), as most programs consume and publish on two. If such a chain returns to a connection, none
-of its connections will ever proceed, provided that they all settle only after their publishes have gone.
+A full queue stays full if all its consumers are stuck: each has unacked messages, has settled none for a while, and its
+own connection is held for as long; or, if that is not held, another connection of the same party (user and host), as
+most programs consume and publish on two. If such a chain returns to a connection, none of its connections will ever
+proceed, provided that they all settle only after their publishes have gone.
 
 A circle of two or more queues is a *ring* if every consumer of every queue is on a connection that waits in the circle
 itself. A ring is found as soon as its consumers are known to be stuck.
@@ -42,7 +42,7 @@ class Times(NamedTuple):
 
 
 class Circle(NamedTuple):
-    """Connections that wait for each other, each for the queue at its own position."""
+    """Connections that wait for each other, each for the queue at the same position in `queues`."""
 
     connections: tuple[str, ...]
     queues: tuple[Facts, ...]

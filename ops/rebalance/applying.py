@@ -1,7 +1,7 @@
 """Applies a plan move by move, without a node: chooses the next step from the present state.
 
     next_step(now, health)  ──▶  Start(move)  ──▶  record_result(result)  ──▶  next_step …  ──▶  Ended(state)
-                       ──▶  Wait(seconds, why)
+                            ──▶  Wait(seconds, why)
 
 A move without effect (its queue is gone, or already on the target) is passed over. A move that is rolled back is
 retried; if it fails for good, the plan ends there, because the moves that follow assume a placement that will not come
@@ -222,7 +222,7 @@ class Applying:
         return Wait(paced - now, "the rate limits") if now < paced else None
 
     def _paced_seconds(self) -> float:
-        """Return the least time for the last move, from its begin, that keeps its copies within the present rates."""
+        """Return the least time for the last move, from its start, that keeps its copies within the present rates."""
         if self._last is None:
             return 0.0
         rates = (
