@@ -1,1 +1,1 @@
-"""What looks at a node from beside: it writes down what the gauges say, and clients are served without it."""
+"""The console: records the gauges of a node as telemetry. Clients are served without it."""

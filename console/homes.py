@@ -1,4 +1,4 @@
-"""Where each queue lives and which policy governs it, by the topology that the router publishes."""
+"""The shard and the policy of each queue, from the topology that the router publishes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from router.model.records import Change, Queue
 
 
 class Home(NamedTuple):
-    """Of one queue; its vhost and name as they are, though they need not be UTF-8."""
+    """The place of one queue. Vhost and name are unchanged; they need not be UTF-8."""
 
     shard: int
     policy: str | None
@@ -18,17 +18,18 @@ class Home(NamedTuple):
 
 
 class Homes:
-    """`by_id` are those of all queues, by their ids."""
+    """The places of all queues: `by_id`."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, Home] = {}
 
     def load(self, changes: Iterable[Change]) -> None:
-        """Start, or start again, from a snapshot."""
+        """Replace all places by those of a snapshot."""
         self.by_id.clear()
         self.apply(changes)
 
     def apply(self, changes: Iterable[Change]) -> None:
+        """Apply changes of the topology; only those of queues count."""
         for change in changes:
             if change[0] == "queue":
                 queue = Queue(*change[1:])

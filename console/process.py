@@ -1,4 +1,4 @@
-"""The console process: clock, files and signals round the recorder. Clients are served without it."""
+"""The console process: clock, files and signals around the recorder. Clients are served without it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from penstock.telemetry.writer import Writer
 
 log = logs.get_logger()
 
-LOOK_SECONDS = 1.0
+RECORD_SECONDS = 1.0
 SWEEP_SECONDS = 300.0
-"""Between looks at what dead writers left, and at how much there is; sooner when a process dies."""
+"""Between sweeps of the files of dead writers and of files beyond the limit; sooner when a process dies."""
 SETTLE_SECONDS = 1.0
 
 
 class Console:
-    """One life of the console."""
+    """One incarnation of the console."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int) -> None:
         self.loop = loop
@@ -61,27 +61,30 @@ class Console:
         self.context: zmq.Context[Any] = zmq.Context()
         self.events = subscribe(loop, self.context, node.process_events, self.on_process_event)
         self.router = RouterClient(loop, self.context, node, f"console.{index}.{incarnation}", self.load, self.apply)
-        self.next_look: asyncio.TimerHandle | None = None
+        self.next_record: asyncio.TimerHandle | None = None
         self.next_sweep = loop.call_soon(self.sweep)
 
     def put(self, table: Table, ts: int, row: dict[str, Any]) -> None:
-        """Write down a row of a moment of the node's clock, for people."""
+        """Write a row; its time on the node's clock is converted to wall-clock time."""
         if self.writer is not None:
             self.writer.put(table, ts + self.wall_ahead, row)
 
     # The other processes
 
     def load(self, version: int, changes: list[Any]) -> None:
+        """Load a snapshot of the topology. The first one makes the console ready, and starts recording."""
         with self.pulse.during(Work.LOADING):
             self.homes.load(changes)
-        if self.next_look is None:
+        if self.next_record is None:
             process.report_ready(self.context, self.node, "console", self.index, self.incarnation)
-            self.look_again()
+            self.record_each_second()
 
     def apply(self, version: int, changes: list[Any]) -> None:
+        """Apply changes of the topology."""
         self.homes.apply(changes)
 
     def on_process_event(self, frames: list[bytes]) -> None:
+        """Follow a restart of the router; sweep soon after a process has died."""
         event, role, *_ = bus.unpack(frames[0])
         if event == "started" and role == "router":
             self.router.router_started()
@@ -91,23 +94,25 @@ class Console:
 
     # Each second
 
-    def look_again(self) -> None:
+    def record_each_second(self) -> None:
+        """Record the gauges, and schedule the next time."""
         try:
-            self.look()
+            self.record_gauges()
         finally:
             now = self.loop.time()
-            # A look that took long is not made up for.
-            due = self.next_look.when() + LOOK_SECONDS if self.next_look is not None else now + LOOK_SECONDS
-            self.next_look = self.loop.call_at(max(due, now + LOOK_SECONDS / 2), self.look_again)
+            # Time lost by a slow run is not made up for.
+            due = self.next_record.when() + RECORD_SECONDS if self.next_record is not None else now + RECORD_SECONDS
+            self.next_record = self.loop.call_at(max(due, now + RECORD_SECONDS / 2), self.record_each_second)
 
-    def look(self) -> None:
-        self.wall_ahead = clock.wall_ahead_us()  # for all rows of a look the same
-        self.recorder.look(
-            now_us(), {shard: usage for shard in range(self.gauges.shards) if (usage := self.use(shard))}
+    def record_gauges(self) -> None:
+        """Record the gauges once."""
+        self.wall_ahead = clock.wall_ahead_us()  # the same for all rows of one time
+        self.recorder.record_all(
+            now_us(), {shard: usage for shard in range(self.gauges.shards) if (usage := self.usage_of(shard))}
         )
 
-    def use(self, shard: int) -> Usage | None:
-        """What a shard uses; None if it is dead."""
+    def usage_of(self, shard: int) -> Usage | None:
+        """Return the CPU and memory use of a shard; None if it is dead."""
         pid = self.gauges.process_read("shard", shard).pid
         known = self.shards.get(shard)
         if not pid:
@@ -123,19 +128,19 @@ class Console:
     # The files
 
     def sweep(self) -> None:
-        """Look after the files of all processes of the node, in a thread: the disk may be slow."""
+        """Sweep the files of all processes of the node, in a thread: the disk may be slow."""
         settings = self.node.settings
         self.next_sweep = self.loop.call_later(SWEEP_SECONDS, self.sweep)
         self.sweeper.submit(try_sweep, settings.telemetry_directory, settings.telemetry_node, settings.telemetry.limit)
 
     def close(self) -> None:
-        """The last look: all other processes but the router have ended."""
+        """Record the gauges a last time, and close: all other processes but the router have ended."""
         self.events.close()
         self.router.close()
         self.next_sweep.cancel()
-        if self.next_look is not None:
-            self.next_look.cancel()
-        self.look()
+        if self.next_record is not None:
+            self.next_record.cancel()
+        self.record_gauges()
         if self.writer is not None:
             self.writer.close()
         self.sweeper.shutdown(wait=False, cancel_futures=True)
@@ -143,13 +148,15 @@ class Console:
 
 
 def try_sweep(root: Path, node: str, limit: int) -> None:
+    """Sweep telemetry files; an OSError is logged."""
     try:
         sweep(root, node, limit)
     except OSError as error:
-        log.error("telemetry cannot be looked after", problem=str(error))
+        log.error("cannot sweep telemetry", problem=str(error))
 
 
 async def serve(runtime: Path, index: int, incarnation: int) -> None:
+    """Run the console until it is asked to stop."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     process.on_terminate(loop, stop.set)
@@ -166,5 +173,6 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
 
 
 def main(runtime: Path, index: int, incarnation: int) -> None:
+    """Run the console process."""
     process.enter(runtime, "console", index)
     asyncio.run(serve(runtime, index, incarnation))

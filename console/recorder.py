@@ -1,11 +1,12 @@
-"""The gauges, looked at each second, as rows of depth and shard.
+"""Records the gauges, read each second, as rows of depth and shard.
 
-A queue that was written since the look before gets a row; one that was not gets one each `STANDING_LOOKS` if there is
-something in it, and each `QUIET_LOOKS` in any case, not all at the same look. When one changes that had no row at the
-look before, it gets a row of that look first: so a row tells of its last second, or of time in which nothing happened.
+A queue that was written since the previous reading gets a row. One that was not gets a row every `STANDING_READINGS`
+readings if it has messages, and every `QUIET_READINGS` in any case, spread over the readings. When a queue changes that
+had no row at the previous reading, it first gets a row for that: so a row is about one second, or about a time in which
+nothing happened.
 
-The counters of a queue say since when they count: they go on where it moves, and begin anew with the next life of its
-shard. One that is older than what this recorder has seen is counted from where it is found.
+The counters of a queue state since when they count: they continue when the queue moves, and restart with the next
+incarnation of its shard. Counters older than this recorder are counted from their first reading.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from penstock.memory.gauges import READY, Gauges, QueueGauge
 from penstock.telemetry.rows import Put
 from penstock.telemetry.schema import DEPTH, SHARD
 
-STANDING_LOOKS = 10
-QUIET_LOOKS = 60
+STANDING_READINGS = 10
+QUIET_READINGS = 60
 
 COUNTERS = ("published", "delivered", "acked", "redelivered", "dropped", "published_bytes", "delivered_bytes")
 Counts = tuple[int, ...]
@@ -29,7 +30,7 @@ NOTHING: Counts = (0,) * len(COUNTERS)
 
 
 class Known(NamedTuple):
-    """The last row of a queue: when it was (microseconds since 1970), what the gauges said in which slot, its home."""
+    """The last row of a queue: its time (microseconds of the node's clock), the slot, the gauge there, and its home."""
 
     ts: int
     slot: int
@@ -38,7 +39,7 @@ class Known(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What the kernel says of a process: seconds of processor time since its start, and octets of resident memory."""
+    """The kernel's figures for a process: CPU seconds since its start, and bytes of resident memory."""
 
     pid: int
     cpu: float
@@ -46,7 +47,7 @@ class Usage(NamedTuple):
 
 
 class ShardSums:
-    """Of one shard: what is in its queues now, and what has gone in and out since its last row."""
+    """The sums of one shard: the present depths of its queues, and their counts since its last row."""
 
     __slots__ = ("counts", "queues", "ready", "unacked")
 
@@ -54,17 +55,18 @@ class ShardSums:
         self.queues = self.ready = self.unacked = 0
         self.counts = NOTHING
 
-    def enter(self, gauge: QueueGauge, sign: int) -> None:
-        """A queue is in its account, or is not any more."""
+    def add(self, gauge: QueueGauge, sign: int) -> None:
+        """Add a queue to the depths (`sign` 1), or subtract it (-1)."""
         self.queues += sign
         self.ready += sign * gauge.ready
         self.unacked += sign * gauge.unacked
 
 
 class Recorder:
-    """One life of the recorder. `since`: counters that began then or later are counted from 0.
+    """One incarnation of the recorder. `since`: counters that began then or later are counted from 0.
 
-    Queues are `known` by their ids; `at` has the ids by slot. One whose slot is `closed` is gone, or has moved.
+    Queues are `known` by id; `at` has the ids by slot. Queues in `closed` have lost their slot: they are gone, or have
+    moved.
     """
 
     def __init__(self, gauges: Gauges, homes: Homes, put: Put, store_limit: int, since: int) -> None:
@@ -77,44 +79,46 @@ class Recorder:
         self.known: dict[int, Known] = {}
         self.at: dict[int, int] = {}
         self.closed: set[int] = set()
-        self.standing: list[set[int]] = [set() for _ in range(QUIET_LOOKS)]
+        self.standing: list[set[int]] = [set() for _ in range(QUIET_READINGS)]
         self.homeless: set[int] = set()
         self.sums = [ShardSums() for _ in range(gauges.shards)]
         self.shards: dict[int, tuple[int, Usage]] = {}
-        self.looks = 0
+        self.readings = 0
         self.last = since
 
-    def look(self, now: int, usage: dict[int, Usage]) -> None:
-        """Write down what there is at a time, microseconds since 1970; `usage` is that of the living shards."""
+    def record_all(self, now: int, usage: dict[int, Usage]) -> None:
+        """Record the gauges at `now`, in microseconds of the node's clock; `usage` is that of the live shards."""
         for slot in self.to_read():
             gauge = self.gauges.queue_read(slot)
             if slot in self.at and (gauge is None or gauge.queue_id != self.at[slot]):
-                self.leave(slot)
+                self.close_slot(slot)
             if gauge is None or gauge.torn:
                 continue
             home = self.homes.get(gauge.queue_id)
             if home is None:
-                self.homeless.add(slot)  # the topology is not there yet, or the queue is on its way out
+                self.homeless.add(slot)  # the topology has not come yet, or the queue is being deleted
             else:
                 self.record(slot, gauge, home, now)
         for id in [id for id in self.closed if id not in self.homes]:
             self.forget(id)
         for shard in range(self.gauges.shards):
             self.record_shard(shard, usage.get(shard), self.store_limit // max(len(usage), 1), now)
-        self.looks += 1
+        self.readings += 1
         self.last = now
 
     def to_read(self) -> Iterable[int]:
-        """The slots whose queues are due."""
+        """Return the slots whose queues are due for a row."""
         slots = {*self.gauges.queues_written(self.seen), *self.homeless}
         self.homeless.clear()
-        for phase in range(self.looks % STANDING_LOOKS, QUIET_LOOKS, STANDING_LOOKS):
-            all_of_them = phase == self.looks % QUIET_LOOKS
-            slots.update(slot for slot in self.standing[phase] if all_of_them or holds(self.known[self.at[slot]].gauge))
+        for phase in range(self.readings % STANDING_READINGS, QUIET_READINGS, STANDING_READINGS):
+            all_of_them = phase == self.readings % QUIET_READINGS
+            slots.update(
+                slot for slot in self.standing[phase] if all_of_them or has_messages(self.known[self.at[slot]].gauge)
+            )
         return slots
 
     def record(self, slot: int, gauge: QueueGauge, home: Home, now: int) -> None:
-        """The row of a queue, and that of its last quiet second before it."""
+        """Write the row of a queue, and before it one for the end of a quiet time."""
         id = gauge.queue_id
         known = self.known.get(id)
         if known is None:
@@ -125,33 +129,34 @@ class Recorder:
                 self.write(known.gauge, known.home, NOTHING, self.last, known.ts)
                 known = known._replace(ts=self.last)
             counted_from, begun = known.gauge if gauge.since_us == known.gauge.since_us else None, known.ts
-            self.sums[known.home.shard].enter(known.gauge, -1)
+            self.sums[known.home.shard].add(known.gauge, -1)
             if known.slot != slot:
-                self.leave(known.slot)
+                self.close_slot(known.slot)
         counts = difference(gauge, counted_from)
         self.write(gauge, home, counts, now, begun)
         sums = self.sums[home.shard]
-        sums.enter(gauge, 1)
+        sums.add(gauge, 1)
         sums.counts = tuple(map(int.__add__, sums.counts, counts))
         self.known[id] = Known(now, slot, gauge, home)
         self.at[slot] = id
         self.closed.discard(id)
-        self.standing[slot % QUIET_LOOKS].add(slot)
+        self.standing[slot % QUIET_READINGS].add(slot)
 
-    def leave(self, slot: int) -> None:
-        """The queue that was in a slot is there no more."""
+    def close_slot(self, slot: int) -> None:
+        """Close the slot that a queue has left."""
         id = self.at.pop(slot, None)
         if id is not None:
-            self.standing[slot % QUIET_LOOKS].discard(slot)
+            self.standing[slot % QUIET_READINGS].discard(slot)
             self.closed.add(id)
 
     def forget(self, id: int) -> None:
-        """A queue is gone."""
+        """Drop a queue that is gone."""
         self.closed.discard(id)
         known = self.known.pop(id)
-        self.sums[known.home.shard].enter(known.gauge, -1)
+        self.sums[known.home.shard].add(known.gauge, -1)
 
     def write(self, gauge: QueueGauge, home: Home, counts: Counts, now: int, begun: int) -> None:
+        """Write a row of depth, for the time from `begun` to `now`."""
         published, delivered, acked, redelivered, dropped, published_bytes, delivered_bytes = counts
         self.put(
             DEPTH,
@@ -185,7 +190,7 @@ class Recorder:
         )
 
     def record_shard(self, shard: int, usage: Usage | None, store_limit: int, now: int) -> None:
-        """The row of a shard, if it serves."""
+        """Write the row of a shard, if it serves."""
         gate, life = self.gauges.queue_read(shard), self.gauges.process_read("shard", shard)
         measures, sums = self.gauges.measures_read("shard", shard), self.sums[shard]
         if usage is None or gate is None or life.state != READY or gate.torn or life.torn or measures.torn:
@@ -227,23 +232,23 @@ class Recorder:
         sums.counts = NOTHING
 
 
-def holds(gauge: QueueGauge) -> bool:
-    """Whether there is something in a queue."""
+def has_messages(gauge: QueueGauge) -> bool:
+    """Whether a queue has messages."""
     return gauge.ready > 0 or gauge.unacked > 0
 
 
 def difference(now: QueueGauge, before: QueueGauge | None) -> Counts:
-    """What was counted in between; a message that was given out and taken back is not counted below 0."""
+    """Return the counts between two readings, at least 0: a counter may fall when a delivery is undone."""
     if before is None:
         return tuple(getattr(now, name) for name in COUNTERS)
     return tuple(max(getattr(now, name) - getattr(before, name), 0) for name in COUNTERS)
 
 
 def per_second(seconds: float, begun: int, ended: int) -> float:
-    """Seconds of work in each second between two times in microseconds."""
+    """Return the seconds of work per second between two times in microseconds."""
     return round(seconds * 1_000_000 / max(ended - begun, 1_000), 4)
 
 
 def milliseconds(begun: int, ended: int) -> int:
-    """Between two times in microseconds; the clock may have been set back."""
+    """Return the milliseconds between two times in microseconds; 0 if the clock was set back."""
     return max(round((ended - begun) / 1000), 0)

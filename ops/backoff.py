@@ -1,4 +1,4 @@
-"""When a process that has died is followed by the next one."""
+"""The delay before a process that died is restarted."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import dataclass
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 5.0
 STEADY_SECONDS = 10.0
-"""A process that lived as long as this is not dying of its start: its successor starts at once."""
+"""A process that ran for this long did not die of its start: its successor starts at once."""
 
 
 @dataclass(slots=True)
 class Backoff:
-    """Seconds to wait before a restart: none the first time, then longer and longer while deaths follow quickly."""
+    """The delay before a restart: none after a first death, then doubled with each quick death up to LONGEST_DELAY."""
 
     quick_deaths: int = 0
 
     def after(self, lived: float) -> float:
+        """Return the seconds to wait before the restart of a process that ran for `lived` seconds."""
         if lived >= STEADY_SECONDS:
             self.quick_deaths = 0
         self.quick_deaths += 1

@@ -4,9 +4,9 @@
        ▲                  │                   │
        └────── died ◀─────┴───────────────────┘
 
-A place that is given up is absent.
+A place that is given up becomes absent.
 
-Each process in a place is an incarnation, counted from 1; what is meant for one never reaches the next.
+Each process in a place is an incarnation, counted from 1. Messages meant for one incarnation never reach the next.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.node.node import Role
 
 
 class State(StrEnum):
-    """Where a place is in its life."""
+    """The state of a place."""
 
     ABSENT = "absent"
     WAITING = "waiting"
@@ -30,10 +30,10 @@ class State(StrEnum):
 
 
 class Child:
-    """A place: its role and index, and the process that fills it now.
+    """A place: its role, its index and its present process.
 
-    Times are monotonic seconds, except `started_us`: microseconds of the node's clock. `leaves_by` is when it must have
-    ended for good, None where it is to stay.
+    Times are monotonic seconds, except `started_us`: microseconds of the node's clock. `leaves_by` is the deadline for
+    the process to end for good; None while the place is to stay.
     """
 
     def __init__(self, role: Role, index: int, incarnation: int = 0) -> None:
@@ -51,21 +51,21 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """0 if there is no process."""
+        """The pid of the process; 0 if there is none."""
         return self.process.pid if self.process else 0
 
     @property
     def serves_clients(self) -> bool:
-        """Whether the node is of no use without it."""
+        """Whether clients depend on the process."""
         return self.role != "console"
 
     @property
     def deaths(self) -> int:
-        """Processes of this place that have ended."""
+        """The number of processes of this place that have ended."""
         return self.incarnation - (self.process is not None)
 
     def spawn(self, forks: ForkServer, now: float) -> None:
-        """Start the next incarnation. OSError if there can be none."""
+        """Start the next incarnation. OSError if it cannot be forked."""
         self.process = forks.fork(self.role, self.index, self.incarnation + 1)
         self.incarnation += 1
         self.state = State.STARTING
@@ -73,15 +73,15 @@ class Child:
         self.started_us = now_us()
 
     def ready(self) -> None:
-        """The process has reported that it serves."""
+        """Mark the process as ready: it has reported that it serves."""
         self.state = State.READY
 
     def postpone(self, now: float) -> None:
-        """The process could not be started; try again later."""
+        """Retry the start after LONGEST_DELAY: the process could not be forked."""
         self.due = now + LONGEST_DELAY
 
     def reap(self, now: float) -> int | None:
-        """The exit status (negative: the signal) if the process has ended since the last call, else None."""
+        """Return the exit status (negative: the signal) if the process has ended since the last call, else None."""
         if self.process is None:
             return None
         status = self.process.poll()
@@ -92,12 +92,13 @@ class Child:
         return status
 
     def send(self, number: signal.Signals) -> None:
+        """Send a signal to the process, if there is one."""
         if self.process is not None:
             self.process.send_signal(number)
 
 
 def how_it_ended(status: int) -> str:
-    """ "exit status 1" or "killed by SIGKILL"."""
+    """Describe an exit status: "exit status 1" or "killed by SIGKILL"."""
     if status >= 0:
         return f"exit status {status}"
     try:

@@ -1,9 +1,9 @@
-"""One node at a time on a data directory, and how others find the node that runs there.
+"""The claim of a node on its data directory: one node at a time holds it, and commands find the node through it.
 
-The directory itself is locked (flock) for as long as the supervisor lives, however it ends: a lock that nobody can take
-away by deleting a file. `DATA/lock` is locked as well, for who looks only there, and holds the supervisor's pid.
-`DATA/running.json` points to the runtime directory and the gauges file. It outlives a killed supervisor, so that
-the next start removes what that one could not.
+The directory itself is locked (flock) while the supervisor runs: the lock cannot be removed by deleting a file, and it
+ends with the supervisor, however that ends. `DATA/lock` is locked as well, for programs that check only that file, and
+contains the supervisor's pid. `DATA/running.json` points to the runtime directory and the gauges file. It outlives a
+killed supervisor, so that the next start can remove both.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ POINTER_FILE = "running.json"
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Where the node of a data directory is, or was when it was killed."""
+    """The pid and places of the node of a data directory, which may have been killed since."""
 
     pid: int
     runtime: Path
     gauges: Path
 
     def store(self, data: Path) -> None:
+        """Write the pointer to the data directory in one step. OSError if that fails."""
         facts = {"pid": self.pid, "runtime": str(self.runtime), "gauges": str(self.gauges)}
         unfinished = data / f"{POINTER_FILE}.new"
         unfinished.write_text(json.dumps(facts))
@@ -40,7 +41,7 @@ class Pointer:
 
     @classmethod
     def load(cls, data: Path) -> Pointer | None:
-        """None if no node has run on the directory, or the last one stopped in order."""
+        """Read the pointer. None if it is missing or unreadable: no node has run, or the last one stopped cleanly."""
         try:
             facts = json.loads((data / POINTER_FILE).read_text())
             return cls(int(facts["pid"]), Path(facts["runtime"]), Path(facts["gauges"]))
@@ -50,15 +51,15 @@ class Pointer:
 
 @contextmanager
 def claimed(data: Path) -> Iterator[None]:
-    """Hold the data directory, creating it if need be; what it has and what is made meanwhile is for its owner alone.
-    StartError if it cannot be used or a node runs on it.
+    """Claim the data directory for the context, creating it if need be. Its files, and all files created meanwhile,
+    are private to their owner. StartError if it cannot be used or a node runs on it.
     """
     with ExitStack() as stack:
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
-            directory = _opened(stack, data, os.O_RDONLY | os.O_DIRECTORY)
+            directory = _open(stack, data, os.O_RDONLY | os.O_DIRECTORY)
             _check_own(data, directory)
-            lock = _opened(stack, data / LOCK_FILE, os.O_RDWR | os.O_CREAT)
+            lock = _open(stack, data / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise StartError(f"cannot use the data directory {data}: {error.strerror}") from None
         for each in (directory, lock):
@@ -72,7 +73,7 @@ def claimed(data: Path) -> Iterator[None]:
                 raise StartError(f"cannot lock the data directory {data}: {error.strerror}") from None
         stack.callback(os.umask, os.umask(0o077))
         make_private(data)
-        with suppress(OSError):  # a full disk: nobody is told the pid, the lock holds all the same
+        with suppress(OSError):  # on a full disk the pid is missing, the lock holds all the same
             os.ftruncate(lock, 0)
             os.pwrite(lock, str(os.getpid()).encode(), 0)
         _remove_leftovers(data)
@@ -82,21 +83,21 @@ def claimed(data: Path) -> Iterator[None]:
             (data / POINTER_FILE).unlink(missing_ok=True)
 
 
-def _opened(stack: ExitStack, path: Path, flags: int) -> int:
+def _open(stack: ExitStack, path: Path, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     stack.callback(os.close, descriptor)
     return descriptor
 
 
 def _holder(data: Path, lock: int) -> str:
-    """The pid of who has it, for a person."""
+    """Return the pid of the process that holds the lock, for an error message."""
     pid = os.pread(lock, 32, 0).decode(errors="replace").strip()
-    left = Pointer.load(data)
-    return pid or (str(left.pid) if left is not None else "unknown")
+    pointer = Pointer.load(data)
+    return pid or (str(pointer.pid) if pointer is not None else "unknown")
 
 
 def is_claimed(data: Path) -> bool:
-    """Whether a supervisor lives on the data directory; changes nothing there."""
+    """Whether a supervisor holds the data directory. Changes nothing there."""
     try:
         directory = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -111,8 +112,8 @@ def is_claimed(data: Path) -> bool:
 
 
 def make_private(data: Path) -> None:
-    """Nobody but their owner may look into what is there: files of mode 0600 in directories of mode 0700. Links lead
-    elsewhere, and stay as they are. StartError if something is another user's.
+    """Make all files private to their owner: mode 0600, or 0700 for directories and executables. Symbolic links stay
+    as they are. StartError if a mode cannot be changed, as for another user's file.
     """
     for place, _, files in os.walk(data):
         for path in (place, *(os.path.join(place, name) for name in files)):
@@ -123,26 +124,26 @@ def make_private(data: Path) -> None:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise StartError(f"cannot keep {path} from others: {error.strerror}") from None
+                raise StartError(f"cannot make {path} private: {error.strerror}") from None
 
 
 def _private(mode: int) -> int:
-    """A program that somebody keeps there stays one."""
+    """Return the private mode of a file or directory; an executable stays executable."""
     return 0o700 if stat.S_ISDIR(mode) or mode & stat.S_IXUSR else 0o600
 
 
 def _check_own(data: Path, directory: int) -> None:
-    """StartError for a directory that all may write to, as /tmp: to make that private would harm others."""
+    """Raise StartError for a world-writable directory such as /tmp: making that private would harm other users."""
     if os.fstat(directory).st_mode & stat.S_IWOTH:
-        raise StartError(f"the data directory {data} can be written by all: give one of its own")
+        raise StartError(f"the data directory {data} is world-writable: choose a private one")
 
 
 def _remove_leftovers(data: Path) -> None:
-    """What a killed supervisor left; its children died with it."""
-    left = Pointer.load(data)
-    if left is None:
+    """Remove the runtime directory and gauges of a killed supervisor; its children died with it."""
+    pointer = Pointer.load(data)
+    if pointer is None:
         return
-    shutil.rmtree(left.runtime, ignore_errors=True)
+    shutil.rmtree(pointer.runtime, ignore_errors=True)
     with suppress(OSError):
-        left.gauges.unlink()
+        pointer.gauges.unlink()
     (data / POINTER_FILE).unlink(missing_ok=True)

@@ -26,7 +26,7 @@ from pipeline.errors import PipelineError
 
 app = typer.Typer(
     name="penstock",
-    help="An AMQP 0-9-1 broker that tells producers how much they may send.",
+    help="An AMQP 0-9-1 broker with producer flow control.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     add_completion=False,
@@ -48,18 +48,18 @@ app.add_typer(pipeline.app, name="pipeline")
 
 
 def _option(name: str, **more: Any) -> Any:
-    """An option for the setting of that name, explained as the setting is."""
+    """Return an option for the setting `name`, with the setting's description as its help."""
     return typer.Option(help=Settings.model_fields[name].description, show_default=False, **more)
 
 
 Config = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="TOML file of settings", show_default=False, callback=inherited),
+    typer.Option(metavar="FILE", help="TOML configuration file", show_default=False, callback=inherited),
 ]
 Assignments = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="any setting by its dotted key; may be repeated", show_default=False
+        "--set", metavar="KEY=VALUE", help="set any setting by its dotted key; may be repeated", show_default=False
     ),
 ]
 DataOption = Annotated[Path | None, _option("data", metavar="DIR", callback=inherited)]
@@ -76,17 +76,17 @@ def serve(
     log_level: Annotated[str | None, _option("log_level")] = None,
     assignments: Assignments = None,
 ) -> None:
-    """Run a broker until SIGTERM or Ctrl-C; SIGHUP has it read its configuration again.
+    """Run a broker until SIGTERM or Ctrl-C. SIGHUP reloads the configuration.
 
-    Prints one line, `penstock ready amqp=HOST:PORT pid=PID`, once everything accepts connections. Settings come from
-    the file, then PENSTOCK_… variables, then these options; the later wins.
+    Prints one line, `penstock ready amqp=HOST:PORT pid=PID`, once the broker accepts connections. Settings come from
+    the file, then from PENSTOCK_… variables, then from these options; later sources win.
     """
     flags = {"host": host, "port": port, "acceptors": acceptors, "shards": shards, "data": data, "log_level": log_level}
     read = partial(read_configuration, config, flags, assignments or ())
     configuration = read()
     if (reason := refusal()) is not None:
         raise StartError(reason)
-    from ops.serve import serve as run  # only now: it imports compiled modules
+    from ops.serve import serve as run  # not at the top: it imports compiled modules
 
     logs.configure(configuration.settings, "supervisor", 0)
     run(configuration, read)
@@ -96,12 +96,12 @@ def serve(
 def status(
     config: Config = None,
     data: DataOption = None,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object instead of tables")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of tables")] = False,
 ) -> None:
     """Show the processes and queues of the node that runs on a data directory.
 
-    Reads shared memory only: it asks no process of the node, works while they are busy and costs them nothing. Exit
-    status 1 if no node runs there.
+    Reads shared memory only, so it works while the node's processes are busy and costs them nothing. Exit status 1 if
+    no node runs there.
     """
     settings = load_settings(config, {"data": data})
     from ops.status import NotRunning, show
@@ -127,11 +127,11 @@ def options(
         bool, typer.Option("--version", help="show the version and exit", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Options of the command itself; `--config` and `--data` are for all others too: which node is meant."""
+    """Take the options before a command: `--config` and `--data` select the node for every command."""
 
 
 def main() -> NoReturn:
-    """Run the command and exit: 0, 1 if `status` finds no node, 2 for anything wrong that the caller can mend."""
+    """Run the command and exit: with 0, 1 where its help says so, 2 for an error of the caller, or 130 on Ctrl-C."""
     try:
         code = app(prog_name="penstock", standalone_mode=False)
     except (StartError, SettingsError, CommandError, PipelineError) as error:
@@ -144,6 +144,6 @@ def main() -> NoReturn:
 
 
 def _refuse(reason: str) -> NoReturn:
-    if reason:  # none when no command was given: the help has been shown
+    if reason:  # empty if no command was given: the help has been shown
         print(f"penstock: {reason}", file=sys.stderr)
     sys.exit(2)

@@ -1,4 +1,4 @@
-"""Which extension modules would run uncompiled: correct, and a hundred times too slow to serve."""
+"""Finds extension modules that would run uncompiled: correct, but a hundred times too slow to serve."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ PACKAGES = ("penstock", "router", "shard", "acceptor")
 
 
 def extension_modules() -> list[str]:
-    """Names of the modules that are written to be compiled."""
+    """Return the names of the modules that are written to be compiled."""
     return sorted(name for name, _ in _sources())
 
 
 def uncompiled() -> list[str]:
-    """Names of those Python would load from their source, or not find at all. None is imported for that."""
+    """Return the names of the modules that Python would load from source or not find, without importing them."""
     return sorted(name for name, source in _sources() if not _is_compiled(source))
 
 
 def refusal() -> str | None:
-    """Why this checkout cannot serve, in one line; None if it can."""
+    """Return the reason why this checkout cannot serve, in one line; None if it can."""
     missing = uncompiled()
     return f"not compiled, run `make setup`: {', '.join(missing)}" if missing else None
 
@@ -36,5 +36,5 @@ def _sources() -> Iterator[tuple[str, Path]]:
 
 
 def _is_compiled(source: Path) -> bool:
-    """Whether the built module lies beside its source: Python prefers it there."""
+    """Whether the compiled module lies beside its source, where Python prefers it."""
     return any(source.with_suffix(suffix).exists() for suffix in EXTENSION_SUFFIXES)

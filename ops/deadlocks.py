@@ -1,12 +1,13 @@
-"""Looks for deadlocks among full queues as long as the node runs, tells of them, and has them broken.
+"""Finds deadlocks among full queues while the node runs, reports them, and has them broken.
 
-Nobody has the whole graph: acceptors know who waits for which queue, shards who consumes from it. They are asked while
-somebody is held, more often than it takes to find one; of a queue that got acks since the last time nobody is. What is
-done is for the queue's shard to know (policy key `deadlock`); one queue of a circle that does something is enough.
+No process has the whole graph: acceptors know which connections wait for a queue, shards know its consumers. They are
+asked while a producer is held, more than once in the least time after which a deadlock is found; a queue that got acks
+since the last check is skipped. The action is up to the queue's shard (policy key `deadlock`); it is enough if one
+queue of a circle acts.
 
-A ring (ops/flow/circles.py) is looked for early, where gauges show that full queues have just begun to get nothing
-back. It is let through at once by a queue that lends (`credit`) and has lent nothing yet: that is as much as consumers
-have in hand, and the way to its resume mark. All else takes its time.
+Rings (ops/flow/circles.py) are searched for early, when the gauges show that full queues have just stopped getting
+acks. A queue of a ring that lends (`credit`) and has lent nothing yet does so at once: as much as its consumers have
+unacked, and the distance from its stop mark to its resume mark. All other deadlocks take the usual time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
-from ops.flow.circles import AGAIN, SOON, Circle, Lockout, Times, circles, lockouts, rings
+from ops.flow.circles import FIRST_PART, REPEAT_PART, Circle, Lockout, Times, circles, lockouts, rings
 from ops.flow.standstill import Standstill
 from penstock.limits.features import NACK, REPORT
 from penstock.memory.gauges import Gauges
@@ -27,14 +28,16 @@ from penstock.settings import Settings
 
 log = get_logger()
 
-LOOKS = 2
-"""So often it is looked in the least time after which one is found."""
+CHECKS = 2
+"""Checks within the least time after which a deadlock is found."""
 Moved = dict[int, tuple[int, int]]
-"""What queues have delivered and got back, messages, by their ids."""
+"""Messages delivered and acked, by queue id."""
 
 
 class DeadlockWatch:
-    """A thread that looks from time to time, between `with` and its end; at first at the gauges in the file `path`."""
+    """A thread that checks for deadlocks within a `with` block; it asks processes only if the gauges at `path` show
+    held producers.
+    """
 
     def __init__(self, settings: Settings, path: Path) -> None:
         self._settings = settings
@@ -55,84 +58,86 @@ class DeadlockWatch:
         self._over.set()
 
     def _run(self) -> None:
-        ring_times = Times(self._seconds / AGAIN, self._seconds / SOON)
+        ring_times = Times(self._seconds / REPEAT_PART, self._seconds / FIRST_PART)
         due = 0.0
         with Gauges.open(self._path, writable=False) as gauges:
             standstill = Standstill(gauges)
-            while not self._over.wait(ring_times.least / LOOKS):
+            while not self._over.wait(ring_times.least / CHECKS):
                 if not any(gauges.counters_read("acceptor", index).held_sessions for index in range(gauges.acceptors)):
                     self._known.clear()
                     self._moved.clear()
                     continue
                 now, times = time.monotonic(), self._times()
                 early = standstill.has_begun(now, ring_times.least, ring_times.most)
-                with suppress(CommandError):  # a process is starting or gone: it is asked the next time
+                with suppress(CommandError):  # a process is starting or gone: the next check asks it
                     if now >= due:
-                        due = now + times.least / LOOKS
-                        self._look(gauges, times, ring_times)
+                        due = now + times.least / CHECKS
+                        self._search(gauges, times, ring_times)
                     elif early:
-                        self._look_for_rings(gauges, ring_times)
+                        self._search_rings(gauges, ring_times)
 
     def _times(self) -> Times:
-        """One that was just found is found again sooner: it was not let through by enough."""
+        """Return the times after which consumers count as stuck. They are shorter just after a deadlock, which may need
+        more than was done.
+        """
         if time.monotonic() < self._eager_until:
-            return Times(self._seconds / AGAIN, self._seconds)
+            return Times(self._seconds / REPEAT_PART, self._seconds)
         self._helped.clear()
-        return Times(self._seconds / SOON, self._seconds)
+        return Times(self._seconds / FIRST_PART, self._seconds)
 
-    def _look(self, gauges: Gauges, times: Times, ring_times: Times) -> None:
+    def _search(self, gauges: Gauges, times: Times, ring_times: Times) -> None:
         processes = Processes(self._settings.data)
         with processes.gauges:
             sessions = processes.ask_acceptors("entangled")
-            look = Look(processes, gauges, sessions, self._moved)
-            self._moved = look.moved
-            locked_out = lockouts(sessions, look.consumers, look.is_still, times)
+            check = QueueCheck(processes, gauges, sessions, self._moved)
+            self._moved = check.moved
+            locked_out = lockouts(sessions, check.consumers, check.is_still, times)
             full = {one.queue["id"] for one in locked_out}
             found: list[Circle | Lockout] = [
                 circle
-                for circle in circles(sessions, look.consumers, _connection_of, times)
+                for circle in circles(sessions, check.consumers, _connection_of, times)
                 if len(circle.queues) > 1 or circle.queues[0]["id"] not in full
             ]
             circled = {queue["id"] for circle in found for queue in circle.queues}
             found += [one for one in locked_out if one.queue["id"] not in circled]
-            self._known = {circle.key for circle in found if self._tell(processes, circle, sessions)}
-            for ring in rings(sessions, look.consumers, _connection_of, ring_times):
+            self._known = {circle.key for circle in found if self._break(processes, circle, sessions)}
+            for ring in rings(sessions, check.consumers, _connection_of, ring_times):
                 if all(ring.key != circle.key for circle in found):
-                    self._let_through(processes, ring)
+                    self._break_early(processes, ring)
 
-    def _look_for_rings(self, gauges: Gauges, times: Times) -> None:
+    def _search_rings(self, gauges: Gauges, times: Times) -> None:
         processes = Processes(self._settings.data)
         with processes.gauges:
             sessions = processes.ask_acceptors("entangled")
-            look = Look(processes, gauges, sessions, {})
-            for ring in rings(sessions, look.consumers, _connection_of, times):
-                self._let_through(processes, ring)
+            check = QueueCheck(processes, gauges, sessions, {})
+            for ring in rings(sessions, check.consumers, _connection_of, times):
+                self._break_early(processes, ring)
 
-    def _let_through(self, processes: Processes, ring: Circle) -> None:
-        """Have a queue of a ring lend, if one does and has lent nothing yet."""
-        for queue in self._by_turns(ring):
+    def _break_early(self, processes: Processes, ring: Circle) -> None:
+        """Have one queue of a ring lend, if any does and has lent nothing yet."""
+        for queue in self._acted_first(ring):
             arguments = {"id": queue["id"], "circle": str(ring), "told": True, "early": True}
             action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
             if action is None:
                 return
             if action != REPORT:
-                self._acted(queue)
+                self._record_action(queue)
                 log.warning("deadlock", circle=str(ring), action=action)
                 return
 
-    def _acted(self, queue: Facts) -> None:
-        """A queue does something: where that is not enough it is the one to do more, and soon."""
+    def _record_action(self, queue: Facts) -> None:
+        """Record that a queue has acted: if that was not enough, the same queue is to do more, and soon."""
         self._eager_until = time.monotonic() + self._seconds
         self._helped.add(queue["id"])
 
-    def _by_turns(self, circle: Circle | Lockout) -> list[Facts]:
-        """Its queues; that first which did something before, so that it does more."""
+    def _acted_first(self, circle: Circle | Lockout) -> list[Facts]:
+        """Return the queues of a circle, those that have acted already first, so that they do more."""
         return sorted(circle.queues, key=lambda queue: queue["id"] not in self._helped)
 
-    def _tell(self, processes: Processes, circle: Circle | Lockout, sessions: list[Facts]) -> bool:
-        """Have something done about it. Whether nothing is: that is told once."""
+    def _break(self, processes: Processes, circle: Circle | Lockout, sessions: list[Facts]) -> bool:
+        """Have a deadlock broken, and log it. Returns whether it was only reported, which is logged once."""
         action, news = REPORT, circle.key not in self._known
-        for queue in self._by_turns(circle):
+        for queue in self._acted_first(circle):
             if action == REPORT:
                 arguments = {"id": queue["id"], "circle": str(circle), "told": not news, "early": False}
                 action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
@@ -142,15 +147,15 @@ class DeadlockWatch:
                     members = [each for each in sessions if each["connection"] in circle.key]
                     _refuse_youngest(processes, queue, members or sessions)
                 if action != REPORT:
-                    self._acted(queue)
+                    self._record_action(queue)
         if news or action != REPORT:
             log.warning("deadlock", circle=str(circle), action=action)
         return bool(action == REPORT)
 
 
-class Look:
-    """What is known at one look of the queues that `sessions` wait for. `moved` is what each has delivered and got back
-    by now, `before` at the last look.
+class QueueCheck:
+    """One check of the queues that `sessions` wait for. `moved` has their messages delivered and acked so far, `before`
+    those at the last check.
     """
 
     def __init__(self, processes: Processes, gauges: Gauges, sessions: list[Facts], before: Moved) -> None:
@@ -158,7 +163,7 @@ class Look:
         self.before = before
         self.moved: Moved = {}
         self.empty: set[int] = set()
-        self.told: dict[int, list[Facts]] = {}
+        self.consumers_by_queue: dict[int, list[Facts]] = {}
         causes = (cause for session in sessions for cause in session["causes"])
         for id, slot in {cause["id"]: cause["slot"] for cause in causes if cause["kind"] == "queue"}.items():
             row = gauges.queue_read(slot)
@@ -168,21 +173,21 @@ class Look:
                     self.empty.add(id)
 
     def is_still(self, cause: Facts) -> bool:
-        """Whether it has nothing more for its consumers, and has delivered and got back nothing since the last look."""
+        """Whether a queue has no ready messages, and none was delivered or acked since the last check."""
         id = cause["id"]
         return id in self.empty and self.before.get(id) == self.moved[id]
 
     def consumers(self, cause: Facts) -> list[Facts]:
-        """The consumers of a queue; none where it has got something back since the last look."""
+        """Return the consumers of a queue; none if messages were acked since the last check."""
         id = cause["id"]
-        if id not in self.told:
+        if id not in self.consumers_by_queue:
             goes_on = id in self.before and id in self.moved and self.before[id][1] != self.moved[id][1]
-            self.told[id] = [] if goes_on else _consumers(self.processes, cause)
-        return self.told[id]
+            self.consumers_by_queue[id] = [] if goes_on else _consumers(self.processes, cause)
+        return self.consumers_by_queue[id]
 
 
 def _refuse_youngest(processes: Processes, queue: Facts, sessions: list[Facts]) -> None:
-    """Of those who wait for a queue: what the one has parked that was held last is nacked."""
+    """Nack the parked publishes of the channel that was held last, among those that wait for a queue."""
     waiting = [each for each in sessions if any(cause.get("id") == queue["id"] for cause in each["causes"])]
     youngest = min(waiting, key=lambda each: each["held_seconds"])
     named = {name: youngest[name] for name in ("connection", "channel")}
@@ -190,22 +195,22 @@ def _refuse_youngest(processes: Processes, queue: Facts, sessions: list[Facts]) 
 
 
 def acceptor_of(connection: str) -> int:
-    """The index of a connection's acceptor, which its id begins with."""
+    """Return the index of a connection's acceptor, with which the connection's id begins."""
     return int(connection.partition(".")[0])
 
 
 def _consumers(processes: Processes, cause: Facts) -> list[Facts]:
-    """The consumers of a queue, each with what its acceptor knows of it."""
-    told: list[Facts] = processes.ask("shard", cause["shard"], "consumers", id=cause["id"])
+    """Return the consumers of a queue, each with its connection and party from its acceptor."""
+    found: list[Facts] = processes.ask("shard", cause["shard"], "consumers", id=cause["id"])
     known: dict[tuple[int, int], Facts] = {}
-    for acceptor in {consumer["acceptor"] for consumer in told} - {None}:
-        ids = [consumer["id"] for consumer in told if consumer["acceptor"] == acceptor]
+    for acceptor in {consumer["acceptor"] for consumer in found} - {None}:
+        ids = [consumer["id"] for consumer in found if consumer["acceptor"] == acceptor]
         answers = processes.ask("acceptor", acceptor, "consumers", ids=ids)
         known |= {(acceptor, each["id"]): each for each in answers}
-    for consumer in told:
+    for consumer in found:
         facts = known.get((consumer["acceptor"], consumer["id"]), {})
         consumer.update({name: facts.get(name) for name in ("connection", "party")})
-    return told
+    return found
 
 
 def _connection_of(consumer: Facts) -> str | None:

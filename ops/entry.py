@@ -1,4 +1,4 @@
-"""Where the command `penstock` begins: in a checkout that was never built there is nothing to import yet."""
+"""The entry point of the command `penstock`, which can be imported even in a checkout that was never built."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ops.compiled import refusal
 
 
 def main() -> None:
+    """Run the command line; exit status 2 with a one-line reason if the checkout is not built."""
     try:
         from ops import cli
     except ModuleNotFoundError:

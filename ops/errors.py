@@ -1,4 +1,4 @@
-"""What can go wrong for the person at the command line, told in one line."""
+"""Errors that the command line reports in one line."""
 
 
 class StartError(Exception):

@@ -1,8 +1,8 @@
-"""Where the supervisor gets its processes from: a template that has imported all they need (`ops.template`).
+"""The source of the supervisor's processes: a template that has imported all they need (`ops.template`).
 
-    gone ──start──▶ starting ──(its first word)──▶ ready ──(it dies)──▶ gone
+    gone ──start──▶ starting ──(its first message)──▶ ready ──(it dies)──▶ gone
 
-Nobody is harmed by its death; as long as there is none, nobody is started.
+Its death harms no running process, but none can be started without it.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ ANSWER_MAX = 64
 
 
 class Forked:
-    """A process that the template has forked: a child of this one. Only `poll` waits for it, so its pid is its own."""
+    """A process that the template has forked, a child of this one. Its pid is not reused before `poll` reaps it."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
 
     def poll(self) -> int | None:
-        """Its exit status (negative: the signal), once, when it has ended."""
+        """Return the exit status (negative: the signal), once, after the process has ended; None before."""
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         return os.waitstatus_to_exitcode(status) if pid else None
 
     def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process."""
         os.kill(self.pid, number)
 
 
 class ForkServer:
     """The template of a node, as its supervisor sees it.
 
-    `due` is when the next one is to start, in monotonic seconds, None while there is one; `deaths` is how many have
-    died. `fileno` is readable when its first word has come, or it has gone.
+    `due` is when the next template is to start, in monotonic seconds; None while one runs. `deaths` counts those that
+    have died. `fileno` is readable once the template has sent its first message, or has ended.
     """
 
     def __init__(self, command: Sequence[str], runtime: Path, listener: int) -> None:
-        """`listener` is the descriptor of what acceptors listen on: they alone inherit it."""
+        """`listener` is the descriptor of the listening socket, which only acceptors inherit."""
         self._command = command
         self._listener = listener
         self._runtime = runtime
@@ -78,8 +79,8 @@ class ForkServer:
             )
         self.due = None
 
-    def hear(self) -> None:
-        """Take in its first word, which is its pid. A late answer is none, nor is its end."""
+    def read_first_message(self) -> None:
+        """Receive the template's first message, its pid. A late answer or the end of the stream is none."""
         assert self._process is not None
         try:
             word = self._socket.recv(ANSWER_MAX)
@@ -88,7 +89,7 @@ class ForkServer:
         self.ready = word == pack(self._process.pid)
 
     def fork(self, role: Role, index: int, incarnation: int) -> Forked:
-        """A process of a role. OSError if there can be none; a template that does not answer is killed."""
+        """Fork a process of a role. OSError if that fails; a template that does not answer is killed."""
         self._socket.settimeout(ANSWER_SECONDS)
         try:
             inherited = [self._listener] if role == "acceptor" else []
@@ -106,7 +107,9 @@ class ForkServer:
         return Forked(pid)
 
     def reap(self, known: frozenset[int], now: float) -> int | None:
-        """Its exit status, once, when it has ended; whom it forked and did not tell of ends too: `known` are others."""
+        """Return the template's exit status, once, after it has ended; None before. A child whose pid it did not report
+        is killed then: `known` are the pids of all other children.
+        """
         status = None if self._process is None else self._process.poll()
         if status is not None:
             self._process, self.ready = None, False
@@ -120,6 +123,7 @@ class ForkServer:
         return status
 
     def close(self) -> None:
+        """Kill the template, if one runs."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -132,7 +136,7 @@ class ForkServer:
 
 
 def _environment() -> dict[str, str]:
-    """It imports what the supervisor imported, wherever it was started: no folder of the user's shadows ours."""
+    """Return an environment in which the template imports the supervisor's modules, whatever the working directory."""
     here = str(Path(__file__).resolve().parents[1])
     path = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join([here, path] if path else [here])}

@@ -1,12 +1,11 @@
-"""Finds processes that hang, stopped or going round in circles, and kills them: then they are replaced as any other.
+"""Finds processes that hang, stopped or in an endless loop, and kills them; they are restarted like any that died.
 
-    alive ──(silent too long)──▶ asked where it is ──(silent still)──▶ killed
+    alive ──(silent too long)──▶ asked for its stack ──(still silent)──▶ killed
       ▲                               │
       └──────────(it beats)───────────┘
 
-Silence is counted while the supervisor itself looks: where it stood still as well, for a machine that was suspended or
-a whole group of processes that was stopped, that time counts for nobody. A process in the hands of a debugger is left
-alone.
+Silence counts only while the supervisor itself runs: if it stood still as well, on a suspended machine or in a stopped
+process group, that time counts against no process. A process under a debugger is left alone.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from penstock.process.process import stack_file
 from penstock.process.pulse import Work
 from penstock.settings.sections import WatchdogSettings
 
-LOOK_SECONDS = 0.5
-LATE = 4
-"""A look later than so many times that was late itself: it counts for no more."""
+CHECK_SECONDS = 0.5
+INTERVALS_MOST = 4
+"""A check adds at most this many intervals of silence: if more have passed, the supervisor itself was late."""
 STACK_MOST = 8192
-"""Octets of where it is that are told."""
+"""Bytes of a process's stack that are logged, at most."""
 
 log = get_logger()
 
 
 class Stage(Enum):
-    """What was done about a silent process."""
+    """The last action against a silent process."""
 
     NOTHING = "nothing"
     ASKED = "asked"
@@ -46,7 +45,7 @@ class Stage(Enum):
 
 @dataclass(slots=True)
 class Silence:
-    """Of one process: its last beat (moment, work), and for how many seconds there has been no other."""
+    """The last beat of one process (moment, work), and the seconds of silence since."""
 
     beat: tuple[int, Work]
     seconds: float = 0.0
@@ -54,14 +53,14 @@ class Silence:
 
 
 def kernel_state(pid: int) -> str:
-    """What the kernel says that a process does: "running", "disk-sleep", "stopped", "tracing-stop" …; "" if gone."""
+    """Return the kernel's state of a process: "running", "disk-sleep", "stopped", "tracing-stop" …; "" if gone."""
     with suppress(psutil.Error):
         return str(psutil.Process(pid).status())
     return ""
 
 
 class HangWatch:
-    """Looks after the processes of a node."""
+    """The watchdog of a node's processes."""
 
     def __init__(
         self,
@@ -76,21 +75,21 @@ class HangWatch:
         self._runtime = runtime
         self._state_of = state_of
         self._silences: dict[int, Silence] = {}
-        self._looked = 0.0
+        self._checked = 0.0
 
-    def look(self, children: Iterable[Child], now: float) -> None:
-        """Count, and kill who is silent for too long: to be called every `LOOK_SECONDS` or more often."""
-        if not self._seconds or now < self._looked + LOOK_SECONDS:
+    def check(self, children: Iterable[Child], now: float) -> None:
+        """Count silence and kill processes silent for too long. To be called every `CHECK_SECONDS` or more often."""
+        if not self._seconds or now < self._checked + CHECK_SECONDS:
             return
-        passed = min(now - self._looked, LATE * LOOK_SECONDS)
-        self._looked = now
+        passed = min(now - self._checked, INTERVALS_MOST * CHECK_SECONDS)
+        self._checked = now
         known, self._silences = self._silences, {}
         for child in children:
             if child.process is not None:
-                self._silences[child.pid] = silence = self._heard(child, known.get(child.pid), passed)
+                self._silences[child.pid] = silence = self._silence_of(child, known.get(child.pid), passed)
                 self._judge(child, silence)
 
-    def _heard(self, child: Child, known: Silence | None, passed: float) -> Silence:
+    def _silence_of(self, child: Child, known: Silence | None, passed: float) -> Silence:
         moment, work = self._gauges.last_beat(child.role, child.index, child.incarnation)
         beat = (moment, Work(work)) if moment / 1e6 >= child.started else (0, Work.STARTING)
         if known is None or known.beat != beat:
@@ -114,17 +113,17 @@ class HangWatch:
         facts |= {"work": work.name.lower(), "state": state}
         if state == psutil.STATUS_TRACING_STOP:
             silence.stage = Stage.DONE
-            log.warning("process does not answer, a debugger has it", **facts)
+            log.warning("process does not respond, a debugger is attached", **facts)
         elif silence.stage is Stage.NOTHING:
             silence.stage = Stage.ASKED
             child.send(signal.SIGUSR1)
         else:
             silence.stage = Stage.DONE
-            log.error("process does not answer, it is killed", **facts, stack=self._stack(child))
+            log.error("process does not respond and is killed", **facts, stack=self._stack(child))
             child.send(signal.SIGKILL)
 
     def _stack(self, child: Child) -> str:
-        """Where its threads are, if it could still say so: a stopped one cannot."""
+        """Return the stacks of a process's threads, if it could still write them; a stopped process cannot."""
         try:
             return stack_file(self._runtime, child.role, child.index).read_text(errors="replace")[-STACK_MOST:]
         except OSError:

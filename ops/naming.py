@@ -1,11 +1,11 @@
-"""Which node a command is about: `--data DIR` or `--config FILE`, before the command, behind it, or in between.
+"""The node that a command addresses: `--data DIR` or `--config FILE`, before the command, after it, or in between.
 
     penstock --config node.toml flow stop --all
     penstock flow --data DIR stop --all
     penstock flow stop --all --data DIR
 
-What is given nearest to the command counts; without any it is the environment's, or the default. A directory that is
-not there is an error wherever one has to be.
+The option nearest to the command counts; without one, the environment's setting or the default. A missing directory is
+an error wherever one must exist.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.settings.sources import load_settings
 
 
 def inherited(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> Any:
-    """What an option was given, or else the same option of a group that the command belongs to."""
+    """Return the value of an option, or else that of the same option of a group to which the command belongs."""
     above = context.parent
     while value in (None, False) and above is not None:
         value = above.params.get(parameter.name or "", value)
@@ -28,8 +28,8 @@ def inherited(context: typer.Context, parameter: typer.CallbackParam, value: Any
     return value
 
 
-def _named(context: typer.Context, parameter: typer.CallbackParam, value: Path | None) -> Path | None:
-    """The directory that a command or one of its groups was given, or that a file of settings given there names."""
+def _given_directory(context: typer.Context, parameter: typer.CallbackParam, value: Path | None) -> Path | None:
+    """Return the data directory given to a command or one of its groups, by option or by a configuration file."""
     here: Any = context
     while here is not None:
         data = value if here is context else here.params.get("data")
@@ -44,12 +44,14 @@ def _named(context: typer.Context, parameter: typer.CallbackParam, value: Path |
 
 Data = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="data directory of the node", show_default=False, callback=_named),
+    typer.Option(
+        "--data", metavar="DIR", help="data directory of the node", show_default=False, callback=_given_directory
+    ),
 ]
 
 
 def data_directory(data: Path | None, *, new: bool = False) -> Path:
-    """The data directory that is meant. CommandError if it is not there, unless it may be a `new` one."""
+    """Return the data directory of a command. CommandError if it does not exist, unless it may be `new`."""
     directory = load_settings(None, {"data": data}).data
     if not new and not directory.is_dir():
         raise CommandError(f"there is no data directory {directory}")

@@ -1,4 +1,4 @@
-"""Limits of a node of which most is used, read from what its processes share: nobody is asked."""
+"""Limits of a node that are nearly used up, read from shared memory without asking a process."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from penstock.node.node import Node
 from penstock.text.utf8 import readable
 
 SHOWN_MOST = 20
-"""Of limits: thousands of addresses may be near theirs."""
+"""Limits shown at most: thousands of addresses may be near theirs."""
 
 
 def near_limits(node: Node, queues: int) -> list[dict[str, Any]]:
-    """{limit, whose, name, used, number} of each limit of which nine tenths are used, that of which most is used first;
-    `queues` is how many there are. OSError or ValueError if the node has gone.
+    """Return {limit, whose, name, used, number} of each limit that is used to nine tenths or more, the most used first.
+    `queues` is the number of queues. OSError or ValueError if the node is gone.
     """
     found = list(SharedCounts.look(node.shared_counts, node.counting).near())
     found += SharedCounts.look(node.shared_hands, node.shard_places).near()
@@ -31,8 +31,9 @@ def near_limits(node: Node, queues: int) -> list[dict[str, Any]]:
 
 
 def near_table(near: list[dict[str, Any]]) -> Table:
+    """Return the limits as a table, SHOWN_MOST of them at most."""
     more = len(near) - SHOWN_MOST
-    title = "Limits that are near" + (f", and {more:,} more" if more > 0 else "")
+    title = "Limits nearly reached" + (f", and {more:,} more" if more > 0 else "")
     table = Table("limit", "of", title=title, title_justify="left")
     for name in ("used", "allowed"):
         table.add_column(name, justify="right")
@@ -43,7 +44,7 @@ def near_table(near: list[dict[str, Any]]) -> Table:
 
 
 def _rates(node: Node) -> dict[str, int]:
-    """Of connections, by whose they are, where there is a limit."""
+    """Return the limits on connection rates that are set, by scope."""
     limits = node.settings.limits
     numbers = {"node": limits.connection_rate, "address": limits.address_connection_rate}
     return {whose: number for whose, number in numbers.items() if number > 0}

@@ -1,7 +1,7 @@
-"""What the supervisor tells systemd, in datagrams to the socket that a unit of `Type=notify` names (sd_notify(3)).
+"""The supervisor's notifications to systemd: datagrams to the socket of a unit of `Type=notify` (sd_notify(3)).
 
-Where the unit asks for signs of life (`WatchdogSec=`), only a turn of the supervisor's own loop gives one: when that
-hangs systemd ends the node, and starts it again if the unit says so.
+If the unit asks for keep-alives (`WatchdogSec=`), only turns of the supervisor's own loop send them: when the loop
+hangs, systemd ends the node, and restarts it if the unit says so.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import MutableMapping
 from penstock.node.logs import get_logger
 
 PARTS = 4
-"""Signs of life are given so many times as often as the unit asks for."""
+"""Keep-alives are sent this many times as often as the unit requires."""
 
 PATIENCE_SECONDS = 1.0
-"""How long a manager that is busy is waited for, with what is said once."""
+"""How long a notification that is sent only once waits for a busy manager."""
 
 log = get_logger()
 
 
 class Notifier:
-    """The service manager of this process, if it has one. The environment is cleared: children have nothing to tell.
+    """The service manager of this process, if it has one. Its variables leave the environment: children do not notify.
 
-    `every` is how often it wants a sign of life, in seconds, None if it wants none.
+    `every` is the interval of keep-alives in seconds; None if the manager asks for none.
     """
 
     def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
@@ -37,19 +37,21 @@ class Notifier:
         if self._address and wanted.isdecimal() and int(wanted) and pid in ("", str(os.getpid())):
             self.every = int(wanted) / 1e6 / PARTS
 
-    def ready(self) -> None:
+    def report_ready(self) -> None:
+        """Report that the node serves."""
         self._serves = True
         self._send("READY=1\nSTATUS=serving", PATIENCE_SECONDS)
 
-    def starts(self, status: str, patience: float) -> None:
-        """It is not ready yet, and moves: it may take so many seconds more, whatever the unit says."""
+    def report_starting(self, status: str, patience: float) -> None:
+        """Report progress of a start, and extend the unit's timeout to `patience` seconds from here."""
         self._send(f"STATUS={status}\nEXTEND_TIMEOUT_USEC={int(patience * 1e6)}", 0)
 
-    def stopping(self) -> None:
+    def report_stopping(self) -> None:
+        """Report that the node stops."""
         self._send("STOPPING=1", PATIENCE_SECONDS)
 
-    def lives(self, now: float) -> None:
-        """A turn of the loop, at that time (seconds). Before the node serves nobody asks for it."""
+    def keep_alive(self, now: float) -> None:
+        """Send a keep-alive if one is due at `now`, in seconds. systemd expects none before the node serves."""
         if self.every is not None and self._serves and now >= self._due:
             self._due = now + self.every
             self._send("WATCHDOG=1", 0)
@@ -62,4 +64,4 @@ class Notifier:
             try:
                 manager.sendto(state.encode(), self._address)
             except OSError as error:
-                log.warning("the service manager cannot be told", state=state, problem=str(error))
+                log.warning("cannot notify the service manager", state=state, problem=str(error))

@@ -1,4 +1,4 @@
-"""How far above its stop marks a queue is, was and may be, as commands show it."""
+"""The overshoot of a queue above its stop marks, as commands show it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from penstock.memory.gauges import QueueGauge
 
 
 def overshoot(queue: QueueGauge, acceptors: int) -> dict[str, int]:
-    """In messages and in bytes: how far above its stop marks it was at most because of publishes that they hold, and
-    may be, with the reserve of a priority lane and what it is lent in a deadlock (in bytes: there, and a message of
-    each acceptor); and how far it is beyond them now, whoever published that.
+    """Return a queue's overshoot of its stop marks, in messages and in bytes.
+
+    `over_…` is the highest so far due to publishes that the marks hold. `over_…_bound` is its bound, with the reserve
+    of a priority lane and the amount lent in a deadlock; in bytes, one message of each acceptor may come on top.
+    `beyond_…` is the present excess, whichever publishes caused it.
     """
     count, octets = marks_of(queue).overshoot_bound(acceptors, queue.reserve)
     beyond = queue.ready + queue.unacked - queue.stop_count if queue.stop_count else 0

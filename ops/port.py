@@ -1,7 +1,7 @@
 """The port of the node: one socket, bound by the supervisor and inherited by all acceptors, which listen on it.
 
-So a client that comes waits for whichever acceptor takes it first: none waits for one that hangs, and none is lost with
-one that ends.
+A new client is served by whichever acceptor accepts it first: no client waits for an acceptor that hangs, and none is
+lost with one that ends.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ops.errors import StartError
 
 @contextmanager
 def bound(host: str, port: int) -> Iterator[socket.socket]:
-    """Yield a socket bound to `port` of `host`, or to a free one if `port` is 0. StartError if it cannot be had.
+    """Yield a socket bound to `port` of `host`, or to a free one if `port` is 0. StartError if it cannot be bound.
 
-    Until the first acceptor listens on it connections are refused. At the end they are again, whoever still has it.
+    Connections are refused until the first acceptor listens on it, and after `refuse`.
     """
     family, address = _resolve(host, port)
     with socket.socket(family, socket.SOCK_STREAM) as port_socket:
@@ -31,18 +31,18 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def refuse(port_socket: socket.socket) -> None:
-    """Nobody listens on it any more, whoever has it (shutdown(2) of a listening socket)."""
-    with suppress(OSError):  # nobody did
+    """Stop listening in every process that has the socket (shutdown(2) of a listening socket)."""
+    with suppress(OSError):  # no process listened
         port_socket.shutdown(socket.SHUT_RD)
 
 
 def show(host: str, port: int) -> str:
-    """HOST:PORT, as an AMQP URL wants it."""
+    """Return HOST:PORT as in an AMQP URL."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _bind(holder: socket.socket, address: tuple[str, int]) -> None:
-    """Bind exclusively; only where that fails is SO_REUSEADDR tried, for connections of the past in TIME_WAIT."""
+    """Bind exclusively; only if that fails, try SO_REUSEADDR, because of past connections in TIME_WAIT."""
     try:
         holder.bind(address)
     except OSError as error:

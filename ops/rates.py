@@ -1,4 +1,4 @@
-"""How fast queues fill and drain, by two looks at the gauges."""
+"""The rates at which queues fill and drain, from two readings of the gauges."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Facts = dict[str, Any]
 
 
 def rates(earlier: QueueGauge, now: QueueGauge, seconds: float) -> Facts:
-    """Of one queue: messages a second that came and that left, and seconds until it is full and until it is free.
+    """Return the rates of one queue in messages a second, and the seconds until it is full and until it resumes.
 
-    `full_in` is None where nobody is stopped or it does not grow, `resumes_in` where it is not saturated or does not
-    shrink. The time until it is free is what its producers take to be let go, so what comes meanwhile is not counted.
+    `full_in` is None if the queue is saturated, has no marks or does not grow; `resumes_in` is None if nothing leaves
+    it. `resumes_in` does not count publishes, as producers are held until then.
     """
     count, before = now.ready + now.unacked, earlier.ready + earlier.unacked
     came = (now.published - earlier.published) / seconds
@@ -32,4 +32,5 @@ def _seconds(messages: float | None, rate: float) -> float | None:
 
 
 def marks_of(queue: QueueGauge) -> Marks:
+    """Return the marks in a queue's gauge."""
     return Marks(queue.stop_count, queue.resume_count, queue.stop_bytes, queue.resume_bytes)

@@ -1,4 +1,4 @@
-"""Writes the pages that are made from code: settings, telemetry, answers. `make docs` runs it; a test compares."""
+"""Writes the pages of `docs/` that are generated from code. `make docs` runs it; a test compares the pages."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ INTRODUCTION = """\
 
 # Configuration
 
-Settings come from four places; the later wins:
+Settings come from four places; later ones win:
 
 1. the defaults below,
 2. a TOML file, `--config FILE`,
-3. the environment: `PENSTOCK_` and the key in capitals, a point written as two underscores,
+3. the environment: `PENSTOCK_` and the key in capitals, with two underscores for a dot,
 4. flags of `penstock serve`, then `--set KEY=VALUE` in the order given.
 
 ```toml
@@ -35,7 +35,7 @@ port = 5672                  # PENSTOCK_PORT=5672                  --port 5672
 max_count = 100000           # PENSTOCK_FLOW__MAX_COUNT=100000     --set flow.max_count=100000
 ```
 
-An unknown key is refused, wherever it stands, and the nearest known one named. Sizes are numbers of bytes or texts
+An unknown key is refused in all of them, and the nearest known key is named. Sizes are numbers of bytes or texts
 such as `"64 MiB"`. Settings are read at start; on SIGHUP they are
 [read again](operations.md#reading-the-configuration-again), and `log_level` changes. The others stay as they are until
 the node stops.
@@ -47,16 +47,16 @@ TABLES_INTRODUCTION = f"""\
 
 # Tables of telemetry
 
-Version {VERSION}. Each row is a JSON object with all columns of its table. A column that is added comes at the end and
-may be null; if a meaning changes, the version does. Types are those of Spark; a `bigint` has 64 bits. [What writes
-them, and where to](telemetry.md).
+Version {VERSION}. Each row is a JSON object with all columns of its table. A new column is added at the end and
+may be null; if the meaning of one changes, the version does. Types are those of Spark; a `bigint` has 64 bits. [How
+they are written](telemetry.md).
 
 ## Every table
 """
 
 
 def configuration_page() -> str:
-    """The settings."""
+    """Return the page of the settings."""
     sections = [(name, model) for name, field in Settings.model_fields.items() if (model := model_of(field))]
     parts = [INTRODUCTION, "## Node\n", _table(Settings, "")]
     for name, model in sections:
@@ -69,13 +69,13 @@ ANSWERS_INTRODUCTION = """\
 
 # Answers of the pipeline
 
-What [the jobs](pipeline.md) find, as `penstock pipeline report` tells it: column by column, with units. Each is a
-function of a module of its own in `pipeline/jobs/`.
+The answers of [the jobs](pipeline.md), as `penstock pipeline report` shows them: column by column, with units. Each is
+made by a function in a module of its own in `pipeline/jobs/`.
 """
 
 
 def telemetry_page() -> str:
-    """The tables of telemetry."""
+    """Return the page of the telemetry tables."""
     parts = [TABLES_INTRODUCTION, _columns(COMMON)]
     for table in TABLES.values():
         parts += [f"## `{table.name}`\n", f"{table.meaning}\n", _columns(table.columns[len(COMMON) :])]
@@ -83,8 +83,8 @@ def telemetry_page() -> str:
 
 
 def answers_page() -> str:
-    """The answers of the pipeline's jobs."""
-    from pipeline import answers  # only now: it imports Spark
+    """Return the page of the answers of the pipeline's jobs."""
+    from pipeline import answers  # not at the top: it imports Spark
 
     parts = [ANSWERS_INTRODUCTION]
     for table in answers.TABLES:
@@ -136,7 +136,7 @@ def _bounds(field: FieldInfo) -> Iterator[tuple[type, str]]:
 
 
 def _amount(value: object, field: FieldInfo) -> str:
-    """A value as one would write it: sizes with their unit."""
+    """Format a value as a user would write it: sizes with their unit."""
     for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
         if SIZE in field.metadata and isinstance(value, int) and value and value % unit == 0:
             return f"{value // unit} {name}"
@@ -148,7 +148,7 @@ PAGES = {
     "telemetry-tables.md": telemetry_page,
     "pipeline-answers.md": answers_page,
 }
-"""The pages of `docs/` that are made, by name."""
+"""The generated pages of `docs/`, by name."""
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

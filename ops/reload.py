@@ -1,4 +1,4 @@
-"""A running node's configuration, read again: what can change does, of the rest it is said that it cannot."""
+"""Reloads the configuration of a running node: live settings change, changes of others are only logged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logs.get_logger()
 
 
 class Reload:
-    """`node` is that of the running node, `running` the configuration that it was started with."""
+    """The reload of a running `node`; `running` is the configuration with which it was started."""
 
     def __init__(self, node: Node, running: Configuration, read: Callable[[], Configuration], audit: Audit) -> None:
         self._audit = audit
@@ -23,9 +23,9 @@ class Reload:
         self._running = running
         self._read = read
 
-    def again(self) -> bool:
-        """Read it again; whether the processes of the node have to look at their node file. A wrong one changes
-        nothing.
+    def reload(self) -> bool:
+        """Reload the configuration. Returns whether the node's processes must reread their node file. An invalid
+        configuration changes nothing.
         """
         try:
             configured = self._read()
@@ -33,13 +33,13 @@ class Reload:
             node = replace(self._node, settings=with_live(self._node.settings, configured.settings))
             node.store()
         except SettingsError as error:
-            return self._refuse("configuration is wrong, nothing changes", error)
+            return self._refuse("invalid configuration, nothing changes", error)
         except OSError as error:
-            return self._refuse("configuration cannot be read again, nothing changes", error)
+            return self._refuse("cannot reload the configuration, nothing changes", error)
         self._node = node
         self._running = replace(self._running, settings=with_live(self._running.settings, configured.settings))
-        logs.set_level("info")  # whoever asks is answered, whatever the level was and will be
-        _tell(found)
+        logs.set_level("info")  # the outcome is logged whatever the old and new levels are
+        _log_changes(found)
         changed = {each.key: each.configured for each in found if each.is_live}
         self._audit.note(None, "reload", {"changed": changed}, "done")
         logs.set_level(node.settings.log_level)
@@ -51,8 +51,8 @@ class Reload:
         return False
 
 
-def _tell(found: list[Change]) -> None:
-    log.info("configuration read again", changed={each.key: each.configured for each in found if each.is_live})
+def _log_changes(found: list[Change]) -> None:
+    log.info("configuration reloaded", changed={each.key: each.configured for each in found if each.is_live})
     for each in found:
         if not each.is_live:
             log.warning(

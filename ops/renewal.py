@@ -1,8 +1,8 @@
 """Rolling restart: the processes of a role are replaced one after the other, and each place is served all the time.
 
-    waiting ──▶ successor starts ──(ready)──▶ predecessor is told to end ──(it has)──▶ the place is the successor's
+    waiting ──▶ successor starts ──(ready)──▶ predecessor is asked to end ──(it has)──▶ successor takes the place
 
-Of a place whose process is dead there is nothing to replace. A successor that dies ends the whole: the log says why.
+A place whose process is dead is skipped. A successor that dies ends the rolling restart; the log says why.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ log = get_logger()
 
 
 class Renewal:
-    """What is to be replaced, `places` in turn; `successor` is the one for the first of them.
+    """A rolling restart of `places`, the first of which has the `successor`, if one runs.
 
-    `deadline` is when the predecessor must have ended, in monotonic seconds, None while it need not.
+    `deadline` is when the predecessor must have ended, in monotonic seconds; None until it is asked to end.
     """
 
     def __init__(self, patience: float) -> None:
@@ -30,33 +30,34 @@ class Renewal:
         self.deadline: float | None = None
 
     def add(self, places: Iterable[Child]) -> None:
-        """Have them replaced after those that are to be."""
+        """Add places to be replaced, after those that are waiting already."""
         self.places.extend(place for place in places if place not in self.places)
 
     def next_place(self) -> Child | None:
-        """The place that a successor is to be started for now."""
+        """Return the place for which a successor is to be started; None if one runs, or no place is left."""
         while self.successor is None and self.places and not self.places[0].process:
             self.places.popleft()
         return None if self.successor is not None or not self.places else self.places[0]
 
-    def begun(self, successor: Child) -> None:
+    def set_successor(self, successor: Child) -> None:
+        """Record the successor of the first place: it has been started."""
         self.successor = successor
 
-    def serves(self, now: float) -> None:
-        """The successor is ready: its predecessor may go."""
+    def end_predecessor(self, now: float) -> None:
+        """Ask the predecessor to end: its successor is ready."""
         self.deadline = now + self.patience
         self.places[0].send(signal.SIGTERM)
 
-    def hurry(self, now: float) -> None:
-        """A predecessor that does not end in time is killed."""
+    def kill_late(self, now: float) -> None:
+        """Kill a predecessor that does not end in time."""
         if self.deadline is not None and now >= self.deadline:
             place = self.places[0]
             log.warning("process killed, it took too long to stop", process=f"{place.role} {place.index}")
             self.deadline = now + self.patience
             place.send(signal.SIGKILL)
 
-    def heir(self, child: Child) -> Child | None:
-        """Who takes the place of a process that has ended, if anybody is to."""
+    def promote_successor(self, child: Child) -> Child | None:
+        """Return the successor of a process that has ended, and proceed to the next place; None if it has none."""
         if self.successor is None or child is not self.places[0]:
             return None
         successor, self.successor, self.deadline = self.successor, None, None
@@ -64,5 +65,6 @@ class Renewal:
         return successor
 
     def give_up(self) -> None:
+        """End the rolling restart: the places still waiting are not replaced."""
         self.places.clear()
         self.successor, self.deadline = None, None

@@ -1,4 +1,4 @@
-"""The runtime directory: private to the user, gone with the node, its path short enough for sockets in it."""
+"""The runtime directory: private to the user, removed with the node, its path short enough for sockets in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a node: what it takes up before its first process starts, and gives back after its last one ended."""
+"""One run of a node: acquires its resources before the first process starts, releases them after the last has ended."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ log = get_logger()
 
 
 def serve(configuration: Configuration, read: Callable[[], Configuration], template: Sequence[str] = COMMAND) -> None:
-    """Run a node until it is told to stop. StartError if it cannot be started; either way nothing of it is left.
+    """Run a node until it is asked to stop. StartError if it cannot be started; either way no process or shared memory
+    is left behind.
 
-    `read` reads the configuration again, `template` is the command that its processes are forked from.
+    `read` rereads the configuration; `template` is the command of the template process.
     """
     settings = configuration.settings
     process.set_name("pstk-supervisor")
@@ -74,25 +75,25 @@ def serve(configuration: Configuration, read: Callable[[], Configuration], templ
         forks = ForkServer(template, runtime, port.fileno())
         audit = Audit(settings.data, "supervisor", 0)
         reload = Reload(node, configuration, read, audit)
-        supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager, reload.again))
-        stack.callback(refuse, port)  # before those end who listen on it
+        supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager, reload.reload))
+        stack.callback(refuse, port)  # runs before the acceptors end, which listen on it
         stack.enter_context(DeadlockWatch(settings, path))
         audit.note(own(), "serve", {"host": node.host, "port": node.port, "version": __version__}, "done")
         supervisor.run(lambda: _announce(node, standing, manager))
-        manager.stopping()
+        manager.report_stopping()
         audit.note(None, "stop", {}, "done")
         log.info("stopping")
 
 
 def _known_shards(settings: Settings) -> tuple[int, ...]:
-    """The shards that commands have left, if any has changed them. StartError if they cannot be read."""
+    """Return the shards as `penstock shard` left them; empty if none ran. StartError if they cannot be read."""
     try:
         known = known_shards(settings.data / FILE_NAME)
     except StoreError as error:
         raise StartError(str(error)) from None
     if known and "shards" in settings.model_fields_set and settings.shards not in (0, len(known)):
         log.warning(
-            "the setting shards does not count: `penstock shard` has changed them",
+            "the setting shards is ignored: `penstock shard` has changed the shards",
             setting=settings.shards,
             shards=list(known),
         )
@@ -100,8 +101,8 @@ def _known_shards(settings: Settings) -> tuple[int, ...]:
 
 
 def _standing_shards(settings: Settings) -> int:
-    """How many shards the node has: those that are asked for, or else those that the data directory has already. What
-    the machine has counts for a new one only: on a smaller machine the node is the same.
+    """Return the number of shards: the setting, or else the number of stores in the data directory. The default, which
+    depends on the machine, is for a new directory only: a node that moves to a smaller machine keeps its shards.
     """
     stores = store_paths(settings.data)
     if "shards" in settings.model_fields_set or not stores:
@@ -110,7 +111,7 @@ def _standing_shards(settings: Settings) -> int:
 
 
 def _introduce(node: Node) -> None:
-    """Leave word: for the children in the runtime directory, for others in the data directory."""
+    """Write the files of the node: for its processes in the runtime directory, for commands in the data directory."""
     try:
         process.record_parent(node.runtime)
         known_passwords.create(node.known_passwords)
@@ -124,24 +125,26 @@ def _introduce(node: Node) -> None:
 
 
 def _announce(node: Node, standing: Standing, manager: Notifier) -> None:
-    """`standing` are the stores before the start: those of shards that the node has not are as they were."""
+    """Report that the node is ready. `standing` are the stores before the start: those of shards that the node does not
+    have keep their epochs.
+    """
     others = {facts.epoch for index, facts in standing.shards.items() if index not in node.shards}
     try:
         identity.store(node.settings.data, identity.Identity(node.identity, (*sorted(others), node.epoch)))
-    except OSError as error:  # on a full disk; the list that the start has written is longer, and as true
-        log.warning("the runs of the node cannot be noted", path=error.filename, problem=error.strerror)
+    except OSError as error:  # a full disk: the longer list that the start wrote stays valid
+        log.warning("cannot record the runs of the node", path=error.filename, problem=error.strerror)
     where = show(node.host, node.port)
     log.info("ready", amqp=where, acceptors=node.acceptors, shards=len(node.shards), data=str(node.settings.data))
-    manager.ready()
-    with suppress(OSError):  # nobody reads it: no reason not to serve
+    manager.report_ready()
+    with suppress(OSError):  # a closed standard output is no reason not to serve
         print(f"penstock ready amqp={where} pid={os.getpid()}", flush=True)
 
 
 @contextmanager
 def _gauges(node: Node) -> Iterator[Gauges]:
-    """The gauges file of the node, mapped; unlinked at the end. Those that killed nodes left are removed first."""
+    """Create the gauges file of the node, and unlink it at the end. Gauges left by killed nodes are removed first."""
     for path in remove_stale(SHARED_MEMORY):
-        log.warning("removed the gauges of a node that did not stop in order", path=str(path))
+        log.warning("removed the gauges of a node that did not stop cleanly", path=str(path))
     try:
         gauges = Gauges.create(
             node.gauges,

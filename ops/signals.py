@@ -1,6 +1,4 @@
-"""The supervisor's signals as something to poll: a child has ended, the node is to stop, or to read its configuration
-again.
-"""
+"""The supervisor's signals, made pollable: a child has ended, the node is to stop or to reload its configuration."""
 
 from __future__ import annotations
 
@@ -14,10 +12,10 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 class Signals:
-    """Catches them from `__enter__` on, so that nothing made after it is left behind by one. Main thread only.
+    """Handlers of the signals, installed by `__enter__`: a signal leaves nothing behind that is created after it. Main
+    thread only.
 
-    `fileno` is readable after any of them; `stop` stays true from the first request to stop, `reload` until it is taken
-    back.
+    `fileno` is readable after any signal; `stop` stays true from the first request to stop, `reload` until it is reset.
     """
 
     def __init__(self) -> None:
@@ -32,7 +30,7 @@ class Signals:
         self._previous_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._catch(signal.SIGCHLD, lambda *_: None)
         for number in STOPPING:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # in a shell's background Ctrl-C is not ours to act on
+            if signal.getsignal(number) is not signal.SIG_IGN:  # a background job of a shell ignores Ctrl-C
                 self._catch(number, self._request_stop)
         self._catch(signal.SIGHUP, self._request_reload)
         return self
@@ -45,10 +43,11 @@ class Signals:
         self._writer.close()
 
     def fileno(self) -> int:
+        """Return the descriptor to poll."""
         return self._reader.fileno()
 
     def drain(self) -> None:
-        """Take what made `fileno` readable."""
+        """Discard the bytes that made `fileno` readable."""
         with suppress(BlockingIOError):
             while self._reader.recv(4096):
                 pass

@@ -1,6 +1,6 @@
-"""What a node is doing, read from its shared memory: `collect` reads it, `show` prints it.
+"""The status of a node, read from its shared memory: `collect` reads it, `show` prints it.
 
-No process of the node is asked anything, so this works while they are busy, stuck or dead.
+No process of the node is asked, so this works while processes are busy, stuck or dead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.process.pulse import SILENT_SECONDS, silence
 from penstock.text.durations import shown
 
 CPU_SECONDS = 0.2
-"""How long processes are watched to say what they use of a core."""
+"""How long processes are watched to measure their CPU use."""
 PLAIN_WIDTH = 160
 
 Facts = dict[str, Any]
@@ -44,7 +44,7 @@ class NotRunning(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One look at a node: plain values, as `--json` prints them. Times in seconds, sizes in bytes."""
+    """A snapshot of a node: plain values, as `--json` prints them. Times in seconds, sizes in bytes."""
 
     node: Facts
     limits: list[Facts]
@@ -76,10 +76,10 @@ def show(data: Path, as_json: bool) -> None:
 
 
 def collect(data: Path) -> Status:
-    """Look at the node on `data`. NotRunning if there is none."""
+    """Read the status of the node on `data`. NotRunning if there is none."""
     pointer = Pointer.load(data)
     if not is_claimed(data):
-        killed = f" (the last one, pid {pointer.pid}, did not stop in order)" if pointer else ""
+        killed = f" (the last one, pid {pointer.pid}, did not stop cleanly)" if pointer else ""
         raise NotRunning(f"no node runs on {data}{killed}")
     try:
         if pointer is None:
@@ -120,7 +120,7 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
             for shard in range(gauges.shards)
         ),
     }
-    told = [
+    facts_of_queues = [
         {
             **_queue(queue, now),
             **rates(earlier if (earlier := before.get(id)) else queue, queue, seconds),
@@ -128,11 +128,11 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
         }
         for id, queue in queues.items()
     ]
-    return Status(summary, near_limits(node, len(queues)), processes, sorted(told, key=_by_name))
+    return Status(summary, near_limits(node, len(queues)), processes, sorted(facts_of_queues, key=_by_name))
 
 
 def _queues(gauges: Gauges) -> dict[int, QueueGauge]:
-    """All queues, by their ids."""
+    """Return all queues by id."""
     records = (gauges.queue_read(slot) for slot in gauges.queue_slots() if slot >= gauges.shards)
     return {record.queue_id: record for record in records if record}
 
@@ -166,7 +166,7 @@ def _process(gauges: Gauges, place: Process, now: float) -> Facts:
 
 
 def _silence(gauges: Gauges, place: Process, now: float) -> Facts:
-    """For how long a living process has given no sign of life, and what it was at when it gave the last."""
+    """Return the seconds since the last beat of a live process, and its work at that beat."""
     if place.state not in (STARTING, READY):
         return {"silent": 0.0, "work": None}
     started = time.monotonic() - (now - place.started_us / 1e6)
@@ -175,7 +175,7 @@ def _silence(gauges: Gauges, place: Process, now: float) -> Facts:
 
 
 def _observe(processes: list[Facts]) -> list[Facts]:
-    """Fill in what the kernel knows of the living: memory, and use of a core over `CPU_SECONDS`."""
+    """Fill in the kernel's figures for live processes: memory, and CPU use over `CPU_SECONDS`."""
     watched = []
     for facts in processes:
         try:
@@ -183,7 +183,7 @@ def _observe(processes: list[Facts]) -> list[Facts]:
                 process = psutil.Process(facts["pid"])
                 process.cpu_percent()
                 watched.append((facts, process))
-        except psutil.Error:  # it died since
+        except psutil.Error:  # it has died since
             continue
     time.sleep(CPU_SECONDS)
     for facts, process in watched:
@@ -221,7 +221,7 @@ def _summary(node: Facts) -> str:
 
 
 def _rungs(processes: list[Facts]) -> str:
-    """How often each rung was reached, and what was refused; empty where nobody is on a ladder."""
+    """Return how often each rung was reached, and how many messages were refused, as text; empty if none was."""
     names = [name for name in Counters._fields if name.startswith("rung_") or name == "refused"]
     totals = {name: sum(facts[name] for facts in processes) for name in names}
     words = [f"{name.removeprefix('rung_').replace('_', '-')} {total:,}" for name, total in totals.items() if total]
@@ -284,7 +284,7 @@ def _queue_table(queues: list[Facts]) -> Table:
 
 
 def _over(facts: Facts) -> str:
-    """How far above its stop marks it is, or was at most because of publishes that they hold, and may be."""
+    """Format the overshoot of the stop marks: the larger of the present and the highest so far, and its bound."""
     counted = f"{max(facts['over_count'], facts['beyond_count']):,} of {facts['over_count_bound']:,}"
     sized = f"{_size(max(facts['over_bytes'], facts['beyond_bytes']))} of {_size(facts['over_bytes_bound'])}"
     return " / ".join([counted] * bool(facts["stop_count"]) + [sized] * bool(facts["stop_bytes"])) or "-"
@@ -292,17 +292,17 @@ def _over(facts: Facts) -> str:
 
 def _flow(facts: Facts) -> str:
     if facts["left"]:
-        return f"[red]left behind for {facts['saturated_for']:.1f} s[/red], does not hold all who publish to it"
+        return f"[red]left behind for {facts['saturated_for']:.1f} s[/red], does not hold all its producers"
     if facts["saturated"]:
         free = "" if facts["resumes_in"] is None else f", free in {shown(facts['resumes_in'])}"
         return f"[red]saturated for {facts['saturated_for']:.1f} s[/red]{free}"
     if facts["aside"] and (facts["stop_count"] or facts["stop_bytes"]):
-        return "holds nobody"
+        return "holds no producers"
     return "open" if facts["full_in"] is None else f"open, full in {shown(facts['full_in'])}"
 
 
 def _mark(count: int, size: int) -> str:
-    """A mark in messages, in bytes, in both or none."""
+    """Format a mark in messages, in bytes, in both or in neither."""
     return " / ".join([f"{count:,}"] * bool(count) + [_size(size)] * bool(size)) or "-"
 
 

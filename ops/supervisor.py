@@ -1,6 +1,6 @@
-"""The parent of a node's processes: starts them, watches, restarts those that die, replaces them, stops all in order.
+"""The parent of a node's processes: starts and watches them, restarts those that die, replaces them, stops them.
 
-One thread, one loop round a poll: signals (a child ended, or a request to stop), reports of children, and the time at
+One thread, one loop around a poll: signals (a child ended, or a request to stop), reports of children, and the time at
 which a restart is due.
 """
 
@@ -35,17 +35,19 @@ STOP_ORDER: tuple[tuple[tuple[Role, ...], float], ...] = (
     (("shard",), 3.0),
     (("router", "console"), 1.5),
 )
-"""Who is asked to stop when, and the seconds they have before they are killed: in all less than the 10 s promised."""
+"""Roles in the order in which they are asked to stop, and the seconds before they are killed: in all less than the 10 s
+promised.
+"""
 KILL_SECONDS = 0.3
 
 UNSAID = "its log says why"
-"""Where a process has left no reason."""
+"""The reason reported for a process that left none."""
 
 LEAVING_SECONDS = 10.0
-"""What a shard has to end that is removed, before it is killed."""
+"""How long a removed shard may take to end before it is killed."""
 
 STATES = {State.ABSENT: UNSTARTED, State.WAITING: DEAD, State.STARTING: STARTING, State.READY: READY}
-"""What the gauges say of each state."""
+"""The value of each state in the gauges."""
 
 log = get_logger()
 
@@ -62,7 +64,7 @@ class Supervisor:
         manager: Notifier,
         reload: Callable[[], bool],
     ) -> None:
-        """`reload` reads the configuration again; whether the node's processes are to be told."""
+        """`reload` reloads the configuration and returns whether the node's processes must reread their node file."""
         self._node = node
         self._gauges = gauges
         self._signals = signals
@@ -99,7 +101,9 @@ class Supervisor:
         self._context.destroy(linger=0)
 
     def run(self, on_ready: Callable[[], None]) -> None:
-        """Start all, call `on_ready` when all are ready, and watch until asked to stop. StartError if one will not."""
+        """Start all processes, call `on_ready` once they are ready, and watch them until asked to stop. StartError if
+        one does not start.
+        """
         self._pulse.serve()
         start = Start(self._gauges, self._manager, time.monotonic())
         while not self._signals.stop:
@@ -109,28 +113,28 @@ class Supervisor:
                 self._spawn_due(now)
                 self._renew(now)
             self._end_leaving(now)
-            self._hangs.look(self._processes(), now)
+            self._hangs.check(self._processes(), now)
             self._turn(self._next_due(now, start))
             if not self._serving and start.is_over(self._children, time.monotonic()):
                 self._serving = True
                 on_ready()
 
     def _turn(self, seconds: float) -> None:
-        """Wait for something to happen, `seconds` at most and no longer than until the next beat, and take it in."""
+        """Wait for an event, at most `seconds` and no longer than until the next beat, and handle it."""
         self._pulse.beat()
-        self._manager.lives(time.monotonic())
+        self._manager.keep_alive(time.monotonic())
         readable = dict(self._poller.poll(max(0, math.ceil(min(seconds, self._longest) * 1000))))
         if self._forks.fileno in readable:
-            self._forks.hear()
+            self._forks.read_first_message()
         if self._signals.fileno() in readable:
             self._signals.drain()
             self._reap()
-            self._read_again()
+            self._reload_if_requested()
         while self._reports in readable and self._reports.poll(0):
-            self._report(self._reports.recv())
+            self._on_report(self._reports.recv())
 
-    def _read_again(self) -> None:
-        """The configuration, if it is asked for."""
+    def _reload_if_requested(self) -> None:
+        """Reload the configuration, if that was requested."""
         if not self._signals.reload:
             return
         self._signals.reload = False
@@ -150,7 +154,7 @@ class Supervisor:
         return min(times, default=now + BEAT_SECONDS) - now
 
     def _start_template(self, now: float) -> None:
-        """What the others are forked from has to be there first."""
+        """Start the template if it is due: the other processes are forked from it."""
         if self._forks.due is None or self._forks.due > now:
             return
         try:
@@ -168,8 +172,8 @@ class Supervisor:
                 self._spawn(child, now)
 
     def _renew(self, now: float) -> None:
-        """Go on with a rolling restart."""
-        self._renewal.hurry(now)
+        """Advance a rolling restart."""
+        self._renewal.kill_late(now)
         place = self._renewal.next_place()
         if place is None:
             return
@@ -181,7 +185,7 @@ class Supervisor:
             self._renewal.give_up()
             return
         log.info("process is to be replaced", **_facts(place))
-        self._renewal.begun(successor)
+        self._renewal.set_successor(successor)
 
     def _spawn(self, child: Child, now: float) -> None:
         try:
@@ -193,7 +197,7 @@ class Supervisor:
             child.postpone(now)
             return
         log.debug("process started", **_facts(child))
-        self._show(child)
+        self._write_gauges(child)
         self._publish("started", child, child.pid)
 
     def _reap(self) -> None:
@@ -203,9 +207,9 @@ class Supervisor:
             status = child.reap(now)
             if status is None:
                 continue
-            heir = self._renewal.heir(child)
+            heir = self._renewal.promote_successor(child)
             if child.leaves_by is not None:
-                self._gone(child, pid)
+                self._remove_place(child, pid)
             elif heir is None:
                 self._died(child, pid, status, now)
             else:
@@ -229,15 +233,15 @@ class Supervisor:
             raise StartError(f"the template does not start: {self._forks.deaths} times {how}; {reason}")
 
     def _succeed(self, child: Child, heir: Child, pid: int) -> None:
-        """A process that was to be replaced has ended: its place is its successor's."""
+        """Give the place of a replaced process, which has ended, to its successor."""
         self._children[self._children.index(child)] = heir
-        self._show(heir)
+        self._write_gauges(heir)
         self._publish("died", child, pid)
         self._publish("started", heir, heir.pid)
         log.info("process replaced", **_facts(heir))
 
     def _died(self, child: Child, pid: int, status: int, now: float) -> None:
-        self._show(child)
+        self._write_gauges(child)
         self._publish("died", child, pid)
         how, reason = how_it_ended(status), take_reason(self._node.runtime, child.role, child.index)
         if self._stopping:
@@ -249,11 +253,11 @@ class Supervisor:
         said = {"reason": reason} if reason else {}
         log.error("process died", **_facts(child), pid=pid, how=how, **said, restart_in=round(child.due - now, 3))
 
-    def _report(self, frame: bytes) -> None:
+    def _on_report(self, frame: bytes) -> None:
         try:
             event, role, index, incarnation, pid = unpack(frame)
         except (ValueError, TypeError):
-            log.error("a report that cannot be read", frame=frame[:100])
+            log.error("cannot read a report", frame=frame[:100])
             return
         if event == "restart":
             self._renewal.add(child for child in self._children if child.role == role == "acceptor")
@@ -261,57 +265,57 @@ class Supervisor:
             self._change_shard(index, there=event == "begin")
         successor = self._renewal.successor
         for child in self._processes():
-            # The pid as well: the report may be read after its sender has died, and then there is none.
+            # The pid as well: the report may be read after its sender has died, when the place has no process.
             facts = (child.role, child.index, child.incarnation, child.pid)
             if event == "ready" and facts == (role, index, incarnation, pid):
                 child.ready()
                 if child is successor:
-                    self._renewal.serves(time.monotonic())
+                    self._renewal.end_predecessor(time.monotonic())
                 else:
-                    self._show(child)
+                    self._write_gauges(child)
                 log.info("process ready", **_facts(child))
 
     def _processes(self) -> list[Child]:
-        """All places, and the process that is to take one over."""
+        """Return all places, and the successor that is to take one over."""
         successor = self._renewal.successor
         return self._children if successor is None else [*self._children, successor]
 
     def _change_shard(self, index: int, there: bool) -> None:
-        """A shard is to be there, or to end for good."""
+        """Add a shard, or end one for good."""
         child = next((child for child in self._children if (child.role, child.index) == ("shard", index)), None)
         if there and child is None and 0 <= index < self._node.shard_places:
             self._children.append(Child("shard", index, self._gauges.process_read("shard", index).incarnation))
-            log.info("shard is added", shard=index)
+            log.info("shard added", shard=index)
         elif not there and child is not None and child.leaves_by is None:
             child.leaves_by = time.monotonic() + LEAVING_SECONDS
-            log.info("shard is to end", shard=index)
+            log.info("shard is to be removed", shard=index)
             if child.process is None:
-                self._gone(child, 0)
+                self._remove_place(child, 0)
             child.send(signal.SIGTERM)
 
     def _end_leaving(self, now: float) -> None:
-        """A shard that does not end in its time is killed: it has nothing any more."""
+        """Kill a removed shard that does not end in time: it has no queues to lose."""
         for child in self._children:
             if child.leaves_by is not None and child.leaves_by <= now:
                 log.warning("process killed, it took too long to stop", **_facts(child))
                 child.leaves_by = now + LEAVING_SECONDS
                 child.send(signal.SIGKILL)
 
-    def _gone(self, child: Child, pid: int) -> None:
-        """A place is no more; the number of its lives stays, for another one of its index."""
+    def _remove_place(self, child: Child, pid: int) -> None:
+        """Remove a place. Its incarnation number stays in the gauges, for a later place of its index."""
         self._children.remove(child)
         child.state = State.ABSENT
-        self._show(child)
+        self._write_gauges(child)
         if pid:
             self._publish("died", child, pid)
         self._publish("gone", child, pid)
-        log.info("shard has ended", **_facts(child))
+        log.info("shard removed", **_facts(child))
 
     def _publish(self, event: str, child: Child, pid: int) -> None:
         self._events.send(pack([event, child.role, child.index, child.incarnation, pid]))
 
-    def _show(self, child: Child) -> None:
-        """In the gauges, before anyone is told."""
+    def _write_gauges(self, child: Child) -> None:
+        """Write the state of a place to the gauges; its event is published only after that."""
         self._gauges.process_write(
             child.role,
             child.index,
@@ -323,7 +327,7 @@ class Supervisor:
         )
 
     def _stop(self) -> None:
-        """In order, so that each role finds those it depends on until its own end."""
+        """Stop all processes, in an order in which each role outlives those that depend on it."""
         self._stopping = True
         if self._renewal.successor is not None:
             self._children.append(self._renewal.successor)
@@ -335,7 +339,7 @@ class Supervisor:
                 log.error("process did not end", **_facts(child))
 
     def _end(self, group: Iterable[Child], number: signal.Signals, patience: float) -> list[Child]:
-        """Signal the living of a group and wait for their end; those that live on."""
+        """Signal the live processes of a group and wait for them to end. Returns those that are still alive."""
         alive = [child for child in group if child.process]
         for child in alive:
             if number is signal.SIGKILL:
@@ -349,5 +353,5 @@ class Supervisor:
 
 
 def _facts(child: Child) -> dict[str, object]:
-    """What a log line says of a child; `role` and `index` there are the supervisor's own."""
+    """Return the log fields of a child; `role` and `index` of a log line are the supervisor's own."""
     return {"process": f"{child.role} {child.index}", "incarnation": child.incarnation}

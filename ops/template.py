@@ -1,11 +1,11 @@
-"""`python -m ops.template RUNTIME_DIR DESCRIPTOR`: what the processes of a node are forked from.
+"""`python -m ops.template RUNTIME_DIR DESCRIPTOR`: the process from which those of a node are forked.
 
-To import what a process runs on costs it most of a second of processor time. This one has imported all of it and does
-nothing else, has no thread and no socket but the one to the supervisor (`ops.forkserver`), so that a process forked
-from it serves at once, and shares with it the memory of what was imported.
+Importing its modules costs a process most of a second of CPU time. The template has imported all of them and does
+nothing else; it has no thread, and no socket but the one to the supervisor (`ops.forkserver`). A process forked from it
+serves at once, and shares the memory of the imported modules.
 
-It forks twice: who is between ends at once, and the supervisor, which adopts orphans, is the parent of the other
-(prctl(2), PR_SET_CHILD_SUBREAPER).
+It forks twice: the intermediate process ends at once, and the supervisor, which adopts orphans (prctl(2),
+PR_SET_CHILD_SUBREAPER), becomes the parent of the other.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from penstock.node.node import Role
 from penstock.process import process
 
 REQUEST_MAX = 4096
-"""Octets of a request, at most."""
+"""Bytes of a request, at most."""
 ROLES: tuple[Role, ...] = ("router", "shard", "acceptor", "console")
 
 Main = Callable[..., None]
-"""What a process runs: of the runtime directory, the index of its place, its incarnation, and, of an acceptor, the
-descriptor of what it listens on.
+"""The main function of a process. Arguments: the runtime directory, the index of its place, its incarnation and, for an
+acceptor, the descriptor of the listening socket.
 """
 
 
 def serve(runtime: Path, descriptor: int, mains: Mapping[Role, Main]) -> Callable[[], None]:
-    """Fork who is asked for; returns only in who was forked, with what is to run there.
+    """Fork the processes that are requested. Returns only in a forked process, with the function to run there.
 
-    A request is [role, index, incarnation], the answer its pid, or [errno] where there can be no more processes. The
-    first answer comes without a request, when all is imported. SystemExit once the supervisor has gone.
+    A request is [role, index, incarnation]; the answer is the pid, or [errno] if the fork failed. The first message is
+    sent without a request, once all is imported: the template's own pid. SystemExit when the supervisor is gone.
     """
     process.set_name("pstk-template")
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # whoever is forked ignores it until it can read its settings again
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a forked process ignores it until it can reread its settings
     process.end_with_parent(runtime)
-    collector.collect_and_keep()  # what is collected in a copy only would be copied for that
+    collector.collect_and_keep()  # a collection in a forked process would copy its pages
     with socket.socket(fileno=descriptor) as supervisor:
         supervisor.send(pack(os.getpid()))
         while True:
@@ -66,13 +66,13 @@ def serve(runtime: Path, descriptor: int, mains: Mapping[Role, Main]) -> Callabl
 
 
 def _run(main: Main, runtime: Path, role: Role, index: int, incarnation: int, *inherited: int) -> None:
-    with _reason_left(runtime, role, index):
+    with _leaving_reason(runtime, role, index):
         main(runtime, index, incarnation, *inherited)
 
 
 @contextmanager
-def _reason_left(runtime: Path, role: str, index: int) -> Iterator[None]:
-    """What nobody expected is known to the supervisor as well."""
+def _leaving_reason(runtime: Path, role: str, index: int) -> Iterator[None]:
+    """Leave the reason of an unexpected error for the supervisor."""
     try:
         yield
     except Exception as error:
@@ -81,24 +81,24 @@ def _reason_left(runtime: Path, role: str, index: int) -> Iterator[None]:
 
 
 def _fork() -> int:
-    """Its pid; 0 in it, once the supervisor is its parent."""
+    """Return the pid of the new process; 0 in that process, once the supervisor is its parent."""
     reader, writer = os.pipe()
-    between = os.fork()
-    if between == 0:
-        _end_between(reader, writer)
+    intermediate = os.fork()
+    if intermediate == 0:
+        _fork_again(reader, writer)
         return 0
     os.close(writer)
-    with open(reader, "rb") as told:
-        pid, errno = unpack(told.read())
-    os.waitpid(between, 0)
+    with open(reader, "rb") as pipe:
+        pid, errno = unpack(pipe.read())
+    os.waitpid(intermediate, 0)
     if errno:
         raise OSError(errno, os.strerror(errno))
     return int(pid)
 
 
-def _end_between(reader: int, writer: int) -> None:
-    """In who is between: fork once more, tell the template and end. In who is forked: return, adopted."""
-    between = os.getpid()
+def _fork_again(reader: int, writer: int) -> None:
+    """In the intermediate process: fork again, report the pid to the template, end. In the other: return, adopted."""
+    intermediate = os.getpid()
     try:
         pid, errno = os.fork(), 0
     except OSError as error:
@@ -110,13 +110,14 @@ def _end_between(reader: int, writer: int) -> None:
         os._exit(0)
     os.close(reader)
     os.close(writer)
-    while os.getppid() == between:
+    while os.getppid() == intermediate:
         time.sleep(0.0002)
 
 
 def main() -> None:
+    """Import the modules of all roles, then serve the supervisor's requests."""
     runtime = Path(sys.argv[1])
-    with _reason_left(runtime, "template", 0):
+    with _leaving_reason(runtime, "template", 0):
         mains = {role: import_module(f"{role}.process").main for role in ROLES}
     serve(runtime, int(sys.argv[2]), mains)()
 

@@ -1,1 +1,1 @@
-"""Commands to a running node: what each says to the router over the control socket, and how the answer is shown."""
+"""Commands to a running node: each sends a request to the router over the control socket, and shows the answer."""

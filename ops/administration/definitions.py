@@ -1,4 +1,4 @@
-"""RabbitMQ's exported definitions (`rabbitmqctl export_definitions`), as far as they are about accounts."""
+"""The accounts in RabbitMQ's exported definitions (`rabbitmqctl export_definitions`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_ALGORITHM = "rabbit_password_hashing_sha256"
 
 
 def read(file: Path) -> dict[str, Any]:
-    """The definitions in a file. CommandError if it cannot be read or holds none."""
+    """Read the definitions in a file. CommandError if it cannot be read or contains none."""
     try:
         definitions = orjson.loads(file.read_bytes())
     except OSError as error:
@@ -23,15 +23,15 @@ def read(file: Path) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise CommandError(f"{file} is not JSON: {error}") from None
     if not isinstance(definitions, dict):
-        raise CommandError(f"{file} has no definitions of RabbitMQ in it")
+        raise CommandError(f"{file} contains no RabbitMQ definitions")
     return definitions
 
 
 def rows(definitions: Mapping[str, Any], section: str, *fields: str) -> list[list[Any]]:
-    """These fields of each record of a section, which may be missing. CommandError if a record lacks one."""
+    """Return the given fields of each record of a section, which may be missing. CommandError if a record lacks one."""
     records = definitions.get(section, [])
     if not isinstance(records, list):
-        raise CommandError(f"{section} is no list")
+        raise CommandError(f"{section} is not a list")
     found = []
     for number, record in enumerate(records, 1):
         for field in fields:
@@ -42,7 +42,7 @@ def rows(definitions: Mapping[str, Any], section: str, *fields: str) -> list[lis
 
 
 def accounts_of(file: Path) -> dict[str, list[Any]]:
-    """The arguments of `accounts_import`. CommandError if the file is no export of RabbitMQ's definitions."""
+    """Return the arguments of `accounts_import`. CommandError if the file is no export of RabbitMQ's definitions."""
     definitions = read(file)
     users = rows(definitions, "users", "name", "password_hash")
     records = definitions.get("users", [])
@@ -55,7 +55,7 @@ def accounts_of(file: Path) -> dict[str, list[Any]]:
 
 
 def _user(name: Any, encoded: Any, record: Mapping[str, Any]) -> list[Any]:
-    tags = record.get("tags", [])  # before 3.9 a text: "administrator,monitoring"
+    tags = record.get("tags", [])  # a string before 3.9: "administrator,monitoring"
     if isinstance(tags, str):
         tags = [tag.strip() for tag in tags.split(",") if tag.strip()]
     try:

@@ -1,4 +1,4 @@
-"""Whom a policy would stop if it were set now."""
+"""The producers that a policy would stop if it were set now."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ops.administration.node import ask
 from ops.administration.processes import Facts, Processes
-from ops.administration.publishing import published
+from ops.administration.publishing import publish_rates
 from penstock.limits.watermarks import Marks, QueueLimits
 from penstock.memory.gauges import Gauges
 from penstock.text.patterns import pattern
@@ -18,20 +18,20 @@ from router.model.shared_limits import counted
 Concerns = Callable[[Facts], bool]
 OfRoute = Callable[[Facts, Facts], bool]
 Stop = tuple[str, Concerns]
-"""What would be reached, and whether a session runs into it."""
+"""The limit that would be reached, and a test of whether it concerns a channel."""
 
 
 def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts], list[str]]:
-    """Marks and rates that would be exceeded, the sessions publishing there, and which queues would hold nobody who
-    comes by a binding that does not grant it. CommandError if there can be no such policy.
+    """Return the marks and rates that would be exceeded, the channels publishing there, and the queues that would not
+    hold publishes through a binding that does not grant it. CommandError if there can be no such policy.
 
-    A session is {connection, channel, user, vhost, client, peer, reason, held_by}; held_by is what holds it already.
-    Where the policy is of rates it is watched for a while what is published.
+    A channel is {connection, channel, user, vhost, client, peer, reason, held_by}; `held_by` is the cause for which it
+    is held already. If the policy sets rates, publishes are watched for a while.
     """
     trial = ask(data, "policy_try", **policy)
     powers = _Powers(trial["powers"])
     processes = Processes(data)
-    publishes = published(processes) if trial["rates"] else []
+    publishes = publish_rates(processes) if trial["rates"] else []
     present, gauges = processes.ask_acceptors("sessions"), processes.gauges
     stops = [
         *_queues(trial["queues"], powers, gauges),
@@ -49,22 +49,22 @@ def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts]
     return [reason for reason, _ in stops], stopped, ungranted
 
 
-def _along(of_route: OfRoute) -> Concerns:
-    """Of a session, as one of its routes is concerned."""
+def _on_any_route(of_route: OfRoute) -> Concerns:
+    """Return a test of whether one of a channel's routes is concerned."""
     return lambda session: any(of_route(session, route) for route in session["routes"])
 
 
 class _Powers:
-    """What queues could do to publishes (`router.commands.policy_trial`)."""
+    """The power of queues over publishes (`router.commands.policy_trial`)."""
 
     def __init__(self, powers: list[Facts]) -> None:
         self._by_id = {each["queue_id"]: each for each in powers}
 
-    def over(self, id: int) -> OfRoute:
-        """Whether a queue could hold what takes a route."""
-        return lambda session, route: self.has(id, route)
+    def holding_by(self, id: int) -> OfRoute:
+        """Return a test of whether a queue could hold publishes on a route."""
+        return lambda session, route: self.could_hold(id, route)
 
-    def has(self, id: int, route: Facts) -> bool:
+    def could_hold(self, id: int, route: Facts) -> bool:
         if id not in route["queues"]:
             return False
         power = self._by_id.get(id)
@@ -87,12 +87,12 @@ def _queues(queues: list[Facts], powers: _Powers, gauges: Gauges) -> Iterator[St
         count, octets = gauge.ready + gauge.unacked, gauge.whole_bytes
         if marks.saturated(gauge.saturated, count, octets):
             reason = f"queue '{queue['name']}' in vhost '{queue['vhost']}': {_depth(marks, count, octets)}"
-            yield reason, _along(powers.over(queue["queue_id"]))
+            yield reason, _on_any_route(powers.holding_by(queue["queue_id"]))
 
 
 def _ungranted(power: Facts) -> Iterator[str]:
-    """What keeps a queue that gets limits from holding all who publish to it."""
-    queue = f"queue '{power['name']}' in vhost '{power['vhost']}' would not hold what comes by"
+    """Yield the reasons why a queue that gets limits would not hold all its producers."""
+    queue = f"queue '{power['name']}' in vhost '{power['vhost']}' would not hold publishes through"
     if power["weak"]:
         yield f"{queue} exchanges: {power['weak']}, and the policy does not grant it"
         return
@@ -103,7 +103,7 @@ def _ungranted(power: Facts) -> Iterator[str]:
 def _shared(limits: list[Facts], powers: _Powers, present: list[Facts], gauges: Gauges) -> Iterator[Stop]:
     for limit in limits:
         marks = Marks(limit["stop_count"], limit["resume_count"], limit["stop_bytes"], limit["resume_bytes"])
-        concerns = _of_limit(limit)
+        concerns = _under_limit(limit)
         slots = limit["slots"]
         if limit["sort"] == "user":
             slots = _slots_of(limit, powers, present, gauges)
@@ -111,18 +111,18 @@ def _shared(limits: list[Facts], powers: _Powers, present: list[Facts], gauges: 
         if marks.saturated(False, count, octets):
             yield (
                 f"{limit['limit']}, {limit['how']} of {len(slots)} queues: {_depth(marks, count, octets)}",
-                _along(concerns),
+                _on_any_route(concerns),
             )
 
 
 def _rates(limits: list[Facts], powers: _Powers, publishes: list[Facts]) -> Iterator[Stop]:
-    """Rates that what is published now would exceed; who publishes it would be held, each in turn."""
+    """Yield the rates that the present publishes would exceed; their channels would be held, each in turn."""
     for limit in limits:
-        concerns = powers.over(limit["queue_id"]) if limit["sort"] == "queue" else _of_limit(limit)
+        concerns = powers.holding_by(limit["queue_id"]) if limit["sort"] == "queue" else _under_limit(limit)
         under = [each for each in publishes if concerns(each, each)]
         rates = {name: sum(each[name] for each in under) for name in ("messages", "octets")}
         if any(0 < limit[name] < rates[name] for name in rates):
-            yield f"{limit['limit']}: {_amounts(limit, rates)} are published", _one_of(under)
+            yield f"{limit['limit']}: {_amounts(limit, rates)} are published", _is_one_of(under)
 
 
 def _amounts(limit: Facts, rates: dict[str, float]) -> str:
@@ -130,14 +130,14 @@ def _amounts(limit: Facts, rates: dict[str, float]) -> str:
     return " and ".join(f"{rates[name]:.0f} {word}" for name, word in words if limit[name])
 
 
-def _one_of(publishes: list[Facts]) -> Concerns:
-    """Whether it is a session of these."""
+def _is_one_of(publishes: list[Facts]) -> Concerns:
+    """Return a test of whether a channel is one of these."""
     sessions = {(each["connection"], each["channel"]) for each in publishes}
     return lambda session: (session["connection"], session["channel"]) in sessions
 
 
-def _of_limit(limit: Facts) -> OfRoute:
-    """Whether publishes of a session, along a route, come under a limit over several queues."""
+def _under_limit(limit: Facts) -> OfRoute:
+    """Return a test of whether a channel's publishes on a route come under a limit over several queues."""
     sort, name = limit["sort"], limit["name"]
     if sort == "node":
         return lambda session, route: True
@@ -152,10 +152,10 @@ def _of_limit(limit: Facts) -> OfRoute:
 
 
 def _slots_of(limit: Facts, powers: _Powers, present: list[Facts], gauges: Gauges) -> list[int]:
-    """Where the queues are that a user publishes to, and that could hold it: only the sessions tell which those are."""
-    concerns = _of_limit(limit)
+    """Return the slots of the queues to which a user publishes and that could hold it, as its channels show them."""
+    concerns = _under_limit(limit)
     routes = [route for each in present for route in each["routes"] if concerns(each, route)]
-    ids = {id for route in routes for id in route["queues"] if powers.has(id, route)}
+    ids = {id for route in routes for id in route["queues"] if powers.could_hold(id, route)}
     found = ((slot, gauges.queue_read(slot)) for slot in gauges.queue_slots() if slot >= gauges.shards)
     return [slot for slot, gauge in found if gauge is not None and gauge.queue_id in ids]
 

@@ -1,4 +1,4 @@
-"""`penstock vhost set-limits`, `penstock user list-limits` and so on: how many of everything there may be."""
+"""`penstock vhost set-limits`, `penstock user list-limits` and so on: limits on numbers of resources."""
 
 from __future__ import annotations
 
@@ -15,56 +15,57 @@ from ops.errors import CommandError
 from ops.naming import Data
 from router.model.resource_limits import Scope
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="whose they are", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="name of the vhost or user", show_default=False)]
 Limits = Annotated[
     str,
     typer.Argument(
         metavar="LIMITS",
-        help='JSON, as {"max-connections": 256, "max-queues": 1024}; -1 is no limit',
+        help='JSON, such as {"max-connections": 256, "max-queues": 1024}; -1 means unlimited',
         show_default=False,
     ),
 ]
-Limit = Annotated[str, typer.Argument(metavar="LIMIT", help="max-connections and so on, or all")]
-Near = Annotated[bool, typer.Option("--near", help="only those of which nine tenths or more are used")]
+Limit = Annotated[str, typer.Argument(metavar="LIMIT", help="one limit, such as max-connections, or all")]
+Near = Annotated[bool, typer.Option("--near", help="only limits used to nine tenths or more")]
 NEAR_PERCENT = 90
 COLUMNS = ("name", "limit", "number", "used", "set")
 
 
 def add_commands(app: typer.Typer, scope: Scope) -> None:
-    """Those about the limits of vhosts, or of users."""
+    """Add the commands for the limits of vhosts, or of users."""
 
-    @app.command("set-limits", help=f"Say how many of everything a {scope} may have; limits that are not named stay.")
+    @app.command("set-limits", help=f"Set limits of a {scope}; limits that are not named stay as they are.")
     def set_(name: Name, limits: Limits, data: Data = None) -> None:
         set_limits(data, scope, name, limits)
 
-    @app.command("clear-limits", help="Have the defaults of the settings count again.")
+    @app.command("clear-limits", help="Clear limits: the defaults of the settings apply again.")
     def clear(name: Name, limit: Limit = "all", data: Data = None) -> None:
         clear_limits(data, scope, name, limit)
 
-    @app.command("list-limits", help=f"List the limits of all {scope}s, and how much of them is used.")
+    @app.command("list-limits", help=f"List the limits of all {scope}s, and their use.")
     def list_(near: Near = False, data: Data = None, as_json: AsJson = False) -> None:
         list_limits(data, scope, near, as_json)
 
 
 def set_limits(data: Path | None, scope: Scope, name: str, definition: str) -> None:
-    """As rabbitmqctl takes them: {"max-connections": 10}. CommandError if that is not what it is."""
+    """Set limits, in rabbitmqctl's form: {"max-connections": 10}. CommandError if the definition is malformed."""
     try:
         limits = json.loads(definition)
     except ValueError as error:
-        raise CommandError(f"limits are JSON, as '{{\"max-connections\": 10}}': {error}") from None
+        raise CommandError(f"limits must be JSON, such as '{{\"max-connections\": 10}}': {error}") from None
     if not isinstance(limits, dict):
-        raise CommandError("limits are a JSON object, as '{\"max-connections\": 10}'")
+        raise CommandError("limits must be a JSON object, such as '{\"max-connections\": 10}'")
     ask(data, "limits_set", scope=scope, name=name, limits=limits)
     print(f"limits of {scope} '{name}' set")
 
 
 def clear_limits(data: Path | None, scope: Scope, name: str, limit: str) -> None:
+    """Clear one limit of a vhost or user, or `all`."""
     ask(data, "limits_clear", scope=scope, name=name, limit=None if limit == "all" else limit)
     print(f"limits of {scope} '{name}' cleared")
 
 
 def list_limits(data: Path | None, scope: Scope, near: bool, as_json: bool) -> None:
-    """The router counts what is declared, acceptors count connections and channels."""
+    """List limits and their use: the router counts declared resources, acceptors count connections and channels."""
     used: Counter[tuple[str, str, str]] = Counter()
     for each in Processes(data).ask_acceptors("headcount"):
         used[each["whose"], each["name"], each["limit"]] += each["used"]

@@ -1,4 +1,4 @@
-"""Asking the node that runs on a data directory, and showing what it says."""
+"""Requests to the node that runs on a data directory, and the display of its answers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from penstock.text.utf8 import readable
 
 PLAIN_WIDTH = 160
 
-AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table", callback=inherited)]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of a table", callback=inherited)]
 
 
 def gauges_of(data: Path | None) -> Gauges:
-    """The gauges of the node, to be read. CommandError if it does not run."""
+    """Open the gauges of the node for reading. CommandError if it does not run."""
     directory = data_directory(data)
     pointer = Pointer.load(directory)
     if pointer is None or not is_claimed(directory):
@@ -39,7 +39,7 @@ def gauges_of(data: Path | None) -> Gauges:
 
 
 def ask(data: Path | None, command: str, **arguments: Any) -> Any:
-    """The result of a command. CommandError if the node does not run, does not answer, or refuses."""
+    """Return the result of a command. CommandError if the node does not run, does not answer, or refuses."""
     directory = data_directory(data)
     if not is_claimed(directory):
         raise CommandError(f"no node runs on {directory}")
@@ -57,7 +57,7 @@ def ask(data: Path | None, command: str, **arguments: Any) -> Any:
 
 
 def show(records: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    """Print records: as JSON, or as a table of these columns."""
+    """Print records as JSON, or as a table of these columns."""
     if as_json:
         print(orjson.dumps(records, option=orjson.OPT_INDENT_2).decode())
         return
@@ -67,14 +67,14 @@ def show(records: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: 
     Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table)
 
 
-def listed(
+def show_rows(
     found: Sequence[Mapping[str, Any]],
     columns: Sequence[str],
     row: Callable[[Any], Mapping[str, Any]],
     otherwise: str,
     as_json: bool,
 ) -> None:
-    """Print what was found: as JSON, or as a table with a row for each, or that there was nothing."""
+    """Print records as JSON, or as a table with a row for each; `otherwise` takes the place of an empty table."""
     if as_json:
         show(found, columns, as_json=True)
     elif found:

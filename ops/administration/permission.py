@@ -1,4 +1,4 @@
-"""`penstock permission`: what users may do in vhosts."""
+"""`penstock permission`: the permissions of users in vhosts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ops.administration.node import AsJson, ask, show
 from ops.naming import Data
 
 app = typer.Typer(
-    help="What users may do in vhosts, by regular expressions on the names of queues and exchanges.",
+    help="Permissions of users in vhosts: regular expressions for the names of queues and exchanges.",
     no_args_is_help=True,
 )
 
@@ -23,6 +23,7 @@ OneVhost = Annotated[
 
 
 def pattern(what: str) -> object:
+    """Return the argument for one of a user's permissions."""
     return typer.Argument(
         metavar=what.upper(), help=f"regular expression: what the user may {what}", show_default=False
     )
@@ -37,14 +38,14 @@ def set_(
     vhost: Vhost = "/",
     data: Data = None,
 ) -> None:
-    """Let a user into a vhost. A regular expression matches anywhere in a name unless anchored; '' allows nothing."""
+    """Let a user into a vhost. Regular expressions match anywhere in a name unless anchored; '' allows nothing."""
     ask(data, "permission_set", user=user, vhost=vhost, configure=configure, write=write, read=read)
     print(f"permissions of user '{user}' in vhost '{vhost}' set")
 
 
 @app.command()
 def delete(user: User, vhost: Vhost = "/", data: Data = None) -> None:
-    """Keep a user out of a vhost. Connections that are open there may do nothing any more."""
+    """Revoke a user's access to a vhost. Open connections stay, but may do nothing any more."""
     ask(data, "permission_delete", user=user, vhost=vhost)
     print(f"permissions of user '{user}' in vhost '{vhost}' deleted")
 

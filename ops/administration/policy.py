@@ -1,4 +1,4 @@
-"""`penstock policy`: what holds for queues and exchanges by their names."""
+"""`penstock policy`: limits and features of queues and exchanges, by their names."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ app = typer.Typer(
 Name = Annotated[str, typer.Argument(metavar="NAME", help="the policy's name", show_default=False)]
 Vhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="its vhost")]
 OfNode = Annotated[bool, typer.Option("--node", help="a policy of the node, for vhosts or the node itself")]
-Operator = Annotated[bool, typer.Option("--operator", help="an operator policy: it bounds what the others say")]
+Operator = Annotated[
+    bool, typer.Option("--operator", help="an operator policy: it bounds the values of other policies")
+]
 
 COLUMNS = ("vhost", "name", "operator", "pattern", "apply_to", "priority", "definition")
 STOPPED_COLUMNS = ("connection", "channel", "user", "client", "peer", "reason")
 APPLY_TO_DEFAULT = "all"
 SORTS = {"policies": False, "operator_policies": True}
-"""The lists of policies in RabbitMQ's definitions; whether they are operator policies."""
+"""The lists of policies in RabbitMQ's definitions, and whether they are operator policies."""
 
 
 @app.command("set")
 def set_(
     name: Name,
     pattern: Annotated[
-        str, typer.Argument(metavar="PATTERN", help="found in the names it governs; or wildcard:PRICES.>")
+        str, typer.Argument(metavar="PATTERN", help="regular expression for the names it governs, or wildcard:PRICES.>")
     ],
-    definition: Annotated[str, typer.Argument(metavar="DEFINITION", help='JSON: {"max-length": 1000}')],
+    definition: Annotated[str, typer.Argument(metavar="DEFINITION", help='JSON, such as {"max-length": 1000}')],
     apply_to: Annotated[
         str,
         typer.Option(
@@ -47,18 +49,18 @@ def set_(
         ),
     ] = APPLY_TO_DEFAULT,
     priority: Annotated[
-        int, typer.Option("--priority", metavar="N", help="of several that match the highest governs")
+        int, typer.Option("--priority", metavar="N", help="the matching policy of the highest priority governs")
     ] = 0,
     operator: Operator = False,
     vhost: Vhost = "/",
     node: OfNode = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="do not set it, but list the sessions that it would stop now")
+        bool, typer.Option("--dry-run", help="do not set it, but list the channels that it would stop now")
     ] = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set a policy, or change it. Queues and exchanges that are there follow at once."""
+    """Add a policy, or change it. Existing queues and exchanges follow at once."""
     policy = {
         "vhost": "" if node else vhost,
         "operator": operator,
@@ -78,10 +80,10 @@ def set_(
 def _show_trial(data: Path | None, policy: dict[str, Any], as_json: bool) -> None:
     reached, stopped, ungranted = would_stop(data, policy)
     if as_json:
-        told = {"reached": reached, "stopped": stopped, "ungranted": ungranted}
-        print(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        answer = {"reached": reached, "stopped": stopped, "ungranted": ungranted}
+        print(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
         return
-    print(f"policy '{policy['name']}' is not set; it would stop {len(stopped)} sessions now")
+    print(f"policy '{policy['name']}' is not set; it would stop {len(stopped)} channels now")
     for line in (*reached, *ungranted):
         print(line)
     if stopped:
@@ -90,18 +92,18 @@ def _show_trial(data: Path | None, policy: dict[str, Any], as_json: bool) -> Non
 
 @app.command()
 def delete(name: Name, operator: Operator = False, vhost: Vhost = "/", node: OfNode = False, data: Data = None) -> None:
-    """Delete a policy. What it governed follows at once."""
+    """Delete a policy. Queues and exchanges that it governed follow at once."""
     ask(data, "policy_delete", vhost="" if node else vhost, operator=operator, name=name)
     print(f"policy '{name}' deleted")
 
 
 @app.command("list")
 def list_(
-    vhost: Annotated[str | None, typer.Option("--vhost", metavar="VHOST", help="of one vhost only")] = None,
+    vhost: Annotated[str | None, typer.Option("--vhost", metavar="VHOST", help="only this vhost")] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the policies, in the order in which they are looked at."""
+    """List the policies by vhost, the highest priority first."""
     policies = ask(data, "policy_list", vhost=vhost)
     if not as_json:
         policies = [{**policy, "definition": orjson.dumps(policy["definition"]).decode()} for policy in policies]
@@ -110,31 +112,31 @@ def list_(
 
 @app.command()
 def explain(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="of a queue, or of an exchange")],
-    exchange: Annotated[bool, typer.Option("--exchange", help="it is an exchange")] = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="of a queue or an exchange")],
+    exchange: Annotated[bool, typer.Option("--exchange", help="the name is that of an exchange")] = False,
     vhost: Vhost = "/",
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which policies govern a queue or an exchange, and what each of their keys comes to."""
-    told = ask(data, "policy_explain", vhost=vhost, kind="exchange" if exchange else "queue", name=name)
+    """Explain which policies govern a queue or an exchange, and the effect of each of their keys."""
+    answer = ask(data, "policy_explain", vhost=vhost, kind="exchange" if exchange else "queue", name=name)
     if as_json:
-        print(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        print(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
         return
-    print(f"policy: {told['policy'] or 'none'}; operator policy: {told['operator_policy'] or 'none'}")
-    if told["others"]:
-        print(f"matching too, of lower priority: {', '.join(told['others'])}")
-    if told["keys"]:
-        show(told["keys"], ("key", "value", "effect"), as_json=False)
+    print(f"policy: {answer['policy'] or 'none'}; operator policy: {answer['operator_policy'] or 'none'}")
+    if answer["others"]:
+        print(f"also matching, with lower priority: {', '.join(answer['others'])}")
+    if answer["keys"]:
+        show(answer["keys"], ("key", "value", "effect"), as_json=False)
 
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="definitions as RabbitMQ exports them, JSON")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="definitions exported by RabbitMQ, JSON")],
     vhost: Annotated[str | None, typer.Option("--vhost", metavar="VHOST", help="into this vhost")] = None,
     data: Data = None,
 ) -> None:
-    """Set all policies and operator policies of RabbitMQ's definitions, or none if one cannot be."""
+    """Set all policies and operator policies of RabbitMQ's definitions, or none if one is refused."""
     try:
         definitions = _json(file.read_bytes(), str(file))
     except OSError as error:
@@ -144,14 +146,14 @@ def import_(
 
 
 def imported(definitions: Any, vhost: str | None) -> list[dict[str, Any]]:
-    """The policies in RabbitMQ's definitions, as the node takes them. CommandError if there are no such lists."""
+    """Return the policies in RabbitMQ's definitions, in the node's form. CommandError if they are malformed."""
     if not isinstance(definitions, dict):
-        raise CommandError("the file has no definitions in it: it is not a JSON object")
+        raise CommandError("the file contains no definitions: it is not a JSON object")
     return [_fields(record, operator, vhost) for sort, operator in SORTS.items() for record in _list(definitions, sort)]
 
 
 def _list(definitions: dict[str, Any], sort: str) -> list[Any]:
-    """Operator policies are among the parameters in definitions of one vhost, and of older nodes."""
+    """Return a list of policies. Definitions of one vhost, and of older nodes, have operator policies as parameters."""
     found = definitions.get(sort, [])
     parameters = definitions.get("parameters", [])
     if not isinstance(found, list) or not isinstance(parameters, list):
@@ -164,7 +166,7 @@ def _list(definitions: dict[str, Any], sort: str) -> list[Any]:
 
 def _fields(record: Any, operator: bool, vhost: str | None) -> dict[str, Any]:
     if not isinstance(record, dict):
-        raise CommandError(f"{record!r} is no policy")
+        raise CommandError(f"{record!r} is not a policy")
     return {
         "vhost": record.get("vhost", "/") if vhost is None else vhost,
         "operator": operator,

@@ -1,4 +1,4 @@
-"""Asking the acceptors and shards of a running node themselves, each over a socket of its own."""
+"""Requests to the acceptors and shards of a running node, each over a socket of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Facts = dict[str, Any]
 
 
 class Processes:
-    """The processes of a node that runs. CommandError if there is none on the data directory."""
+    """The processes of a running node. CommandError if none runs on the data directory."""
 
     def __init__(self, data: Path | None) -> None:
         self.gauges: Gauges = gauges_of(data)
@@ -27,7 +27,7 @@ class Processes:
         self.node = Node.load(pointer.runtime)
 
     def ask(self, role: Role, index: int, question: str, **arguments: Any) -> Any:
-        """The answer of one process. CommandError if it cannot be asked or refuses."""
+        """Return the answer of one process. CommandError if it does not answer or refuses."""
         life = self.gauges.process_read(role, index).incarnation
         try:
             return control.call(self.node.control_of(role, index, life), question, arguments)
@@ -37,5 +37,5 @@ class Processes:
             raise CommandError(f"{role} {index} does not answer: {error}; try again") from None
 
     def ask_acceptors(self, question: str) -> list[Facts]:
-        """What all acceptors list."""
+        """Return the lists of all acceptors, joined."""
         return [each for index in range(self.gauges.acceptors) for each in self.ask("acceptor", index, question)]

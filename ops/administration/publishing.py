@@ -1,4 +1,4 @@
-"""How fast each session publishes now, by two looks at what the acceptors count for those who ask."""
+"""Present publish rates of channels, from two readings of the counts that acceptors keep on request."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from ops.administration.processes import Facts, Processes
 WATCHED_SECONDS = 2.0
 
 
-def published(processes: Processes, seconds: float = WATCHED_SECONDS) -> list[Facts]:
-    """What sessions publish, each way of theirs: {connection, channel, user, vhost, …, exchanges, routing_key, queues,
-    powerless (ids), messages, octets (a second)}. It takes that many seconds.
+def publish_rates(processes: Processes, seconds: float = WATCHED_SECONDS) -> list[Facts]:
+    """Return the publish rates of channels, by route: {connection, channel, user, vhost, …, exchanges, routing_key,
+    queues, powerless (ids), messages, octets (per second)}. Takes `seconds`.
     """
-    before = _looked(processes)
+    before = _read_all(processes)
     time.sleep(seconds)
-    return [row for index, earlier in enumerate(before) for row in between(earlier, _look(processes, index))]
+    return [row for index, earlier in enumerate(before) for row in rates_between(earlier, _read(processes, index))]
 
 
-def _looked(processes: Processes) -> list[Facts]:
-    return [_look(processes, index) for index in range(processes.gauges.acceptors)]
+def _read_all(processes: Processes) -> list[Facts]:
+    return [_read(processes, index) for index in range(processes.gauges.acceptors)]
 
 
-def _look(processes: Processes, index: int) -> Facts:
+def _read(processes: Processes, index: int) -> Facts:
     found: Facts = processes.ask("acceptor", index, "publishes")
     return found
 
 
-def between(earlier: Facts, now: Facts) -> list[Facts]:
-    """What came between two answers of one acceptor (`acceptor.counting`).
+def rates_between(earlier: Facts, now: Facts) -> list[Facts]:
+    """Return the publish rates between two answers of one acceptor (`acceptor.counting`).
 
-    One that was started anew in between has counted since then.
+    An acceptor that was restarted in between has counted since its restart.
     """
     goes_on = now["seconds"] > earlier["seconds"]
-    known = {_way(each): each for each in earlier["publishes"]} if goes_on else {}
+    known = {_route_key(each): each for each in earlier["publishes"]} if goes_on else {}
     seconds = now["seconds"] - earlier["seconds"] if goes_on else now["seconds"]
     found = []
     for each in now["publishes"] if seconds > 0 else ():
-        before = known.get(_way(each), {"messages": 0, "octets": 0})
+        before = known.get(_route_key(each), {"messages": 0, "octets": 0})
         rates = {name: (each[name] - before[name]) / seconds for name in ("messages", "octets")}
         if rates["messages"]:
             found.append({**each, **rates})
     return found
 
 
-def _way(row: Facts) -> tuple[object, ...]:
+def _route_key(row: Facts) -> tuple[object, ...]:
     ids = (tuple(row[name]) for name in ("exchanges", "queues", "powerless"))
     return row["connection"], row["channel"], row["routing_key"], *ids

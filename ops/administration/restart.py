@@ -1,4 +1,4 @@
-"""`penstock restart`: processes of a running node are replaced while it serves."""
+"""`penstock restart`: replace processes of a running node while it serves."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ app = typer.Typer(help="Replace processes of a running node while it goes on ser
 
 @app.callback()
 def group() -> None:
-    """Keeps `acceptors` a command of its own though there is no other."""
+    """Keep `acceptors` a command of its own though there is no other."""
 
 
 @app.command()
 def acceptors(data: Data = None) -> None:
     """Replace the acceptors one after the other. The port stays open.
 
-    Clients of the one that goes are told so (320 CONNECTION_FORCED) and connect again; what they had in hand is
-    requeued.
+    Clients of the acceptor being replaced are disconnected (320 CONNECTION_FORCED) and reconnect; their unacked
+    messages are requeued.
     """
     with gauges_of(data) as gauges:
         before = _incarnations(gauges)

@@ -1,4 +1,4 @@
-"""`penstock topic-permission`: which routing keys of topic exchanges users may use."""
+"""`penstock topic-permission`: the routing keys of topic exchanges that users may use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ops.administration.permission import OneUser, OneVhost, User, Vhost, patter
 from ops.naming import Data
 
 app = typer.Typer(
-    help="Which routing keys of topic exchanges users may publish to and bind from; where none are set, all.",
+    help="Routing keys of topic exchanges with which users may publish and bind; all, unless permissions are set.",
     no_args_is_help=True,
 )
 
@@ -25,7 +25,7 @@ def set_(
     vhost: Vhost = "/",
     data: Data = None,
 ) -> None:
-    """Limit a user's routing keys. {username} and {vhost} in a regular expression stand for the user's."""
+    """Limit a user's routing keys. In a regular expression {username} and {vhost} stand for those of the user."""
     ask(data, "topic_permission_set", user=user, vhost=vhost, exchange=exchange, write=write, read=read)
     print(f"topic permissions of user '{user}' for exchange '{exchange}' in vhost '{vhost}' set")
 
@@ -34,7 +34,7 @@ def set_(
 def delete(
     user: User,
     exchange: Annotated[
-        str | None, typer.Argument(metavar="[EXCHANGE]", help="only those for this one", show_default=False)
+        str | None, typer.Argument(metavar="[EXCHANGE]", help="only those for this exchange", show_default=False)
     ] = None,
     vhost: Vhost = "/",
     data: Data = None,

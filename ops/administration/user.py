@@ -33,9 +33,9 @@ Tags = Annotated[
 
 @app.command()
 def add(name: Name, tags: Tags = None, data: Data = None) -> None:
-    """Make a user. The password is asked for, or read from standard input: one line.
+    """Add a user. The password is prompted for, or read from standard input: one line.
 
-    A new user may do nothing before permissions are set.
+    A new user may do nothing until permissions are set.
     """
     ask(data, "user_add", name=name, password_hash=passwords.hashed(_password()), tags=_tags(tags or []))
     print(f"user '{name}' added")
@@ -44,13 +44,13 @@ def add(name: Name, tags: Tags = None, data: Data = None) -> None:
 @app.command()
 def password(
     name: Name,
-    none: Annotated[bool, typer.Option("--none", help="take it away: no password opens it any more")] = False,
+    none: Annotated[bool, typer.Option("--none", help="remove the password: none is accepted any more")] = False,
     data: Data = None,
 ) -> None:
-    """Set a user's password, asked for or read from standard input. Open connections stay."""
+    """Set a user's password, prompted for or read from standard input. Open connections stay."""
     new = passwords.NONE if none else passwords.hashed(_password())
     ask(data, "user_set", name=name, password_hash=new, tags=None)
-    print(f"password of user '{name}' {'taken away' if none else 'set'}")
+    print(f"password of user '{name}' {'removed' if none else 'set'}")
 
 
 @app.command()
@@ -59,7 +59,7 @@ def tag(
     tags: Annotated[list[str], typer.Argument(metavar="TAG…", help="all of them, or none", show_default=False)],
     data: Data = None,
 ) -> None:
-    """Set a user's tags; those not named are gone."""
+    """Set a user's tags; tags that are not named are removed."""
     ask(data, "user_set", name=name, password_hash=None, tags=_tags(tags))
     print(f"tags of user '{name}' set")
 
@@ -79,19 +79,21 @@ def list_(data: Data = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def guesses(data: Data = None, as_json: AsJson = False) -> None:
-    """List the addresses and users of which no password is verified for now, since too many were wrong."""
+    """List addresses and users whose passwords are not verified at present, because too many were wrong."""
     found = sorted(Processes(data).ask_acceptors("logins"), key=lambda each: -each["wrong"])
     show([{**each, "for": shown(each["seconds"])} for each in found], ("user", "address", "wrong", "for"), as_json)
 
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="definitions of RabbitMQ, JSON", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="definitions exported by RabbitMQ, JSON", show_default=False)
+    ],
     data: Data = None,
 ) -> None:
-    """Take over the users, vhosts and permissions of RabbitMQ's exported definitions, passwords included.
+    """Import the users, vhosts and permissions of RabbitMQ's exported definitions, passwords included.
 
-    All of them or, if one cannot be, none. What is there already is replaced.
+    All are imported or, if one is refused, none. Existing ones are replaced.
     """
     counts = ask(data, "accounts_import", **accounts_of(file))
     print("imported " + ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items()))
@@ -101,16 +103,16 @@ limits.add_commands(app, "user")
 
 
 def _tags(tags: list[str]) -> list[str]:
-    """`none` is a word for no tags."""
+    """Return the single tags; `none` stands for no tags."""
     given = [tag for each in tags for tag in each.replace(",", " ").split()]
     return [] if given == ["none"] else given
 
 
 def _password() -> str:
-    """Never an argument: those are seen by every user of the machine. CommandError if there is none."""
+    """Read a password; never from an argument, which all users of the machine can see. CommandError if it is empty."""
     if sys.stdin.isatty():
         return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
     given = sys.stdin.readline().rstrip("\r\n")
     if not given:
-        raise CommandError("a password is wanted on standard input, and it cannot be empty")
+        raise CommandError("a password is expected on standard input, and it cannot be empty")
     return given

@@ -10,21 +10,23 @@ from ops.administration import limits
 from ops.administration.node import AsJson, ask, show
 from ops.naming import Data
 
-app = typer.Typer(help="Virtual hosts of a running node: each a world of its own.", no_args_is_help=True)
+app = typer.Typer(
+    help="Virtual hosts of a running node: separate exchanges, queues and permissions.", no_args_is_help=True
+)
 
-Name = Annotated[str, typer.Argument(metavar="VHOST", help="its name", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="VHOST", help="name of the vhost", show_default=False)]
 
 
 @app.command()
 def add(name: Name, data: Data = None) -> None:
-    """Make a vhost with its predeclared exchanges. Nobody may use it before permissions are set."""
+    """Add a vhost with its predeclared exchanges. No user may use it until permissions are set."""
     new = ask(data, "vhost_add", name=name)
-    print(f"vhost '{name}' {'added' if new else 'is there already'}")
+    print(f"vhost '{name}' {'added' if new else 'exists already'}")
 
 
 @app.command()
 def delete(name: Name, data: Data = None) -> None:
-    """Delete a vhost: its connections are closed; its queues, messages and permissions are gone."""
+    """Delete a vhost with its queues, messages and permissions; its connections are closed."""
     ask(data, "vhost_delete", name=name)
     print(f"vhost '{name}' deleted")
 

@@ -1,1 +1,1 @@
-"""`penstock flow`: who is held, why and for how long still; the operator's own stops."""
+"""`penstock flow`: which producers are held, why and for how much longer; the operator's own stops."""

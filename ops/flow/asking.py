@@ -1,4 +1,4 @@
-"""Who is held on a running node, and how fast queues drain."""
+"""Held channels of a running node, and the rates at which queues drain."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ from ops.rates import rates
 from penstock.text.durations import shown
 
 SAMPLE_SECONDS = 1.0
-"""How long queues are watched to say how fast they drain."""
+"""How long queues are watched to measure how fast they drain."""
 
 
 def held(processes: Processes) -> list[Facts]:
-    """Who is held (`acceptor.told`), longest first."""
+    """Return the held channels (`acceptor.told`), the longest held first."""
     return sorted(processes.ask_acceptors("held"), key=lambda held: -held["held_seconds"])
 
 
 def unread(processes: Processes) -> list[Facts]:
-    """Who is not read for what it makes the broker keep (`acceptor.unread`), longest first."""
+    """Return the connections that are not read, as the broker keeps too much for them (`acceptor.unread`), longest
+    unread first.
+    """
     return sorted(processes.ask_acceptors("unread"), key=lambda unread: -unread["unread_seconds"])
 
 
 def on_rung(rung: Facts) -> str:
-    """Where on its ladder a session is."""
+    """Describe the rung of its ladder that a channel is on."""
     words = f"on rung {rung['name']} for {shown(rung['seconds'])}"
     return words if rung["next_in"] is None else f"{words}, {rung['next']} in {shown(rung['next_in'])}"
 
 
 def drained(processes: Processes, slots: Iterable[int]) -> dict[int, Facts]:
-    """Of queues by their slots: their `rates`."""
+    """Return the `rates` of queues, by slot. Takes SAMPLE_SECONDS."""
     before = {slot: processes.gauges.queue_read(slot) for slot in slots}
     if not before:
         return {}

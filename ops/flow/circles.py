@@ -1,21 +1,21 @@
-"""Waiting without end at full queues: in circles, and at a queue that has nothing more for its consumers.
+"""Deadlocks at full queues: circles of connections that wait for each other, and queues that lock out their consumers.
 
-A queue that holds a connection waits for its consumers only if none of them goes on: each has something in hand and has
-settled nothing for a while, and its own connection is held for as long; or, if that is not held, another one of the
-same party (user and host): most programs consume and publish on two. Where such a chain comes back to a connection
-nobody in it will ever go on by himself, if all of them settle only when what they publish has gone.
+A full queue stays full if all its consumers are stuck: each has unacked messages, has settled none for a while, and its
+own connection is held for as long; or, if that is not held, another connection of the same party (user and host), as
+most programs consume and publish on two. If such a chain returns to a connection, none of its connections will ever
+proceed, provided that they all settle only after their publishes have gone.
 
-Where every consumer of every queue of a circle is on a connection that waits in it itself, and the queues are two or
-more, the circle is a *ring*: it takes only as long as is needed to see that nobody in it goes on.
+A circle of two or more queues is a *ring* if every consumer of every queue is on a connection that waits in the circle
+itself. A ring is found as soon as its consumers are known to be stuck.
 
-Of a party one may wait for the very queue that another consumes. Mostly that is a producer beside a consumer that is
-slow for once, so for that it takes longest.
+One connection of a party may wait for the very queue that another consumes. Usually that is a producer beside a
+consumer that is slow for once, so such a circle takes longest to be found.
 
-A *lock-out* is a full queue whose consumers have all of it in hand, could be sent more, and have neither got nor
-settled anything for a while: they settle in batches of more than it may hold.
+A *lock-out* is a full queue whose messages are all unacked, while its consumers could be sent more, and have neither
+received nor settled any for a while: they settle in batches larger than the queue may hold.
 
-How long that while is depends on the consumer: many times as long as it usually takes, so that a slow one is not taken
-for one that waits; the time of the setting for one that has not settled often enough to know.
+How long "a while" is depends on the consumer: a multiple of its usual time, so that a slow consumer does not count as
+stuck; or the time of the setting, for one that has not settled often enough to have a usual time.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from typing import Any, NamedTuple
 
 Facts = dict[str, Any]
 
-SOON, AGAIN = 10, 50
-"""A circle may be found after this part of the time, among consumers that are quick: at first, and soon after another.
-A ring may be after the latter, and among consumers of which nobody knows how quick they are after the former.
+FIRST_PART, REPEAT_PART = 10, 50
+"""Divisors of the setting's time. Among quick consumers a circle is found after the time / FIRST_PART, and just after
+another deadlock after the time / REPEAT_PART. A ring is found after the time / REPEAT_PART; among consumers without a
+usual time, / FIRST_PART.
 """
 USUAL = 20
-"""A consumer does not go on when it has settled nothing for so many times its usual time."""
+"""A consumer is stuck when it has settled nothing for this many times its usual time."""
 
 
 class Times(NamedTuple):
-    """After how many seconds consumers do not go on: quick ones, and those of which nobody knows how quick they are."""
+    """Seconds after which a consumer is stuck: `least` if it is quick, `most` if it has no usual time."""
 
     least: float
     most: float
 
 
 class Circle(NamedTuple):
-    """Connections that wait for each other, each for the queue of the same place."""
+    """Connections that wait for each other, each for the queue at the same position in `queues`."""
 
     connections: tuple[str, ...]
     queues: tuple[Facts, ...]
@@ -49,37 +50,40 @@ class Circle(NamedTuple):
     def __str__(self) -> str:
         pairs = zip(self.connections, self.queues, strict=True)
         steps = [f"connection {connection} waits for queue '{queue['name']}'" for connection, queue in pairs]
-        return f"{', whose consumers are of '.join(steps)}, whose consumers are of connection {self.connections[0]}"
+        return f"{'; its consumer '.join(steps)}, consumed by connection {self.connections[0]}"
 
     @property
     def key(self) -> frozenset[str]:
+        """Identifies the circle: its connections."""
         return frozenset(self.connections)
 
 
 class Lockout(NamedTuple):
-    """A queue that is full of what its consumers have in hand."""
+    """A queue that is full of messages that its consumers have not acked."""
 
     queue: Facts
 
     def __str__(self) -> str:
-        return f"queue '{self.queue['name']}' is full of what its consumers have in hand, and they wait for more"
+        return f"queue '{self.queue['name']}' is full of unacked messages, and its consumers wait for more"
 
     @property
     def key(self) -> frozenset[str]:
+        """Identifies the lock-out: its queue."""
         return frozenset((f"queue {self.queue['id']}",))
 
     @property
     def queues(self) -> tuple[Facts, ...]:
+        """The one queue, as a circle has them."""
         return (self.queue,)
 
 
 def lockouts(
     held: Iterable[Facts], consumers: Callable[[Facts], list[Facts]], still: Callable[[Facts], bool], times: Times
 ) -> list[Lockout]:
-    """The queues that lock out their consumers, among those that somebody has waited for.
+    """Return the queues that lock out their consumers, among those that connections have waited for.
 
-    `still` tells of one whether it has nothing ready, and has delivered and got back nothing since the last look. Where
-    a consumer's connection has been held for a short time itself, it may turn out to be in a circle.
+    `still` tells whether a queue has no ready messages, and none was delivered or acked since the last check. A queue
+    is left out while a consumer's connection has itself been held for a short time: that may turn out to be a circle.
     """
     held = list(held)
     waits = _waits(held, times.least)
@@ -90,13 +94,13 @@ def lockouts(
         Lockout(cause)
         for id, cause in waited_for.items()
         if still(cause)
-        and _could_take_more(consumers(cause), longest[id], times)
+        and _could_be_sent_more(consumers(cause), longest[id], times)
         and not any(consumer["connection"] in held_lately for consumer in consumers(cause))
     ]
 
 
-def _could_take_more(consumers: list[Facts], waited: float, times: Times) -> bool:
-    """Whether none of a queue's consumers goes on, and one waits for more than it has."""
+def _could_be_sent_more(consumers: list[Facts], waited: float, times: Times) -> bool:
+    """Whether all consumers of a queue are stuck, and one of them could be sent more."""
     if not all(is_stuck(consumer, waited, times) and consumer["active"] for consumer in consumers):
         return False
     return any(
@@ -109,9 +113,10 @@ def circles(
     held: Iterable[Facts], consumers: Callable[[Facts], list[Facts]], connection_of: Callable[[Facts], str | None],
     times: Times,
 ) -> list[Circle]:  # fmt: skip
-    """The circles among those who are held (`acceptor.told`).
+    """Return the circles among the held channels (`acceptor.told`).
 
-    `consumers` tells those of a queue (`shard.questions`), given as a cause; `connection_of` whose one of them is.
+    `consumers` returns the consumers of a queue (`shard.questions`), given as a cause; `connection_of` the connection
+    of a consumer.
     """
     held = list(held)
     waits, longest = _waits(held, times.least), _longest(held)
@@ -122,28 +127,28 @@ def circles(
     behind: dict[int, list[str]] = {}
     for cause in (cause for causes in waits.values() for cause in causes):
         if cause["id"] not in behind:
-            told = consumers(cause)
+            found = consumers(cause)
             waited = longest[cause["id"]]
-            if all(is_stuck(consumer, waited, times) for consumer in told):
-                long = all(is_stuck(consumer, waited, Times(times.most, times.most)) for consumer in told)
-                behind[cause["id"]] = _behind(cause, told, connection_of, waits, parties, long)
+            if all(is_stuck(consumer, waited, times) for consumer in found):
+                long = all(is_stuck(consumer, waited, Times(times.most, times.most)) for consumer in found)
+                behind[cause["id"]] = _connections_behind(cause, found, connection_of, waits, parties, long)
             else:
                 behind[cause["id"]] = []
-    return _found(waits, behind)
+    return _search(waits, behind)
 
 
 def rings(
     held: Iterable[Facts], consumers: Callable[[Facts], list[Facts]], connection_of: Callable[[Facts], str | None],
     times: Times,
 ) -> list[Circle]:  # fmt: skip
-    """The rings among those who are held, given like `circles`."""
+    """Return the rings among the held channels; arguments as for `circles`."""
     alone = [{**session, "party": None} for session in held if session["settles"]]
     found = circles(alone, consumers, connection_of, times)
     return [circle for circle in found if len({queue["id"] for queue in circle.queues}) > 1]
 
 
 def _waits(held: Iterable[Facts], least: float) -> dict[str, list[Facts]]:
-    """The queues that each connection has waited for long enough."""
+    """Return the queues that each connection has waited for, for at least `least` seconds."""
     waits: dict[str, list[Facts]] = {}
     for session in held:
         if session["held_seconds"] >= least:
@@ -153,7 +158,7 @@ def _waits(held: Iterable[Facts], least: float) -> dict[str, list[Facts]]:
 
 
 def _longest(held: Iterable[Facts]) -> dict[int, float]:
-    """For how long somebody has been held who waits for a queue, in seconds, by its id."""
+    """Return the longest time that a channel waiting for a queue has been held, in seconds, by queue id."""
     longest: dict[int, float] = {}
     for session in held:
         for cause in session["causes"]:
@@ -163,7 +168,7 @@ def _longest(held: Iterable[Facts]) -> dict[int, float]:
 
 
 def is_stuck(consumer: Facts, waited: float, times: Times) -> bool:
-    """Whether a consumer has something in hand and does not settle it; its queue has been `waited` for so long."""
+    """Whether a consumer has unacked messages and does not settle them; its queue was waited for `waited` seconds."""
     if not consumer["in_hand"]:
         return False
     settled, usual = consumer["settled_seconds"], consumer["usual_seconds"]
@@ -172,12 +177,12 @@ def is_stuck(consumer: Facts, waited: float, times: Times) -> bool:
     return waited >= times.least and settled >= max(USUAL * usual, times.least)
 
 
-def _behind(
+def _connections_behind(
     cause: Facts, consumers: list[Facts], connection_of: Callable[[Facts], str | None], waits: dict[str, list[Facts]],
     parties: dict[str, dict[str, None]], long: bool,
 ) -> list[str]:  # fmt: skip
-    """The connections that a queue's consumers wait for, if all of them wait for one, else nobody. `long`: it has been
-    long enough for those of its party to be among them that wait for nothing but this queue.
+    """Return the held connections behind a queue's consumers, or of their parties; none if one consumer has no such
+    connection. `long`: it has been long enough to include those of a party that wait for nothing but this queue.
     """
     found: dict[str, None] = {}
     for consumer in consumers:
@@ -193,8 +198,8 @@ def _behind(
     return list(found)
 
 
-def _found(waits: dict[str, list[Facts]], behind: dict[int, list[str]]) -> list[Circle]:
-    """One circle for each set of connections that make one, found depth first."""
+def _search(waits: dict[str, list[Facts]], behind: dict[int, list[str]]) -> list[Circle]:
+    """Return one circle for each set of connections that forms one, found depth first."""
     circles: dict[frozenset[str], Circle] = {}
     done: set[str] = set()
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from ops.administration.node import AsJson, ask, listed
+from ops.administration.node import AsJson, ask, show_rows
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
 from ops.flow import asking, hold_offs
@@ -20,7 +20,7 @@ from ops.naming import Data
 from penstock.text.durations import seconds_of, shown
 
 app = typer.Typer(
-    help="Who is held back, by what and for how long still; stops of the operator's own.",
+    help="Show which producers are held, why and for how much longer; stop producers by hand.",
     invoke_without_command=True,
 )
 
@@ -28,20 +28,29 @@ HELD_COLUMNS = ("connection", "channel", "client", "user", "held_for", "how", "w
 UNREAD_COLUMNS = ("connection", "client", "user", "unread_for", "bytes", "reason")
 STOP_COLUMNS = ("number", "what", "author", "reason", "for_so_long", "left")
 
-Vhost = Annotated[str | None, typer.Option("--vhost", metavar="VHOST", help="in this vhost", show_default=False)]
+Vhost = Annotated[
+    str | None, typer.Option("--vhost", metavar="VHOST", help="publishes in this vhost", show_default=False)
+]
 Exchange = Annotated[
-    str | None, typer.Option("--exchange", metavar="NAME", help="published to this exchange", show_default=False)
+    str | None, typer.Option("--exchange", metavar="NAME", help="publishes to this exchange", show_default=False)
 ]
 Key = Annotated[
     str | None,
-    typer.Option("--key", metavar="PATTERN", help="with such a routing key: * a word, # any", show_default=False),
+    typer.Option(
+        "--key",
+        metavar="PATTERN",
+        help="publishes with a matching routing key: * is one word, # any words",
+        show_default=False,
+    ),
 ]
-Queue = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="going to this queue", show_default=False)]
-User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="of this user", show_default=False)]
+Queue = Annotated[
+    str | None, typer.Option("--queue", metavar="NAME", help="publishes to this queue", show_default=False)
+]
+User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="publishes by this user", show_default=False)]
 Connection = Annotated[
-    str | None, typer.Option("--connection", metavar="ID", help="of this connection", show_default=False)
+    str | None, typer.Option("--connection", metavar="ID", help="publishes on this connection", show_default=False)
 ]
-All = Annotated[bool, typer.Option("--all", help="all there are")]
+All = Annotated[bool, typer.Option("--all", help="all producers")]
 
 
 app.command()(explain)
@@ -53,7 +62,7 @@ app.command()(events)
 
 @app.callback()
 def held(context: typer.Context, data: Data = None, as_json: AsJson = False) -> None:
-    """List who is held: connection, client, user, channel, what it waits for, since when, how, for how long still."""
+    """List the held channels: connection, client, user, for how long, how, what they wait for, when they resume."""
     if context.invoked_subcommand is not None:
         return
     processes = Processes(data)
@@ -66,16 +75,16 @@ def held(context: typer.Context, data: Data = None, as_json: AsJson = False) -> 
             cause.update(drained.get(cause.get("slot"), {}))
             if cause.get("until") is not None:
                 cause["resumes_in"] = round(max(cause["until"] - now, 0), 1)
-    listed(sessions, HELD_COLUMNS, _row, "nobody is held", as_json)
+    show_rows(sessions, HELD_COLUMNS, _row, "no producer is held", as_json)
 
 
 @app.command()
 def why(
-    connection: Annotated[str, typer.Argument(metavar="CONNECTION", help="as `penstock flow` names it")],
+    connection: Annotated[str, typer.Argument(metavar="CONNECTION", help="its id, from `penstock flow`")],
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a connection waits for, who ought to make room there, and what keeps them."""
+    """Explain what a connection waits for, which consumers should make room there, and what keeps them from it."""
     lines = explained(Processes(data), connection)
     if as_json:
         print(orjson.dumps([{"depth": depth, "text": text} for depth, text in lines]).decode())
@@ -86,8 +95,8 @@ def why(
 
 @app.command()
 def unread(data: Data = None, as_json: AsJson = False) -> None:
-    """List who is not read for what it makes the broker keep: answers that it does not take, unfinished bodies."""
-    listed(asking.unread(Processes(data)), UNREAD_COLUMNS, _unread_row, "everybody is read", as_json)
+    """List connections that are not read, as the broker keeps too much for them: answers they do not read, bodies."""
+    show_rows(asking.unread(Processes(data)), UNREAD_COLUMNS, _unread_row, "all connections are read", as_json)
 
 
 @app.command()
@@ -100,16 +109,16 @@ def stop(
     user: User = None,
     connection: Connection = None,
     time_limit: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="as 90 s, 10m, 2 h; for ever unless given")
+        str | None, typer.Option("--for", metavar="TIME", help="such as 90 s, 10m, 2 h; unlimited by default")
     ] = None,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="told to clients and operators")] = "",
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="shown to clients and operators")] = "",
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop producers: publishes that meet all that is given wait until they are started again.
+    """Stop producers: publishes that match all given options wait until `penstock flow start`.
 
-    What waits, waits like behind a full queue: clients are told, nothing is lost, consumers go on. It survives a
-    restart of the node, unless it is of one connection.
+    They wait as at a full queue: clients are notified, nothing is lost, consumers go on. A stop survives a restart of
+    the node, unless it names a connection.
     """
     names = _selector(every, vhost, exchange, key, queue, user, connection)
     try:
@@ -117,13 +126,14 @@ def stop(
     except ValueError as error:
         raise CommandError(f"--for: {error}") from None
     made = ask(data, "flow_stop", author=getpass.getuser(), reason=reason, seconds=seconds, **names)
-    listed([made], STOP_COLUMNS, _stop_row, "", as_json)
+    show_rows([made], STOP_COLUMNS, _stop_row, "", as_json)
 
 
 @app.command()
 def start(
     number: Annotated[
-        int | None, typer.Argument(metavar="[NUMBER]", help="of the stop, by `penstock flow stops`", show_default=False)
+        int | None,
+        typer.Argument(metavar="[NUMBER]", help="of the stop, from `penstock flow stops`", show_default=False),
     ] = None,
     every: All = False,
     vhost: Vhost = None,
@@ -135,32 +145,32 @@ def start(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a stop back: by its number, or by the same words that made it. Others stay."""
+    """Lift a stop, by its number or by the same options that made it. Other stops stay."""
     if number is not None:
         lifted = [ask(data, "flow_lift", number=number)]
     else:
         lifted = ask(data, "flow_start", **_selector(every, vhost, exchange, key, queue, user, connection))
         if not lifted:
-            raise CommandError("there is no such stop; `penstock flow stops` lists those there are")
-    listed(lifted, STOP_COLUMNS, _stop_row, "", as_json)
+            raise CommandError("there is no such stop; `penstock flow stops` lists them")
+    show_rows(lifted, STOP_COLUMNS, _stop_row, "", as_json)
 
 
 @app.command()
 def stops(data: Data = None, as_json: AsJson = False) -> None:
     """List the operator's stops."""
-    listed(ask(data, "flow_stops"), STOP_COLUMNS, _stop_row, "nothing is stopped", as_json)
+    show_rows(ask(data, "flow_stops"), STOP_COLUMNS, _stop_row, "nothing is stopped", as_json)
 
 
 def _selector(
     every: bool, vhost: str | None, exchange: str | None, key: str | None, queue: str | None, user: str | None,
     connection: str | None,
 ) -> dict[str, str | None]:  # fmt: skip
-    """What is to be stopped or started. An exchange, a key and a queue are of the vhost "/" unless it is named."""
+    """Return the selection to stop or start. Exchange, key and queue are in the vhost "/" unless one is named."""
     if vhost is None and any(name is not None for name in (exchange, key, queue)):
         vhost = "/"
     names = {"vhost": vhost, "exchange": exchange, "key": key, "queue": queue, "user": user, "connection": connection}
     if every == any(name is not None for name in names.values()):
-        raise CommandError("say which: --all, or any of --vhost, --exchange, --key, --queue, --user, --connection")
+        raise CommandError("give --all, or any of --vhost, --exchange, --key, --queue, --user, --connection")
     return names
 
 
@@ -189,7 +199,7 @@ def _how(held: Facts) -> list[str]:
         *([f"{parked} bytes parked"] if parked else []),
         *(["paused"] if held["paused"] else []),
         *(["ignores channel.flow"] if held["ignores_flow"] else []),
-        *([f"no more is kept: {held['spent']}"] if held["spent"] else []),
+        *([f"allowance used up: {held['spent']}"] if held["spent"] else []),
         *([asking.on_rung(held["rung"])] if held["rung"] else []),
     ]
 

@@ -1,4 +1,4 @@
-"""`penstock flow explain`: what limits a queue, and who said so."""
+"""`penstock flow explain`: the limits of a queue, and their sources."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def explain(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what limits a queue and stops its producers: each setting's value, and where it comes from."""
-    told = ask(data, "flow_explain", vhost=vhost, name=name)
+    """Explain what limits a queue and stops its producers: the value of each setting, and its source."""
+    answer = ask(data, "flow_explain", vhost=vhost, name=name)
     with gauges_of(data) as gauges:
-        queue = gauges.queue_read(told["slot"])
+        queue = gauges.queue_read(answer["slot"])
         facts = {
             "queue": name,
             "vhost": vhost,
-            "messages": gauges.depth_count(told["slot"]),
-            "bytes": gauges.depth_bytes(told["slot"]),
+            "messages": gauges.depth_count(answer["slot"]),
+            "bytes": gauges.depth_bytes(answer["slot"]),
             "body_bytes": 0 if queue is None else queue.ready_bytes + queue.unacked_bytes,
             "saturated": queue is not None and queue.saturated,
             "lent_count": 0 if queue is None else queue.lent_count,
             "lent_bytes": 0 if queue is None else queue.lent_bytes,
             **({} if queue is None else overshoot(queue, gauges.acceptors)),
-            "settings": told["settings"],
-            "bindings": told["bindings"],
-            "shared": [_measured(limit, gauges) for limit in told["shared"]],
+            "settings": answer["settings"],
+            "bindings": answer["bindings"],
+            "shared": [_measured(limit, gauges) for limit in answer["shared"]],
         }
     if as_json:
         print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
@@ -63,14 +63,14 @@ def explain(
     settings = [{**each, "value": "-" if each["value"] is None else each["value"]} for each in facts["settings"]]
     show(settings, COLUMNS, as_json=False)
     if facts["bindings"]:
-        show([_told(binding) for binding in facts["bindings"]], BINDING_COLUMNS, as_json=False)
+        show([_binding_row(binding) for binding in facts["bindings"]], BINDING_COLUMNS, as_json=False)
     if facts["shared"]:
-        show([_in_words(limit) for limit in facts["shared"]], SHARED_COLUMNS, as_json=False)
+        show([_limit_row(limit) for limit in facts["shared"]], SHARED_COLUMNS, as_json=False)
 
 
 def _measured(limit: dict[str, Any], gauges: Gauges) -> dict[str, Any]:
-    """A limit over several queues with what they hold now, how far that is above its stop marks, and may be (in bytes:
-    that, and one message of each acceptor).
+    """Return a limit over several queues with their present depth, its overshoot of the stop marks, and the bound of
+    that (in bytes, one message of each acceptor may come on top).
     """
     slots = limit.pop("slots")
     count, octets = counted(limit["how"], gauges.depths(array("q", slots)))
@@ -88,13 +88,13 @@ def _measured(limit: dict[str, Any], gauges: Gauges) -> dict[str, Any]:
     }
 
 
-def _told(binding: dict[str, Any]) -> dict[str, Any]:
-    """A way to the queue, in words."""
+def _binding_row(binding: dict[str, Any]) -> dict[str, Any]:
+    """Return a binding that leads to the queue, in words."""
     power = "yes" if binding["stops_producers"] else "no"
     return {**binding, "made_by": binding["made_by"] or "not known", "stops_producers": power}
 
 
-def _in_words(limit: dict[str, Any]) -> dict[str, str]:
+def _limit_row(limit: dict[str, Any]) -> dict[str, str]:
     pairs = [("messages", "count", "messages"), ("bytes", "bytes", "bytes")]
     given = [
         (limit[depth], limit[f"stop_{mark}"], limit[f"resume_{mark}"], unit, mark)

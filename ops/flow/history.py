@@ -1,4 +1,4 @@
-"""`penstock flow ledger`, `incidents` and `events`: what holding producers has cost whom, and what happened when."""
+"""`penstock flow ledger`, `incidents` and `events`: the times for which producers were held, and past flow events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ops.administration.node import AsJson, listed
+from ops.administration.node import AsJson, show_rows
 from ops.administration.processes import Facts, Processes
 from ops.flow.incidents import events as recorded
 from ops.flow.incidents import incidents as collected
@@ -25,9 +25,9 @@ By = Literal["connection", "user", "vhost", "exchange", "queue"]
 
 
 def ledger(
-    by: Annotated[By, typer.Option(help="whose accounts")] = "queue", data: Data = None, as_json: AsJson = False
+    by: Annotated[By, typer.Option(help="account to sum up by")] = "queue", data: Data = None, as_json: AsJson = False
 ) -> None:
-    """Sum up for how long producers have been held, since the node started: the most first."""
+    """Sum up for how long producers have been held since the node started, longest first."""
     accounts: dict[tuple[str, str], Facts] = {}
     for each in Processes(data).ask_acceptors("ledger"):
         if each["by"] == by:
@@ -35,29 +35,29 @@ def ledger(
             account["seconds"] = round(account["seconds"] + each["seconds"], 3)
             account["stops"] += each["stops"]
     found = sorted(accounts.values(), key=lambda account: -account["seconds"])
-    listed(found, ACCOUNT_COLUMNS, _account_row, "nobody was held", as_json)
+    show_rows(found, ACCOUNT_COLUMNS, _account_row, "no producer was held", as_json)
 
 
 def incidents(
-    last: Annotated[int, typer.Option(metavar="N", min=1, help="the latest so many")] = 20,
+    last: Annotated[int, typer.Option(metavar="N", min=1, help="how many, the latest first")] = 20,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List deadlocks and stops that are over: cause, who was held, what was done. Stops of less than a second are
-    summed up as long as they come again within a minute. The node need not run.
+    """List past deadlocks and stops: cause, held producers, actions. Stops of less than a second that recur within a
+    minute are summed up. The node need not run.
     """
     found = collected(data_directory(data))[:last]
-    listed(found, INCIDENT_COLUMNS, _incident_row, "there were no incidents", as_json)
+    show_rows(found, INCIDENT_COLUMNS, _incident_row, "there were no incidents", as_json)
 
 
 def events(
-    last: Annotated[int, typer.Option(metavar="N", min=1, help="the latest so many")] = 20,
+    last: Annotated[int, typer.Option(metavar="N", min=1, help="how many, the latest first")] = 20,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what happened to the flow of queues: near, stop, resume, limits, escalation. The node need not run."""
+    """List the flow events of queues: near, stop, resume, limits, escalation. The node need not run."""
     found = recorded(data_directory(data))[:last]
-    listed(found, EVENT_COLUMNS, _event_row, "there were no events", as_json)
+    show_rows(found, EVENT_COLUMNS, _event_row, "there were no events", as_json)
 
 
 def _account_row(account: Facts) -> dict[str, Any]:

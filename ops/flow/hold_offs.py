@@ -1,4 +1,4 @@
-"""`penstock flow hold-offs`: who is refused at the next connect, and letting them in again."""
+"""`penstock flow hold-offs`: users who are refused at their next connect, and how to readmit them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from ops.administration.node import AsJson, ask, listed
+from ops.administration.node import AsJson, ask, show_rows
 from ops.administration.processes import Facts
 from ops.errors import CommandError
 from ops.naming import Data
 from penstock.text.durations import shown
 
-app = typer.Typer(help="Users held off from an address because their producers were held too long.")
+app = typer.Typer(help="Users refused from an address because their producers were held too long.")
 
 COLUMNS = ("user", "host", "times", "left", "forgotten_in", "reason")
-NOBODY = "nobody is held off"
+NOBODY = "no user is held off"
 
 User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="of this user", show_default=False)]
 Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="from this address", show_default=False)]
@@ -24,18 +24,18 @@ Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="fro
 
 @app.callback(invoke_without_command=True)
 def hold_offs(context: typer.Context, data: Data = None, as_json: AsJson = False) -> None:
-    """List who is held off or was lately: how often, for how long still, when that is forgotten, and why."""
+    """List users who are or were held off: how often, for how much longer, when that is forgotten, and why."""
     if context.invoked_subcommand is None:
-        listed(ask(data, "flow_hold_offs"), COLUMNS, _row, NOBODY, as_json)
+        show_rows(ask(data, "flow_hold_offs"), COLUMNS, _row, NOBODY, as_json)
 
 
 @app.command()
 def clear(user: User = None, host: Host = None, data: Data = None, as_json: AsJson = False) -> None:
-    """Let in again who is held off, and forget how often: all, or those of a user, from an address."""
+    """Readmit users who are held off, and forget how often they were: all, or only a user, or from an address."""
     found = ask(data, "flow_readmit", user=user, host=host)
     if not found and (user, host) != (None, None):
-        raise CommandError("there is no such hold-off; `penstock flow hold-offs` lists those there are")
-    listed(found, COLUMNS, _row, NOBODY, as_json)
+        raise CommandError("there is no such hold-off; `penstock flow hold-offs` lists them")
+    show_rows(found, COLUMNS, _row, NOBODY, as_json)
 
 
 def _row(hold_off: Facts) -> Facts:

@@ -1,4 +1,4 @@
-"""Events and incidents of a node, put together from what shards wrote of queues and acceptors of who was held."""
+"""Events and incidents of a node, joined from the records that shards keep of queues and acceptors of held channels."""
 
 from __future__ import annotations
 
@@ -15,43 +15,42 @@ Facts = dict[str, Any]
 SLACK_SECONDS = 2.0
 """Acceptors and shards see the same stop at slightly different times."""
 LATE_SECONDS = 0.1
-"""So long into a stop a session may seem to be held by it that was held by the one before."""
+"""A channel held by the stop before may seem to be held by the next one for this long."""
 
 
 def incidents(data: Path) -> list[Facts]:
-    """All that are kept, the last that ended first. The node need not run.
+    """Return all incidents on record, the last to end first. The node need not run.
 
-    Each has kind, vhost, queue, of (what it is about if not a queue), cause, begun and ended (seconds since 1970),
-    since_us (of a queue's: when it began by the node's clock), stops, seconds, longest (seconds), peak_count,
-    peak_bytes, overshoot_count, overshoot_bytes (None where it is not of a queue), sessions, held_seconds, victims
-    (each with since and held_seconds) and actions. Short stops of the same thing with less than a minute between them
-    are one incident: `stops` is their number, `seconds` how long they were
-    together; of any other `stops` is 1.
+    Each has kind, vhost, queue, of (its subject if not a queue), cause, begun and ended (seconds since 1970), since_us
+    (for a queue: when it began by the node's clock), stops, seconds, longest (seconds), peak_count, peak_bytes,
+    overshoot_count, overshoot_bytes (None if not of a queue), sessions, held_seconds, victims (each with since and
+    held_seconds) and actions. Short stops of one subject with less than a minute between them are one incident: `stops`
+    is their number, `seconds` their total time. Any other incident has 1 as `stops`.
     """
-    return sorted(_joined(_stops(data, "shard"), _stops(data, "acceptor")), key=lambda incident: -incident["ended"])
+    return sorted(_join(_stops(data, "shard"), _stops(data, "acceptor")), key=lambda incident: -incident["ended"])
 
 
 def events(data: Path) -> list[Facts]:
-    """What happened to the flow of queues, the latest first, with `at` in seconds since 1970 (`shard.flow.events`)."""
+    """Return the flow events of queues (`shard.flow.events`), the latest first; `at` is in seconds since 1970."""
     found = [each for records in _read(data, "events", "*") for each in records]
     return sorted(found, key=lambda event: -event["at"])
 
 
 def _read(data: Path, what: str, role: str) -> Iterable[Iterable[Facts]]:
-    """What each process of a role has written."""
+    """Yield the records of each process of a role."""
     return (read_records(path) for path in sorted((data / what).glob(f"{role}.*.jsonl")))
 
 
 def _stops(data: Path, role: str) -> Iterator[Facts]:
-    """Long ones, then short ones, as the processes of a role saw them."""
+    """Yield the long stops, then the short ones, as the processes of a role recorded them."""
     for records in _read(data, "incidents", role):
         yield from records
     for sums in _read(data, "short_stops", role):
-        yield from _in_a_row(sums)
+        yield from _merge_adjacent(sums)
 
 
-def _in_a_row(sums: Iterable[Facts]) -> list[Facts]:
-    """Sums of short stops, put together as long as they go on."""
+def _merge_adjacent(sums: Iterable[Facts]) -> list[Facts]:
+    """Merge the sums of short stops that follow one another."""
     last: dict[Key, int] = {}
     found: list[Facts] = []
     for each in sums:
@@ -64,11 +63,11 @@ def _in_a_row(sums: Iterable[Facts]) -> list[Facts]:
     return found
 
 
-def _joined(stops: Iterable[Facts], held: Iterable[Facts]) -> list[Facts]:
-    """Who was held is entered in the stop of most nearly the same time, and in all others that it was held through;
-    what no shard wrote of stands alone.
+def _join(stops: Iterable[Facts], held: Iterable[Facts]) -> list[Facts]:
+    """Join stops with the channels held: each is entered in the stop that fits its time best, and in all others that it
+    outlasted. A hold that no shard has on record becomes an incident of its own.
     """
-    joined = [_blank(stop) | stop for stop in stops]
+    joined = [_empty_incident(stop) | stop for stop in stops]
     ahead: dict[Key, deque[Facts]] = {}
     for incident in sorted(joined, key=lambda one: one["begun"]):
         ahead.setdefault(key_of(incident)[1:], deque()).append(incident)
@@ -81,7 +80,7 @@ def _joined(stops: Iterable[Facts], held: Iterable[Facts]) -> list[Facts]:
             there.append(coming.popleft())
         same = [one for one in there if _overlap(one, each) > -SLACK_SECONDS]
         if not same:
-            same = [_blank(each) | {"cause": each["reason"]}]
+            same = [_empty_incident(each) | {"cause": each["reason"]}]
             joined += same
             there += same
         near[place] = there
@@ -90,9 +89,9 @@ def _joined(stops: Iterable[Facts], held: Iterable[Facts]) -> list[Facts]:
 
 
 def _enter(held: Facts, same: list[Facts]) -> None:
-    """Enter who was held in the incident that fits best, and with their shares of the time in others they outlasted.
+    """Enter held channels in the incident that fits best, and with shares of their time in others that they outlasted.
 
-    What was done to them is entered in the former only, for nobody knows when it was.
+    Actions are entered in the former only: their times are not on record.
     """
     best = max(same, key=lambda one: _overlap(one, held) / _span(one, held))
     shares = {id(best): 1.0}
@@ -103,10 +102,10 @@ def _enter(held: Facts, same: list[Facts]) -> None:
             shares = {one: time / sum(times.values()) for one, time in times.items()}
     for one in same:
         if id(one) in shares:
-            _add(one, held, shares[id(one)], held["actions"] if one is best else {})
+            _add_hold(one, held, shares[id(one)], held["actions"] if one is best else {})
 
 
-def _blank(record: Facts) -> Facts:
+def _empty_incident(record: Facts) -> Facts:
     seconds = round(record["ended"] - record["begun"], 3)
     return {
         **{name: record.get(name) for name in ("kind", "vhost", "queue", "of", "cause")},
@@ -124,7 +123,7 @@ def _blank(record: Facts) -> Facts:
 
 
 def _overlap(one: Facts, other: Facts) -> float:
-    """For how long both were; below 0 for how long neither, between them."""
+    """Return the seconds for which two records overlap; below 0, the gap between them."""
     return float(min(one["ended"], other["ended"]) - max(one["begun"], other["begun"]))
 
 
@@ -133,14 +132,14 @@ def _span(one: Facts, other: Facts) -> float:
 
 
 def _victim(victim: Facts, incident: Facts, share: float) -> Facts:
-    """Who was held through several incidents, as one of them has it."""
+    """Return a victim's entry in one of the incidents through which it was held."""
     if share == 1.0:
         return victim
     since = max(victim["since"], incident["begun"])
     return {**victim, "since": since, "held_seconds": round(share * victim["held_seconds"], 3)}
 
 
-def _add(incident: Facts, held: Facts, share: float, actions: Facts) -> None:
+def _add_hold(incident: Facts, held: Facts, share: float, actions: Facts) -> None:
     incident["sessions"] += held["sessions"]
     incident["held_seconds"] = round(incident["held_seconds"] + share * held["held_seconds"], 3)
     incident["victims"] += (_victim(victim, incident, share) for victim in held["victims"])

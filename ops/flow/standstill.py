@@ -1,6 +1,6 @@
-"""Full queues that get nothing back, as the gauges show them: whether it is worth asking who waits for whom.
+"""Full queues that get no acks, as the gauges show them: a sign that it is worth asking for the graph of waits.
 
-Asking costs every process something, looking at gauges only who looks.
+Asking costs every process something; reading the gauges costs only the reader.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from penstock.memory.gauges import Gauges
 
 
 class Still(NamedTuple):
-    """Of a full queue of which consumers have something in hand: its id, what it has got back in all, and since when
-    it is known to have got no more, in seconds of the caller's clock.
+    """A full queue with unacked messages: its id, its number of acks in all, and since when that has not changed, in
+    seconds of the caller's clock.
     """
 
     id: int
@@ -30,15 +30,15 @@ class Standstill:
         self._full: dict[int, Still] = {}
 
     def has_begun(self, now: float, least: float, most: float) -> bool:
-        """Whether two full queues have got nothing back for `least` seconds, and the last of them for less than `most`:
-        what stands still for longer is somebody else's to find.
+        """Whether two full queues have had no ack for `least` seconds, and the latest of them for less than `most`:
+        longer standstills are left to the regular search.
         """
         for slot in self._gauges.queues_written(self._seen):
-            self._look(slot, now)
+            self._update(slot, now)
         still = [now - queue.since for queue in self._full.values() if now - queue.since >= least]
         return len(still) > 1 and min(still) < most
 
-    def _look(self, slot: int, now: float) -> None:
+    def _update(self, slot: int, now: float) -> None:
         row = self._gauges.queue_read(slot) if self._gauges.saturated(slot) else None
         if row is None or not row.unacked:
             self._full.pop(slot, None)

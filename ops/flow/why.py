@@ -1,4 +1,4 @@
-"""The chain of causes behind a held connection: it waits for a queue, which waits for its consumers, who …"""
+"""The chain of causes behind a held connection: it waits for a queue, which waits for its consumers, which …"""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from ops.flow.asking import drained, held, on_rung, unread
 from penstock.text.durations import shown
 
 Line = tuple[int, str]
-"""How deep in the chain, and what is said there."""
+"""The depth in the chain, and the text at that depth."""
 
 FULL = {"channel": "amqp.unacked_bytes", "user": "limits.user_unacked_messages or limits.user_unacked_bytes"}
-"""The settings by which consumers wait until less is in hand."""
+"""The settings that make consumers wait until fewer messages are unacked."""
 SHOWN_CONSUMERS = 10
-"""Of each queue; the rest is counted."""
+"""Consumers listed of each queue; the rest are counted."""
 
 
 def explained(processes: Processes, connection: str) -> list[Line]:
-    """Why a connection is held, or not read. CommandError if it is neither."""
+    """Return the reasons why a connection is held, or not read. CommandError if it is neither."""
     return _Chain(processes).of(connection)
 
 
 class _Chain:
-    """One look at a node, walked through from one connection on."""
+    """A snapshot of a node, walked through from one connection on."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -59,7 +59,7 @@ class _Chain:
                 since = f"{since}, {on_rung(session['rung'])}"
             self._say(depth, f"connection {connection} ({_client(session)}), channel {session['channel']}: {since}")
             if session["spent"]:
-                self._say(depth + 1, f"no more is kept for it: {session['spent']}")
+                self._say(depth + 1, f"allowance used up: {session['spent']}")
             for cause in session["causes"]:
                 self._say(depth + 1, f"waits for {cause['text']}" if cause["kind"] != "stop" else cause["text"])
                 if cause["kind"] == "queue":
@@ -67,7 +67,7 @@ class _Chain:
 
     def _queue(self, cause: Facts, depth: int) -> None:
         if cause["id"] in self._passed:
-            self._say(depth, "as said above")
+            self._say(depth, "see above")
             return
         self._passed.add(cause["id"])
         self._say(depth, self._rate(cause))
@@ -93,7 +93,7 @@ class _Chain:
         return text if drained["resumes_in"] is None else f"{text}: free in about {shown(drained['resumes_in'])}"
 
     def _whose(self, consumers: list[Facts]) -> dict[int, Facts]:
-        """What their acceptors know of them, by id."""
+        """Return the facts that acceptors have of these consumers, by id."""
         by_acceptor: dict[int, list[int]] = {}
         for consumer in consumers:
             if consumer["acceptor"] is not None:
@@ -102,13 +102,13 @@ class _Chain:
         return {consumer["id"]: consumer for answer in found for consumer in answer}
 
     def _consumer(self, consumer: Facts, known: Facts | None, depth: int) -> None:
-        name = "gets of a channel"
+        name = "basic.get of a channel"
         if known is not None:
             name = f"{known['tag']} of connection {known['connection']} ({known['client']}, {known['peer']})"
         self._say(depth, f"{name}: {_state(consumer)}")
         if known is not None and known["connection"] in self._held:
             if known["connection"] in self._passed:
-                self._say(depth + 1, f"connection {known['connection']} is held itself, as said above: a circle")
+                self._say(depth + 1, f"connection {known['connection']} is held itself, see above: a circle")
             else:
                 self._connection(known["connection"], depth + 1)
 
@@ -123,15 +123,15 @@ def _state(consumer: Facts) -> str:
         said.append("its client has stopped deliveries (channel.flow)")
     if consumer["prefetch"]:
         full = consumer["in_hand"] >= consumer["prefetch"]
-        said.append(f"{'prefetch full: ' if full else ''}{consumer['in_hand']} of {consumer['prefetch']} in hand")
+        said.append(f"{'prefetch full: ' if full else ''}{consumer['in_hand']} of {consumer['prefetch']} unacked")
     elif consumer["in_hand"]:
-        said.append(f"{consumer['in_hand']} in hand")
+        said.append(f"{consumer['in_hand']} unacked")
     if consumer["full"]:
-        said.append(f"its {consumer['full']} has in hand what it may ({FULL[consumer['full']]})")
+        said.append(f"its {consumer['full']} is at its limit of unacked messages ({FULL[consumer['full']]})")
     if not consumer["window_open"]:
-        said.append("its socket takes no more")
+        said.append("its socket is full")
     if consumer["settled_seconds"] is not None:
         said.append(f"last ack {shown(consumer['settled_seconds'])} ago")
     elif consumer["in_hand"]:
         said.append("no ack yet")
-    return ", ".join(said) or "takes what there is"
+    return ", ".join(said) or "ready for more"

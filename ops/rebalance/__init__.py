@@ -1,1 +1,1 @@
-"""Rebalancing: which queues are to move to which shards, and having them moved."""
+"""Rebalancing: plans which queues move to which shards, and applies these plans."""

@@ -1,11 +1,11 @@
-"""Applying a plan, move by move, without a node: what to do next, given what is known now.
+"""Applies a plan move by move, without a node: chooses the next step from the present state.
 
-    next(now, health)  ──▶  Start(move)  ──▶  ended(result)  ──▶  next …  ──▶  Ended(state)
-                       ──▶  Wait(seconds, why)
+    next_step(now, health)  ──▶  Start(move)  ──▶  record_result(result)  ──▶  next_step …  ──▶  Ended(state)
+                            ──▶  Wait(seconds, why)
 
-A move that leads nowhere else (its queue is gone, or is there already) is passed over. One that is rolled back is tried
-again; if it cannot be done, the plan ends there, because what follows was worked out for a placement that there will
-not be.
+A move without effect (its queue is gone, or already on the target) is passed over. A move that is rolled back is
+retried; if it fails for good, the plan ends there, because the moves that follow assume a placement that will not come
+about.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from typing import Any, Literal
 from ops.rebalance.plan import Move, Plan
 
 MoveResult = Literal[
-    "moved",  # it has its new home
-    "already-there",  # it lived there
-    "no-queue",  # it has been deleted
-    "replaced",  # another queue of that name is there now
-    "rolled-back",  # it was stopped, and goes on where it was
-    "refused",  # it cannot be moved, or its target has no room
-    "no-shard",  # there is no such shard
-    "busy",  # somebody else moves it, or too many are being moved
-    "stale",  # somebody else has changed the placement
-    "unknown",  # the node said nothing, or nothing that is known here
+    "moved",  # the queue is on its target
+    "already-there",  # the queue was on its target before
+    "no-queue",  # the queue has been deleted
+    "replaced",  # the queue has been deleted, and another of its name declared
+    "rolled-back",  # the move was undone, the queue stays where it was
+    "refused",  # the queue cannot be moved, or its target has no room
+    "no-shard",  # the target does not exist
+    "busy",  # another command moves the queue, or too many moves are in progress
+    "stale",  # the placement has been changed from elsewhere
+    "unknown",  # the node gave no answer, or one that is not known here
 ]
 MOVE_RESULTS: frozenset[str] = frozenset(MoveResult.__args__)  # type: ignore[attr-defined]
 DONE = frozenset({"moved", "already-there", "no-queue", "replaced"})
 """The next move may follow."""
-AGAIN = frozenset({"rolled-back", "busy"})
-"""Worth another attempt."""
+RETRIED = frozenset({"rolled-back", "busy"})
+"""Results that are worth another attempt."""
 
 State = Literal["applied", "stopped", "aborted", "expired", "stale", "lease-lost"]
-"""How applying ends: all moves are made; one could not be; an operator said so; the plan is too old; somebody else has
-changed the placement; somebody else applies a plan."""
+"""How applying ends: all moves are made; one failed; an operator aborted the plan; the plan is too old; the placement
+was changed from elsewhere; another command applies a plan."""
 
 ATTEMPTS = 3
 BACK_OFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-"""Between looks while the node has other troubles, and between attempts."""
+"""Waits between checks while the node is in trouble, and between attempts."""
 PAUSED_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What applying keeps to; 0 is no limit, but for `moves`, of which there is one at a time, or with 0 none.
+    """Limits on applying; 0 is no limit, except for `moves`: 1 is one at a time, 0 is none.
 
-    The first two are on the average of what is copied. Beyond the others no move is begun: how late the loop of a shard
-    or an acceptor is (99th percentile), how many of all channels are held, how full the memory of a shard's contents
-    is, in percent of the mark at which it holds its producers.
+    The first two bound the average rate of copying. No move is begun while one of the others is exceeded: the loop lag
+    of a shard or acceptor (99th percentile), the share of channels that are held, the memory of a shard's contents in
+    percent of the mark at which it holds its producers.
     """
 
     messages_per_second: float = 0.0
@@ -62,22 +62,23 @@ class Limits:
 
     @classmethod
     def of(cls, values: Mapping[str, float]) -> Limits:
+        """Return the limits among the values; others are ignored."""
         known = asdict(cls())
         return cls(**{name: value for name, value in values.items() if name in known})
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the node does: the worst of its processes, the share of its channels that are held."""
+    """The health of the node: the worst figure of its processes, and the share of its channels that are held."""
 
     loop_lag_ms: float = 0.0
     stopped_percent: float = 0.0
     fill_percent: float = 0.0
 
     def trouble(self, limits: Limits) -> str:
-        """What is beyond a limit; "" for nothing."""
+        """Describe the first figure that exceeds its limit; "" if none does."""
         if limits.loop_lag_ms and self.loop_lag_ms > limits.loop_lag_ms:
-            return f"a loop is {self.loop_lag_ms:.0f} ms late, more than {limits.loop_lag_ms:g} ms"
+            return f"an event loop lags by {self.loop_lag_ms:.0f} ms, more than {limits.loop_lag_ms:g} ms"
         if limits.stopped_percent and self.stopped_percent > limits.stopped_percent:
             return f"{self.stopped_percent:.0f} % of the channels are held, more than {limits.stopped_percent:g} %"
         if limits.fill_percent and self.fill_percent > limits.fill_percent:
@@ -87,13 +88,15 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
+    """Wait for this long before asking again."""
+
     seconds: float
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Make this move, the `number`th of the plan, if the placement is of that version."""
+    """Make this move, number `number` of the plan from 0, if the placement is of that version."""
 
     number: int
     move: Move
@@ -102,13 +105,15 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
+    """Applying has ended."""
+
     state: State
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a move ended. `placement_version` is that of after it, None where the node did not say."""
+    """How a move ended. `placement_version` is the version after it, None if the node did not report it."""
 
     result: MoveResult
     reason: str = ""
@@ -119,7 +124,7 @@ class Result:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Result:
-        """What the router answered (`router.authority.moving`)."""
+        """Read the router's answer (`router.authority.moving`)."""
         result = answer.get("result")
         if result not in MOVE_RESULTS:
             return cls("unknown", f"the node answered {result!r}")
@@ -132,7 +137,7 @@ class Result:
 
 @dataclass(slots=True)
 class Applying:
-    """A plan being applied; `done` are the numbers of moves that an earlier attempt has made."""
+    """A plan being applied; `done` are the numbers of the moves that are finished, earlier attempts included."""
 
     plan: Plan
     placement_version: int
@@ -148,30 +153,30 @@ class Applying:
     _not_before: float = 0.0
     _over: Ended | None = None
 
-    def follow(self, limits: Mapping[str, float], abort: bool) -> None:
-        """What operators want by now."""
+    def apply_controls(self, limits: Mapping[str, float], abort: bool) -> None:
+        """Take over the operator's present limits, and end the plan on `abort`."""
         self.limits = Limits.of(limits)
         if abort:
             self.aborted = True
             self._over = Ended("aborted")
 
-    def lose(self, reason: str) -> None:
-        """The lease is somebody else's."""
+    def lose_lease(self, reason: str) -> None:
+        """End the plan: the lease is lost."""
         self._over = Ended("lease-lost", reason)
 
-    def next(self, now: float, health: Health) -> Wait | Start | Ended:
-        """`now` in seconds of the node's clock."""
+    def next_step(self, now: float, health: Health) -> Wait | Start | Ended:
+        """Return the next step; `now` is in seconds of the node's clock."""
         number = self._next_number()
         if self._over is not None or number is None:
             return self._over or Ended("applied")
         if now >= self.plan.expires:
-            return Ended("expired", "plan again: what it was made from is too old")
+            return Ended("expired", "plan again: its inputs are too old")
         waiting = self._hindrance(now, health)
         self.why = waiting.why if waiting else ""
         return waiting or Start(number, self.plan.moves[number], self.placement_version)
 
-    def ended(self, number: int, result: Result, now: float, took: float) -> None:
-        """A move is over, `took` seconds after it was begun."""
+    def record_result(self, number: int, result: Result, now: float, took: float) -> None:
+        """Record the end of a move, `took` seconds after it was begun."""
         self.results.append((number, result))
         if result.placement_version is not None and result.result != "stale":
             self.placement_version = result.placement_version
@@ -183,14 +188,14 @@ class Applying:
         self._attempts += 1
         if result.result == "stale":
             self._over = Ended("stale", result.reason)
-        elif result.result not in AGAIN or self._attempts >= ATTEMPTS:
+        elif result.result not in RETRIED or self._attempts >= ATTEMPTS:
             move = self.plan.moves[number]
             self._over = Ended("stopped", f"queue '{move.queue}': {result.result}, {result.reason}")
         else:
             self._not_before = now + BACK_OFF_SECONDS[self._attempts]
 
     def progress(self) -> dict[str, Any]:
-        """How far it is, for who asks."""
+        """Return the progress, as the lease reports it."""
         made = [result for _, result in self.results if result.result == "moved"]
         return {
             "moves": len(self.plan.moves),
@@ -205,19 +210,19 @@ class Applying:
 
     def _hindrance(self, now: float, health: Health) -> Wait | None:
         if self.limits.moves < 1:
-            return Wait(PAUSED_SECONDS, "an operator: no moves at present")
+            return Wait(PAUSED_SECONDS, "an operator allows no moves")
         if trouble := health.trouble(self.limits):
             seconds = BACK_OFF_SECONDS[min(self._troubled, len(BACK_OFF_SECONDS) - 1)]
             self._troubled += 1
             return Wait(seconds, trouble)
         self._troubled = 0
         if now < self._not_before:
-            return Wait(self._not_before - now, "another attempt")
+            return Wait(self._not_before - now, "the next attempt")
         paced = self._last_begun + self._paced_seconds()
-        return Wait(paced - now, "its limits") if now < paced else None
+        return Wait(paced - now, "the rate limits") if now < paced else None
 
     def _paced_seconds(self) -> float:
-        """How long what the last move copied has to take, to keep the rates as they are now."""
+        """Return the least time for the last move, from its start, that keeps its copies within the present rates."""
         if self._last is None:
             return 0.0
         rates = (
@@ -227,8 +232,10 @@ class Applying:
         return max(amount / rate if rate else 0.0 for amount, rate in rates)
 
 
-def resumed(plan: Plan, records: Sequence[Mapping[str, Any]]) -> tuple[set[int], int, int | None]:
-    """Of an earlier attempt, by its records: moves done, the version that it left, the move whose end is not known."""
+def earlier_state(plan: Plan, records: Sequence[Mapping[str, Any]]) -> tuple[set[int], int, int | None]:
+    """Return the state that earlier attempts left, from their records: the moves done, the placement version, and the
+    move whose end is not on record.
+    """
     done: set[int] = set()
     version, open_move = plan.placement_version, None
     for record in records:

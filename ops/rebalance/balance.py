@@ -1,4 +1,4 @@
-"""Shards with the queues on them: sums that every move changes, and what a move may not do."""
+"""Shards with their queues: the sums that a move changes, and the hard goals that it may not break."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ops.rebalance.rows import QueueRow
 
 GOALS: tuple[GoalName, ...] = ("load", "held", "bytes", "queues")
 CPU_UNIT = 1_000_000
-"""Use of a core is counted in millionths."""
+"""CPU use is counted in millionths of a core."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A queue as the planner sees it: what it adds to the sums of its shard. `fixed` says why it may not move."""
+    """A queue as the planner sees it: its part in the sums of its shard. `fixed` is the reason why it may not move."""
 
     home: Home
     row: QueueRow
@@ -26,13 +26,13 @@ class Item:
 
     @property
     def copied(self) -> int:
-        """What moving it copies, in messages; a KiB counts as much as one."""
+        """The cost of copying it, in messages or KiB, whichever is more."""
         return max(self.row.backlog, self.row.backlog_bytes // 1024)
 
 
 def items_of(homes: Sequence[Home], rows: Mapping[tuple[str, str], QueueRow], shards: Sequence[Shard],
              fixed: Mapping[tuple[str, str], str]) -> list[Item]:  # fmt: skip
-    """The queues by vhost and name. One of which there is no row weighs nothing but itself."""
+    """Return the queues in order of vhost and name. A queue without a row counts as one queue without load."""
     known = sorted(homes, key=lambda home: home.key)
     whole = {shard.index: 0.0 for shard in shards}
     cpu = {shard.index: shard.cpu or 0.0 for shard in shards}
@@ -59,7 +59,7 @@ def _blank(home: Home) -> QueueRow:
 
 
 class Balance:
-    """A placement of the items, changed move by move. Only shards that live take part in means and scores."""
+    """A placement of the items, changed move by move. Only live shards count in means and scores."""
 
     def __init__(self, items: Sequence[Item], shards: Sequence[Shard], rules: Rules) -> None:
         self.items = items
@@ -78,11 +78,12 @@ class Balance:
                 self.members[shard][number] = None
                 for goal in GOALS:
                     self.sums[goal][shard] += item.weights[goal]
-        # What leaves takes part in no mean: it is to have nothing.
+        # A shard to be emptied does not count in the mean.
         self.staying = [index for index in self.shards if index not in rules.leaving]
         self.totals = {goal: sum(self.sums[goal].values()) for goal in GOALS}
 
     def move(self, number: int, target: int) -> None:
+        """Move an item to a shard."""
         item, source = self.items[number], self.placed[number]
         for goal in GOALS:
             self.sums[goal][source] -= item.weights[goal]
@@ -99,12 +100,12 @@ class Balance:
         self.placed[number] = target
 
     def obstacle(self, number: int, target: int) -> str:
-        """Which hard goal a move would break; "" for none."""
+        """Return the hard goal that a move would break; "" if none."""
         item, shard, rules = self.items[number], self.shards.get(target), self.rules
         if item.fixed:
             return item.fixed
         if shard is None or self.placed[number] not in self.shards:
-            return "shard does not live"
+            return "shard is down"
         if target in rules.excluded or target in rules.leaving:
             return "shard takes no queues"
         if rules.queues_max is not None and self.sums["queues"][target] + 1 > rules.queues_max:
@@ -119,17 +120,17 @@ class Balance:
         return ""
 
     def line(self, goal: Goal, percent: int) -> int:
-        """What a shard may have: so much of the mean, or what is too little to be looked at."""
+        """Return the most that a shard may have: a percentage of the mean, or the goal's floor if that is more."""
         return max(self.totals[goal.name] * percent // (PERCENT * max(len(self.staying), 1)), goal.floor)
 
     def hurts(self, goal: Goal, number: int, target: int) -> bool:
-        """Whether a move makes a goal worse: lifts a shard beyond the aim, and above what its source had."""
+        """Whether a move makes a goal worse: it lifts the target beyond the aim, and above the source's sum."""
         sums = self.sums[goal.name]
         lifted = sums[target] + self.items[number].weights[goal.name]
         return lifted > self.line(goal, goal.aim) and lifted > sums[self.placed[number]]
 
     def score(self, goal: GoalName) -> dict[str, Any]:
-        """The largest sum of a shard in terms of the mean, and all of them in their units."""
+        """Return the largest sum of a shard over the mean, and the sums of all shards in their units."""
         unit = {"load": RATE_UNIT, "held": SHARE_UNIT}.get(goal, 1)
         mean = self.totals[goal] / max(len(self.staying), 1)
         largest = max(self.sums[goal].values(), default=0)

@@ -19,7 +19,7 @@ from ops.rebalance.goals import Rules
 from ops.rebalance.making import make_plan
 from ops.rebalance.node import RunningNode
 from ops.rebalance.plan import Plan, PlanError, undo_plan
-from ops.rebalance.records import Facts, Records, told
+from ops.rebalance.records import Facts, Records, summary
 from ops.rebalance.running import Run
 from ops.rebalance.verifying import homes_wrong, not_done
 from penstock.node import clock
@@ -28,37 +28,45 @@ from penstock.text.amounts import AmountError, size
 from penstock.text.durations import seconds_of
 
 CPU_SECONDS = 1.0
-"""How long the use of cores is watched where rows come from a file."""
+"""How long CPU use is measured if rows come from a file."""
 
 app = typer.Typer(
-    help="Even out the load of shards by moving queues: plans, applying them, what became of them.",
+    help="Even out the load of shards by moving queues: make plans, apply them, follow them.",
     no_args_is_help=True,
 )
 
-PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="its id, or a file that it is in")]
-OptionalPlan = Annotated[str | None, typer.Argument(metavar="[PLAN]", help="its id", show_default=False)]
-Window = Annotated[str, typer.Option("--window", metavar="TIME", help="how long the gauges are watched")]
+PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="id of the plan, or its file")]
+OptionalPlan = Annotated[str | None, typer.Argument(metavar="[PLAN]", help="id of the plan", show_default=False)]
+Window = Annotated[str, typer.Option("--window", metavar="TIME", help="how long to watch the gauges")]
 MessagesRate = Annotated[
     int | None,
-    typer.Option("--messages-per-second", metavar="N", min=0, help="copied on the average; 0: any", show_default=False),
+    typer.Option("--messages-per-second", metavar="N", min=0, help="average copying rate; 0: any", show_default=False),
 ]
 BytesRate = Annotated[
     str | None,
-    typer.Option("--bytes-per-second", metavar="SIZE", help="copied on the average; 0: any", show_default=False),
+    typer.Option("--bytes-per-second", metavar="SIZE", help="average copying rate; 0: any", show_default=False),
 ]
 LoopLag = Annotated[
     float | None,
     typer.Option(
-        "--loop-lag-ms", metavar="MS", min=0, help="later processes begin no move; 0: any", show_default=False
+        "--loop-lag-ms", metavar="MS", min=0, help="begin no move above this loop lag; 0: any", show_default=False
     ),
 ]
 Stopped = Annotated[
     float | None,
-    typer.Option("--stopped-percent", metavar="N", min=0, help="nor more channels held; 0: any", show_default=False),
+    typer.Option(
+        "--stopped-percent",
+        metavar="N",
+        min=0,
+        help="begin no move with more channels held; 0: any",
+        show_default=False,
+    ),
 ]
 Fill = Annotated[
     float | None,
-    typer.Option("--fill-percent", metavar="N", min=0, help="nor fuller shards; 0: any", show_default=False),
+    typer.Option(
+        "--fill-percent", metavar="N", min=0, help="begin no move with a fuller shard; 0: any", show_default=False
+    ),
 ]
 
 
@@ -66,35 +74,37 @@ Fill = Annotated[
 def plan(
     inputs: Annotated[
         Path | None,
-        typer.Option("--inputs", metavar="FILE", help="as `penstock pipeline inputs` wrote it", show_default=False),
+        typer.Option("--inputs", metavar="FILE", help="written by `penstock pipeline inputs`", show_default=False),
     ] = None,
     window: Window = "30 s",
     low_rate: Annotated[
-        float | None, typer.Option(metavar="N", min=0, help="messages/s that are not worth a move", show_default=False)
+        float | None, typer.Option(metavar="N", min=0, help="leave shards below N messages/s", show_default=False)
     ] = None,
-    moves_max: Annotated[int | None, typer.Option(metavar="N", min=1, help="moves at most", show_default=False)] = None,
+    moves_max: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="make at most N moves", show_default=False)
+    ] = None,
     min_coverage: Annotated[
-        int | None, typer.Option(metavar="PERCENT", min=0, max=100, help="samples needed", show_default=False)
+        int | None, typer.Option(metavar="PERCENT", min=0, max=100, help="share of samples needed", show_default=False)
     ] = None,
     pin: Annotated[
         list[str] | None,
-        typer.Option("--pin", metavar="PATTERN", help="not these: VHOST/QUEUE with * and ?", show_default=False),
+        typer.Option("--pin", metavar="PATTERN", help="leave these: VHOST/QUEUE, with * and ?", show_default=False),
     ] = None,
     exclude: Annotated[
-        list[int] | None, typer.Option("--exclude-shard", metavar="N", help="nothing to it", show_default=False)
+        list[int] | None, typer.Option("--exclude-shard", metavar="N", help="move nothing to it", show_default=False)
     ] = None,
     leave: Annotated[
-        list[int] | None, typer.Option("--leave-shard", metavar="N", help="everything from it", show_default=False)
+        list[int] | None, typer.Option("--leave-shard", metavar="N", help="move everything off it", show_default=False)
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="write it there as well", show_default=False)
+        Path | None, typer.Option("--output", metavar="FILE", help="also write the plan there", show_default=False)
     ] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Work out which queues to move, and show it: nothing is moved. The plan is kept for `apply`, by its id.
+    """Make a plan of moves and show it; nothing is moved. The plan is kept for `apply`, by its id.
 
-    What queues do is watched for a while, or read from a file; what they hold and where they live is as it is now.
+    The load of queues is watched for a while, or read from a file; their depths and places are the present ones.
     """
     node, now = RunningNode(data), clock.now()
     rules = rules_of(node.settings.rebalance, low_rate, moves_max, min_coverage, pin, exclude, leave)
@@ -103,8 +113,8 @@ def plan(
         raise CommandError(f"there is no shard {min(unknown)}")
     if inputs is None:
         source = f"gauges, {window}"
-        with show.watching(_seconds("--window", window), "watching queues") as tell:
-            rows, world = node.watched(_seconds("--window", window), tell)
+        with show.progress_bar(_seconds("--window", window), "watching queues") as on_progress:
+            rows, world = node.watched(_seconds("--window", window), on_progress)
     else:
         source = str(inputs)
         rows, world = node.recorded(read_rows(inputs), CPU_SECONDS)
@@ -130,9 +140,9 @@ def apply(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the moves of a plan, one at a time; Ctrl-C ends that in order. The same again goes on where it ended.
+    """Make the moves of a plan, one at a time. Ctrl-C ends it cleanly; repeat the command to continue.
 
-    Exit status 1 unless all are made.
+    Exit status 1 unless all moves are made.
     """
     records, node = Records(directory_of(data)), RunningNode(data)
     wanted = records.plan(name)
@@ -142,7 +152,7 @@ def apply(
     run = Run(node, records, wanted, limits, _tell)
     ended = run.run()
     if as_json:
-        facts = told(wanted.id, records.of_plan(wanted.id), applying=False)
+        facts = summary(wanted.id, records.of_plan(wanted.id), applying=False)
         print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
     else:
         print(f"plan {wanted.id}: {ended.state}" + (f", {ended.reason}" if ended.reason else ""))
@@ -152,7 +162,7 @@ def apply(
 
 @app.command()
 def status(data: Data = None, as_json: AsJson = False) -> None:
-    """Show the plan that is being applied: how far it is, its limits, what it waits for."""
+    """Show the plan that is being applied: its progress, its limits, and the cause of a wait."""
     lease = ask(data, "rebalance_lease")
     if as_json:
         print(orjson.dumps(lease, option=orjson.OPT_INDENT_2).decode())
@@ -185,15 +195,15 @@ def limit(
 
 @app.command()
 def abort(name: OptionalPlan = None, data: Data = None, as_json: AsJson = False) -> None:
-    """End the plan that is being applied: the present move is rolled back where that can still be."""
+    """End the plan that is being applied. The present move is rolled back if it still can be."""
     _show_lease(ask(data, "rebalance_abort", plan=name), as_json)
 
 
 @app.command()
 def verify(name: OptionalPlan = None, window: Window = "0 s", data: Data = None, as_json: AsJson = False) -> None:
-    """Check that each queue is on the one shard where the router has it and, of a plan, that it is where that says.
+    """Check that each queue is on exactly the shard where the router has it, and those of a plan on their targets.
 
-    With `--window` the load of the shards is watched as well. Exit status 1 if anything is wrong.
+    With `--window` the load of the shards is measured as well. Exit status 1 if anything is wrong.
     """
     node = RunningNode(data)
     wanted = None if name is None else Records(directory_of(data)).plan(name)
@@ -203,8 +213,8 @@ def verify(name: OptionalPlan = None, window: Window = "0 s", data: Data = None,
     facts: Facts = {"queues": len(placement["queues"]), "placement_version": placement["version"], "wrong": wrong}
     if seconds := _seconds("--window", window):
         rules = replace(rules_of(node.settings.rebalance), min_coverage=0.0)
-        with show.watching(seconds, "watching shards") as tell:
-            rows, world = node.watched(seconds, tell)
+        with show.progress_bar(seconds, "watching shards") as on_progress:
+            rows, world = node.watched(seconds, on_progress)
         seen = make_plan(rows, world, rules, source="gauges", now=clock.now(), lasts=0.0)
         facts["load"] = seen.before["load"]
         facts["planned"] = None if wanted is None else wanted.after["load"]
@@ -215,14 +225,14 @@ def verify(name: OptionalPlan = None, window: Window = "0 s", data: Data = None,
             print(show.readable(line))
         load = f"; most load/mean {facts['load']['max_over_mean']:.2f}" if "load" in facts else ""
         planned = f", planned {facts['planned']['max_over_mean']:.2f}" if facts.get("planned") else ""
-        print(f"{facts['queues']} queues, {len(wrong)} not as they should be{load}{planned}")
+        print(f"{facts['queues']} queues, {len(wrong)} misplaced{load}{planned}")
     if wrong:
         raise typer.Exit(1)
 
 
 @app.command()
 def undo(name: PlanName, data: Data = None, as_json: AsJson = False) -> None:
-    """Work out the plan that takes a plan's moves back, and show it: nothing is moved. `apply` it by its id."""
+    """Make the plan that reverts a plan's moves, and show it; nothing is moved. `apply` it by its id."""
     node, records = RunningNode(data), Records(directory_of(data))
     lasts = node.settings.rebalance.plan_seconds
     made = undo_plan(records.plan(name), node.world(), now=clock.now(), lasts=lasts)
@@ -231,7 +241,7 @@ def undo(name: PlanName, data: Data = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def history(name: OptionalPlan = None, data: Data = None, as_json: AsJson = False) -> None:
-    """List the plans that were applied, or the moves of one and how each ended. The node need not run."""
+    """List the plans that were applied, or the moves of one with their results. The node need not run."""
     if name is None:
         found = _history(data)
         if as_json or not found:
@@ -257,6 +267,7 @@ def rules_of(
     exclude: list[int] | None = None,
     leave: list[int] | None = None,
 ) -> Rules:
+    """Return the rules of the settings, with those that are given in their place."""
     return Rules(
         low_rate=settings.low_rate if low_rate is None else low_rate,
         cpu_percent=settings.cpu_percent,
@@ -271,6 +282,7 @@ def rules_of(
 
 
 def limits_of(settings: RebalanceSettings) -> Limits:
+    """Return the limits of the settings."""
     known = asdict(Limits())
     return Limits(**{name: getattr(settings, name) for name in known if name != "moves"})
 
@@ -279,7 +291,7 @@ def given_limits(
     messages: int | None, octets: str | None, moves: int | None, lag: float | None, stopped: float | None,
     fill: float | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The limits that are named, by their names."""
+    """Return the limits that are given, by name."""
     try:
         amount = None if octets is None else size(octets)
     except AmountError as error:
@@ -306,13 +318,13 @@ def _keep_and_show(made: Plan, data: Path | None, as_json: bool) -> None:
 
 
 def _history(data: Path | None) -> list[Facts]:
-    """What became of each plan, the latest last; without an end one that nobody applies any more is interrupted."""
+    """Return the history of each plan, the latest last. One without an end that is not being applied is interrupted."""
     try:
         lease = ask(data, "rebalance_lease")
     except CommandError:  # the node does not run
         lease = None
     applying = None if lease is None else lease["plan"]
-    return [told(id, found, id == applying) for id, found in Records(directory_of(data)).by_plan().items()]
+    return [summary(id, found, id == applying) for id, found in Records(directory_of(data)).by_plan().items()]
 
 
 def _show_lease(lease: Facts, as_json: bool) -> None:
@@ -337,6 +349,7 @@ def _write(path: Path, made: Plan) -> None:
 
 
 def directory_of(data: Path | None) -> Path:
+    """Return the data directory of the command. CommandError if it does not exist."""
     return data_directory(data)
 
 

@@ -1,4 +1,4 @@
-"""Files: rows for a plan, as `penstock pipeline inputs` writes them, and plans."""
+"""Files of rows for a plan, as `penstock pipeline inputs` writes them, and files of plans."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from ops.rebalance.plan import Plan, PlanError
 from ops.rebalance.rows import QueueRow, RowError, rows_of
 
 FILE_MAX = 512 * 1024 * 1024
-"""Octets of a file that is read."""
+"""The largest file that is read, in bytes."""
 
 
 def read_rows(path: Path) -> list[QueueRow]:
-    """Rows of a file: a JSON array, an object with such an array as `queues`, JSON lines, or Parquet (a file or a
-    directory of files, which Spark writes). CommandError if it cannot be read or holds anything else.
+    """Read rows from a file: a JSON array, an object with such an array as `queues`, JSON lines, or Parquet (a file, or
+    a directory of files as Spark writes it). CommandError if it cannot be read or has anything else.
     """
     try:
         return rows_of(_records(path))
     except RowError as error:
         raise CommandError(f"{path}: {error}") from None
     except (OSError, ValueError) as error:
-        raise CommandError(f"cannot read {path}: {_told(error)}") from None
+        raise CommandError(f"cannot read {path}: {_reason(error)}") from None
 
 
 def read_plan(path: Path) -> Plan:
-    """CommandError if there is none."""
+    """Read a plan. CommandError if there is none in the file."""
     try:
         return Plan.from_json(_json(_text(path)))
     except PlanError as error:
         raise CommandError(f"{path}: {error}") from None
     except (OSError, ValueError) as error:
-        raise CommandError(f"cannot read {path}: {_told(error)}") from None
+        raise CommandError(f"cannot read {path}: {_reason(error)}") from None
 
 
 def plan_text(plan: Plan) -> str:
-    """What `read_plan` reads. Text that is no UTF-8 keeps its octets (PEP 383)."""
+    """Return the text that `read_plan` reads. Names that are not UTF-8 keep their bytes (PEP 383)."""
     return json.dumps(plan.to_json(), indent=2) + "\n"
 
 
@@ -53,7 +53,7 @@ def _records(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _parts(directory: Path) -> list[Path]:
-    """The files that Spark has finished in a directory. OSError if there are none."""
+    """Return the files that Spark has finished in a directory. OSError if there are none."""
     found = sorted(each for each in directory.rglob("*") if each.is_file() and each.name[0] not in "._")
     if not found:
         raise FileNotFoundError("there are no files in it")
@@ -66,7 +66,7 @@ def _of_json(text: str) -> list[Mapping[str, Any]]:
     else:
         try:
             whole = [_json(line) for line in text.splitlines() if line.strip()]
-        except ValueError:  # not an object a line, but one over several
+        except ValueError:  # one object over several lines
             whole = [_json(text)]
         if len(whole) == 1 and isinstance(whole[0], dict) and "queues" in whole[0]:
             whole = whole[0]["queues"]
@@ -80,7 +80,7 @@ def _parquet(path: Path) -> list[Mapping[str, Any]]:
         pyarrow = importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise RowError(
-            "reading Parquet takes pyarrow, which is not installed: `pip install 'penstock[pipeline]'`"
+            "reading Parquet needs pyarrow, which is not installed: `pip install 'penstock[pipeline]'`"
         ) from None
     rows: list[Mapping[str, Any]] = pyarrow.read_table(path).to_pylist()
     return rows
@@ -88,7 +88,7 @@ def _parquet(path: Path) -> list[Mapping[str, Any]]:
 
 def _text(path: Path) -> str:
     if path.stat().st_size > FILE_MAX:
-        raise RowError(f"more than {FILE_MAX} octets")
+        raise RowError(f"more than {FILE_MAX} bytes")
     return path.read_text(encoding="utf-8")
 
 
@@ -99,5 +99,5 @@ def _json(text: str) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) and error.strerror else str(error)).splitlines()[0]

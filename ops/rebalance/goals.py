@@ -1,7 +1,7 @@
-"""What a placement is measured by.
+"""The goals by which a placement is measured.
 
-Soft goals say what is to be even among the shards, in their order: a later one never hurts an earlier one. Hard goals
-are not to be broken by any single step, however much better it would be afterwards.
+Soft goals are the amounts to be even among the shards, in order: a later goal never hurts an earlier one. No step may
+break a hard goal, however much better the placement would be after it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ SHARE_UNIT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One thing that is to be even: the largest sum of a shard is at most so many percent of the mean.
+    """An amount to be even: the largest sum of a shard is to be at most a percentage of the mean.
 
-    Above `limit` percent something is done about it, until it is at most `aim` percent: whoever stops at the limit is
-    over it again tomorrow. A shard that has no more than `floor` is never relieved.
+    A shard above `limit` percent is relieved until it is at most at `aim` percent: at the limit it would soon exceed it
+    again. A shard that has no more than `floor` is never relieved.
     """
 
     name: GoalName
@@ -33,7 +33,7 @@ class Goal:
 
 
 def soft_goals(low_rate: float) -> tuple[Goal, ...]:
-    """In their order. `low_rate` is what a shard may have to do before it is worth a move, in messages a second."""
+    """Return the goals in order. `low_rate` is the load up to which a shard is never relieved, in messages a second."""
     return (
         Goal("load", limit=110, aim=105, floor=round(low_rate * RATE_UNIT)),
         Goal("held", limit=150, aim=125, floor=SHARE_UNIT // 2),
@@ -44,7 +44,7 @@ def soft_goals(low_rate: float) -> tuple[Goal, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a plan has to keep to. Percentages are of a shard's limits; patterns are shell patterns of VHOST/QUEUE."""
+    """The rules of a plan. Percentages are of a shard's limits; `pins` are shell patterns of VHOST/QUEUE."""
 
     low_rate: float = 1000.0
     cpu_percent: int = 80
@@ -60,9 +60,9 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What a shard has and may have. None is what nobody knows, and nothing is held against it.
+    """The use and the limits of a shard. None is unknown, and breaks no goal.
 
-    `cpu` is the use of a core, 1.0 being all of it; memory and store in octets.
+    `cpu` is the use of a core, 1.0 being all of it; memory and store are in bytes.
     """
 
     index: int
@@ -76,7 +76,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A queue where it lives now, as the router has it; `immovable` is why it can live nowhere else, or ""."""
+    """A queue in its present place, as the router has it; `immovable` is the reason why it cannot move, or ""."""
 
     vhost: str
     queue: str
@@ -86,4 +86,5 @@ class Home:
 
     @property
     def key(self) -> tuple[str, str]:
+        """Vhost and name."""
         return self.vhost, self.queue

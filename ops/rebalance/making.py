@@ -1,4 +1,4 @@
-"""Making a plan of what is known of the queues, of the shards, and of what is not to be touched."""
+"""Makes a plan from the load of the queues, the use of the shards, and the rules."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ops.rebalance.planner import Step, best_steps
 from ops.rebalance.rows import QueueRow, digest
 
 NOTED_MAX = 5
-"""Queues that a note names."""
+"""Queues that a note names, at most."""
 
 GUESSED = Pauses()
 
 LOW_CPU = 0.5
-"""Use of a core below which a shard that takes few messages is left alone."""
+"""CPU use in cores up to which a shard with few messages is left alone."""
 
 
 def make_plan(
@@ -35,10 +35,10 @@ def make_plan(
     even: bool = True,
     pauses: Pauses = GUESSED,
 ) -> Plan:
-    """The plan for these rows. PlanError where too little is known to make one.
+    """Return the plan for these rows. PlanError if too little is known to make one.
 
-    `source` tells people where the rows come from, `lasts` is for how many seconds it may be applied. Unless the load
-    is to be `even` it only empties the shards that are to be left. `pauses` says what moves are expected to take.
+    `source` describes the origin of the rows, `lasts` is for how many seconds the plan may be applied. Without `even`
+    it only empties the shards to be emptied. `pauses` estimates how long moves take.
     """
     by_key = {row.key: row for row in rows}
     coverage = _coverage(by_key, world.homes)
@@ -48,7 +48,7 @@ def make_plan(
     balance = balance_of(by_key, world, rules)
     items = balance.items
     if not balance.staying:
-        raise PlanError("no shard is there that could take a queue")
+        raise PlanError("there is no shard that could take a queue")
     before: dict[str, Any] = {goal: balance.score(goal) for goal in GOALS}
     notes = _stuck(items)
     taken: list[Step] = []
@@ -76,17 +76,18 @@ def make_plan(
 
 
 def balance_of(rows: Mapping[tuple[str, str], QueueRow], world: World, rules: Rules) -> Balance:
-    """The placement as it is now. Shards that are closed are to be left, whatever the rules say."""
+    """Return the present placement. Closed shards are to be emptied, whatever the rules say."""
     rules = replace(rules, leaving=rules.leaving | world.closed)
     return Balance(items_of(world.homes, rows, world.shards, fixed_queues(world, rows, rules)), world.shards, rules)
 
 
 def pinned(home: Home, rules: Rules) -> bool:
+    """Whether a queue is pinned to its shard by the rules."""
     return any(fnmatchcase(f"{home.vhost}/{home.queue}", pattern) for pattern in rules.pins)
 
 
 def _coverage(rows: Mapping[tuple[str, str], QueueRow], homes: Sequence[Home]) -> float:
-    """Of all queues that may move at all, on the average; one without a row has none."""
+    """Return the mean coverage of the movable queues; a queue without a row has none."""
     counted = [home for home in homes if not home.immovable]
     covered = math.fsum(rows[home.key].coverage for home in counted if home.key in rows)
     return covered / len(counted) if counted else 1.0
@@ -102,7 +103,7 @@ def _thin(coverage: float, rules: Rules, rows: Mapping[tuple[str, str], QueueRow
 
 
 def fixed_queues(world: World, rows: Mapping[tuple[str, str], QueueRow], rules: Rules) -> dict[tuple[str, str], str]:
-    """Queues that may not move, and why."""
+    """Return the queues that may not move, with the reason for each."""
     alive = {shard.index for shard in world.shards if shard.alive}
     found: dict[tuple[str, str], str] = {}
     for home in world.homes:
@@ -111,14 +112,14 @@ def fixed_queues(world: World, rows: Mapping[tuple[str, str], QueueRow], rules: 
         elif pinned(home, rules):
             found[home.key] = "pinned"
         elif home.shard not in alive:
-            found[home.key] = "on a shard that does not live"
+            found[home.key] = "on a shard that is down"
         elif home.key not in rows or rows[home.key].coverage < rules.min_coverage:
             found[home.key] = "too little known"
     return found
 
 
 def _stuck(items: Sequence[Item]) -> list[str]:
-    """What is said of queues that may not move."""
+    """Return the notes on queues that may not move."""
     reasons: dict[str, list[str]] = {}
     for item in items:
         if item.fixed:
@@ -133,7 +134,7 @@ def _named(names: Iterable[str]) -> str:
 
 
 def _is_quiet(balance: Balance, rules: Rules) -> bool:
-    """Whether no shard has enough to do for a move to be of use."""
+    """Whether the load of every shard is too low for a move to be of use."""
     if balance.rules.leaving & balance.shards.keys():
         return False
     low = round(rules.low_rate * RATE_UNIT)

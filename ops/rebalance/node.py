@@ -1,4 +1,4 @@
-"""The running node as a plan sees it: where queues live, what shards have and may have, how all of it does."""
+"""The running node as a plan sees it: the places of queues, the use and limits of shards, the node's health."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ops.rebalance.applying import Health
 from ops.rebalance.goals import Home, Shard
 from ops.rebalance.plan import World
 from ops.rebalance.rows import QueueRow
-from ops.rebalance.sampling import Samples, present
+from ops.rebalance.sampling import Samples, with_present_depths
 from penstock.control import control
 from penstock.memory.gauges import READY, QueueGauge
 from penstock.node import clock
@@ -24,11 +24,11 @@ from penstock.node.node import Role
 from penstock.settings import Settings
 
 SAMPLE_SECONDS = 1.0
-"""Between two looks at the gauges."""
+"""Between two readings of the gauges."""
 
 
 class RunningNode:
-    """CommandError from all of it where the node does not run or does not answer. Its clock is this process's."""
+    """A running node. All methods raise CommandError if it does not run or answer. This process adopts its clock."""
 
     def __init__(self, data: Path | None) -> None:
         self.processes = Processes(data)
@@ -37,14 +37,14 @@ class RunningNode:
         clock.follow(self.processes.node.clock_ahead_us)
 
     def ask(self, command: str, **arguments: Any) -> Any:
-        """The router's answer. Refusal as it says."""
+        """Return the router's answer. Refusal if it refuses."""
         try:
             return control.call(self.processes.node.control, command, arguments)
         except (OSError, ValueError) as error:
             raise CommandError(f"the node does not answer: {error}") from None
 
     def placement(self) -> Facts:
-        """Where all queues live, and the version of that (`router.commands.moves`)."""
+        """Return the places of all queues, and the version of the placement (`router.commands.moves`)."""
         try:
             facts: Facts = self.ask("placement", vhost=None)
         except control.Refusal as refusal:
@@ -52,31 +52,31 @@ class RunningNode:
         return facts
 
     def queues(self) -> dict[int, QueueGauge]:
-        """All queues, by their ids."""
+        """Return the gauges of all queues, by queue id."""
         gauges = self.gauges
         records = (gauges.queue_read(slot) for slot in gauges.queue_slots() if slot >= gauges.shards)
         return {record.queue_id: record for record in records if record}
 
-    def watched(self, seconds: float, tell: Callable[[float], None]) -> tuple[list[QueueRow], World]:
-        """Rows of a window from now on, and the world at its end. `tell` gets the part of it that is over."""
+    def watched(self, seconds: float, on_progress: Callable[[float], None]) -> tuple[list[QueueRow], World]:
+        """Watch the node for `seconds`; return rows and the world. `on_progress` gets the part that is over."""
         samples, began, used = Samples(), time.monotonic(), self._used()
         while (elapsed := time.monotonic() - began) < seconds or samples.intervals < 1:
-            samples.take(time.monotonic(), self.queues().values())
-            tell(min(elapsed / seconds, 1.0) if seconds else 1.0)
+            samples.add_reading(time.monotonic(), self.queues().values())
+            on_progress(min(elapsed / seconds, 1.0) if seconds else 1.0)
             time.sleep(min(SAMPLE_SECONDS, seconds) or SAMPLE_SECONDS)
-        samples.take(time.monotonic(), self.queues().values())
+        samples.add_reading(time.monotonic(), self.queues().values())
         world = self.world(used, time.monotonic() - began)
         return samples.rows(world.homes), world
 
     def recorded(self, rows: list[QueueRow], seconds: float) -> tuple[list[QueueRow], World]:
-        """Rows of some time ago with what queues hold now. CPU is watched for so long."""
+        """Return earlier rows with the present depths of queues, and the world. CPU use is measured for `seconds`."""
         used, began = self._used(), time.monotonic()
         time.sleep(seconds)
         world = self.world(used, time.monotonic() - began)
-        return present(rows, self.queues(), world.homes), world
+        return with_present_depths(rows, self.queues(), world.homes), world
 
     def world(self, used: dict[int, float] | None = None, seconds: float = 0.0) -> World:
-        """`used`: processor seconds of shards some `seconds` ago, for their use of a core."""
+        """Return the present world. `used` are the CPU seconds of shards `seconds` ago, for their CPU use."""
         placement = self.placement()
         homes = [
             Home(each["vhost"], each["name"], each["id"], each["shard"], each["immovable"])
@@ -105,16 +105,17 @@ class RunningNode:
         )
 
     def _used(self) -> dict[int, float]:
-        """Processor seconds of each shard that lives."""
+        """Return the CPU seconds of each live shard."""
         found = {}
         for index in range(self.gauges.shards):
-            with suppress(psutil.Error):  # it died since
+            with suppress(psutil.Error):  # it has died since
                 if pid := self.gauges.process_read("shard", index).pid:
                     times = psutil.Process(pid).cpu_times()
                     found[index] = times.user + times.system
         return found
 
     def health(self) -> Health:
+        """Return the present health of the node."""
         gauges, places = self.gauges, self._places()
         lag = max((gauges.measures_read(*place).loop_lag_p99_us for place in places), default=0) / 1000
         counters = [gauges.counters_read("acceptor", index) for index in range(gauges.acceptors)]

@@ -1,8 +1,8 @@
-"""How long clients are expected to wait for a move, by what moves of this node have taken.
+"""The time for which clients are expected to wait for a move, estimated from earlier moves of the node.
 
-A move takes its time for itself, and more by what it copies. Both are guesses until enough moves have been made: what
-one takes for itself is then the median of those that copied next to nothing, and what is guessed for the copy is
-multiplied by the median of how many times that the others took.
+A move has a fixed time, and a time for copying. Both are guesses until enough moves have been made: the fixed time is
+then the median of the moves that copied next to nothing, and the guess for copying is multiplied by the median ratio of
+actual to guessed time of the others.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ MESSAGES_PER_MS = 250.0
 OCTETS_PER_MS = 200_000.0
 """The guesses."""
 LITTLE_MS = 1.0
-"""A copy that is guessed to take less tells nothing of copies."""
+"""Moves whose copy is guessed to take less count as moves without a copy."""
 MOVES_LEAST = 5
 MOVES_MOST = 200
-"""The latest moves of each sort that count."""
+"""How many moves of each sort are needed, and how many of the latest count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """`own_ms`: of a move that copies nothing; `factor`: of what is guessed for a copy."""
+    """An estimate: `own_ms` is the fixed time of a move, `factor` the ratio of actual to guessed time of a copy."""
 
     own_ms: float = OWN_MS
     factor: float = 1.0
 
     def expected(self, messages: int, octets: int) -> float:
-        """Milliseconds."""
+        """Return the expected pause of a move in ms."""
         return round(self.own_ms + self.factor * _copying(messages, octets), 1)
 
 
 def measured(records: Iterable[Mapping[str, Any]]) -> Pauses:
-    """By records of the history (`ops.rebalance.records`), the latest last."""
+    """Return the estimate from records of the history (`ops.rebalance.records`), the latest last."""
     made = [
         (record["pause_ms"], _copying(record["messages"], record["bytes"]))
         for record in records
@@ -49,5 +49,5 @@ def measured(records: Iterable[Mapping[str, Any]]) -> Pauses:
 
 
 def _copying(messages: int, octets: int) -> float:
-    """What a copy is guessed to take, ms."""
+    """Return the guessed time of a copy in ms."""
     return messages / MESSAGES_PER_MS + octets / OCTETS_PER_MS

@@ -1,4 +1,4 @@
-"""A plan: which queues are to move where, as a value that can be read, kept, sent and taken back.
+"""A plan: a list of moves of queues, as a value that can be read, kept, sent and undone.
 
     {"format": 1, "id", "made", "expires", "placement_version", "undoes": id | null,
      "inputs": {"source", "digest", "queues", "coverage"},
@@ -7,7 +7,7 @@
      "inverse": [{"vhost", "queue", "queue_id", "from", "to"}, …],
      "notes": [text, …]}
 
-Times are seconds of the node's clock. Amounts are messages a second (`load`), queues stopped at a time (`held`), octets
+Times are seconds of the node's clock. Amounts are messages a second (`load`), queues stopped at a time (`held`), bytes
 a second (`bytes`) and queues (`queues`). `inverse` undoes the moves, the last first.
 """
 
@@ -26,13 +26,13 @@ FORMAT = 1
 
 
 class PlanError(ValueError):
-    """There can be no such plan; the text is one line that says why."""
+    """No plan can be made or read; the text is one line that says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One move. `messages` and `octets` are what the queue held when the plan was made, `rate` messages a second,
-    `pause_ms` how long its producers and consumers are expected to wait.
+    """One move. `messages` and `octets` are the size of the queue when the plan was made, `rate` is messages a second,
+    `pause_ms` the expected wait of its producers and consumers.
     """
 
     vhost: str
@@ -48,12 +48,15 @@ class Move:
 
     @property
     def key(self) -> tuple[str, str]:
+        """Vhost and name of the queue."""
         return self.vhost, self.queue
 
     def inverse(self) -> Move:
+        """Return the move back."""
         return replace(self, source=self.target, target=self.source)
 
     def where(self) -> dict[str, Any]:
+        """Return the queue, the source and the target, as in JSON."""
         names = {"vhost": self.vhost, "queue": self.queue, "queue_id": self.queue_id}
         return {**names, "from": self.source, "to": self.target}
 
@@ -64,7 +67,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan. `undoes` is the plan whose moves it takes back, if it does."""
+    """A plan. `undoes` is the id of the plan whose moves it reverts, if any."""
 
     id: str
     made: float
@@ -91,9 +94,9 @@ class Plan:
 
     @classmethod
     def from_json(cls, value: Any) -> Plan:
-        """PlanError for what is no plan, or one of another format."""
+        """Read a plan from JSON. PlanError if it is not a plan, or of another format."""
         if not isinstance(value, dict) or not isinstance(value.get("moves"), list):
-            raise PlanError("that is no plan: it has no moves")
+            raise PlanError("not a plan: it has no moves")
         if value.get("format") != FORMAT:
             raise PlanError(f"the plan is of format {value.get('format')!r}, this penstock knows {FORMAT}")
         try:
@@ -110,12 +113,12 @@ class Plan:
                 value["undoes"] and str(value["undoes"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise PlanError(f"that is no plan: {type(error).__name__} at {error}") from None
+            raise PlanError(f"not a plan: {type(error).__name__} at {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The node that a plan is for: queues where they live, shards, and the version of that placement.
+    """The state of the node for which a plan is made: the places of queues, the shards, and the placement version.
 
     No queue is placed on shards that are `closed`.
     """
@@ -127,7 +130,7 @@ class World:
 
 
 def undo_plan(plan: Plan, world: World, *, now: float, lasts: float) -> Plan:
-    """The plan that takes a plan's moves back, of those queues that are still where it put them."""
+    """Return the plan that reverts a plan's moves, for those queues that are still where it put them."""
     known = {home.key: home for home in world.homes}
     places = {home.key: home.shard for home in world.homes}
     moves, notes = [], []
@@ -155,9 +158,9 @@ def undo_plan(plan: Plan, world: World, *, now: float, lasts: float) -> Plan:
 
 
 def identity(now: float, inputs: str, version: int, moves: Iterable[Move]) -> str:
-    """An id that sorts by time, and is the same for the same plan made at the same time."""
-    told = json.dumps([inputs, version, [move.where() for move in moves], now])
-    hashed = hashlib.blake2b(told.encode(), digest_size=4).hexdigest()
+    """Return an id that sorts by time, and is the same for the same plan made at the same time."""
+    text = json.dumps([inputs, version, [move.where() for move in moves], now])
+    hashed = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
     return f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{hashed}"
 
 

@@ -1,12 +1,12 @@
-"""Which queues to move: from the shard with too much to one with room, the fewest that do.
+"""Chooses the queues to move: from shards with too much to shards with room, as few as possible.
 
-Greedy, one goal after the other, until no goal has a move left: the shard that is furthest over gives away the queue
-that takes most of what it is over, to where there is most room. That is done several times, with queues that have at
-most so many messages in them first, and the best outcome counts: goals reached, then not too many moves, then least to
-copy.
+Greedy, one goal after the other, until no goal has a useful move: the shard with the largest excess gives up the queue
+that removes most of the excess, to the shard with the most room. This is repeated with several limits on the size of
+the queues moved, the smallest first, and the best outcome counts: goals reached, then not too many moves, then the
+least to copy.
 
-What is added up is whole numbers, so the same rows give the same moves, and of a placement for which it found no
-further move it finds none the next time either.
+All sums are of whole numbers, so the same rows give the same moves; a placement for which no further move is found has
+none the next time either.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ops.rebalance.balance import Balance
 from ops.rebalance.goals import Goal, GoalName
 
 FAIR_PART = 8
-"""Queues that take one part in so many of what their shard is over are moved before smaller ones."""
+"""Queues that remove at least this fraction (1/N) of their shard's excess are moved before smaller ones."""
 LEAST_PART = 200
-"""A move is not worth its trouble if it takes less than one part in so many."""
+"""A move that removes less than this fraction (1/N) of the excess is not worth making."""
 CEILINGS = (0, 100, 1000, 10_000, 100_000)
-"""What queues may have in them to be moved, in messages (`Item.copied`)."""
+"""Limits on the size of the queues to move, in messages (`Item.copied`)."""
 FEW_MOVES = 20
-"""Up to so many moves the plan that copies least is the best, beyond that the one with fewer moves."""
+"""Up to this many moves the plan that copies least is the best, beyond it the one with fewer moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An item moves. `goal` is what for: a soft goal, or None for leaving a shard that is to be empty."""
+    """A move of an item. `goal` is its purpose: a soft goal, or None for emptying a shard."""
 
     number: int
     source: int
@@ -38,21 +38,21 @@ class Step:
 
 
 def best_steps(make: Callable[[], Balance], goals: Sequence[Goal]) -> list[Step]:
-    """The best plan there is; `make` gives the placement that it begins with."""
+    """Return the steps of the best plan found; `make` returns the placement at its beginning."""
     found: list[tuple[tuple[object, ...], list[Step]]] = []
     for ceiling in (*CEILINGS, None):
         balance = make()
         steps = _planned(balance, goals, ceiling)
         if len(steps) <= FEW_MOVES and ceiling is not None and not any(_over(balance, goals)):
-            return joined(make(), steps, goals)  # those that follow copy more
+            return join_moves(make(), steps, goals)  # higher ceilings would copy more
         steps += _planned(balance, goals, None, len(steps))
         copied = sum(balance.items[step.number].copied for step in steps)
         found.append(((_over(balance, goals), max(len(steps) - FEW_MOVES, 0), copied, len(steps)), steps))
-    return joined(make(), min(found, key=lambda each: each[0])[1], goals)
+    return join_moves(make(), min(found, key=lambda each: each[0])[1], goals)
 
 
 def _over(balance: Balance, goals: Sequence[Goal]) -> tuple[int, ...]:
-    """How many queues have not left yet that are to, and by how much shards are over each goal's limit, summed up."""
+    """Return the number of queues still on shards to be emptied, and the total excess over each goal's limit."""
     left = sum(len(balance.members[index]) for index in balance.rules.leaving & balance.shards.keys())
     lines = {goal.name: balance.line(goal, goal.limit) for goal in goals}
     over = (
@@ -62,7 +62,7 @@ def _over(balance: Balance, goals: Sequence[Goal]) -> tuple[int, ...]:
 
 
 def _planned(balance: Balance, goals: Sequence[Goal], ceiling: int | None, taken: int = 0) -> list[Step]:
-    """The steps, which have been taken on `balance`; at most `rules.moves_max` with those already taken."""
+    """Take steps on `balance` and return them; at most `rules.moves_max`, including the `taken` ones."""
     steps: list[Step] = []
     room = balance.rules.moves_max - taken
     _empty_leaving(balance, steps, room, ceiling)
@@ -75,10 +75,10 @@ def _planned(balance: Balance, goals: Sequence[Goal], ceiling: int | None, taken
     return steps
 
 
-def joined(balance: Balance, steps: Sequence[Step], goals: Sequence[Goal]) -> list[Step]:
-    """The same with queues that moved twice moved once, where that breaks no hard goal and hurts no earlier one.
+def join_moves(balance: Balance, steps: Sequence[Step], goals: Sequence[Goal]) -> list[Step]:
+    """Join several moves of one queue into one, if that breaks no hard goal and hurts no earlier goal.
 
-    `balance` is as it was before the steps, and is left as it is after them.
+    `balance` is in the state before the steps, and is left in the state after them.
     """
     last = {step.number: step for step in steps}
     first: dict[int, Step] = {}
@@ -97,7 +97,7 @@ def joined(balance: Balance, steps: Sequence[Step], goals: Sequence[Goal]) -> li
 
 
 def _holds(balance: Balance, steps: Sequence[Step], goals: Sequence[Goal]) -> bool:
-    """Whether no step breaks a hard goal or hurts one before its own; the balance is left as it was."""
+    """Whether no step breaks a hard goal or hurts a goal before its own; the balance is left as it was."""
     taken: list[Step] = []
     for step in steps:
         hurts = any(balance.hurts(goal, step.number, step.target) for goal in _before(goals, step.goal))
@@ -116,8 +116,8 @@ def _before(goals: Sequence[Goal], name: GoalName | None) -> Sequence[Goal]:
 
 
 def _empty_leaving(balance: Balance, steps: list[Step], room: int, ceiling: int | None) -> None:
-    """Every queue of a shard that is to be empty goes to the one with the least load, the largest first. Where that is
-    even, to the one with the fewest queues.
+    """Move every queue off the shards to be emptied, the largest first, to the shard with the least load; between equal
+    loads, to the one with the fewest queues.
     """
     for source in sorted(balance.rules.leaving & balance.shards.keys()):
         for number in sorted(
@@ -129,7 +129,7 @@ def _empty_leaving(balance: Balance, steps: list[Step], room: int, ceiling: int 
                 target = min(
                     targets, key=lambda index: (balance.sums["load"][index], len(balance.members[index]), index)
                 )
-                _take(balance, steps, Step(number, source, target, None))
+                _apply_step(balance, steps, Step(number, source, target, None))
 
 
 def _relieve(
@@ -144,12 +144,12 @@ def _relieve(
         step = next((step for source in over if (step := _best(balance, goal, earlier, source, ceiling))), None)
         if step is None:
             return
-        _take(balance, steps, step)
+        _apply_step(balance, steps, step)
         line = balance.line(goal, goal.aim)
 
 
 def _best(balance: Balance, goal: Goal, earlier: Sequence[Goal], source: int, ceiling: int | None) -> Step | None:
-    """The move that takes most of what a shard is over; of queues with little in them before others."""
+    """Return the move that removes most of a shard's excess; queues with few messages come before others."""
     sums, line = balance.sums[goal.name], balance.line(goal, goal.aim)
     excess = sums[source] - line
     targets = sorted((index for index in balance.staying if index != source), key=lambda index: (sums[index], index))
@@ -164,7 +164,7 @@ def _best(balance: Balance, goal: Goal, earlier: Sequence[Goal], source: int, ce
             lifted = sums[target] + weight
             taken = min(weight, excess) - max(lifted - line, 0) + max(sums[target] - line, 0)
             if taken * LEAST_PART < excess or taken <= 0:
-                break  # the next ones have less room
+                break  # the next targets have less room
             if balance.obstacle(number, target) or any(balance.hurts(goal, number, target) for goal in earlier):
                 continue
             crumb = taken * FAIR_PART < excess
@@ -175,6 +175,6 @@ def _best(balance: Balance, goal: Goal, earlier: Sequence[Goal], source: int, ce
     return found
 
 
-def _take(balance: Balance, steps: list[Step], step: Step) -> None:
+def _apply_step(balance: Balance, steps: list[Step], step: Step) -> None:
     balance.move(step.number, step.target)
     steps.append(step)

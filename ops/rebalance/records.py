@@ -1,4 +1,4 @@
-"""What is kept of plans in DATA/rebalance: the plans, and what became of them; over restarts of the node.
+"""The plans and their history in DATA/rebalance, which survive restarts of the node.
 
 Records of `history.jsonl` (`penstock.files.record_file`), all with `at` (seconds since 1970) and `plan`:
 
@@ -29,14 +29,14 @@ Facts = dict[str, Any]
 
 
 class Records:
-    """Of the node on a data directory."""
+    """The plans and history of the node on a data directory."""
 
     def __init__(self, data: Path) -> None:
         self._directory = data / "rebalance"
         self._history = RecordFile(self._directory / "history.jsonl")
 
     def keep(self, plan: Plan) -> Path:
-        """Keep a plan, and forget the oldest beyond PLANS_KEPT. CommandError if that cannot be."""
+        """Store a plan, and delete the oldest beyond PLANS_KEPT. CommandError if that fails."""
         path = self._path(plan.id)
         unfinished = path.with_name(f".{path.name}")
         try:
@@ -52,35 +52,39 @@ class Records:
         return path
 
     def plan(self, name: str) -> Plan:
-        """A plan by its id, or of a file. CommandError if there is none."""
+        """Return a plan by its id or from a file. CommandError if there is none."""
         if _ID.fullmatch(name) and self._path(name).exists():
             return read_plan(self._path(name))
         if not Path(name).exists():
-            raise CommandError(f"there is no plan '{name}': neither an id that is kept, nor a file")
+            raise CommandError(f"there is no plan '{name}': neither a known id nor a file")
         return read_plan(Path(name))
 
     def of_plan(self, plan: str) -> list[Facts]:
+        """Return the records of one plan, in order."""
         return [record for record in read_records(self._history.path) if record["plan"] == plan]
 
     def by_plan(self) -> dict[str, list[Facts]]:
-        """All that is there, by the plans' ids, in the order in which they were applied first."""
+        """Return all records by plan id, in the order in which the plans were first applied."""
         found: dict[str, list[Facts]] = {}
         for record in read_records(self._history.path):
             found.setdefault(record["plan"], []).append(record)
         return found
 
     def pauses(self) -> Pauses:
-        """What moves of the past say of those to come."""
+        """Return the estimate of pauses from past moves."""
         return measured(read_records(self._history.path))
 
     def begun(self, plan: Plan, holder: str, version: int) -> None:
+        """Record that `holder` begins to apply a plan, at this placement version."""
         scores = {"before": plan.before, "after": plan.after}
         self._append(plan, "begun", holder=holder, moves=len(plan.moves), placement_version=version, **scores)
 
     def start(self, plan: Plan, start: Start) -> None:
+        """Record the start of a move."""
         self._append(plan, "start", number=start.number, **start.move.where())
 
     def move(self, plan: Plan, start: Start, result: Result) -> None:
+        """Record the result of a move."""
         self._append(
             plan,
             "move",
@@ -92,6 +96,7 @@ class Records:
         )
 
     def ended(self, plan: Plan, ended: Ended) -> None:
+        """Record the end of applying a plan."""
         self._append(plan, "ended", state=ended.state, reason=ended.reason)
 
     def _append(self, plan: Plan, event: str, **facts: Any) -> None:
@@ -101,8 +106,8 @@ class Records:
         return self._directory / "plans" / f"{plan}.json"
 
 
-def told(plan: str, records: list[Facts], applying: bool) -> Facts:
-    """One plan's history in few numbers."""
+def summary(plan: str, records: list[Facts], applying: bool) -> Facts:
+    """Summarize the history of one plan."""
     made = [record for record in records if record["event"] == "move" and record["result"] == "moved"]
     begun = [record for record in records if record["event"] == "begun"]
     ended = next((record for record in reversed(records) if record["event"] in ("ended", "begun")), None)

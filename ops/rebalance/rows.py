@@ -1,7 +1,7 @@
-"""What a plan is made from: a row a queue, of what it did in a window of time.
+"""The input of a plan: one row per queue, with its load in a window of time.
 
 The same rows come from the gauges of a running node (`ops.rebalance.sampling`) and from the files that `penstock
-pipeline inputs` writes (`ops.rebalance.files`). `docs/rebalancing-plans.md` has the columns for people.
+pipeline inputs` writes (`ops.rebalance.files`). `docs/rebalancing-plans.md` describes the columns.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any
 import orjson
 
 QUEUES_MAX = 1_000_000
-"""Rows of one plan."""
+"""Rows of one plan, at most."""
 
 
 class RowError(ValueError):
-    """Rows that no plan can be made from; the text is one line that says which and why."""
+    """Unusable rows; the text is one line that says which row and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """What a queue did in the window.
+    """The load of a queue in the window.
 
-    Rates are of messages that came and that left, per second; `p50_rate` and `p95_rate` are the median and the 95th
-    percentile over the samples of the window, `p95_bytes_rate` the 95th percentile of the octets of their bodies.
-    `stopped_share` is the part of the window in which it held its producers, `coverage` the part of the samples that
-    are there, both 0 to 1. Depths are ready and unacked messages, and their octets, whole: the most in the window
-    (`peak_…`), and at its end (`backlog…`). `shard` is where the queue lived at the end of the window.
+    Rates count messages published and delivered, per second; `p50_rate` and `p95_rate` are the median and the 95th
+    percentile over the samples of the window, `p95_bytes_rate` the 95th percentile of the bytes of their bodies.
+    `stopped_share` is the part of the window in which the queue held its producers, `coverage` the part of the samples
+    that exist, both 0 to 1. Depths are ready and unacked messages, and the bytes of whole messages: the most in the
+    window (`peak_…`), and at its end (`backlog…`). `shard` is the queue's place at the end of the window.
     """
 
     vhost: str
@@ -48,6 +48,7 @@ class QueueRow:
 
     @property
     def key(self) -> tuple[str, str]:
+        """Vhost and name of the queue."""
         return self.vhost, self.queue
 
 
@@ -57,7 +58,7 @@ _SHARES = ("stopped_share", "coverage")
 
 
 def rows_of(records: Iterable[Mapping[str, Any]]) -> list[QueueRow]:
-    """Rows by vhost and queue. RowError for the first thing that is wrong; further columns are not looked at."""
+    """Read rows; return them in order of vhost and queue. RowError at the first error; other columns are ignored."""
     found: dict[tuple[str, str], QueueRow] = {}
     for number, record in enumerate(records, 1):
         if number > QUEUES_MAX:
@@ -70,7 +71,7 @@ def rows_of(records: Iterable[Mapping[str, Any]]) -> list[QueueRow]:
 
 
 def digest(rows: Iterable[QueueRow]) -> str:
-    """The same for the same rows, whatever their order: SHA-256 in hexadecimal digits."""
+    """Return the SHA-256 of rows in hexadecimal digits, which does not depend on their order."""
     hashed = hashlib.sha256()
     for row in sorted(rows, key=lambda row: row.key):
         names = {name: _readable(value) for name, value in asdict(row).items()}
@@ -80,7 +81,7 @@ def digest(rows: Iterable[QueueRow]) -> str:
 
 def _row(number: int, record: Mapping[str, Any]) -> QueueRow:
     if not isinstance(record, Mapping):
-        raise RowError(f"row {number} is no object")
+        raise RowError(f"row {number} is not an object")
     missing = [name for name in COLUMNS if name not in record]
     if missing:
         raise RowError(f"row {number}: {', '.join(missing)} missing")
@@ -93,7 +94,7 @@ def _row(number: int, record: Mapping[str, Any]) -> QueueRow:
 def _value(number: int, name: str, value: Any) -> Any:
     if name in ("vhost", "queue"):
         if not isinstance(value, str):
-            raise RowError(f"row {number}: {name} is no text")
+            raise RowError(f"row {number}: {name} is not a string")
         return value
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         raise RowError(f"row {number}: {name} is {value!r}, not a number from 0 on")
@@ -107,5 +108,5 @@ def _value(number: int, name: str, value: Any) -> Any:
 
 
 def _readable(value: Any) -> Any:
-    """JSON has no text that is not UTF-8, as names may be."""
+    """Encode a name in hexadecimal: it need not be UTF-8, as text in JSON must be."""
     return value.encode("utf-8", "surrogateescape").hex() if isinstance(value, str) else value

@@ -1,6 +1,6 @@
-"""Applying a plan to a node: the lease, the moves, the records; `ops.rebalance.applying` says what is next.
+"""Applies a plan to a node: the lease, the moves, the records; `ops.rebalance.applying` chooses the next step.
 
-A move is asked for in a thread of its own, so that the lease is kept, and an abort heard, while it goes on.
+A move is requested in a thread of its own, so that the lease is renewed, and an abort noticed, meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import asdict
 from types import FrameType
 
 from ops.errors import CommandError
-from ops.rebalance.applying import Applying, Ended, Limits, Result, Start, Wait, resumed
+from ops.rebalance.applying import Applying, Ended, Limits, Result, Start, Wait, earlier_state
 from ops.rebalance.node import RunningNode
 from ops.rebalance.plan import Move, Plan
 from ops.rebalance.records import Facts, Records
@@ -26,47 +26,51 @@ from penstock.node import clock
 
 LEASE_SECONDS = 15.0
 RENEW_SECONDS = 2.0
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 SILENT_SECONDS = 60.0
-"""How long the node may say nothing before a plan is given up."""
+"""How long the node may not answer before the result of a move is given up as unknown."""
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class Run:
-    """One attempt to apply a plan. CommandError before anything was begun, if it cannot be."""
+    """One attempt to apply a plan. CommandError, before any move, if the plan cannot be applied."""
 
-    def __init__(self, node: RunningNode, records: Records, plan: Plan, limits: Limits, tell: Tell) -> None:
-        self.node, self.records, self.plan, self.tell = node, records, plan, tell
+    def __init__(self, node: RunningNode, records: Records, plan: Plan, limits: Limits, report: Report) -> None:
+        self.node, self.records, self.plan, self.report = node, records, plan, report
         self.holder = f"{getpass.getuser()}@{socket.gethostname()}:{os.getpid()}"
-        done, version, open_move = resumed(plan, records.of_plan(plan.id))
+        done, version, open_move = earlier_state(plan, records.of_plan(plan.id))
         self.core = Applying(plan, version, limits, done)
         self._interrupted = False
-        self._heard = self._renewed = 0.0
+        self._answered = self._renewed = 0.0
         self._begin(version, open_move)
 
     def _begin(self, version: int, open_move: int | None) -> None:
-        """Take the lease; CommandError if the placement is not what the plan, or its last attempt, left."""
+        """Take the lease. CommandError if the placement has changed since the plan, or its last attempt."""
         if clock.now() >= self.plan.expires:
             raise CommandError(f"plan {self.plan.id} has expired: plan again")
         try:
-            self._hold()
+            self._request_lease()
             placement = self.node.placement()
         except Refusal as refusal:
             raise CommandError(str(refusal)) from None
-        if open_move is not None and _lives(placement, self.plan.moves[open_move]) and placement["version"] > version:
-            # The last attempt ended in the middle of that move, and the node made it all the same.
+        if (
+            open_move is not None
+            and _is_on_target(placement, self.plan.moves[open_move])
+            and placement["version"] > version
+        ):
+            # The last attempt ended during that move, and the node completed it.
             self.core.done.add(open_move)
             version += 1
         self.core.placement_version = version
         if placement["version"] != version:
-            self._release()
+            self._release_lease()
             raise CommandError(
                 f"the placement is of version {placement['version']}, plan {self.plan.id} is for {version}: plan again"
             )
 
     def run(self) -> Ended:
-        """Make the moves that are left, and give the lease back."""
+        """Make the remaining moves, and release the lease."""
         self.records.begun(self.plan, self.holder, self.core.placement_version)
         ended = Ended("stopped", "interrupted")
         try:
@@ -76,19 +80,19 @@ class Run:
             ended = Ended("stopped", str(error))
         finally:
             self.records.ended(self.plan, ended)
-            self._release()
+            self._release_lease()
         return ended
 
     def _run(self, pool: ThreadPoolExecutor) -> Ended:
         waited_for = ""
         while True:
-            self._keep()
-            step = self.core.next(clock.now(), self.node.health())
+            self._renew_lease()
+            step = self.core.next_step(clock.now(), self.node.health())
             if isinstance(step, Ended):
                 return step
             if isinstance(step, Wait):
                 if step.why != waited_for:
-                    self.tell(f"waits: {step.why}")
+                    self.report(f"waits: {step.why}")
                 waited_for = step.why
                 time.sleep(min(step.seconds, RENEW_SECONDS))
                 continue
@@ -104,11 +108,11 @@ class Run:
             self._wait(asked, step.move)
             result = asked.result()
         self.records.move(self.plan, step, result)
-        self.core.ended(step.number, result, clock.now(), time.monotonic() - began)
-        self.tell(told(step, len(self.plan.moves), result))
+        self.core.record_result(step.number, result, clock.now(), time.monotonic() - began)
+        self.report(describe_move(step, len(self.plan.moves), result))
 
     def _obstacle(self, move: Move) -> Result | None:
-        """What has changed since the plan was made so that the move is not to be."""
+        """Return the result of a move that has become impossible since the plan was made; None if it is possible."""
         found = {(each.vhost, each.name): each for each in self.node.queues().values()}.get(move.key)
         if found is None:
             return Result("no-queue", "it has been deleted")
@@ -121,7 +125,7 @@ class Run:
         return None
 
     def _ask(self, step: Start) -> Result:
-        """Have it moved, and wait for the end of that. If nobody says how it ended, the placement does."""
+        """Request a move, and wait for its end. If the answer is lost, the placement shows the result."""
         move = step.move
         try:
             answer = self.node.ask(
@@ -135,10 +139,10 @@ class Run:
         except Refusal as refusal:
             return Result("no-queue" if refusal.kind == "not_found" else "refused", str(refusal))
         except CommandError as error:
-            return self._found_out(step, str(error))
+            return self._result_by_placement(step, str(error))
         return Result.of(answer)
 
-    def _found_out(self, step: Start, reason: str) -> Result:
+    def _result_by_placement(self, step: Start, reason: str) -> Result:
         deadline = time.monotonic() + SILENT_SECONDS
         while time.monotonic() < deadline:
             try:
@@ -147,41 +151,41 @@ class Run:
                 reason = str(error)
             else:
                 if step.move.queue_id not in [each["queue_id"] for each in placement["moves"]]:
-                    moved = _lives(placement, step.move)
+                    moved = _is_on_target(placement, step.move)
                     return Result("moved" if moved else "rolled-back", reason, placement_version=placement["version"])
                 deadline = time.monotonic() + SILENT_SECONDS
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         return Result("unknown", reason)
 
     def _wait(self, asked: Future[Result], move: Move) -> None:
-        """Keep the lease while the move goes on; an abort rolls it back, if that can still be."""
+        """Renew the lease until the move ends; an abort rolls the move back if it still can be."""
         aborted = False
         while not asked.done():
-            self._keep()
+            self._renew_lease()
             if (self._interrupted or self.core.aborted) and not aborted:
                 aborted = True
                 try:
                     self.node.ask("queue_move_abort", vhost=move.vhost, name=move.queue)
                 except (CommandError, Refusal) as error:
-                    self.tell(f"the move goes on: {error}")
-            time.sleep(LOOK_SECONDS / 10)
+                    self.report(f"the move goes on: {error}")
+            time.sleep(POLL_SECONDS / 10)
 
-    def _keep(self) -> None:
-        """Take the lease again when it is time, and hear what operators want."""
+    def _renew_lease(self) -> None:
+        """Renew the lease when it is due, and take over changes by operators."""
         if self._interrupted:
-            self.core.follow(asdict(self.core.limits), abort=True)
+            self.core.apply_controls(asdict(self.core.limits), abort=True)
         if time.monotonic() - self._renewed < RENEW_SECONDS:
             return
         try:
-            self._hold()
+            self._request_lease()
         except Refusal as refusal:
-            self.core.lose(str(refusal))
+            self.core.lose_lease(str(refusal))
         except CommandError as error:
             self._renewed = time.monotonic()
-            if time.monotonic() - self._heard > LEASE_SECONDS:
-                self.core.lose(f"not heard of the node for {LEASE_SECONDS:g} s: {error}")
+            if time.monotonic() - self._answered > LEASE_SECONDS:
+                self.core.lose_lease(f"no answer from the node for {LEASE_SECONDS:g} s: {error}")
 
-    def _hold(self) -> None:
+    def _request_lease(self) -> None:
         lease: Facts = self.node.ask(
             "rebalance_hold",
             plan=self.plan.id,
@@ -190,18 +194,18 @@ class Run:
             limits=asdict(self.core.limits),
             progress=self.core.progress(),
         )
-        self._heard = self._renewed = time.monotonic()
-        self.core.follow(lease["limits"], lease["abort"])
+        self._answered = self._renewed = time.monotonic()
+        self.core.apply_controls(lease["limits"], lease["abort"])
 
-    def _release(self) -> None:
+    def _release_lease(self) -> None:
         try:
             self.node.ask("rebalance_release", plan=self.plan.id, holder=self.holder)
         except (CommandError, Refusal) as error:
-            self.tell(f"the lease is not given back, it ends in {LEASE_SECONDS:g} s: {error}")
+            self.report(f"the lease is not released, it ends in {LEASE_SECONDS:g} s: {error}")
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM end it in order: the present move is rolled back or finished first."""
+        """Let Ctrl-C and SIGTERM end the attempt cleanly: the present move is rolled back or finished first."""
 
         def interrupt(_number: int, _frame: FrameType | None) -> None:
             self._interrupted = True
@@ -214,8 +218,8 @@ class Run:
                 signal.signal(number, handler)
 
 
-def told(step: Start, moves: int, result: Result) -> str:
-    """A move and how it ended, in one line."""
+def describe_move(step: Start, moves: int, result: Result) -> str:
+    """Describe a move and its result in one line."""
     move = step.move
     line = f"{step.number + 1}/{moves} queue '{move.queue}' in '{move.vhost}', shard {move.source} to {move.target}: "
     line += result.result
@@ -224,6 +228,6 @@ def told(step: Start, moves: int, result: Result) -> str:
     return f"{line} ({result.reason})" if result.reason else line
 
 
-def _lives(placement: Facts, move: Move) -> bool:
-    """Whether the queue is where the move takes it."""
+def _is_on_target(placement: Facts, move: Move) -> bool:
+    """Whether the queue of a move is on its target."""
     return any(each["id"] == move.queue_id and each["shard"] == move.target for each in placement["queues"])

@@ -1,4 +1,4 @@
-"""Rows for a plan from the gauges of a running node, watched for a while."""
+"""Rows for a plan, sampled from the gauges of a running node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.memory.gauges import QueueGauge
 
 @dataclass(slots=True)
 class _Watched:
-    """One queue: what it did in each interval that was seen whole."""
+    """The samples of one queue, one for each interval that was seen whole."""
 
     last: QueueGauge
     at: float
@@ -21,19 +21,19 @@ class _Watched:
     octets: list[float] = field(default_factory=list)
     peak_depth: int = 0
     peak_bytes: int = 0
-    looks: int = 0
+    readings: int = 0
     stopped: int = 0
 
 
 class Samples:
-    """Looks at all queues, one after the other."""
+    """A series of readings of all queues' gauges."""
 
     def __init__(self) -> None:
         self.intervals = -1
         self._watched: dict[int, _Watched] = {}
 
-    def take(self, now: float, records: Iterable[QueueGauge]) -> None:
-        """One look, at `now` in seconds. A torn record is as good as none."""
+    def add_reading(self, now: float, records: Iterable[QueueGauge]) -> None:
+        """Add one reading, at `now` in seconds. Torn records are skipped."""
         self.intervals += 1
         for record in records:
             if record.torn:
@@ -43,20 +43,20 @@ class Samples:
                 watched = self._watched[record.queue_id] = _Watched(record, now)
             else:
                 _advance(watched, record, now)
-            watched.looks += 1
+            watched.readings += 1
             watched.stopped += record.saturated
             watched.peak_depth = max(watched.peak_depth, record.ready + record.unacked)
             watched.peak_bytes = max(watched.peak_bytes, record.whole_bytes)
 
     def rows(self, homes: Sequence[Home]) -> list[QueueRow]:
-        """Of the queues that were seen, where they live now."""
+        """Return the rows of the queues that were seen, in their present places."""
         return [
             _row(home, self._watched[home.queue_id], self.intervals) for home in homes if home.queue_id in self._watched
         ]
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Of values in their order, between two of them where it falls between; 0 of none."""
+    """Return a quantile of sorted values, interpolated linearly; 0 if there are none."""
     if not ordered:
         return 0.0
     place = share * (len(ordered) - 1)
@@ -70,7 +70,7 @@ def _advance(watched: _Watched, record: QueueGauge, now: float) -> None:
     watched.last, watched.at = record, now
     came = record.published - earlier.published, record.delivered - earlier.delivered
     octets = record.published_bytes - earlier.published_bytes, record.delivered_bytes - earlier.delivered_bytes
-    if seconds <= 0 or min(came) < 0 or min(octets) < 0:  # its shard counts anew
+    if seconds <= 0 or min(came) < 0 or min(octets) < 0:  # the counters of its shard have restarted
         return
     watched.rates.append(sum(came) / seconds)
     watched.octets.append(sum(octets) / seconds)
@@ -87,15 +87,17 @@ def _row(home: Home, watched: _Watched, intervals: int) -> QueueRow:
         quantile(octets, 0.95),
         watched.peak_depth,
         watched.peak_bytes,
-        watched.stopped / watched.looks,
+        watched.stopped / watched.readings,
         last.ready + last.unacked,
         last.whole_bytes,
         min(len(rates) / intervals, 1.0) if intervals > 0 else 0.0,
     )
 
 
-def present(rows: Sequence[QueueRow], records: Mapping[int, QueueGauge], homes: Sequence[Home]) -> list[QueueRow]:
-    """Rows of some time ago with the depths and places that the queues have now."""
+def with_present_depths(
+    rows: Sequence[QueueRow], records: Mapping[int, QueueGauge], homes: Sequence[Home]
+) -> list[QueueRow]:
+    """Return earlier rows with the present depths and places of their queues."""
     known = {home.key: home for home in homes}
     found = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""Plans and what became of them, for people."""
+"""Shows plans and their history on a terminal."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ GOAL_NAMES = {"load": "messages/s", "held": "queues stopped", "bytes": "bytes/s"
 
 
 def console() -> Console:
+    """Return a console for standard output, of PLAIN_WIDTH if that is not a terminal."""
     return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
 
 
 @contextmanager
-def watching(seconds: float, what: str) -> Iterator[Callable[[float], None]]:
-    """A bar on standard error while the node is watched; the function takes the part that is over."""
+def progress_bar(seconds: float, what: str) -> Iterator[Callable[[float], None]]:
+    """Show a progress bar on standard error; the function yielded takes the part that is over, 0 to 1."""
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(),
         console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
@@ -38,8 +39,9 @@ def watching(seconds: float, what: str) -> Iterator[Callable[[float], None]]:
 
 
 def show_plan(plan: Plan, now: float) -> None:
+    """Print a plan; `now` is in seconds of the node's clock."""
     out = console()
-    left = f"for {shown(plan.expires - now)} still" if plan.expires > now else "expired"
+    left = f"valid for {shown(plan.expires - now)}" if plan.expires > now else "expired"
     undoes = f", undoes {plan.undoes}" if plan.undoes else ""
     inputs = plan.inputs
     out.print(f"plan {plan.id} ({left}){undoes}, for placement version {plan.placement_version}", markup=False)
@@ -91,6 +93,7 @@ def _moves(plan: Plan) -> Table:
 
 
 def show_history(found: list[Facts]) -> None:
+    """Print the plans that were applied, one a row."""
     table = Table("plan", "begun", "state", title_justify="left")
     for name in ("moved", "messages", "bytes", "longest pause"):
         table.add_column(name, justify="right")
@@ -105,6 +108,7 @@ def show_history(found: list[Facts]) -> None:
 
 
 def show_moves(records: list[Facts]) -> None:
+    """Print the moves of a plan, one a row."""
     table = Table("at", "", "vhost", "queue", "shard", "result")
     for name in ("pause", "messages", "bytes"):
         table.add_column(name, justify="right")
@@ -120,6 +124,7 @@ def show_moves(records: list[Facts]) -> None:
 
 
 def show_lease(lease: Facts) -> None:
+    """Print the plan that is being applied."""
     progress = lease["progress"]
     out = console()
     out.print(
@@ -133,7 +138,7 @@ def show_lease(lease: Facts) -> None:
 
 
 def readable(text: str) -> str:
-    """What of it can be printed."""
+    """Return the text with bytes that are not UTF-8 replaced."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Whether every queue has one home, the one that the router says, and whether a plan has come to what it said."""
+"""Checks that every queue is on one shard, the router's, and that the queues of a plan are on their targets."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ops.rebalance.plan import Plan
 
 
 def homes_wrong(placement: Mapping[str, Any], held: Mapping[int, Sequence[int]]) -> list[str]:
-    """Queues that are on no shard, on several or on another one; those being moved are not looked at.
+    """Describe queues that are on no shard, on several or on a wrong one; those being moved are skipped.
 
-    `placement` is the router's answer, `held` the ids of the queues that each shard says it has.
+    `placement` is the router's answer, `held` the ids of the queues that each shard reports.
     """
     moving = {move["queue_id"] for move in placement["moves"]}
     homes: dict[int, list[int]] = {}
@@ -24,13 +24,13 @@ def homes_wrong(placement: Mapping[str, Any], held: Mapping[int, Sequence[int]])
         if queue["id"] not in moving and found != [queue["shard"]]:
             where = " and ".join(map(str, found)) or "none"
             wrong.append(
-                f"queue '{queue['name']}' in vhost '{queue['vhost']}' is to be on shard {queue['shard']}, is on {where}"
+                f"queue '{queue['name']}' in vhost '{queue['vhost']}' belongs on shard {queue['shard']}, is on {where}"
             )
     return wrong
 
 
 def not_done(plan: Plan, placement: Mapping[str, Any]) -> list[str]:
-    """Queues of a plan that are not where it takes them."""
+    """Describe queues of a plan that are not on their targets."""
     places = {queue["id"]: queue["shard"] for queue in placement["queues"]}
     ends = {move.queue_id: move for move in plan.moves}
     return [

@@ -1,7 +1,6 @@
 #!/bin/sh
-# What tests need beside Python: rabbitmq-c's tools, Node.js with npm, Redis, in which Celery's own tests keep results,
-# and Java, on which Spark runs.
-# What cannot be had is named; the tests that need it say so and skip.
+# Install the programs that tests need besides Python: rabbitmq-c's tools, Node.js with npm, Redis (for Celery's own
+# tests) and Java (for Spark). Programs that cannot be installed are named; the tests that need them skip.
 set -u
 
 debian() {

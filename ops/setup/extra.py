@@ -1,4 +1,4 @@
-"""Print the requirements of extras, one a line: installed by themselves, they do not compile penstock again."""
+"""Prints the requirements of extras, one a line: installing only those does not compile penstock again."""
 
 import sys
 import tomllib

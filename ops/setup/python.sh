@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make .venv with what builds penstock in it. Usage: python.sh PYTHON
-# Needs Python 3.11 with pip or venv, and a C compiler; as root on Debian it installs the headers and compiler itself.
+# Create .venv with the packages that build penstock. Usage: python.sh PYTHON
+# Needs Python 3.11 with pip or venv, and a C compiler; as root on Debian it installs Python's headers and the compiler.
 set -eu
 python=$1
 

@@ -29,53 +29,53 @@ from penstock.memory.gauges import STATE_NAMES
 from penstock.text.utf8 import readable
 
 app = typer.Typer(
-    help="The shards of a running node: add one, empty one, remove it. They stay so when the node is started again.",
+    help="Shards of a running node: add, drain and remove them. Changes survive a restart of the node.",
     no_args_is_help=True,
 )
 
 COLUMNS = ("shard", "state", "process", "pid", "queues", "ready", "unacked", "bytes", "stored")
 START_SECONDS = 60.0
-"""What a new shard has to serve, and one that is removed to end."""
+"""How long a new shard may take to serve, and a removed one to end."""
 STORE_SECONDS = 10.0
-"""What the store of a shard has to be rid of the queues that have left it: it says so once a second."""
-LOOK_SECONDS = 0.5
+"""How long a shard's store may take to drop the queues that have left; the shard reports that once a second."""
+POLL_SECONDS = 0.5
 
 Facts = dict[str, Any]
-Index = Annotated[int, typer.Argument(metavar="SHARD", help="its number", show_default=False)]
+Index = Annotated[int, typer.Argument(metavar="SHARD", help="number of the shard", show_default=False)]
 
 
 @app.command("list")
 def list_(data: Data = None, as_json: AsJson = False) -> None:
-    """List the shards: where each is (starting, serving, draining, leaving), its process, what is on it."""
-    show(listed(RunningNode(data)), COLUMNS, as_json)
+    """List the shards: state (starting, serving, draining, leaving), process, and contents."""
+    show(shard_rows(RunningNode(data)), COLUMNS, as_json)
 
 
 @app.command()
 def add(
-    count: Annotated[int, typer.Argument(metavar="[N]", min=1, help="how many")] = 1,
-    force: Annotated[bool, typer.Option("--force", help="though a store has more than its new share")] = False,
+    count: Annotated[int, typer.Argument(metavar="[N]", min=1, help="number of shards to add")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="even if a store exceeds its new share")] = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start more shards. New queues are placed on them as well; `penstock rebalance plan` moves others there.
+    """Start more shards. New queues are placed on them as well; `penstock rebalance plan` moves existing ones there.
 
-    The limits of the node (memory_limit, store.limit, store.spill_limit) are shared by all shards: those that are there
-    have less then.
+    All shards share the limits of the node (memory_limit, store.limit, store.spill_limit), so the share of each gets
+    smaller.
     """
     node = RunningNode(data)
-    present = _asked(node, "shard_list")
+    present = _ask(node, "shard_list")
     if not force:
         _check_shares(node, len(present) + count)
-    added = [_asked(node, "shard_add") for _ in range(count)]
+    added = [_ask(node, "shard_add") for _ in range(count)]
     _wait(
         lambda: all(_states(node).get(shard) == "serving" for shard in added),
-        f"not all of {', '.join(map(str, added))} serve yet",
+        f"not all of {', '.join(map(str, added))} are serving yet",
     )
     if as_json:
         print(orjson.dumps({"added": added}).decode())
     else:
         for shard in added:
-            print(f"shard {shard} serves")
+            print(f"shard {shard} is serving")
 
 
 @app.command()
@@ -85,35 +85,37 @@ def drain(
     bytes_per_second: BytesRate = None,
     data: Data = None,
 ) -> None:
-    """Place no queue on a shard any more, and move those that are there to others, live, one by one.
+    """Place no more queues on a shard, and move those on it to others, live, one by one.
 
-    Ctrl-C or `penstock rebalance abort` ends it; the same again goes on. `penstock shard undrain` has it take queues
-    again. Exit status 1 if queues are left: each is named, with the reason.
+    Ctrl-C or `penstock rebalance abort` ends it; repeat the command to continue. `penstock shard undrain` lets the
+    shard take queues again. Exit status 1 if queues remain: each is named, with the reason.
     """
     node, records = RunningNode(data), Records(directory_of(data))
-    _asked(node, "shard_drain", shard=shard)
+    _ask(node, "shard_drain", shard=shard)
     given = given_limits(messages_per_second, bytes_per_second, None, None, None, None)
     limits = replace(limits_of(node.settings.rebalance), **given)
-    draining = Drain(node, records, shard, rules_of(node.settings.rebalance), limits, _tell)
+    draining = Drain(node, records, shard, rules_of(node.settings.rebalance), limits, _print_line)
     left = draining.run()
     for (vhost, name), reason in left.items():
-        _tell(f"queue '{name}' in vhost '{vhost}' stays: {reason}")
+        _print_line(f"queue '{name}' in vhost '{vhost}' stays: {reason}")
     if left:
-        _tell(f"shard {shard} takes no queues; {draining.moved} have left it, {len(left)} are still there")
+        _print_line(f"shard {shard} takes no queues; {draining.moved} have left it, {len(left)} remain")
         raise typer.Exit(1)
-    _tell(f"shard {shard} is empty, {draining.moved} queues have left it: `penstock shard remove {shard}` ends it")
+    _print_line(
+        f"shard {shard} is empty, {draining.moved} queues have left it: `penstock shard remove {shard}` removes it"
+    )
 
 
 @app.command()
 def undrain(shard: Index, data: Data = None) -> None:
-    """Place queues on a shard again. Those that have left it stay where they are."""
-    _asked(RunningNode(data), "shard_undrain", shard=shard)
+    """Let a drained shard take queues again. Queues that have left it stay where they are."""
+    _ask(RunningNode(data), "shard_undrain", shard=shard)
     print(f"shard {shard} takes queues")
 
 
 @app.command()
 def remove(shard: Index, data: Data = None) -> None:
-    """End a shard for good, once it is drained and has nothing any more. Its store is deleted."""
+    """Remove a shard for good, once it is drained and empty. Its store is deleted."""
     node = RunningNode(data)
     deadline = time.monotonic() + STORE_SECONDS
     while True:
@@ -121,21 +123,21 @@ def remove(shard: Index, data: Data = None) -> None:
             node.ask("shard_remove", shard=shard)
             break
         except Refusal as refusal:
-            facts = next((each for each in _asked(node, "shard_list") if each["shard"] == shard), None)
+            facts = next((each for each in _ask(node, "shard_list") if each["shard"] == shard), None)
             empty = facts is not None and facts["state"] == "draining" and not facts["queues"]
             if not empty or time.monotonic() > deadline:
                 raise CommandError(str(refusal)) from None
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     _wait(lambda: shard not in _states(node), f"shard {shard} has not ended yet")
-    print(f"shard {shard} is gone")
+    print(f"shard {shard} removed")
 
 
-def listed(node: RunningNode) -> list[Facts]:
-    """The shards of a node, with what its gauges say of them; amounts in messages and octets, whole messages."""
+def shard_rows(node: RunningNode) -> list[Facts]:
+    """Return the shards of a node with their figures from the gauges; bytes are those of whole messages."""
     homes = {each["id"]: each["shard"] for each in node.placement()["queues"]}
     found = []
     queues = [(homes.get(id), gauge) for id, gauge in node.queues().items()]
-    for each in _asked(node, "shard_list"):
+    for each in _ask(node, "shard_list"):
         index = each["shard"]
         process = node.gauges.process_read("shard", index)
         own = [gauge for home, gauge in queues if home == index]
@@ -154,23 +156,23 @@ def listed(node: RunningNode) -> list[Facts]:
 
 
 def _check_shares(node: RunningNode, shards: int) -> None:
-    """CommandError if a store has more than the share that it would have as one of so many."""
+    """Raise CommandError if a store exceeds the share that it would have among this many shards."""
     store = node.settings.store
     share = store.limit // shards * store.stop_percent // 100
-    for each in listed(node):
+    for each in shard_rows(node):
         stored = each["stored"]
         if share and stored > share:
             raise CommandError(
                 f"shard {each['shard']} has {stored} bytes in its store and may have {share} as one of {shards}: "
-                "it would hold its producers until less is left. Raise store.limit, or --force"
+                "it would hold its producers until the store is smaller. Raise store.limit, or use --force"
             )
 
 
 def _states(node: RunningNode) -> dict[int, str]:
-    return {each["shard"]: each["state"] for each in _asked(node, "shard_list")}
+    return {each["shard"]: each["state"] for each in _ask(node, "shard_list")}
 
 
-def _asked(node: RunningNode, command: str, **arguments: Any) -> Any:
+def _ask(node: RunningNode, command: str, **arguments: Any) -> Any:
     try:
         return node.ask(command, **arguments)
     except Refusal as refusal:
@@ -178,7 +180,7 @@ def _asked(node: RunningNode, command: str, **arguments: Any) -> Any:
 
 
 def _wait(reached: Callable[[], bool], otherwise: str) -> None:
-    """CommandError if it takes too long. The router may be restarted meanwhile."""
+    """Wait for a condition. CommandError if it takes too long; the router may be restarted meanwhile."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -188,9 +190,9 @@ def _wait(reached: Callable[[], bool], otherwise: str) -> None:
             if time.monotonic() > deadline:
                 raise
         if time.monotonic() > deadline:
-            raise CommandError(f"{otherwise}: the log says why, `penstock shard list` how it is")
-        time.sleep(LOOK_SECONDS)
+            raise CommandError(f"{otherwise}: see the log, and `penstock shard list`")
+        time.sleep(POLL_SECONDS)
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     print(readable(line), flush=True)

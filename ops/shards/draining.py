@@ -1,4 +1,4 @@
-"""Emptying a shard: its queues are moved away by plans that are made and applied until none can be moved any more."""
+"""Drains a shard: plans that move its queues away are made and applied until no more queues can be moved."""
 
 from __future__ import annotations
 
@@ -17,31 +17,39 @@ from ops.rebalance.running import Run
 from penstock.node import clock
 
 WATCH_SECONDS = 1.0
-"""How long the queues are watched before each plan: their rates say which shard has most room for them."""
+"""How long queues are watched before each plan, which puts them where their rates fit best."""
 STALE_MAX = 10
-"""How often others may change the placement before this is given up."""
+"""How often the placement may change under a plan before draining is given up."""
 
 Key = tuple[str, str]
 """Vhost and name of a queue."""
 
 
 class Drain:
-    """The queues of one shard are to leave it. `stuck` are those that could not, with the reason."""
+    """The draining of one shard. `stuck` are the queues that could not be moved, with the reason."""
 
     def __init__(
-        self, node: RunningNode, records: Records, shard: int, rules: Rules, limits: Limits, tell: Callable[[str], None]
+        self,
+        node: RunningNode,
+        records: Records,
+        shard: int,
+        rules: Rules,
+        limits: Limits,
+        report: Callable[[str], None],
     ) -> None:
         self.node = node
         self.records = records
         self.shard = shard
         self.rules = replace(rules, min_coverage=0.0)
         self.limits = limits
-        self.tell = tell
+        self.report = report
         self.moved = 0
         self.stuck: dict[Key, str] = {}
 
     def run(self) -> dict[Key, str]:
-        """Move what can be moved; why each queue that is left stays. CommandError where it was ended before."""
+        """Move all queues that can be moved. Returns the remaining queues with the reason for each. CommandError if
+        draining was ended before.
+        """
         stale = rounds = 0
         while True:
             rows, world = self.node.watched(WATCH_SECONDS, lambda part: None)
@@ -52,7 +60,7 @@ class Drain:
                 stale += ended.state == "stale"
                 if ended.state in ("aborted", "lease-lost", "expired") or stale > STALE_MAX:
                     raise CommandError(f"shard {self.shard} is not empty: {ended.state} {ended.reason}".rstrip())
-            elif rounds > 1:  # in the first one a queue may have been too new to be known
+            elif rounds > 1:  # in the first round a queue may be too new to be known
                 return reasons(rows, world, self.shard, self.rules, self.stuck)
 
     def _plan(self, rows: list[QueueRow], world: World) -> Plan:
@@ -61,7 +69,7 @@ class Drain:
 
     def _apply(self, plan: Plan) -> Ended:
         self.records.keep(plan)
-        run = Run(self.node, self.records, plan, self.limits, self.tell)
+        run = Run(self.node, self.records, plan, self.limits, self.report)
         ended = run.run()
         self.moved += sum(result.result == "moved" for _, result in run.core.results)
         if ended.state == "stopped":
@@ -72,27 +80,27 @@ class Drain:
         return ended
 
 
-def left(rules: Rules, shard: int) -> Rules:
-    """The rules by which a shard is left."""
+def with_leaving(rules: Rules, shard: int) -> Rules:
+    """Return the rules with the shard as one to be emptied."""
     return replace(rules, leaving=rules.leaving | {shard})
 
 
 def leaving_plan(
     rows: list[QueueRow], world: World, shard: int, rules: Rules, stuck: Collection[Key], *, now: float, lasts: float
 ) -> Plan:
-    """The plan that moves queues off a shard, but for those that are stuck there. It may be applied for `lasts` seconds
+    """Return the plan that moves queues off a shard, except those stuck there. It may be applied for `lasts` seconds
     from `now` on.
     """
     homes = [replace(home, immovable="stuck") if home.key in stuck else home for home in world.homes]
     return make_plan(
-        rows, replace(world, homes=homes), left(rules, shard),
-        source=f"shard {shard} is drained", now=now, lasts=lasts, even=False,
+        rows, replace(world, homes=homes), with_leaving(rules, shard),
+        source=f"draining of shard {shard}", now=now, lasts=lasts, even=False,
     )  # fmt: skip
 
 
 def reasons(rows: list[QueueRow], world: World, shard: int, rules: Rules, stuck: dict[Key, str]) -> dict[Key, str]:
-    """Why each queue of a shard is still there."""
-    balance = balance_of({row.key: row for row in rows}, world, left(rules, shard))
+    """Return the reason why each remaining queue of a shard is still there."""
+    balance = balance_of({row.key: row for row in rows}, world, with_leaving(rules, shard))
     found: dict[Key, str] = {}
     for number, item in enumerate(balance.items):
         home: Home = item.home

@@ -1,1 +1,1 @@
-"""What is done to the stores of a node: looked through, backed up, made smaller, written out, read in."""
+"""Tools for the stores of a node: check, backup, compaction, dump, restore, salvage."""

@@ -1,4 +1,4 @@
-"""Commands on files that may be damaged: their work is done apart, and its end told in one line."""
+"""Runs work on files that may be damaged in a child process, and reports its failure in one line."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 def apart(what: str, work: Callable[[], T]) -> T:
-    """The result of `work`, done in a child. CommandError for its errors (of the store, of the system) and its death.
+    """Return the result of `work`, done in a child. CommandError for its errors (of store or system) and its death.
 
-    `what` is what it works on, as the error names it.
+    `what` names the subject of the work in the error.
     """
     try:
         return process_apart.apart(work, (StoreError, CommandError))
@@ -30,6 +30,6 @@ def apart(what: str, work: Callable[[], T]) -> T:
 
 
 def _show_cursor() -> None:
-    """A progress bar that was cut off has hidden it."""
+    """Show the cursor again, which an interrupted progress bar leaves hidden."""
     if sys.stderr.isatty():
         print("\x1b[?25h", end="", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""`penstock store backup`: all stores of a node, as they were at one moment, in a directory of their own.
+"""`penstock store backup`: copies all stores of a node, as they were at one moment, into a directory of their own.
 
-The node goes on meanwhile. What it deletes makes no room in the file of a store until that store is copied.
+The node continues meanwhile. Space that it frees in the file of a store is not reused until that store is copied.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UNFINISHED = ".unfinished"
 
 
 class Backup(NamedTuple):
-    """What was written, and what is damaged in it: it was so before."""
+    """The manifest of a backup, and the damage found in it, which the stores had before."""
 
     manifest: Manifest
     found: list[Findings]
@@ -47,16 +47,16 @@ class Backup(NamedTuple):
 
 
 def backup(data: Path, new: Path, live: bool) -> Backup:
-    """Back up a data directory, of a node that runs if it is `live`. CommandError if that cannot be; then nothing of it
-    is there.
+    """Back up a data directory; `live` means that its node runs. CommandError if that fails; nothing of the backup is
+    then left.
     """
     beside = new.with_name(new.name + UNFINISHED)
     try:
         if new.exists():
-            raise CommandError(f"{new} is there already")
+            raise CommandError(f"{new} exists already")
         beside.mkdir(mode=0o700, parents=True)
     except FileExistsError:
-        raise CommandError(f"{beside} is there, of a backup that was cut short or is being made: delete it") from None
+        raise CommandError(f"{beside} exists, of a backup that was cut short or still runs: delete it") from None
     except OSError as error:
         raise CommandError(f"cannot write {beside}: {error.strerror}") from None
     try:
@@ -67,7 +67,7 @@ def backup(data: Path, new: Path, live: bool) -> Backup:
         shutil.rmtree(beside, ignore_errors=True)
         if live:
             for _, path in store_paths(data):
-                with suppress(CommandError):  # it is about a reader who did not come to its end
+                with suppress(CommandError):  # it only removes the entry of a killed reader
                     apart(f"the store {path}", partial(forget_reader, path))
 
 
@@ -92,17 +92,17 @@ def _copy(data: Path, to: Path, live: bool) -> Manifest:
             found = {shard: _facts(shard, store) for shard, store in all_stores.stores.items()}
             _check_room(all_stores, to)
             copy_topology(all_stores.topology, to / TOPOLOGY_FILE)
-            all_stores.let_go_of_topology()
+            all_stores.release_topology()
             _copy_clock(data, to)
             (to / FOLDER).mkdir(mode=0o700)
             for shard, store in all_stores.stores.items():
                 _copy_store(store, to / FOLDER / str(shard))
-                all_stores.let_go[shard]()
+                all_stores.release[shard]()
         topology = facts_of(to / TOPOLOGY_FILE)
     except (sqlite3.Error, TopologyError) as error:
         raise CommandError(f"{data / TOPOLOGY_FILE}: {error}") from None
     if topology is None or topology.node is None:
-        raise CommandError(f"{data / TOPOLOGY_FILE} is of no node: start it once")
+        raise CommandError(f"{data / TOPOLOGY_FILE} is of no node yet: start the node once")
     return _described(to, taken, topology.node, topology, found)
 
 
@@ -112,7 +112,9 @@ def _facts(shard: int, store: Opened) -> dict[str, int]:
 
 
 def _described(to: Path, taken: int, node: int, topology: Facts, found: dict[int, dict[str, int]]) -> Manifest:
-    """CommandError if the stores are not of one node. One that no run has opened since there are witnesses has none."""
+    """Return the manifest. CommandError if the stores are not of one node; a store that no run has opened since
+    witnesses exist has no node on record.
+    """
     known = {shard: facts for shard, facts in found.items() if "node" in facts}
     for shard, facts in known.items():
         if facts["node"] != node:
@@ -132,7 +134,7 @@ def _copy_store(store: Opened, to: Path) -> None:
 
 
 def _check_room(all_stores: Cut, to: Path) -> None:
-    """A disk that is full may be the node's."""
+    """Raise CommandError if the disk lacks room: it may be the node's own."""
     needed = sum(map(_octets, all_stores.stores.values()))
     free = shutil.disk_usage(to).free
     if needed > free:
@@ -140,7 +142,7 @@ def _check_room(all_stores: Cut, to: Path) -> None:
 
 
 def _octets(store: Opened) -> int:
-    """What its copy takes, about."""
+    """Return the approximate size of a store's copy."""
     stats = [store.txn.stat(store.dbs[name]) for name in DATABASES if name in store.dbs]
     return sum(
         (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * int(stat["psize"]) for stat in stats

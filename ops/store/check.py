@@ -1,9 +1,8 @@
-"""`penstock store check`: every record of every store is read and compared with what others say of it.
+"""`penstock store check`: reads every record of every store, and compares it with the records that refer to it.
 
-The store of a node that runs is looked through piece by piece: what is deleted meanwhile makes no room in its file as
-long as somebody reads, so nobody reads for longer than SNAPSHOT_SECONDS, or than the records of one queue take to be
-counted. Each piece is as the store was at one moment; a segment is in one piece with its contents, and a queue with its
-sums.
+The store of a running node is checked piece by piece: space that is freed meanwhile is not reused while a snapshot is
+open, so none is open for longer than SNAPSHOT_SECONDS, or than it takes to count the records of one queue. Each piece
+is the store at one moment; a segment is in one piece with its contents, and a queue with its sums.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from shard.store.stored import KEY, NUMBER, QUEUE, TRANSACTION, unpack_index
 from shard.transactions.prepared import split
 
 PROBLEMS_MAX = 20
-"""Of one store so many problems are kept as texts, the rest is counted."""
+"""Problems of one store that are kept as texts; the rest are counted."""
 SNAPSHOT_SECONDS = 1.0
 OF_QUEUES = tuple(name for name in SUMMED if name not in TABLES)
 
 Over = Callable[[], bool]
-"""Whether what is read is to be let go of."""
+"""Whether the snapshot is to be released."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """What was found in one store. `octets` is what messages take in it, `size` that of its file."""
+    """The findings in one store. `octets` is the size of its messages, `size` that of its file, both in bytes."""
 
     shard: int
     path: str
@@ -50,12 +49,13 @@ class Findings:
     first_problems: list[str] = field(default_factory=list)
 
     def complain(self, text: str) -> None:
+        """Record a problem."""
         self.problems += 1
         if len(self.first_problems) < PROBLEMS_MAX:
             self.first_problems.append(text)
 
-    def complain_of(self, look: Callable[[], object]) -> None:
-        """What `look` raises where something is wrong."""
+    def complain_if_wrong(self, look: Callable[[], object]) -> None:
+        """Call `look`, and record the problem that it raises, if any."""
         try:
             look()
         except (ValueError, struct.error) as error:
@@ -63,7 +63,7 @@ class Findings:
 
 
 def check(path: Path, shard: int, live: bool = False) -> Findings:
-    """Look through one store; `live` is one that a node has open. StoreError if it cannot be opened."""
+    """Check one store; `live` means that a node has it open. StoreError if it cannot be opened."""
     found = Findings(shard, str(path), size=(path / FILE_NAME).stat().st_size)
     with opened(path, shard, live) as store:
         total = sum(store.entries(name) for name in ("contents", *SUMMED, "links"))
@@ -72,18 +72,18 @@ def check(path: Path, shard: int, live: bool = False) -> Findings:
             first: bytes | None = b""
             while first is not None:
                 with opened(path, shard, live) as store:
-                    first = look(store, first, found, step, _let_go(live))
+                    first = look(store, first, found, step, _snapshot_is_over(live))
     return found
 
 
-def _let_go(live: bool) -> Over:
+def _snapshot_is_over(live: bool) -> Over:
     if not live:
         return lambda: False
     until = time.monotonic() + SNAPSHOT_SECONDS
     return lambda: time.monotonic() >= until
 
 
-# Each looks from a key on, and gives the key to go on at, or None at the end
+# Each check begins at a key, and returns the key at which to continue, or None at the end
 
 
 def _check_segments(store: Opened, first: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
@@ -93,7 +93,7 @@ def _check_segments(store: Opened, first: bytes, found: Findings, step: Step, is
             return key
         step((record is not None) + (value is not None))
         if record is None:
-            found.complain(f"{_named(key)}: contents that the index does not know")
+            found.complain(f"{_named(key)}: contents without an index record")
             continue
         try:
             id, sequence = KEY.unpack(key)
@@ -105,7 +105,7 @@ def _check_segments(store: Opened, first: bytes, found: Findings, step: Step, is
             if begins_early:
                 raise ValueError("begins before the segment before it ends")
             if done_bits(segment) >> segment.count:
-                raise ValueError("more messages are done with than there are")
+                raise ValueError("more messages are marked as done than it has")
             if value is None:
                 raise ValueError("its contents are missing")
             if segment.damaged:
@@ -120,7 +120,7 @@ def _check_segments(store: Opened, first: bytes, found: Findings, step: Step, is
 
 
 def _paired(store: Opened, first: bytes) -> Iterator[tuple[bytes, memoryview | None, memoryview | None]]:
-    """Each key of index and contents with what it has in the one and in the other, in order: one walk over both."""
+    """Yield each key of index and contents with its values in both, in order, in one walk over both."""
     both = store.records("index", first), store.records("contents", first)
     heads = [next(each, None) for each in both]
     while keys := [head[0] for head in heads if head is not None]:
@@ -134,9 +134,9 @@ def _paired(store: Opened, first: bytes) -> Iterator[tuple[bytes, memoryview | N
 
 
 def _check_contents(segment: Segment, value: memoryview) -> None:
-    """ValueError if the contents of a segment are not what its index record says, or not messages."""
+    """Raise ValueError if the contents of a segment contradict its index record, or are not messages."""
     if segment.octets != len(value):
-        raise ValueError(f"{len(value)} octets of contents, {segment.octets} in the index")
+        raise ValueError(f"{len(value)} bytes of contents, {segment.octets} in the index")
     body_bytes, common = 0, PERSISTENT
     for row in rows(segment.count, value):
         address_of(row, value)
@@ -144,13 +144,13 @@ def _check_contents(segment: Segment, value: memoryview) -> None:
         body_bytes += row.end - row.body
         common &= row.flags
     if body_bytes != segment.body_bytes:
-        raise ValueError(f"{body_bytes} octets of bodies, {segment.body_bytes} in the index")
+        raise ValueError(f"{body_bytes} bytes of bodies, {segment.body_bytes} in the index")
     if segment.mixed == bool(common & PERSISTENT):
         raise ValueError("the index is wrong about whether all of its messages are persistent")
 
 
 def _check_queues(store: Opened, first: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
-    """What each queue has with its sums."""
+    """Compare the records of each queue with its sums."""
     owner: bytes | None = first
     while owner is not None and (owner := _next_owner(store, owner)) is not None:
         if owner != first and is_over():
@@ -161,13 +161,13 @@ def _check_queues(store: Opened, first: bytes, found: Findings, step: Step, is_o
 
 
 def _next_owner(store: Opened, owner: bytes) -> bytes | None:
-    """The first one from that on of whom there is anything."""
+    """Return the first owner of any record, from `owner` on; None if there is none."""
     heads = (next(store.records(name, owner), None) for name in (*OF_QUEUES, TOTALS))
     return min((head[0][: QUEUE.size] for head in heads if head is not None), default=None)
 
 
 def _after(owner: bytes) -> bytes | None:
-    """What the next owner is not before."""
+    """Return the least key that a later owner may have; None if there can be none."""
     if len(owner) < QUEUE.size:
         return owner + b"\0"
     (id,) = QUEUE.unpack(owner)
@@ -183,9 +183,9 @@ def _check_queue(store: Opened, owner: bytes, found: Findings, step: Step) -> No
             sums.replace(name, key, None, value)
             if name != "index":
                 step(1)
-                found.complain_of(partial(unseal, name, key, value))
+                found.complain_if_wrong(partial(unseal, name, key, value))
             if name in ("leases", "counts") and (len(key), len(value)) != (KEY.size, NUMBER.size + CHECKSUM):
-                found.complain(f"{name}: a record of {len(value)} octets under a key of {len(key)}")
+                found.complain(f"{name}: a record of {len(value)} bytes under a key of {len(key)}")
     found.queues += any(True for _ in _owned(store, "index", owner))
     _compare(store, owner, sums, found)
 
@@ -199,13 +199,13 @@ def _owned(store: Opened, name: str, owner: bytes) -> Iterator[tuple[bytes, memo
 
 def _compare(store: Opened, owner: bytes, sums: Sums, found: Findings) -> None:
     for key, value in _owned(store, TOTALS, owner):
-        found.complain_of(partial(sums.compare, key, value))
+        found.complain_if_wrong(partial(sums.compare, key, value))
     for text in sums.rest():
         found.complain(text)
 
 
 def _check_tables(store: Opened, _: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
-    """How many transactions there are with their sums."""
+    """Compare the numbers of transactions with their sums."""
     for name, owner in TABLES.items():
         sums = Sums()
         for key, value in store.records(name):
@@ -215,10 +215,10 @@ def _check_tables(store: Opened, _: bytes, found: Findings, step: Step, is_over:
 
 
 def _check_parts(store: Opened, first: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
-    return _each(store, "prepared", first, found, step, is_over, _look_at_part)
+    return _each(store, "prepared", first, found, step, is_over, _check_part_record)
 
 
-def _look_at_part(key: bytes, record: bytes) -> None:
+def _check_part_record(key: bytes, record: bytes) -> None:
     TRANSACTION.unpack(key)
     for publish in split(record)[2]:
         contents = memoryview(publish.value)
@@ -228,10 +228,10 @@ def _look_at_part(key: bytes, record: bytes) -> None:
 
 
 def _check_decisions(store: Opened, first: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
-    return _each(store, "decisions", first, found, step, is_over, _look_at_decision)
+    return _each(store, "decisions", first, found, step, is_over, _check_decision_record)
 
 
-def _look_at_decision(key: bytes, record: bytes) -> None:
+def _check_decision_record(key: bytes, record: bytes) -> None:
     TRANSACTION.unpack(key)
     bus.unpack(record)
 
@@ -244,7 +244,7 @@ def _each(
     store: Opened, name: str, first: bytes, found: Findings, step: Step, is_over: Over,
     look: Callable[[bytes, bytes], object],
 ) -> bytes | None:  # fmt: skip
-    """Records that are no queue's: whether they are what was written, and what `look` says of that."""
+    """Check records that belong to no queue: their checksums, then their contents with `look`."""
     for key, value in store.records(name, first):
         if key != first and is_over():
             return key

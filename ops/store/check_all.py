@@ -1,4 +1,4 @@
-"""All stores of a data directory, checked one after the other: what cannot be read in one hides no other."""
+"""Checks all stores of a data directory, one after the other: an unreadable store does not hide the others."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from shard.store.environment import FILE_NAME
 
 
 def check_all(data: Path, live: bool) -> tuple[list[Findings], list[str]]:
-    """What was found in each store, and what is wrong with the topology. CommandError if there is nothing to check.
+    """Return the findings in each store, and the problems of the topology. CommandError if stores cannot be listed.
 
-    `live`: a node has them open. A store that it discards meanwhile is none.
+    `live`: a node has them open. A store that it discards meanwhile is left out.
     """
     problems = check_topology(data)
     found = []

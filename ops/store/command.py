@@ -1,4 +1,4 @@
-"""`penstock store`: tools for the stores of a node; all but check and backup are for one that does not run."""
+"""`penstock store`: tools for the stores of a node. All but check and backup need the node to be stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ops.store.check import Findings
 
 app = typer.Typer(
-    help="The stores of a node: check, back up, make smaller, write to a file, read back.",
+    help="Stores of a node: check, back up, compact, dump, restore, salvage.",
     no_args_is_help=True,
 )
 
@@ -32,16 +32,16 @@ COMPACT_COLUMNS = ("shard", "before", "after")
 
 
 @contextmanager
-def _held(data: Path | None, make: bool = False) -> Iterator[Path]:
-    """The data directory, with nobody else on it. CommandError or StartError if that cannot be."""
+def _claim(data: Path | None, make: bool = False) -> Iterator[Path]:
+    """Claim the data directory. CommandError or StartError if that fails."""
     directory = data_directory(data, new=make)
     with claimed(directory):
         yield directory
 
 
 @contextmanager
-def _looked_at(data: Path | None) -> Iterator[tuple[Path, bool]]:
-    """The data directory, and whether somebody else is on it, a node that runs; else nobody is until this ends."""
+def _claim_unless_live(data: Path | None) -> Iterator[tuple[Path, bool]]:
+    """Yield the data directory, and whether a node runs on it; if none does, it is claimed meanwhile."""
     directory = data_directory(data)
     if is_claimed(directory):
         yield directory, True
@@ -52,10 +52,10 @@ def _looked_at(data: Path | None) -> Iterator[tuple[Path, bool]]:
 
 @app.command()
 def check(data: Data = None, as_json: AsJson = False) -> None:
-    """Read every record and compare what is said of it. Exit status 1 if anything is wrong."""
+    """Read every record, and check it against those that refer to it. Exit status 1 if anything is wrong."""
     from ops.store.check_all import check_all
 
-    with _looked_at(data) as (directory, live):
+    with _claim_unless_live(data) as (directory, live):
         found, problems = check_all(directory, live)
     _show_findings(found, problems, as_json)
     if problems or any(findings.problems for findings in found):
@@ -77,15 +77,15 @@ def _show_findings(found: list[Findings], problems: list[str], as_json: bool) ->
         print(text)
 
 
-NewBackup = Annotated[Path, typer.Argument(metavar="DIR", help="a directory that is not there", show_default=False)]
+NewBackup = Annotated[Path, typer.Argument(metavar="DIR", help="a directory that does not exist", show_default=False)]
 
 
 @app.command()
 def backup(new: NewBackup, data: Data = None) -> None:
-    """Copy all stores as they are at one moment, be the node running or not. Exit status 1 if something was damaged."""
+    """Copy all stores as they are at one moment; the node may be running. Exit status 1 if a store was damaged."""
     from ops.store.backup import backup as back_up
 
-    with _looked_at(data) as (directory, live):
+    with _claim_unless_live(data) as (directory, live):
         made, found, problems = back_up(directory, new, live)
     _show_findings(found, problems, as_json=False)
     print(f"{len(made.files):,} files, {sum(file.octets for file in made.files.values()):,} bytes")
@@ -95,49 +95,49 @@ def backup(new: NewBackup, data: Data = None) -> None:
 
 @app.command()
 def accept(data: Data = None) -> None:
-    """Go on without stores that are missing or cannot be read, and with those of another time; nothing is deleted."""
+    """Go on without missing and unreadable stores, and with stores from another time; nothing is deleted."""
     from ops.store.recognition import accept as accept_stores
 
-    with _held(data) as directory:
-        told = accept_stores(directory)
-    for line in told or ["nothing is missing"]:
+    with _claim(data) as directory:
+        lines = accept_stores(directory)
+    for line in lines or ["nothing is missing"]:
         print(line)
 
 
 @app.command()
 def compact(data: Data = None, as_json: AsJson = False) -> None:
-    """Make the files as small as their contents allow; the disk needs room for one more of each meanwhile."""
+    """Shrink the store files as far as their contents allow. The disk needs room for a second copy of one at a time."""
     from ops.store.compact import compact as compact_store
     from ops.store.opened import store_paths
 
-    with _held(data) as directory:
+    with _claim(data) as directory:
         gains = [asdict(compact_store(path, shard)) for shard, path in store_paths(directory)]
     show(gains, COMPACT_COLUMNS, as_json)
     if not as_json:
         print(f"gained {sum(gain['before'] - gain['after'] for gain in gains):,} bytes")
 
 
-New = Annotated[Path, typer.Argument(metavar="NEW", help="a directory that has nothing yet", show_default=False)]
+New = Annotated[Path, typer.Argument(metavar="NEW", help="a new data directory", show_default=False)]
 
 
 @app.command()
 def salvage(new: New, data: Data = None) -> None:
-    """Read all that can be read of damaged stores into a new data directory. Exit status 1 if anything is lost."""
+    """Save all that is readable in damaged stores into a new data directory. Exit status 1 if anything is lost."""
     from ops.store.salvage import salvage as salvage_stores
 
-    with _held(data) as directory, claimed(new):
+    with _claim(data) as directory, claimed(new):
         found, problem = salvage_stores(directory, new)
     if problem:
         print(f"topology: {problem}")
     show([asdict(saved) for saved in found], SALVAGE_COLUMNS, as_json=False)
     for saved in found:
         if saved.undone:
-            print(f"shard {saved.shard}: {saved.undone} parts of transactions that were not over are undone")
+            print(f"shard {saved.shard}: {saved.undone} parts of unfinished transactions are undone")
     if problem or any(saved.damaged_pages or saved.lost_messages or saved.undone for saved in found):
         raise typer.Exit(1)
 
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="the file, made by dump", show_default=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="the file to write; must not exist", show_default=False)]
 
 
 @app.command()
@@ -145,20 +145,20 @@ def dump(file: File, data: Data = None) -> None:
     """Write users, policies, exchanges, queues, bindings and all persistent messages to a new file."""
     from ops.store.dump import dump as dump_stores
 
-    with _held(data) as directory:
+    with _claim(data) as directory:
         count = dump_stores(directory, file)
     print(f"{count.queues:,} queues, {count.messages:,} messages, {count.octets:,} bytes of bodies")
 
 
 Source = Annotated[
     Path,
-    typer.Argument(metavar="FILE|DIR", help="the file made by dump, or directory made by backup", show_default=False),
+    typer.Argument(metavar="FILE|DIR", help="a file made by dump, or a directory made by backup", show_default=False),
 ]
 
 
 @app.command()
 def restore(source: Source, data: Data = None) -> None:
-    """Bring back a dump, into a data directory that has nothing yet, or a backup: what was there gets another name."""
+    """Restore a dump into a new data directory, or a backup into any: existing stores are renamed, not deleted."""
     if source.is_dir():
         _restore_backup(source, data)
     elif source.is_file():
@@ -170,7 +170,7 @@ def restore(source: Source, data: Data = None) -> None:
 def _restore_dump(file: Path, data: Path | None) -> None:
     from ops.store.restore import restore as restore_stores
 
-    with _held(data, make=True) as directory:
+    with _claim(data, make=True) as directory:
         count = restore_stores(file, directory)
     print(f"{count.queues:,} queues, {count.messages:,} messages, {count.octets:,} bytes of bodies")
 
@@ -180,9 +180,9 @@ def _restore_backup(source: Path, data: Path | None) -> None:
     from ops.store.replace import replace
 
     made = load(source)
-    with _held(data, make=True) as directory:
-        told = replace(source, made, directory)
-    for line in told:
+    with _claim(data, make=True) as directory:
+        lines = replace(source, made, directory)
+    for line in lines:
         print(line)
     print(f"{len(made.files):,} files, {sum(file.octets for file in made.files.values()):,} bytes")
     if made.problems:

@@ -1,4 +1,4 @@
-"""`penstock store compact`: a copy without what is free in it takes the place of a store's file."""
+"""`penstock store compact`: replaces the file of a store by a copy without its free pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BESIDE = "compacting"
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The size of a store's file, in octets, before and after."""
+    """The size of a store's file in bytes, before and after."""
 
     shard: int
     path: str
@@ -32,7 +32,7 @@ class Gain:
 
 
 def compact(path: Path, shard: int) -> Gain:
-    """Make the file of a store as small as its contents allow. CommandError if it cannot be; then it is as it was."""
+    """Shrink the file of a store as far as its contents allow. CommandError if that fails; it is then unchanged."""
     beside = path / BESIDE
     try:
         shutil.rmtree(beside, ignore_errors=True)  # of a run that was cut short
@@ -54,7 +54,7 @@ def _compact(path: Path, beside: Path, shard: int) -> Gain:
         store.env.copy(str(beside), compact=True)
     with opened(beside, shard) as store:
         if {name: store.entries(name) for name in DATABASES} != entries:
-            raise StoreError(path, "its copy is not what it is itself: run `penstock store check`")
+            raise StoreError(path, "its copy differs from it: run `penstock store check`")
     with copy.open("rb") as written:
         os.fsync(written.fileno())
     copy.chmod(0o600)

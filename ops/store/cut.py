@@ -1,9 +1,9 @@
 """All stores of a data directory as they were at one moment, while its node writes them.
 
-Snapshots are begun in all of them, one after the other. If then each is still the newest state of its store, there was
-a moment, after the last was begun, at which all of them were: what was there is what a node would find that was killed
-at that moment, and all that shards and the router have agreed on by then holds in it. Else they are begun again: stores
-commit each few milliseconds, and it takes a fraction of one.
+Snapshots are begun in all stores, one after the other. If each is then still the newest state of its store, there was a
+moment, after the last was begun, at which all of them were: they show what a node killed at that moment would find, and
+contain all that shards and the router had agreed on by then. Otherwise they are begun again: stores commit every few
+milliseconds, and beginning the snapshots takes a fraction of one.
 """
 
 from __future__ import annotations
@@ -23,24 +23,26 @@ from router.storage.store import FILE_NAME as TOPOLOGY
 from shard.store.environment import translated
 
 PATIENCE = 10.0
-"""Seconds until it is given up."""
+"""Seconds until the attempt is given up."""
 
 
 @dataclass(slots=True)
 class Cut:
-    """The stores by shard, and the topology. Each of them is held until it is let go of, or the cut ends."""
+    """The stores by shard, and the topology. Each snapshot stays open until it is released, or the cut ends."""
 
     topology: sqlite3.Connection
     stores: dict[int, Opened]
-    let_go_of_topology: Callable[[], None]
-    let_go: dict[int, Callable[[], None]]
+    release_topology: Callable[[], None]
+    release: dict[int, Callable[[], None]]
 
 
 @contextmanager
 def cut(data: Path, live: bool) -> Iterator[Cut]:
-    """CommandError if there is no topology, or no such moment; StoreError, sqlite3.Error if a store cannot be read."""
+    """Open all stores as they are at one moment. CommandError if there is no topology, or no such moment was found;
+    StoreError or sqlite3.Error if a store cannot be read.
+    """
     if not (data / TOPOLOGY).exists():
-        raise CommandError(f"{data} is the data directory of no node: it has no {TOPOLOGY}")
+        raise CommandError(f"{data} is not the data directory of a node: it has no {TOPOLOGY}")
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         paths = store_paths(data)
@@ -50,7 +52,7 @@ def cut(data: Path, live: bool) -> Iterator[Cut]:
             topology = stack.enter_context(ExitStack())
             database, watch = (topology.enter_context(closing(reading(data))) for _ in range(2))
             txns = _snapshots(database, watch, envs, [path for _, path in paths], until)
-            if txns is None or store_paths(data) != paths:  # a shard was added, or is gone
+            if txns is None or store_paths(data) != paths:  # a shard was added or removed
                 continue
             stores = {}
             for (shard, path, each), env, txn in zip(held, envs, txns, strict=True):
@@ -59,17 +61,19 @@ def cut(data: Path, live: bool) -> Iterator[Cut]:
                     stores[shard] = Opened(path, env, txn)
             yield Cut(database, stores, topology.close, {shard: each.close for shard, _, each in held})
             return
-    raise CommandError(f"{data}: there was no moment at which no store changed: try again")
+    raise CommandError(f"{data}: no common moment of all stores was found: try again")
 
 
 def _snapshots(
     database: sqlite3.Connection, watch: sqlite3.Connection, envs: Sequence[Any], paths: Sequence[Path], until: float
 ) -> list[Any] | None:
-    """One of each environment, all of one moment, of which `database` is too; None if there was none in time."""
+    """Return a transaction of each environment, all of one moment, as that of `database`; None if none was found in
+    time.
+    """
     while time.monotonic() < until:
         version = _version(watch)
         database.execute("BEGIN")
-        database.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only now it has one
+        database.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only a read begins the snapshot
         txns: list[Any] = []
         for env, path in zip(envs, paths, strict=True):
             with translated(path):
@@ -84,5 +88,5 @@ def _snapshots(
 
 
 def _version(watch: sqlite3.Connection) -> Any:
-    """Another one once anybody has written (sqlite.org/pragma.html#pragma_data_version)."""
+    """Return a number that changes when another connection commits (sqlite.org/pragma.html#pragma_data_version)."""
     return watch.execute("PRAGMA data_version").fetchone()

@@ -1,4 +1,4 @@
-"""`penstock store dump`: all that a restart of the node would keep, written to one file."""
+"""`penstock store dump`: writes all that a restart of the node would keep to one file."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from shard.store.stored import KEY, NUMBER, unpack_index
 
 
 def dump(data: Path, file: Path) -> Count:
-    """Write the file, which must not be there yet. CommandError if that cannot be done."""
+    """Write the file, which must not exist yet. CommandError if that fails."""
     unfinished = file.with_name(f"{file.name}.unfinished")
     try:
         if file.exists():
-            raise CommandError(f"{file} is there already")
+            raise CommandError(f"{file} exists already")
         count = apart(f"a store in {data}", partial(_dump, data, unfinished))
         unfinished.rename(file)
     except OSError as error:
@@ -83,17 +83,17 @@ def _write(data: Path, out: BinaryIO) -> Count:
 
 
 def _check_decided(data: Path) -> None:
-    """CommandError if what is in a store depends on others."""
+    """Raise CommandError if a store has transactions whose outcome only other shards know."""
     for shard, path in store_paths(data):
         with opened(path, shard) as store:
             if undecided := store.entries("prepared"):
                 raise CommandError(
-                    f"shard {shard} does not know what became of {undecided} transactions: start the node once, it asks"
+                    f"shard {shard} does not know the outcome of {undecided} transactions: start the node once, it asks"
                 )
 
 
 def stored_topology(data: Path) -> Stored:
-    """The durable part of the topology, from a copy: opening the file would begin a new run of the node.
+    """Read the durable part of the topology, from a copy: opening the file would begin a new run of the node.
 
     CommandError if it cannot be read.
     """
@@ -106,9 +106,9 @@ AnyStore = TypeVar("AnyStore", bound=TopologyStore)
 
 @contextmanager
 def topology_copy(data: Path, kind: type[AnyStore]) -> Iterator[AnyStore]:
-    """A copy of the topology, opened. CommandError if it cannot be read."""
+    """Open a copy of the topology. CommandError if it cannot be read."""
     if not (data / TOPOLOGY_FILE).exists():
-        raise CommandError(f"{data} is the data directory of no node: it has no {TOPOLOGY_FILE}")
+        raise CommandError(f"{data} is not the data directory of a node: it has no {TOPOLOGY_FILE}")
     with TemporaryDirectory() as copy:
         for name in (TOPOLOGY_FILE, f"{TOPOLOGY_FILE}-wal"):
             if (data / name).exists():
@@ -124,7 +124,7 @@ def topology_copy(data: Path, kind: type[AnyStore]) -> Iterator[AnyStore]:
 
 
 def _items(store: Opened, queues: set[int], step: Step) -> Iterator[tuple[list[Any], int]]:
-    """What a store has of the queues that there are: items of the file, and octets of bodies."""
+    """Yield the items of a store for the existing queues, each with its body size."""
     for key, number in store.unsealed("leases"):
         queue, priority = KEY.unpack(key)
         if queue in queues:
@@ -152,7 +152,7 @@ def _items(store: Opened, queues: set[int], step: Step) -> Iterator[tuple[list[A
 
 
 def message_items(queue: int, segment: Segment, value: memoryview, returns: dict[bytes, int]) -> Iterator[list[Any]]:
-    """Items of the messages of a segment that a restart would keep. ValueError if its contents are no messages."""
+    """Yield items for the messages of a segment that a restart would keep. ValueError if its contents are damaged."""
     for row in rows(segment.count, value):
         if row.flags & PERSISTENT and not done_bits(segment) >> row.offset & 1:
             number = segment.sequence + row.offset

@@ -3,21 +3,21 @@
     ["penstock dump", 2, {"penstock": version, "topology": version, "last_queue_id": id, "clock": noted}]     first
     ["topology", change]                           as the router publishes it (router/model/topology.py): vhosts, users,
                                                    permissions, policies, what is durable, placements
-    ["shard", index]                               what follows is of this shard
+    ["shard", index]                               the items that follow are of this shard
     ["lease", queue id, priority, number]          messages of that priority with lower numbers may have been delivered
     ["message", queue id, number, expiry, returns, flags, exchange, routing key, header, body]
     ["end", messages]                              last: a file without it is cut off
 
 Messages are the persistent ones that are not acknowledged, in the order of their queues. `number` counts in a queue and
-priority; `expiry` is microseconds of the node's clock or None; `clock` says how that stood
-(`penstock.files.kept_clock`), where it is missing it stood as the wall clock; `returns` how often the message came
-back, where its queue counts that; `flags` those of a row of a batch (penstock/batch/batch_cy.py); exchange, routing
-key, header and body are octets, the header the payload of the content header frame (AMQP 0-9-1, 4.2.6.1): with all
-properties as they were published.
+priority; `expiry` is microseconds of the node's clock or None; `clock` is the reading of that
+clock (`penstock.files.kept_clock`), which equals the wall clock if it is missing; `returns` is how often the message
+was returned, if its queue counts that; `flags` are those of a row of a batch (penstock/batch/batch_cy.py); exchange,
+routing key, header and body are bytes, the header is the payload of the content header frame (AMQP 0-9-1, 4.2.6.1),
+with all properties as published.
 
-In version 1 exchanges and queues do not say who declared them.
+Version 1 does not record who declared exchanges and queues.
 
-To change it: give it a new version, and keep reading the older ones.
+A change of the format takes a new version; older versions must stay readable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOPOLOGY, SHARD, LEASE, MESSAGE, END = "topology", "shard", "lease", "message", 
 
 
 class Count(NamedTuple):
-    """What a dump has, or a restore has brought back."""
+    """The contents of a dump in numbers; `octets` are bytes of bodies."""
 
     queues: int
     messages: int
@@ -39,5 +39,5 @@ class Count(NamedTuple):
 
 
 def of_today(change: list[Any], version: int) -> list[Any]:
-    """A change as the router publishes it now, of a dump of that version."""
+    """Convert a change in a dump of this version into the router's present form."""
     return [*change, None] if version == 1 and change[0] in ("exchange", "queue") else change

@@ -1,6 +1,7 @@
-"""DATA/witness/node: which node the stores are of, and which runs of it may have written them last.
+"""DATA/witness/node: the node of the stores, and the runs that may have written them last.
 
-Those are the last run that served, and each one since that ended before it did. Replaced as a whole by the supervisor.
+Those are the last run that served, and each later run that ended before it served. The supervisor replaces the file as
+a whole.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ class Identity(NamedTuple):
 
 
 def new_node() -> int:
-    """A number that no other node has; SQLite's integers have 63 bits."""
+    """Return a random number for a node, which fits SQLite's integers of 63 bits."""
     return secrets.randbits(62) + 1
 
 
 def load(data: Path) -> Identity | None:
-    """What was stored last; None if nothing ever was. OSError, ValueError if it cannot be read."""
+    """Read the identity; None if none was ever stored. OSError or ValueError if it cannot be read."""
     try:
         octets = (data / FOLDER / NAME).read_bytes()
     except FileNotFoundError:
@@ -44,7 +45,7 @@ def load(data: Path) -> Identity | None:
 
 
 def store(data: Path, identity: Identity) -> None:
-    """OSError if that cannot be done; then what was stored before is still there."""
+    """Replace the identity. OSError if that fails; the previous one is then kept."""
     path = data / FOLDER / NAME
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     unfinished = path.with_suffix(".new")

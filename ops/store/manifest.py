@@ -1,4 +1,4 @@
-"""DIR/manifest.json of a backup: what it has, so that nothing of it can be missing or changed without a word.
+"""DIR/manifest.json of a backup: the list of its contents, by which missing and changed files are detected.
 
 It is written last. JSON:
 
@@ -6,11 +6,11 @@ It is written last. JSON:
     penstock   the version that made it
     node       number of the node
     epochs     the runs that wrote its stores last
-    taken      the moment of which all of it is: microseconds since 1970
-    commits    by name of witness (penstock/files/witness.py), how many each store has
-    problems   what was damaged in the stores when they were backed up: how many problems `check` found
-    files      by path in DIR, octets and SHA-256 of each
-    checksum   SHA-256 of all that, as compact JSON with its keys in order
+    taken      the moment of the backup: microseconds since 1970
+    commits    number of commits of each store, by name of its witness (penstock/files/witness.py)
+    problems   number of problems that `check` found in the stores when they were backed up
+    files      size in bytes and SHA-256 of each file, by path in DIR
+    checksum   SHA-256 of all these, as compact JSON with its keys in order
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class File(NamedTuple):
 
 @dataclass(slots=True)
 class Manifest:
-    """As above."""
+    """The manifest; its fields are described above."""
 
     penstock: str
     node: int
@@ -52,7 +52,7 @@ class Manifest:
 
 
 def store(directory: Path, manifest: Manifest) -> None:
-    """OSError if it cannot be written."""
+    """Write the manifest. OSError if that fails."""
     facts = {"format": FORMAT, **asdict(manifest)}
     facts["files"] = {path: file._asdict() for path, file in manifest.files.items()}
     facts["checksum"] = _checksum(facts)
@@ -63,7 +63,7 @@ def store(directory: Path, manifest: Manifest) -> None:
 
 
 def load(directory: Path) -> Manifest:
-    """CommandError if there is none, or it is damaged, or of a newer penstock."""
+    """Read the manifest. CommandError if it is missing, damaged, or of a newer penstock."""
     path = directory / NAME
     try:
         facts = orjson.loads(path.read_bytes())
@@ -74,7 +74,7 @@ def load(directory: Path) -> Manifest:
             files = {_inside(path): File(**file) for path, file in facts.pop("files").items()}
             return Manifest(**facts, files=files)
     except FileNotFoundError:
-        raise CommandError(f"{directory} is no backup, or one that was cut short: it has no {NAME}") from None
+        raise CommandError(f"{directory} is not a backup, or one that was cut short: it has no {NAME}") from None
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from None
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -83,7 +83,7 @@ def load(directory: Path) -> Manifest:
 
 
 def digest(path: Path) -> File:
-    """OSError if it cannot be read."""
+    """Return size and SHA-256 of a file. OSError if it cannot be read."""
     octets, sha256 = 0, hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(PIECE):
@@ -93,7 +93,7 @@ def digest(path: Path) -> File:
 
 
 def _inside(path: str) -> str:
-    """ValueError for one that leads elsewhere."""
+    """Return a path as it is; ValueError if it leads out of the backup."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts:
         raise ValueError

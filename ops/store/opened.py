@@ -19,11 +19,13 @@ from shard.store.stored import DATABASES, FORMAT
 
 FOLDER = "shards"
 HEADROOM = 1 << 30
-"""So many octets the file of a live store may grow by while it is being opened."""
+"""Bytes by which the file of a live store may grow while it is being opened."""
 
 
 def store_paths(data: Path) -> list[tuple[int, Path]]:
-    """The stores of a data directory, by shard; without those never finished. CommandError if they cannot be listed."""
+    """Return shard and path of each store of a data directory, in order of shards, except those that were never
+    finished. CommandError if they cannot be listed.
+    """
     try:
         found = [path for path in (data / FOLDER).iterdir() if path.name.isdecimal() and not is_unfinished(path)]
     except FileNotFoundError:
@@ -34,7 +36,7 @@ def store_paths(data: Path) -> list[tuple[int, Path]]:
 
 
 class Opened:
-    """A store as it was when it was opened. Values that it gives are valid until the next one."""
+    """A snapshot of a store, from when it was opened. A value that it yields is valid until the next one."""
 
     def __init__(self, path: Path, env: Any, txn: Any) -> None:
         self.path = path
@@ -45,18 +47,18 @@ class Opened:
             try:
                 self.dbs[name] = env.open_db(name.encode(), txn, create=False)
             except (lmdb.NotFoundError, lmdb.ReadonlyError):
-                continue  # its making was cut short
+                continue  # the store was never finished
 
     def facts(self, shard: int) -> dict[str, int]:
-        """What it says of itself. StoreError if it is another shard's, or of a newer format."""
+        """Return the store's facts. StoreError if it belongs to another shard, or is of a newer format."""
         return facts_of(self.path, self.txn, self.dbs[FACTS], shard) if FACTS in self.dbs else {}
 
     def entries(self, name: str) -> int:
-        """How many records a database has."""
+        """Return the number of records in a database."""
         return int(self.txn.stat(self.dbs[name])["entries"]) if name in self.dbs else 0
 
     def records(self, name: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
-        """Keys and values of a database, in order, from a key on."""
+        """Yield keys and values of a database in order, from the key `first` on."""
         if name in self.dbs:
             with self.txn.cursor(self.dbs[name]) as cursor:
                 if cursor.set_range(first) if first else cursor.first():
@@ -64,13 +66,13 @@ class Opened:
                         yield bytes(key), value
 
     def unsealed(self, name: str) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and records of a database, in order. ValueError at one that is not what was written."""
+        """Yield keys and records of a database in order. ValueError at a damaged record."""
         for key, value in self.records(name):
             yield key, unseal(name, key, value)
 
 
 def open_environment(path: Path, live: bool) -> Any:
-    """The environment of a store for reading; `live` is one that a node has open. StoreError if that cannot be."""
+    """Open the environment of a store for reading; `live` means that a node has it open. StoreError if that fails."""
     with translated(path):
         if not live:
             Checkpoint(path).restore()
@@ -84,19 +86,19 @@ def open_environment(path: Path, live: bool) -> Any:
 
 @contextmanager
 def opened(path: Path, shard: int, live: bool = False) -> Iterator[Opened]:
-    """The store of a shard as it is now. StoreError if it is none, of another format or another shard's, or cannot be
-    read.
+    """Open the store of a shard as it is now. StoreError if it is missing, unreadable, of another format or of another
+    shard.
 
-    As long as a live one is open nothing that is deleted makes room in its file.
+    While a live store is open, space freed in its file is not reused.
     """
     with translated(path), open_environment(path, live) as env, env.begin(buffers=True) as txn:
         store = Opened(path, env, txn)
         if (format := store.facts(shard).get("format", FORMAT)) < FORMAT:
-            raise StoreError(path, f"it is of format {format}: the next start of the node takes it over")
+            raise StoreError(path, f"it is of format {format}: the next start of the node converts it")
         yield store
 
 
 def forget_reader(path: Path) -> None:
-    """Of one who was killed while it had a live store open. StoreError if that cannot be."""
+    """Remove the entries of readers that were killed with a live store open. StoreError if that fails."""
     with translated(path), lmdb.open(str(path), readonly=True, create=False) as env:
         env.reader_check()

@@ -1,4 +1,4 @@
-"""How far a long run over a store is: a bar on a terminal's standard error, nothing elsewhere."""
+"""The progress of a long run over a store: a bar on a terminal's standard error, nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Step = Callable[[int], None]
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Step]:
-    """A function to call with how many more of `total` are done."""
+    """Yield a function to call with the number of further steps, of `total`, that are done."""
     bar = Progress(
         *(
             TextColumn("{task.description}"),

@@ -1,9 +1,9 @@
-"""Whether the stores of a data directory are those that its node left: all there, its own, and from the same time.
+"""Checks that the stores of a data directory are those that its node left: complete, its own, and from the same time.
 
-Each store says which node it is of, which run wrote it last and how many commits it has. Its witness says that there is
-one, and how many it had (penstock/files/witness.py). DATA/witness/node says which node, which runs
-(ops/store/identity.py). Stores of a penstock that had none of that are taken over as they are, by the first run that
-has: that run writes `node` first, so a run that is cut short is repeated by the next.
+Each store records its node, the run that wrote it last and its number of commits. Its witness records that the store
+exists, and its number of commits (penstock/files/witness.py). DATA/witness/node records the node and its last runs
+(ops/store/identity.py). Stores of a penstock without these records are accepted as they are by the first run that keeps
+them: that run writes `node` first, so the next run completes one that is cut short.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GOES_ON = "`penstock store accept` goes on without it"
 
 
 class Complaint(NamedTuple):
-    """What is wrong with a store, and what to do to go on without it."""
+    """A problem of a store, and the remedy by which the node can go on without it."""
 
     path: Path
     reason: str
@@ -41,7 +41,7 @@ class Complaint(NamedTuple):
 
 
 class Standing:
-    """What is known of the stores of a data directory: facts of those that can be read, complaints of the others."""
+    """The state of the stores of a data directory: facts of the readable ones, complaints about the others."""
 
     def __init__(self, data: Path) -> None:
         self.data = data
@@ -49,23 +49,23 @@ class Standing:
         self.shards: dict[int, Facts] = {}
         self.topology: topology.Facts | None = None
         self.identity = self._load_identity()
-        self._look_at_topology()
+        self._check_topology()
         for index, path in self._paths():
-            self._look_at_shard(index, path)
-        self._look_for_missing()
+            self._check_shard(index, path)
+        self._check_missing()
 
     def needed(self) -> list[int]:
-        """The shards that have messages."""
+        """Return the shards that have messages."""
         return [index for index, facts in self.shards.items() if facts.records]
 
     def node(self) -> int:
-        """The number that the stores have, or else a new one."""
+        """Return the node number of the stores, or else a new one."""
         if self.identity is not None:
             return self.identity.node
         return next(filter(None, self._nodes()), None) or new_node()
 
     def epochs(self) -> set[int]:
-        """Of the runs that wrote the stores last."""
+        """Return the epochs of the runs that wrote the stores last."""
         found = {facts.epoch for facts in self.shards.values()}
         return found | ({self.topology.epoch} if self.topology is not None else set())
 
@@ -83,7 +83,7 @@ class Standing:
             self._complain(path, "it cannot be read", partial(self._remember, path))
             return None
 
-    def _look_at_topology(self) -> None:
+    def _check_topology(self) -> None:
         path = self.data / topology.FILE_NAME
         set_all_aside = partial(self._begin_anew, path)
         try:
@@ -92,16 +92,16 @@ class Standing:
             self._complain(path, str(error).removeprefix(f"{path}: "), set_all_aside)
             return
         if self.topology is not None:
-            self._look_at_facts(path, TOPOLOGY, self.topology, set_all_aside)
+            self._check_facts(path, TOPOLOGY, self.topology, set_all_aside)
 
     def _paths(self) -> list[tuple[int, Path]]:
         return store_paths(self.data)
 
-    def _look_at_shard(self, index: int, path: Path) -> None:
+    def _check_shard(self, index: int, path: Path) -> None:
         remedy = partial(self._begin_shard_anew, index)
         try:
             self.shards[index] = facts = apart(partial(probe, path, index), (StoreError,))
-            self._look_at_facts(path, shard_name(index), facts, remedy)
+            self._check_facts(path, shard_name(index), facts, remedy)
         except (EndedError, DamagedError) as error:
             reason = error.reason if isinstance(error, DamagedError) else str(error)
             self._complain(path, f"{reason}; {SALVAGES}", remedy)
@@ -110,8 +110,8 @@ class Standing:
         except OSError as error:
             raise CommandError(f"{path}: {error.strerror}") from None
 
-    def _look_at_facts(self, path: Path, name: str, facts: Facts | topology.Facts, anew: Callable[[], str]) -> None:
-        """Compare what a store says of itself with what is known of it."""
+    def _check_facts(self, path: Path, name: str, facts: Facts | topology.Facts, anew: Callable[[], str]) -> None:
+        """Compare the facts of a store with its witness and the node's identity."""
         if self.identity is None:
             return
         witness = Witness(self.data, name, self.identity.node)
@@ -127,13 +127,13 @@ class Standing:
         elif facts.node is not None and facts.epoch not in self.identity.epochs:
             self._complain(path, "it is from another time", partial(self._accept, witness))
 
-    def _look_for_missing(self) -> None:
+    def _check_missing(self) -> None:
         if self.identity is None and any(self._nodes()):
             path = self.data / WITNESSES / NAME
             if not any(complaint.path == path for complaint in self.complaints):
                 self._complain(path, "it is missing", partial(self._remember, path))
         path = self.data / topology.FILE_NAME
-        wanted = self._was_seen(TOPOLOGY) or bool(self.needed())
+        wanted = self._has_witness(TOPOLOGY) or bool(self.needed())
         if wanted and self.topology is None and not any(complaint.path == path for complaint in self.complaints):
             self._complain(path, "it is missing", partial(self._begin_anew, path))
         there = {index for index, _ in self._paths()}
@@ -144,11 +144,11 @@ class Standing:
             reason = f"it is damaged: there is no store in its file; {SALVAGES}" if emptied else "it is missing"
             self._complain(path, reason, partial(self._begin_shard_anew, index))
 
-    def _was_seen(self, name: str) -> bool:
+    def _has_witness(self, name: str) -> bool:
         return (self.data / WITNESSES / name).exists()
 
     def _expected(self) -> set[int]:
-        """The shards that had a store."""
+        """Return the shards that had a store."""
         prefix = shard_name(0)[:-1]
         names = [path.name.removeprefix(prefix) for path in (self.data / WITNESSES).glob(f"{prefix}*")]
         expected = {int(name) for name in names if name.isdecimal()}
@@ -156,35 +156,35 @@ class Standing:
             expected |= set(self.topology.shards)
         return expected
 
-    # Remedies, each of which says what it did
+    # Remedies; each returns a description of its effect
 
     def _remember(self, path: Path) -> str:
         if path.exists():
             set_aside(path)
-        return f"{path} is made anew"
+        return f"{path} is created anew"
 
     def _accept(self, witness: Witness) -> str:
         witness.forget()
-        return f"what {witness.path.name} has counts, whatever it had"
+        return f"{witness.path.name} is accepted as it is"
 
     def _begin_shard_anew(self, index: int) -> str:
         path = self.data / FOLDER / str(index)
         aside = set_aside(path) if path.exists() else None
         Witness(self.data, shard_name(index), 0).forget()
-        return f"shard {index} begins with nothing" + (f", {path} is now {aside}" if aside else "")
+        return f"shard {index} begins empty" + (f", {path} is now {aside}" if aside else "")
 
     def _begin_anew(self, path: Path) -> str:
-        """Without a topology nobody knows whose messages there are: they would be deleted."""
+        """Set the topology and all stores aside: without a topology the node would delete their messages."""
         for part in (path, *path.parent.glob(f"{path.name}-*")):
             if part.exists() and ".set-aside" not in part.name:
                 set_aside(part)
         Witness(self.data, TOPOLOGY, 0).forget()
-        told = [self._begin_shard_anew(index) for index, _ in self._paths()]
-        return "; ".join(["the node begins with no queues", *told])
+        lines = [self._begin_shard_anew(index) for index, _ in self._paths()]
+        return "; ".join(["the node begins without queues", *lines])
 
 
 def recognise(data: Path) -> Standing:
-    """The stores of a data directory. StartError, one line, if something is missing, damaged, or of another time."""
+    """Return the state of a data directory's stores. StartError if one is missing, damaged, or from another time."""
     try:
         standing = Standing(data)
     except CommandError as error:
@@ -195,21 +195,21 @@ def recognise(data: Path) -> Standing:
 
 
 def accept(data: Path) -> list[str]:
-    """Go on without what cannot be had; what was done. OSError, CommandError if that cannot be."""
-    told: list[str] = []
+    """Apply the remedies, and return a description of each. OSError or CommandError if that fails."""
+    lines: list[str] = []
     for _ in range(100):  # one remedy may show what another complaint hid
         standing = Standing(data)
         if not standing.complaints:
             store(data, Identity(standing.node(), tuple(sorted(standing.epochs()))))
-            return told
-        told.append(standing.complaints[0].remedy())
+            return lines
+        lines.append(standing.complaints[0].remedy())
         epochs = standing.epochs() | set(standing.identity.epochs if standing.identity else ())
         store(data, Identity(standing.node(), tuple(sorted(epochs))))
     raise CommandError(str(standing.complaints[0]))
 
 
 def begin_run(data: Path, standing: Standing, epoch: int) -> int:
-    """Note that a run begins; the node's number. StartError if that cannot be done."""
+    """Record that a run begins, and return the node's number. StartError if that fails."""
     identity = Identity(standing.node(), tuple(sorted(standing.epochs() | {epoch})))
     try:
         store(data, identity)

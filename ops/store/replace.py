@@ -1,7 +1,7 @@
-"""`penstock store restore DIR`: what was backed up takes the place of what a data directory has.
+"""`penstock store restore DIR`: puts a backup in the place of the stores of a data directory.
 
-It is copied beside that and looked through as a start would; only then anything gets another name. Of the stores the
-witnesses are exchanged last: a node does not start on what was cut short in between, and what was there still is.
+The backup is copied beside the stores and checked as a start would; only then are files renamed. Witnesses are
+exchanged last: a node does not start on an exchange that was cut short, and the old stores still exist.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ NEW = (FOLDER, TOPOLOGY_FILE, kept_clock.FILE_NAME)
 
 
 def replace(source: Path, made: Manifest, data: Path) -> list[str]:
-    """Put the backup in `source` in place; what was done with what was there. CommandError if it is damaged or does not
-    fit, or cannot be written; then all is as it was.
+    """Put the backup in `source` in place, and return the new names of the old files. CommandError if the backup is
+    damaged or unusable, or cannot be written; nothing is then changed.
     """
     beside = data / BESIDE
     try:
@@ -40,8 +40,8 @@ def replace(source: Path, made: Manifest, data: Path) -> list[str]:
         shutil.rmtree(beside, ignore_errors=True)  # of a run that was cut short
         beside.mkdir(mode=0o700)
         try:
-            _bring(source, made, beside)
-            _look_at(source, beside)
+            _copy_all(source, made, beside)
+            _check_copy(source, beside)
             return _exchange(beside, data)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
@@ -50,14 +50,14 @@ def replace(source: Path, made: Manifest, data: Path) -> list[str]:
 
 
 def _check_place(data: Path) -> None:
-    """CommandError if something cannot get another name within the directory."""
+    """Raise CommandError if a file cannot be renamed within the directory."""
     for path in (data / name for name in OLD):
         if path.is_symlink() or (path.exists() and path.stat().st_dev != data.stat().st_dev):
             raise CommandError(f"{path} is a link, or on another file system: restore into another data directory")
 
 
 def _check_files(source: Path, made: Manifest) -> None:
-    """Before all of it is read: whether everything is there."""
+    """Check that all files are there in full size, before they are read."""
     wrong = []
     for name, file in made.files.items():
         path = source / name
@@ -73,8 +73,8 @@ def _refuse(source: Path, wrong: list[str]) -> None:
         raise CommandError(f"the backup {source} is damaged: {'; '.join(wrong)}")
 
 
-def _bring(source: Path, made: Manifest, beside: Path) -> None:
-    """Copy all files, and make the witnesses that fit."""
+def _copy_all(source: Path, made: Manifest, beside: Path) -> None:
+    """Copy all files, and write the witnesses that belong to them."""
     wrong = []
     (beside / FOLDER).mkdir(mode=0o700)
     for name, file in made.files.items():
@@ -82,7 +82,7 @@ def _bring(source: Path, made: Manifest, beside: Path) -> None:
         to.parent.mkdir(mode=0o700, exist_ok=True)
         with (source / name).open("rb") as old, open(to, "wb", opener=private) as new:
             if _copied(old, new) != file:
-                wrong.append(f"{name} is not what was backed up")
+                wrong.append(f"{name} differs from the manifest")
     _refuse(source, wrong)
     identity.store(beside, Identity(made.node, tuple(made.epochs)))
     for name, commits in made.commits.items():
@@ -95,7 +95,7 @@ def _bring(source: Path, made: Manifest, beside: Path) -> None:
 
 
 def _copied(old: BinaryIO, new: BinaryIO) -> File:
-    """What was copied is what is counted: it is on the disk when this returns."""
+    """Copy a file to the disk, and return size and SHA-256 of the copied bytes."""
     octets, sha256 = 0, hashlib.sha256()
     while piece := old.read(PIECE):
         octets += len(piece)
@@ -106,8 +106,8 @@ def _copied(old: BinaryIO, new: BinaryIO) -> File:
     return File(octets, sha256.hexdigest())
 
 
-def _look_at(source: Path, beside: Path) -> None:
-    """CommandError if a node would not start on it."""
+def _check_copy(source: Path, beside: Path) -> None:
+    """Raise CommandError if a node would not start on the copy."""
     standing = Standing(beside)
     if standing.complaints:
         path, reason, _ = standing.complaints[0]
@@ -115,14 +115,14 @@ def _look_at(source: Path, beside: Path) -> None:
 
 
 def _exchange(beside: Path, data: Path) -> list[str]:
-    """At no moment stores of both are there, and new ones never beside witnesses of theirs before all of them are."""
+    """Exchange the files, in an order that never leaves old and new stores together; the new witnesses come last."""
     old = [path for path in (data / name for name in OLD) if path.exists()]
-    told = [f"{path} is now {set_aside(path)}" for path in old if path.name != WITNESSES]
+    lines = [f"{path} is now {set_aside(path)}" for path in old if path.name != WITNESSES]
     for name in NEW:
         if (beside / name).exists():
             (beside / name).rename(data / name)
     sync_directories(data)
-    told += [f"{path} is now {set_aside(path)}" for path in old if path.name == WITNESSES]
+    lines += [f"{path} is now {set_aside(path)}" for path in old if path.name == WITNESSES]
     (beside / WITNESSES).rename(data / WITNESSES)
     sync_directories(data)
-    return told
+    return lines

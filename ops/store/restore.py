@@ -1,4 +1,4 @@
-"""`penstock store restore FILE`: what was dumped, brought into a data directory that has nothing yet."""
+"""`penstock store restore FILE`: loads a dump into a new data directory."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from shard.store.journal import Journal
 from shard.store.store import Store
 
 ITEM_OCTETS = (1 << 31) - 1
-"""A message may have a body of 1 GiB (`amqp.max_message_size`)."""
+"""The largest item in bytes: a message may have a body of 1 GiB (`amqp.max_message_size`)."""
 SEGMENT_OCTETS = 256 * 1024
 COMMIT_OCTETS = 8 * 1024 * 1024
-"""Messages are put together to segments, and segments to commits, until they have so much."""
+"""Messages are gathered into segments, and segments into commits, up to these sizes in bytes."""
 
 
 def restore(file: Path, data: Path) -> Count:
-    """Read a dump into a data directory. CommandError if that cannot be; then nothing of it is there."""
+    """Load a dump into a data directory. CommandError if that fails; nothing of it is then left."""
     if (data / TOPOLOGY_FILE).exists() or (data / FOLDER).exists():
         raise CommandError(f"{data} is not empty")
     try:
@@ -47,7 +47,7 @@ def restore(file: Path, data: Path) -> Count:
         if isinstance(error, (TopologyError, StoreError)):
             raise CommandError(str(error)) from None
         if isinstance(error, (ValueError, TypeError, IndexError, KeyError, msgpack.UnpackException)):
-            raise CommandError(f"{file} is no dump, or it is damaged: {error}") from None
+            raise CommandError(f"{file} is not a dump, or it is damaged: {error}") from None
         raise
 
 
@@ -63,19 +63,19 @@ def _restore(file: Path, data: Path) -> Count:
         items = unpack_stream(source, ITEM_OCTETS)
         first: Any = next(items, None)
         if not isinstance(first, list) or first[:1] != [MAGIC]:
-            raise CommandError(f"{file} is no dump")
+            raise CommandError(f"{file} is not a dump")
         version = first[1]
         if version not in range(1, VERSION + 1):
             raise CommandError(f"{file} is a dump of version {version}, this penstock knows versions 1 to {VERSION}")
         with Loading(data, file.stat().st_size) as loading:
-            loading.take(_stepping(items, source, step))
+            loading.load(_with_progress(items, source, step))
         changes = [of_today(change, version) for change in loading.changes]
         _store_clock(data, first[2].get("clock"))
         store_topology(data, changes, first[2]["topology"], first[2]["last_queue_id"])
         return Count(sum(change[0] == "queue" for change in changes), loading.messages, loading.octets)
 
 
-def _stepping(items: Iterator[Any], source: Any, step: Step) -> Iterator[Any]:
+def _with_progress(items: Iterator[Any], source: Any, step: Step) -> Iterator[Any]:
     at = 0
     for item in items:
         yield item
@@ -85,10 +85,10 @@ def _stepping(items: Iterator[Any], source: Any, step: Step) -> Iterator[Any]:
 
 
 class Loading:
-    """Takes the items of a dump in, and writes the messages among them into the stores of their shards."""
+    """A loader of the items of a dump: it writes messages into the stores of their shards."""
 
     def __init__(self, data: Path, octets: int) -> None:
-        """`octets`: about so much may come."""
+        """`octets` is the approximate size of the dump."""
         self.changes: list[list[Any]] = []
         self.messages = 0
         self.octets = 0
@@ -107,8 +107,8 @@ class Loading:
         if self._store is not None:
             self._store.close()
 
-    def take(self, items: Iterator[Any]) -> None:
-        """All items but the first, to the last. ValueError if one is none, or if they do not end as they should."""
+    def load(self, items: Iterator[Any]) -> None:
+        """Load all items after the first. ValueError if one is unknown, or the end is missing or wrong."""
         for kind, *fields in items:
             if kind == TOPOLOGY:
                 self.changes += fields
@@ -176,7 +176,7 @@ class Loading:
 
 
 def _store_clock(data: Path, noted: Any) -> None:
-    """The node goes on with the clock by which its deadlines are."""
+    """Restore the node's clock, on which its deadlines are based."""
     if noted is None:
         (data / kept_clock.FILE_NAME).unlink(missing_ok=True)
     else:
@@ -184,7 +184,7 @@ def _store_clock(data: Path, noted: Any) -> None:
 
 
 def store_topology(data: Path, changes: list[list[Any]], version: int, last_queue_id: int) -> None:
-    """Last: until then messages are nobody's."""
+    """Store the topology. This comes last: until then the messages belong to no queue."""
     store = TopologyStore(data / TOPOLOGY_FILE, wall_us())
     try:
         store.commit([Change(change, True) for change in changes], version, last_queue_id)

@@ -1,8 +1,8 @@
-"""`penstock store salvage`: all that can be read of damaged stores, into a new data directory.
+"""`penstock store salvage`: saves all that is readable in damaged stores into a new data directory.
 
-Only what its checksum vouches for is taken. Where the index of a store is damaged, all pages are looked through, older
-ones too: messages that were done with may come again, marked redelivered, rather than be lost. Transactions that were
-not over are undone: what a part was to publish is nowhere, what it was to settle is there.
+Only records with a correct checksum are saved. If the index of a store is damaged, all its pages are scanned, older
+ones too: messages that were removed may return, marked redelivered, rather than be lost. Unfinished transactions are
+undone: messages that a part was to publish are dropped, those that it was to settle are kept.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CONTENTS_MAX = 1 << 30
 
 @dataclass(slots=True)
 class Salvaged:
-    """What was saved of one shard, and what is known to be lost."""
+    """The numbers of records saved from one shard, and of those known to be lost."""
 
     shard: int
     segments: int = 0
@@ -54,13 +54,15 @@ class Salvaged:
     lost_messages: int = 0
     damaged_pages: int = 0
     undone: int = 0
-    """Parts of transactions that were not over: what they were to publish or settle is not done."""
+    """Parts of unfinished transactions: their publishes and settlements are not done."""
     again: bool = False
-    """Whether messages may come that were done with."""
+    """Whether messages that were removed may return."""
 
 
 def salvage(data: Path, new: Path) -> tuple[list[Salvaged], str]:
-    """What was saved of each shard, and what became of the topology. CommandError if it cannot be written."""
+    """Salvage all stores of `data` into `new`. Returns the outcome of each shard, and the problem of the topology or
+    "". CommandError if `new` is not empty or cannot be written.
+    """
     if (new / TOPOLOGY_FILE).exists() or (new / FOLDER).exists():
         raise CommandError(f"{new} is not empty")
     changes, version, last_queue_id, problem = _topology(data)
@@ -71,7 +73,7 @@ def salvage(data: Path, new: Path) -> tuple[list[Salvaged], str]:
     try:
         for path, saved in zip(shards, found, strict=True):
             with Loading(new, path.stat().st_size) as loading, Pages(path) as pages:
-                loading.take(_items(Salvage(pages, saved), saved, loading, known, unknown))
+                loading.load(_items(Salvage(pages, saved), saved, loading, known, unknown))
         changes += [_queue(id, shard) for id, shard in unknown.items()]
         store_topology(new, changes, version, max([last_queue_id, *unknown]))
     except OSError as error:
@@ -82,7 +84,7 @@ def salvage(data: Path, new: Path) -> tuple[list[Salvaged], str]:
 
 
 def _topology(data: Path) -> tuple[list[list[Any]], int, int, str]:
-    """Its changes, version and last queue id as far as they can be read, and what was wrong."""
+    """Return the topology's changes, version and last queue id, as far as they are readable, and its problem or ""."""
     changes: list[list[Any]] = []
     try:
         with topology_copy(data, Unchecked) as store:
@@ -102,14 +104,14 @@ def _topology(data: Path) -> tuple[list[list[Any]], int, int, str]:
 
 
 def _new_node() -> list[list[Any]]:
-    """What a new node begins with."""
+    """Return the changes with which a new node begins."""
     ledger = Ledger(Topology(), Slots(0, 1, ()), 0)
     seed(ledger)
     return [step.change for step in ledger.take_steps()]
 
 
 class Unchecked(TopologyStore):
-    """A topology that is taken as it is."""
+    """A topology with wrong sums is opened all the same; `problem` describes them."""
 
     problem = ""
 
@@ -121,23 +123,23 @@ class Unchecked(TopologyStore):
 
 
 def _queue(id: int, shard: int) -> list[Any]:
-    """A queue for messages of one that nobody knows."""
+    """Return a queue for the messages of a queue that is missing from the topology."""
     limits = QueueLimits(None, None, "flow", Marks.NONE).to_wire()
     features = QueueFeatures().to_wire()
     return Queue("/", f"salvaged.{id}", id, -1, shard, True, False, None, {}, limits, features).change()
 
 
 class Salvage:
-    """What can be read of a store: `index` and where the contents may be, `leases` and `returns` by key."""
+    """The readable records of a store, by key: `index`, possible places of `contents`, `leases` and `returns`."""
 
     def __init__(self, pages: Pages, saved: Salvaged) -> None:
         self.pages = pages
         self.index: dict[bytes, bytes] = {}
-        self.again: set[bytes] = set()
+        self.scanned: set[bytes] = set()
         self.contents: dict[bytes, list[Value]] = defaultdict(list)
         databases = pages.databases()
         for key, value in self._walk("index", databases):
-            self._take(key, value)
+            self._add_index_record(key, value)
         for key, value in self._walk("contents", databases):
             self.contents[key].append(value)
         self.leases = self._numbers("leases", databases)
@@ -149,7 +151,7 @@ class Salvage:
             self._scan()
         saved.damaged_pages = pages.damaged
 
-    def _take(self, key: bytes, value: Value) -> bool:
+    def _add_index_record(self, key: bytes, value: Value) -> bool:
         octets = self.pages.read(value)
         try:
             unpack_index(key, octets)
@@ -168,7 +170,7 @@ class Salvage:
         return found
 
     def _sums(self, databases: dict[str, int]) -> Sums:
-        """What each queue and each table of transactions comes to."""
+        """Sum up the records of each queue and each table of transactions."""
         sums = Sums()
         for name in summed(self._format(databases)):
             for key, value in self._walk(name, databases):
@@ -176,14 +178,14 @@ class Salvage:
         return sums
 
     def _format(self, databases: dict[str, int]) -> int:
-        """That of today if it cannot be read."""
+        """Return the format of the store; the present one if it cannot be read."""
         for name, value in self._walk(FACTS, databases):
             if name == b"format" and value.size == NUMBER.size:
                 return int(NUMBER.unpack(self.pages.read(value))[0])
         return FORMAT
 
     def _parts(self, sums: Sums, databases: dict[str, int]) -> int:
-        """How many parts of transactions the store has, or had: those that cannot be read count too."""
+        """Return the number of parts of transactions, including those that cannot be read."""
         found, _ = sums.changes.get(TABLES["prepared"], (0, 0))
         for owner, value in self._walk(TOTALS, databases):
             with suppress(ValueError, struct.error):
@@ -192,7 +194,7 @@ class Salvage:
         return max(found, sum(1 for _ in self._walk("prepared", databases)))
 
     def _is_whole(self, sums: Sums, databases: dict[str, int]) -> bool:
-        """Whether each queue and table has what its sums say."""
+        """Whether the records of each queue and table agree with its sums."""
         try:
             for owner, value in self._walk(TOTALS, databases):
                 sums.compare(owner, self.pages.read(value))
@@ -201,20 +203,20 @@ class Salvage:
         return not sums.rest()
 
     def _walk(self, name: str, databases: dict[str, int]) -> Iterator[tuple[bytes, Value]]:
-        """All that can be read of a database, if it is there."""
+        """Yield the readable records of a database, if it exists."""
         return self.pages.walk(databases[name]) if name in databases else iter(())
 
     def _scan(self) -> None:
-        """Take what looks like records of the index that were not found, and like contents."""
+        """Scan all pages for index records that were not found, and for contents."""
         for key, value in self.pages.scan():
             if len(key) == KEY.size:
                 if value.size <= CONTENTS_MAX:
                     self.contents[key].append(value)
-                if key not in self.index and value.size < 1 << 20 and self._take(key, value):
-                    self.again.add(key)
+                if key not in self.index and value.size < 1 << 20 and self._add_index_record(key, value):
+                    self.scanned.add(key)
 
     def segments(self) -> Iterator[tuple[int, Segment, bytes | None]]:
-        """Queue id, segment, its contents if they can be read; in order."""
+        """Yield queue id, segment, and its contents or None if they are unreadable, in order."""
         for key in sorted(self.index):
             segment, expected = unpack_index(key, self.index[key])
             if segment.damaged or not segment.kept:
@@ -227,7 +229,7 @@ class Salvage:
 def _items(
     store: Salvage, saved: Salvaged, loading: Loading, known: set[int], unknown: dict[int, int]
 ) -> Iterator[list[Any]]:
-    """What `Loading` takes, as of a dump."""
+    """Yield the saved records as items of a dump, for `Loading`."""
     yield [SHARD, saved.shard]
     for key, number in store.leases.items():
         yield [LEASE, *KEY.unpack(key), number]
@@ -237,13 +239,13 @@ def _items(
             saved.lost_segments, saved.lost_messages = saved.lost_segments + 1, saved.lost_messages + segment.kept
             continue
         if (queue, segment.sequence) < end:
-            continue  # an older one, of which part was made another since
+            continue  # an older one, part of which has been rewritten as another since
         end = queue, segment.sequence + segment.count
         if queue not in known:
             unknown[queue] = saved.shard
         saved.segments += 1
         for item in message_items(queue, segment, memoryview(contents), store.returns):
-            if KEY.pack(queue, segment.sequence) in store.again:
+            if KEY.pack(queue, segment.sequence) in store.scanned:
                 item[5] |= SENT_AGAIN
             saved.messages += 1
             yield item

@@ -1,4 +1,4 @@
-"""Whether a node may be started on the stores that its data directory has."""
+"""Checks whether a node may be started on the stores of its data directory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ops.store.recognition import Standing, recognise
 
 
 def check_standing(data: Path, shards: Collection[int]) -> Standing:
-    """The stores. StartError if one is damaged, foreign or missing, or if there are messages in one of a shard that the
-    node has not.
+    """Return the state of the stores. StartError if one is damaged, foreign or missing, or has messages of a shard that
+    the node does not have.
     """
     standing = recognise(data)
     needed = max((index + 1 for index in standing.needed() if index not in shards), default=0)

@@ -1,4 +1,4 @@
-"""The topology as `penstock store` reads it: a copy of one moment, be its node running or not."""
+"""The topology as `penstock store` reads it: a copy of one moment, whether or not its node runs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from router.storage.store import FILE_NAME, StoreError, facts_of
 
 
 def reading(data: Path) -> sqlite3.Connection:
-    """A connection that only reads, for which nobody waits who writes. sqlite3.Error if there cannot be one."""
+    """Open a connection that only reads and blocks no writer. sqlite3.Error if that fails."""
     uri = f"{(data / FILE_NAME).absolute().as_uri()}?mode=ro"
     return sqlite3.connect(uri, uri=True, isolation_level=None)
 
 
 def copy_topology(source: sqlite3.Connection, to: Path) -> None:
-    """Write what a connection reads to a file of its own. sqlite3.Error if that cannot be."""
+    """Copy the database of a connection to a file. sqlite3.Error if that fails."""
     with closing(sqlite3.connect(to)) as copy:
         source.backup(copy)
-        copy.execute("PRAGMA journal_mode = DELETE")  # else whoever looks at it leaves a log beside it
+        copy.execute("PRAGMA journal_mode = DELETE")  # otherwise a reader would leave a log beside it
 
 
 def check_topology(data: Path) -> list[str]:
-    """What is wrong with the file of exchanges, queues and bindings; nothing if there is none."""
+    """Return the problems of the file of exchanges, queues and bindings; none if there is no file."""
     path = data / FILE_NAME
     if not path.exists():
         return []

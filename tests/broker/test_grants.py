@@ -124,7 +124,7 @@ def test_a_dry_run_says_whom_a_stranger_s_queue_would_not_hold(place: Broker) ->
             return {each["channel"] for each in found["stopped"]}, found["ungranted"]
 
         why = f"'{MALLORY}' may not write to exchange 'news', and the policy does not grant it"
-        ungranted = f"queue '{queue}' in vhost '/' would not hold what comes by exchange 'news': {why}"
+        ungranted = f"queue '{queue}' in vhost '/' would not hold publishes through exchange 'news': {why}"
         assert trial(**{"flow-stop-count": 5}) == ({by_name.number}, [ungranted])
         both = {by_name.number, by_binding.number}
         assert trial(**{"flow-stop-count": 5, "essential": True}) == (both, [])
@@ -174,7 +174,7 @@ def test_a_dry_run_says_whom_the_rate_of_a_stranger_s_queue_would_not_slow(place
             by_binding, by_name = going()["news"], going()[""]
             found = wait_for(lambda: (told := tried(place, "queues", f"^{queue}$", max_rate=5))[0] and told)
             why = f"'{MALLORY}' may not write to exchange 'news', and the policy does not grant it"
-            ungranted = f"queue '{queue}' in vhost '/' would not hold what comes by exchange 'news': {why}"
+            ungranted = f"queue '{queue}' in vhost '/' would not hold publishes through exchange 'news': {why}"
             assert found == ({by_name}, [ungranted])
             found = wait_for(
                 lambda: (told := tried(place, "queues", f"^{queue}$", max_rate=5, essential=True))[0] and told

@@ -107,17 +107,17 @@ def test_the_configuration_is_read_again(tmp_path: Path) -> None:
 
         wait_for(lambda: mistakes(4) == 4, what="mistakes in the log")
         new = 'log_level = "error"\nmax_queues = 2000\n[flow]\nmax_count = 5\n'
-        assert read_again(new, "configuration read again")["changed"] == {"log_level": "error"}
+        assert read_again(new, "configuration reloaded")["changed"] == {"log_level": "error"}
         (said,) = lines(broker, "setting cannot change while the node runs")
         assert (said["setting"], said["running"], said["configured"]) == ("max_queues", 1000, 2000)
         assert said["origin"] == f"in {config}"
         wait_for(lambda: mistakes(4) == 0, what="silence")
         broker.wait_replaced("acceptor", broker.kill("acceptor"))
         assert mistakes(4) == 0
-        problem = read_again('log_level = "loud"\n', "configuration is wrong, nothing changes")["problem"]
+        problem = read_again('log_level = "loud"\n', "invalid configuration, nothing changes")["problem"]
         assert problem.startswith("log_level: Input should be")
         assert mistakes(4) == 0
-        assert read_again('log_level = "debug"\n', "configuration read again")["changed"] == {"log_level": "debug"}
+        assert read_again('log_level = "debug"\n', "configuration reloaded")["changed"] == {"log_level": "debug"}
         wait_for(lambda: mistakes(4) == 4, what="mistakes in the log again")
         assert len(lines(broker, "refused")) == 0
         with broker.connect() as client, pytest.raises(Closed):

@@ -82,7 +82,7 @@ def test_nothing_is_lost_without_a_word(tmp_path: Path) -> None:
         (data / FILE).unlink()
         accepted = broker.penstock("store", "accept")
         assert accepted.returncode == 0
-        assert accepted.stdout.startswith(f"shard 0 begins with nothing, {data}/shards/0 is now ")
+        assert accepted.stdout.startswith(f"shard 0 begins empty, {data}/shards/0 is now ")
         broker.start()
         assert found(broker) == []
 

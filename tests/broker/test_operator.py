@@ -197,7 +197,7 @@ def test_a_circle_of_held_clients_is_seen(
     wait_for(lambda: all(held_on(flow, name) for name in names), what="two held sessions")
     (first,) = held_on(flow, names[1])
     told = broker.penstock("flow", "why", first["connection"]).stdout
-    assert told.rstrip().endswith(f"connection {first['connection']} is held itself, as said above: a circle")
+    assert told.rstrip().endswith(f"connection {first['connection']} is held itself, see above: a circle")
     for name in names:
         channel.call("queue.delete", queue=name)
 
@@ -205,8 +205,8 @@ def test_a_circle_of_held_clients_is_seen(
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["stop"], "say which: --all, or any of --vhost"),
-        (["stop", "--all", "--queue", "q"], "say which: --all, or any of --vhost"),
+        (["stop"], "give --all, or any of --vhost"),
+        (["stop", "--all", "--queue", "q"], "give --all, or any of --vhost"),
         (["stop", "--all", "--for", "soon"], "--for: 'soon' is no time"),
         (["stop", "--vhost", "none"], "there is no vhost 'none'"),
         (["start", "--queue", "never stopped"], "there is no such stop"),

@@ -174,14 +174,14 @@ def test_an_operator_watches_slows_and_ends_it(own: Broker, full: list[str], tmp
     assert len(made["moves"]) >= 3
     assert {move["messages"] for move in made["moves"]} == {DEPTH}
     with Apply(own, made["id"], "--messages-per-second", "1") as apply:
-        waiting(own, "its limits", 1)
+        waiting(own, "the rate limits", 1)
         assert f"plan {made['id']} is being applied by" in rebalance(own, "status")
         assert "whose lease expires in" in rebalance(own, "apply", made["id"], status=2)
         pid = own.kill("router")
         own.wait_replaced("router", pid)
-        assert waiting(own, "its limits", 1)["limits"]["messages_per_second"] == 1
+        assert waiting(own, "the rate limits", 1)["limits"]["messages_per_second"] == 1
         rebalance(own, "limit", "--moves", "0", "--messages-per-second", "0")
-        waiting(own, "an operator: no moves at present", 1)
+        waiting(own, "an operator allows no moves", 1)
         rebalance(own, "abort")
         assert apply.end()[0] == 1
     (ended,) = json.loads(rebalance(own, "history", "--json"))
@@ -199,7 +199,7 @@ def test_an_operator_watches_slows_and_ends_it(own: Broker, full: list[str], tmp
 def test_an_apply_that_is_killed_goes_on_where_it_ended(own: Broker, full: list[str], tmp_path: Path) -> None:
     made = json.loads(rebalance(own, "plan", "--inputs", str(inputs(own, tmp_path)), "--json"))
     with Apply(own, made["id"], "--messages-per-second", "1") as apply:
-        waiting(own, "its limits", 1)
+        waiting(own, "the rate limits", 1)
         apply.process.kill()
     assert json.loads(rebalance(own, "history", "--json"))[0]["state"] == "applying"  # its lease is not over
     wait_for(lambda: own.call("rebalance_lease") is None, 2 * PATIENCE, "the end of the lease")

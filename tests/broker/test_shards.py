@@ -61,7 +61,7 @@ def homes(broker: Broker) -> dict[str, int]:
 def test_shards_come_and_go_while_clients_go_on(own: Broker) -> None:
     with Traffic(own, {f"busy.{number}": 1 for number in range(QUEUES)}) as traffic:
         before = homes(own)
-        assert shard(own, "add") == "shard 2 serves\n"
+        assert shard(own, "add") == "shard 2 is serving\n"
         assert homes(own) == before
         with Client.connect(own.address) as client:
             channel = client.channel()
@@ -70,7 +70,7 @@ def test_shards_come_and_go_while_clients_go_on(own: Broker) -> None:
         assert set(homes(own).values()) == {0, 1, 2}
         assert "shard 0 is empty" in shard(own, "drain", "0")
         assert set(homes(own).values()) == {1, 2}
-        assert shard(own, "remove", "0") == "shard 0 is gone\n"
+        assert shard(own, "remove", "0") == "shard 0 removed\n"
         rows = json.loads(shard(own, "list", "--json"))
         assert [(row["shard"], row["state"], row["process"]) for row in rows] == [
             (1, "serving", "ready"),
@@ -163,7 +163,7 @@ def test_what_commands_left_counts_more_than_the_settings(own: Broker) -> None:
     own.command[own.command.index("--shards") + 1] = "1"
     own.start()
     assert states(own) == {0: "serving", 1: "serving", 2: "serving"}
-    assert "the setting shards does not count" in own.log
+    assert "the setting shards is ignored" in own.log
     assert "all are taken" in shard(own, "add", "5", status=2)
     wait_for(lambda: set(states(own).values()) == {"serving"}, PATIENCE, "all places")
     assert len(states(own)) == 7

@@ -216,7 +216,7 @@ def test_a_dry_run_lists_the_sessions_that_a_policy_would_stop(
     assert trial("--apply-to", "users", sum_stop_count=31) == []
     assert len(trial("--apply-to", "users", sum_stop_count=20)) == 2
     told = broker.penstock("policy", "set", "trial", ".*", '{"flow-stop-count": 5}', "--vhost", place.name, "--dry-run")
-    assert told.stdout.startswith("policy 'trial' is not set; it would stop 1 sessions now\nqueue 'a' in vhost ")
+    assert told.stdout.startswith("policy 'trial' is not set; it would stop 1 channels now\nqueue 'a' in vhost ")
     assert broker.call("policy_list", vhost=place.name) == []
     publish(place.channel, 5, "a")
     wait_for(lambda: reader.depth("a") == 35, what="nothing is held")

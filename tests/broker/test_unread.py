@@ -46,7 +46,8 @@ def test_who_takes_no_returns_is_shown_with_the_reason(tmp_path: Path) -> None:
         assert sum(process.get("paused_connections", 0) for process in status["processes"]) == 1
         wire.socket.close()
         wait_for(
-            lambda: broker.penstock("flow", "unread").stdout == "everybody is read\n", what="the connection to be gone"
+            lambda: broker.penstock("flow", "unread").stdout == "all connections are read\n",
+            what="the connection to be gone",
         )
 
 
@@ -65,5 +66,5 @@ def test_of_whom_no_more_is_kept_is_shown_with_whose_share_it_is(tmp_path: Path)
         data = ("--data", str(broker.directory / "data"))
         assert "(flow.vhost_percent)" in CliRunner().invoke(command.app, data).stdout  # the lines of a cell are short
         why = CliRunner().invoke(command.app, ["why", *data, held["connection"]]).stdout
-        assert f"no more is kept for it: {held['spent']}" in why
+        assert f"allowance used up: {held['spent']}" in why
         client.kill()  # what it says now is not read

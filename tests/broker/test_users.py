@@ -357,7 +357,7 @@ def test_commands(broker: Broker, account: Account, connect: Open, tmp_path: Pat
     nothing = broker.penstock("user", "add", "other")
     assert (nothing.returncode, nothing.stderr) == (
         2,
-        "penstock: a password is wanted on standard input, and it cannot be empty\n",
+        "penstock: a password is expected on standard input, and it cannot be empty\n",
     )
     allowed = broker.penstock("permission", "set", name, "^a", "", ".*", "--vhost", account.vhost)
     assert allowed.returncode == 0

@@ -86,7 +86,7 @@ def test_commands(broker: Broker) -> None:
     name = f"v-{uuid4().hex[:8]}"
     added = broker.penstock("vhost", "add", name)
     assert (added.returncode, added.stdout, added.stderr) == (0, f"vhost '{name}' added\n", "")
-    assert broker.penstock("vhost", "add", name).stdout == f"vhost '{name}' is there already\n"
+    assert broker.penstock("vhost", "add", name).stdout == f"vhost '{name}' exists already\n"
     assert name in broker.penstock("vhost", "list").stdout
     listed = json.loads(broker.penstock("vhost", "list", "--json").stdout)
     assert {"name": name, "queues": 0, "exchanges": len(PREDECLARED)} in listed

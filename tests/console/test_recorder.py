@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from console.homes import Homes
-from console.recorder import COUNTERS, QUIET_LOOKS, STANDING_LOOKS, Recorder, Usage
+from console.recorder import COUNTERS, QUIET_READINGS, STANDING_READINGS, Recorder, Usage
 from penstock.memory.gauges import READY, Gauges
 from penstock.telemetry.schema import DEPTH, SHARD, Table
 from router.model.records import Queue
@@ -73,7 +73,7 @@ class Scene:
         self.cpu += seconds / 4
         before = len(self.rows)
         use = {shard: Usage(100 + shard, self.cpu, 5000) for shard in range(SHARDS) if shard not in dead}
-        self.recorder.look(self.now, use)
+        self.recorder.record_all(self.now, use)
         return self.rows[before:]
 
     def depths(self, seconds: float = 1) -> list[Row]:
@@ -134,15 +134,15 @@ def test_standing_and_empty_queues_have_their_rows_in_turn(scene: Scene) -> None
     scene.depths()
     found: dict[str, list[int]] = {}
     most = 0
-    for look in range(QUIET_LOOKS):
+    for look in range(QUIET_READINGS):
         rows = scene.depths()
         most = max(most, len(rows))
         for row in rows:
             found.setdefault(row["queue"], []).append(look)
     assert {name: len(looks) for name, looks in found.items()} == {
-        f"q{number + 1}": QUIET_LOOKS // STANDING_LOOKS if number % 2 else 1 for number in range(120)
+        f"q{number + 1}": QUIET_READINGS // STANDING_READINGS if number % 2 else 1 for number in range(120)
     }
-    assert most <= 120 // STANDING_LOOKS + 120 // QUIET_LOOKS
+    assert most <= 120 // STANDING_READINGS + 120 // QUIET_READINGS
 
 
 def test_a_queue_without_a_home_waits_for_it(scene: Scene) -> None:
@@ -179,7 +179,7 @@ def test_a_queue_that_is_gone_has_no_rows(scene: Scene) -> None:
     scene.depths()
     scene.gauges.queue_close(SHARDS)
     scene.homes.apply([["queue_gone", "/", "q7", 7]])
-    assert [scene.depths() for _ in range(QUIET_LOOKS)] == [[]] * QUIET_LOOKS
+    assert [scene.depths() for _ in range(QUIET_READINGS)] == [[]] * QUIET_READINGS
 
 
 def test_a_later_life_of_the_shard_counts_from_0(scene: Scene) -> None:

@@ -75,7 +75,7 @@ def mask() -> int:
 
 def test_a_directory_of_all_is_none_for_data(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
-    with pytest.raises(StartError, match="can be written by all"), claimed(tmp_path):
+    with pytest.raises(StartError, match="is world-writable"), claimed(tmp_path):
         pass
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o1777
     assert not (tmp_path / "lock").exists()

@@ -39,7 +39,7 @@ forks = ForkServer([sys.executable, "-c", sys.argv[2]], runtime, 0)
 
 def begin():
     forks.start(time.monotonic())
-    forks.hear()
+    forks.read_first_message()
     assert forks.ready and forks.due is None
     return next(child for child in psutil.Process().children() if child.name() == "pstk-template")
 
@@ -128,7 +128,7 @@ def test_a_template_that_does_not_answer_is_killed(tmp_path: Path) -> None:
             raise AssertionError("a suspended process has answered")
         while template.status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.01)
-        forks.hear()  # the request that it left unread resets the socket
+        forks.read_first_message()  # the request that it left unread resets the socket
         assert not forks.ready and reap() == -signal.SIGKILL
         """,
     )

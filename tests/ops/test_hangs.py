@@ -14,7 +14,7 @@ import pytest
 
 from ops.child import Child
 from ops.forkserver import Forked
-from ops.hangs import LATE, LOOK_SECONDS, HangWatch, kernel_state
+from ops.hangs import CHECK_SECONDS, INTERVALS_MOST, HangWatch, kernel_state
 from penstock.memory.gauges import Gauges
 from penstock.process.process import stack_file
 from penstock.process.pulse import Work
@@ -48,9 +48,9 @@ class Scene:
 
     def look(self, seconds: float) -> None:
         """So many seconds pass in which the supervisor looks as it should."""
-        for _ in range(round(seconds / LOOK_SECONDS)):
-            self.now += LOOK_SECONDS
-            self.watch.look([self.child], self.now)
+        for _ in range(round(seconds / CHECK_SECONDS)):
+            self.now += CHECK_SECONDS
+            self.watch.check([self.child], self.now)
 
 
 @pytest.fixture
@@ -71,17 +71,17 @@ def test_who_is_silent_is_asked_where_it_is_and_killed_once(scene: Scene, capsys
     scene.beat()
     scene.look(SECONDS)
     assert scene.sent == []
-    scene.look(LOOK_SECONDS)
+    scene.look(CHECK_SECONDS)
     assert scene.sent == [signal.SIGUSR1]
     stack_file(scene.gauges.path.parent, "acceptor", 0).write_text("in the middle of nowhere")
-    scene.look(LOOK_SECONDS)
+    scene.look(CHECK_SECONDS)
     scene.look(10 * SECONDS)
     assert scene.sent == [signal.SIGUSR1, signal.SIGKILL]
 
 
 def test_who_beats_after_all_is_spared(scene: Scene) -> None:
     scene.beat()
-    scene.look(SECONDS + LOOK_SECONDS)
+    scene.look(SECONDS + CHECK_SECONDS)
     for _ in range(3):
         scene.beat()
         scene.look(SECONDS - 1)
@@ -139,12 +139,12 @@ def test_time_in_which_the_supervisor_stood_still_does_not_count(scene: Scene) -
     scene.beat()
     scene.look(1)
     scene.now += 3600
-    scene.look(LOOK_SECONDS)
+    scene.look(CHECK_SECONDS)
     assert scene.sent == []
     scene.beat()
     scene.look(SECONDS - 1)
     assert scene.sent == []
-    assert LATE * LOOK_SECONDS < SECONDS
+    assert INTERVALS_MOST * CHECK_SECONDS < SECONDS
 
 
 def test_nobody_is_killed_where_that_is_switched_off(tmp_path: Path) -> None:

@@ -54,9 +54,9 @@ def test_a_unit_of_type_notify(manager: Manager, tmp_path: Path) -> None:
     notifier = Notifier(environment)
     assert environment == {"OTHER": "1"}
     assert notifier.every is None
-    notifier.ready()
-    notifier.lives(1.0)
-    notifier.stopping()
+    notifier.report_ready()
+    notifier.keep_alive(1.0)
+    notifier.report_stopping()
     assert manager.heard() == [*READY, "STOPPING=1"]
 
 
@@ -64,10 +64,10 @@ def test_signs_of_life_are_as_many_as_are_wanted(manager: Manager, tmp_path: Pat
     wanted = {"WATCHDOG_USEC": "8000000", "WATCHDOG_PID": str(os.getpid())}
     notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), **wanted})
     assert notifier.every == 2.0
-    notifier.lives(9.0)
-    notifier.ready()
+    notifier.keep_alive(9.0)
+    notifier.report_ready()
     for tenth in range(100, 161):
-        notifier.lives(tenth / 10)
+        notifier.keep_alive(tenth / 10)
     assert manager.heard() == READY + ["WATCHDOG=1"] * 4
 
 
@@ -80,14 +80,14 @@ def test_an_abstract_address() -> None:
     name = f"penstock-test-{os.getpid()}"
     manager = Manager(f"\0{name}")
     with manager.socket:
-        Notifier({"NOTIFY_SOCKET": f"@{name}"}).ready()
+        Notifier({"NOTIFY_SOCKET": f"@{name}"}).report_ready()
         assert manager.heard() == READY
 
 
 def test_without_a_manager(tmp_path: Path) -> None:
-    Notifier({}).ready()
-    Notifier({"WATCHDOG_USEC": "1"}).lives(1.0)
-    Notifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")}).ready()
+    Notifier({}).report_ready()
+    Notifier({"WATCHDOG_USEC": "1"}).keep_alive(1.0)
+    Notifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")}).report_ready()
 
 
 @pytest.mark.broker
@@ -112,8 +112,8 @@ def test_a_supervisor_that_hangs_gives_no_sign_of_life(manager: Manager, tmp_pat
 
 def test_a_start_that_takes_long(manager: Manager, tmp_path: Path) -> None:
     notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
-    notifier.starts("waiting for router 0", 60.0)
-    notifier.ready()
+    notifier.report_starting("waiting for router 0", 60.0)
+    notifier.report_ready()
     assert manager.heard() == [
         "STATUS=waiting for router 0\nEXTEND_TIMEOUT_USEC=60000000",
         *READY,

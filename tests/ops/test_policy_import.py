@@ -37,9 +37,9 @@ def test_of_a_vhost() -> None:
 @pytest.mark.parametrize(
     ("definitions", "reason"),
     [
-        ([], "the file has no definitions in it: it is not a JSON object"),
+        ([], "the file contains no definitions: it is not a JSON object"),
         ({"policies": {}}, "policies is not a list"),
-        ({"policies": ["p"]}, "'p' is no policy"),
+        ({"policies": ["p"]}, "'p' is not a policy"),
     ],
 )
 def test_what_is_none(definitions: Any, reason: str) -> None:

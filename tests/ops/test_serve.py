@@ -53,7 +53,7 @@ def test_no_process_outlives_a_killed_supervisor(tmp_path: Path) -> None:
         broker.kill_all()
     status = penstock("status", "--data", str(tmp_path / "data"))
     assert (status.returncode, status.stdout) == (1, "")
-    assert status.stderr.endswith("did not stop in order)\n")
+    assert status.stderr.endswith("did not stop cleanly)\n")
     with claimed(tmp_path / "data"):
         pass  # which removes what it left
 

@@ -11,7 +11,7 @@ import pytest
 from ops.child import Child, State
 from ops.errors import StartError
 from ops.notify import Notifier
-from ops.start import STILL_SECONDS, TELL_SECONDS, Start
+from ops.start import REPORT_SECONDS, STILL_SECONDS, Start
 from penstock.memory.gauges import Gauges
 from penstock.process.pulse import Work
 
@@ -59,7 +59,7 @@ def test_it_is_given_up_when_nothing_moves(starting: Starting) -> None:
     """Those who wait for others beat as well."""
     starting.passes(100, loads=True)
     assert not starting.passes(STILL_SECONDS, loads=False)
-    with pytest.raises(StartError, match="not ready after 161 s, of which nothing moved for 60: router 0, shard 0"):
+    with pytest.raises(StartError, match="not ready after 161 s, the last 60 without progress: router 0, shard 0"):
         starting.passes(1, loads=False)
 
 
@@ -67,7 +67,7 @@ def test_one_that_gets_ready_is_a_move(starting: Starting) -> None:
     starting.passes(STILL_SECONDS - 1, loads=False)
     starting.router.ready()
     assert not starting.passes(STILL_SECONDS, loads=False)
-    with pytest.raises(StartError, match="nothing moved for 60: shard 0"):
+    with pytest.raises(StartError, match="the last 60 without progress: shard 0"):
         starting.passes(2, loads=False)
 
 
@@ -78,6 +78,6 @@ def test_a_console_is_not_waited_for(starting: Starting) -> None:
 
 
 def test_the_next_look(starting: Starting) -> None:
-    assert starting.start.deadline == TELL_SECONDS
-    starting.passes(TELL_SECONDS, loads=False)
-    assert starting.start.deadline == 2 * TELL_SECONDS
+    assert starting.start.deadline == REPORT_SECONDS
+    starting.passes(REPORT_SECONDS, loads=False)
+    assert starting.start.deadline == 2 * REPORT_SECONDS

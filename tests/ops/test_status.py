@@ -84,7 +84,7 @@ def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.Ca
     node = start_node(limits=LimitSettings(address_connection_rate=1), max_queues=1)
     node.wait_ready()
     status.show(node.data, as_json=False)
-    assert "Limits that are near" not in capsys.readouterr().out
+    assert "Limits nearly reached" not in capsys.readouterr().out
     counts = SharedCounts.open(node.node.shared_counts, node.node.counting, 0)
     counts.put(row_name("max-channels", "user", "[red] \udcff"), 9, 10)
     counts.put(row_name("max-connections", "node", ""), 90, 80)
@@ -113,7 +113,7 @@ def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.Ca
     for number in range(near_limits.SHOWN_MOST):
         counts.put(row_name("max-connections", "address", str(number)), 1, 1)
     status.show(node.data, as_json=False)
-    assert "Limits that are near, and 4 more" in capsys.readouterr().out
+    assert "Limits nearly reached, and 4 more" in capsys.readouterr().out
 
 
 def test_a_node_that_is_not_there(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_node_that_was_killed(start_node: StartNode) -> None:
     node.wait_ready()
     node.process.kill()
     node.finish()
-    with pytest.raises(status.NotRunning, match=rf"\(the last one, pid {node.process.pid}, did not stop in order\)$"):
+    with pytest.raises(status.NotRunning, match=rf"\(the last one, pid {node.process.pid}, did not stop cleanly\)$"):
         status.collect(node.data)
 
 

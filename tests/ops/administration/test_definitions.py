@@ -51,8 +51,8 @@ def test_nothing_of_it(tmp_path: Path) -> None:
     ("definitions", "text"),
     [
         ("{", "is not JSON"),
-        ([], "has no definitions of RabbitMQ in it"),
-        ({"users": {}}, "users is no list"),
+        ([], "contains no RabbitMQ definitions"),
+        ({"users": {}}, "users is not a list"),
         ({"users": [USER, {"name": "eve"}]}, "users, number 2: no password_hash"),
         ({"vhosts": ["v"]}, "vhosts, number 1: no name"),
         ({"users": [{**USER, "hashing_algorithm": "rabbit_password_hashing_md5"}]}, "user 'bob': hashing algorithm"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ops.administration.publishing import between
+from ops.administration.publishing import rates_between
 
 
 def look(seconds: float, **messages: int) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def look(seconds: float, **messages: int) -> dict[str, Any]:
 
 
 def rates(*looks: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    return {row["connection"]: (row["messages"], row["octets"]) for row in between(*looks)}
+    return {row["connection"]: (row["messages"], row["octets"]) for row in rates_between(*looks)}
 
 
 def test_what_was_published_in_between() -> None:

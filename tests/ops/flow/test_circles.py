@@ -36,8 +36,7 @@ def test_two_clients_in_a_ring() -> None:
     assert found(held, queues) == [{"a", "b"}]
     (circle,) = circles(held, lambda cause: queues[cause["id"]], lambda each: each["connection"], TIMES)
     assert str(circle) == (
-        "connection a waits for queue 'q1', whose consumers are of connection b waits for queue 'q2', "
-        "whose consumers are of connection a"
+        "connection a waits for queue 'q1'; its consumer connection b waits for queue 'q2', consumed by connection a"
     )
 
 
@@ -124,7 +123,7 @@ def test_no_circle_of_parties(held: list[dict[str, Any]], queues: dict[int, list
 def test_a_lockout() -> None:
     queues = {1: [consumer("b"), consumer("c", prefetch=1)]}
     (one,) = lockouts([session("a", 1)], lambda cause: queues[cause["id"]], lambda cause: True, TIMES)
-    assert str(one) == "queue 'q1' is full of what its consumers have in hand, and they wait for more"
+    assert str(one) == "queue 'q1' is full of unacked messages, and its consumers wait for more"
 
 
 @pytest.mark.parametrize(

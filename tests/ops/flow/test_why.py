@@ -16,14 +16,14 @@ IDLE: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("told", "text"),
     [
-        ({}, "takes what there is"),
-        ({"prefetch": 5, "in_hand": 5}, "prefetch full: 5 of 5 in hand, no ack yet"),
+        ({}, "ready for more"),
+        ({"prefetch": 5, "in_hand": 5}, "prefetch full: 5 of 5 unacked, no ack yet"),
         (
             {"in_hand": 3, "full": "channel", "settled_seconds": 2.0},
-            "3 in hand, its channel has in hand what it may (amqp.unacked_bytes), last ack 2.0 s ago",
+            "3 unacked, its channel is at its limit of unacked messages (amqp.unacked_bytes), last ack 2.0 s ago",
         ),
         ({"active": False, "window_open": False},
-         "its client has stopped deliveries (channel.flow), its socket takes no more"),
+         "its client has stopped deliveries (channel.flow), its socket is full"),
     ],
 )  # fmt: skip
 def test_what_a_consumer_waits_for(told: dict[str, Any], text: str) -> None:

@@ -21,7 +21,7 @@ from ops.rebalance.applying import (
     Start,
     State,
     Wait,
-    resumed,
+    earlier_state,
 )
 from ops.rebalance.plan import Move, Plan
 
@@ -41,28 +41,28 @@ def applying(moves: int = 3, **limits: float) -> Applying:
 
 def answered(core: Applying, result: MoveResult, now: float = NOW, **facts: Any) -> None:
     """The move that is next is made, and ends so at once."""
-    step = core.next(now, WELL)
+    step = core.next_step(now, WELL)
     assert isinstance(step, Start)
-    core.ended(step.number, Result(result, **facts), now, 0.0)
+    core.record_result(step.number, Result(result, **facts), now, 0.0)
 
 
 def test_moves_in_their_order_each_for_the_version_that_the_last_one_left() -> None:
     core = applying()
     versions = []
     for number in range(3):
-        step = core.next(NOW, WELL)
+        step = core.next_step(NOW, WELL)
         assert step == Start(number, core.plan.moves[number], core.placement_version)
         versions.append(core.placement_version)
-        core.ended(number, Result("moved", placement_version=10 + number), NOW, 0.0)
+        core.record_result(number, Result("moved", placement_version=10 + number), NOW, 0.0)
     assert versions == [7, 10, 11]
-    assert core.next(NOW, WELL) == Ended("applied")
+    assert core.next_step(NOW, WELL) == Ended("applied")
 
 
 @pytest.mark.parametrize("result", sorted(DONE))
 def test_what_leaves_nothing_to_do_is_passed_over(result: MoveResult) -> None:
     core = applying(1)
     answered(core, result)
-    assert core.next(NOW, WELL) == Ended("applied")
+    assert core.next_step(NOW, WELL) == Ended("applied")
 
 
 @pytest.mark.parametrize("result", ["rolled-back", "busy"])
@@ -70,77 +70,77 @@ def test_a_move_that_is_rolled_back_is_tried_again_a_few_times(result: MoveResul
     core, now = applying(2), NOW
     for _ in range(ATTEMPTS - 1):
         answered(core, result, now, reason="no")
-        wait = core.next(now, WELL)
+        wait = core.next_step(now, WELL)
         assert isinstance(wait, Wait)
         now += wait.seconds
     answered(core, result, now, reason="no")
-    assert core.next(now, WELL) == Ended("stopped", f"queue 'q0': {result}, no")
+    assert core.next_step(now, WELL) == Ended("stopped", f"queue 'q0': {result}, no")
 
 
 @pytest.mark.parametrize("result", ["refused", "no-shard", "unknown"])
 def test_a_move_that_cannot_be_ends_the_plan(result: MoveResult) -> None:
     core = applying()
     answered(core, result, reason="why")
-    assert core.next(NOW, WELL) == Ended("stopped", f"queue 'q0': {result}, why")
+    assert core.next_step(NOW, WELL) == Ended("stopped", f"queue 'q0': {result}, why")
 
 
 def test_a_placement_that_somebody_else_has_changed_ends_it() -> None:
     core = applying()
     answered(core, "stale", reason="version 9", placement_version=9)
-    assert core.next(NOW, WELL) == Ended("stale", "version 9")
+    assert core.next_step(NOW, WELL) == Ended("stale", "version 9")
     assert core.placement_version == 7
 
 
 def test_each_rate_is_kept_on_the_average() -> None:
     core = applying(messages_per_second=100, bytes_per_second=1000)
     answered(core, "moved", messages=50, octets=2000)
-    assert core.next(NOW, WELL) == Wait(2.0, "its limits")
-    assert isinstance(core.next(NOW + 2, WELL), Start)
-    core.ended(1, Result("moved", messages=500), NOW + 2, took=1.5)
-    assert core.next(NOW + 2, WELL) == Wait(3.5, "its limits")
-    core.follow({"messages_per_second": 1000}, abort=False)
-    assert isinstance(core.next(NOW + 2, WELL), Start)
+    assert core.next_step(NOW, WELL) == Wait(2.0, "the rate limits")
+    assert isinstance(core.next_step(NOW + 2, WELL), Start)
+    core.record_result(1, Result("moved", messages=500), NOW + 2, took=1.5)
+    assert core.next_step(NOW + 2, WELL) == Wait(3.5, "the rate limits")
+    core.apply_controls({"messages_per_second": 1000}, abort=False)
+    assert isinstance(core.next_step(NOW + 2, WELL), Start)
 
 
 def test_limits_change_while_it_runs() -> None:
     core = applying()
-    core.follow({"moves": 0}, abort=False)
-    assert isinstance(core.next(NOW, WELL), Wait)
-    core.follow({"moves": 1, "messages_per_second": 10, "of a newer penstock": 5}, abort=False)
+    core.apply_controls({"moves": 0}, abort=False)
+    assert isinstance(core.next_step(NOW, WELL), Wait)
+    core.apply_controls({"moves": 1, "messages_per_second": 10, "of a newer penstock": 5}, abort=False)
     answered(core, "moved", messages=20)
-    assert core.next(NOW, WELL) == Wait(2.0, "its limits")
+    assert core.next_step(NOW, WELL) == Wait(2.0, "the rate limits")
 
 
 @pytest.mark.parametrize(
     ("health", "why"),
     [
-        (Health(loop_lag_ms=300), "a loop is 300 ms late, more than 250 ms"),
+        (Health(loop_lag_ms=300), "an event loop lags by 300 ms, more than 250 ms"),
         (Health(stopped_percent=60), "60 % of the channels are held, more than 50 %"),
         (Health(fill_percent=95), "a shard's memory is 95 % full, more than 90 %"),
     ],
 )
 def test_it_backs_off_while_the_node_has_other_troubles(health: Health, why: str) -> None:
     core = applying()
-    waits = [core.next(NOW, health) for _ in range(8)]
+    waits = [core.next_step(NOW, health) for _ in range(8)]
     assert waits == [Wait(seconds, why) for seconds in (1, 2, 4, 8, 16, 30, 30, 30)]
     assert core.progress()["waits_for"] == why
-    assert isinstance(core.next(NOW, WELL), Start)
-    assert core.next(NOW, health) == Wait(1, why)
-    core.follow({"loop_lag_ms": 0, "stopped_percent": 0, "fill_percent": 0}, abort=False)
-    assert isinstance(core.next(NOW, health), Start)
+    assert isinstance(core.next_step(NOW, WELL), Start)
+    assert core.next_step(NOW, health) == Wait(1, why)
+    core.apply_controls({"loop_lag_ms": 0, "stopped_percent": 0, "fill_percent": 0}, abort=False)
+    assert isinstance(core.next_step(NOW, health), Start)
 
 
 def test_an_operator_ends_it() -> None:
     core = applying()
-    core.follow({}, abort=True)
-    assert core.next(NOW, WELL) == Ended("aborted")
+    core.apply_controls({}, abort=True)
+    assert core.next_step(NOW, WELL) == Ended("aborted")
 
 
 def test_it_ends_with_the_lease_and_with_the_time_of_the_plan() -> None:
     core = applying()
-    assert core.next(NOW + 3600, WELL) == Ended("expired", "plan again: what it was made from is too old")
-    core.lose("somebody else has it")
-    assert core.next(NOW, WELL) == Ended("lease-lost", "somebody else has it")
+    assert core.next_step(NOW + 3600, WELL) == Ended("expired", "plan again: its inputs are too old")
+    core.lose_lease("somebody else has it")
+    assert core.next_step(NOW, WELL) == Ended("lease-lost", "somebody else has it")
 
 
 def test_answers_of_a_node() -> None:
@@ -164,7 +164,7 @@ def test_whatever_comes_back_it_ends_in_one_of_the_states(
     core, now, given_back = applying(moves, messages_per_second=rate), NOW, iter(results)
     begun: list[int] = []
     for _ in range(200):
-        step = core.next(now, WELL)
+        step = core.next_step(now, WELL)
         if isinstance(step, Ended):
             break
         if isinstance(step, Wait):
@@ -172,7 +172,7 @@ def test_whatever_comes_back_it_ends_in_one_of_the_states(
             continue
         begun.append(step.number)
         result, messages = next(given_back, ("moved", 0))
-        core.ended(step.number, Result(result, messages=messages), now, 0.0)
+        core.record_result(step.number, Result(result, messages=messages), now, 0.0)
     else:
         raise AssertionError("it does not end")
     assert step.state in get_args(State)
@@ -192,5 +192,5 @@ def test_what_an_earlier_attempt_has_done() -> None:
         {"event": "begun"},
         {"event": "start", "number": 1},
     ]
-    assert resumed(plan(), records) == ({0}, 8, 1)
-    assert resumed(plan(), []) == (set(), 7, None)
+    assert earlier_state(plan(), records) == ({0}, 8, 1)
+    assert earlier_state(plan(), []) == (set(), 7, None)

@@ -71,9 +71,9 @@ def record(**changed: Any) -> dict[str, Any]:
         ([record(backlog=None)], "row 1: backlog is None, not a number"),
         ([record(backlog=0.5)], "row 1: backlog is 0.5, not a whole number"),
         ([record(coverage=1.5)], "row 1: coverage is 1.5, not a share from 0 to 1"),
-        ([record(queue=7)], "row 1: queue is no text"),
+        ([record(queue=7)], "row 1: queue is not a string"),
         ([record(shard=True)], "row 1: shard is True"),
-        ([7], "row 1 is no object"),
+        ([7], "row 1 is not an object"),
     ],
 )
 def test_rows_that_are_none(tmp_path: Path, records: list[Any], problem: str) -> None:
@@ -112,5 +112,5 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="the plan is of format 2, this penstock knows 1"):
         read_plan(path)
     path.write_text(plan_text(plan).replace('"queue_id"', '"other"'))
-    with pytest.raises(CommandError, match="that is no plan: KeyError at 'queue_id'"):
+    with pytest.raises(CommandError, match="not a plan: KeyError at 'queue_id'"):
         read_plan(path)

@@ -228,7 +228,7 @@ def test_what_is_not_moved_is_said() -> None:
 
 def test_no_queues_no_shards() -> None:
     assert plan_for([], world([], 2)).moves == ()
-    with pytest.raises(PlanError, match="no shard is there"):
+    with pytest.raises(PlanError, match="there is no shard"):
         plan_for([], world([], [Shard(0, alive=False)]))
     homes = [Home(VHOST, "q", 1, 0)]
     with pytest.raises(PlanError, match="0% of the samples of 1 queues"):

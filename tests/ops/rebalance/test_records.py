@@ -10,7 +10,7 @@ import pytest
 from ops.errors import CommandError
 from ops.rebalance.applying import Ended, Result, Start
 from ops.rebalance.pauses import Pauses
-from ops.rebalance.records import PLANS_KEPT, Records, told
+from ops.rebalance.records import PLANS_KEPT, Records, summary
 from tests.ops.rebalance.test_applying import plan
 
 
@@ -46,11 +46,11 @@ def test_what_became_of_a_plan(tmp_path: Path) -> None:
         step = Start(number, made.moves[number], 7)
         records.start(made, step)
         records.move(made, step, result)
-    interrupted = told(made.id, records.of_plan(made.id), applying=False)
+    interrupted = summary(made.id, records.of_plan(made.id), applying=False)
     assert (interrupted["state"], interrupted["ended"]) == ("interrupted", None)
-    assert told(made.id, records.of_plan(made.id), applying=True)["state"] == "applying"
+    assert summary(made.id, records.of_plan(made.id), applying=True)["state"] == "applying"
     records.ended(made, Ended("stopped", "no room"))
-    found = told(made.id, Records(tmp_path).by_plan()[made.id], applying=False)
+    found = summary(made.id, Records(tmp_path).by_plan()[made.id], applying=False)
     assert found["results"] == {"moved": 1, "refused": 1}
     assert (found["state"], found["reason"], found["moved"], found["moves"]) == ("stopped", "no room", 1, 3)
     assert (found["messages"], found["bytes"], found["longest_pause_ms"]) == (3, 30, 12.5)

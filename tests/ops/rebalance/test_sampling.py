@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ops.rebalance.goals import Home
 from ops.rebalance.rows import rows_of
-from ops.rebalance.sampling import Samples, present, quantile
+from ops.rebalance.sampling import Samples, quantile, with_present_depths
 from penstock.memory.gauges import QueueGauge
 from tests.ops.rebalance.synthetic import row
 
@@ -26,7 +26,7 @@ def test_rates_depths_and_how_long_it_was_stopped() -> None:
     samples = Samples()
     depths, published = [0, 10, 30, 20, 5], [0, 100, 300, 600, 600]
     for number in range(5):
-        samples.take(
+        samples.add_reading(
             10.0 + 2 * number,
             [
                 look(
@@ -51,11 +51,11 @@ def test_rates_depths_and_how_long_it_was_stopped() -> None:
 
 def test_what_was_not_seen_lowers_the_coverage() -> None:
     samples = Samples()
-    samples.take(0.0, [])
-    samples.take(1.0, [look(published=5)])
-    samples.take(2.0, [look(torn=True)])
-    samples.take(3.0, [look(published=9)])
-    samples.take(4.0, [look(published=2)])  # its shard began anew
+    samples.add_reading(0.0, [])
+    samples.add_reading(1.0, [look(published=5)])
+    samples.add_reading(2.0, [look(torn=True)])
+    samples.add_reading(3.0, [look(published=9)])
+    samples.add_reading(4.0, [look(published=2)])  # its shard began anew
     (found,) = samples.rows(HOMES)
     assert (found.p95_rate, found.coverage) == (2.0, 0.25)
     assert samples.rows([Home("/", "other", 7, 0)]) == []
@@ -63,7 +63,7 @@ def test_what_was_not_seen_lowers_the_coverage() -> None:
 
 def test_one_look_says_nothing_of_rates() -> None:
     samples = Samples()
-    samples.take(0.0, [look(ready=3)])
+    samples.add_reading(0.0, [look(ready=3)])
     (found,) = samples.rows(HOMES)
     assert (found.p95_rate, found.coverage, found.backlog) == (0.0, 0.0, 3)
 
@@ -78,7 +78,7 @@ def test_quantiles_lie_between_the_least_and_the_most(values: list[float], share
 def test_rows_of_yesterday_with_what_queues_hold_today() -> None:
     rows = [row("q", 0, 100.0, backlog=5), row("gone", 0, 100.0), row("silent", 0, 1.0, backlog=4)]
     homes = [*HOMES, Home("/", "silent", 9, 1)]
-    found = present(rows, {1: look(ready=50, whole_bytes=5000, unacked=1)}, homes)
+    found = with_present_depths(rows, {1: look(ready=50, whole_bytes=5000, unacked=1)}, homes)
     assert [(each.queue, each.shard, each.backlog, each.peak_depth) for each in found] == [
         ("q", 2, 51, 51),
         ("silent", 1, 4, 4),

@@ -17,9 +17,9 @@ def placement(*shards: int, moving: int | None = None) -> dict[str, Any]:
 def test_every_queue_has_the_one_home_that_the_router_says() -> None:
     assert homes_wrong(placement(0, 1, 1), {0: [0], 1: [1, 2]}) == []
     assert homes_wrong(placement(0, 1, 0), {0: [0, 1], 1: [1, 0]}) == [
-        "queue 'q0' in vhost '/' is to be on shard 0, is on 0 and 1",
-        "queue 'q1' in vhost '/' is to be on shard 1, is on 0 and 1",
-        "queue 'q2' in vhost '/' is to be on shard 0, is on none",
+        "queue 'q0' in vhost '/' belongs on shard 0, is on 0 and 1",
+        "queue 'q1' in vhost '/' belongs on shard 1, is on 0 and 1",
+        "queue 'q2' in vhost '/' belongs on shard 0, is on none",
     ]
     assert homes_wrong(placement(0, moving=0), {0: [0], 1: [0]}) == []
 

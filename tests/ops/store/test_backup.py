@@ -106,14 +106,14 @@ def altered(path: Path, **facts: Any) -> None:
 
 
 HARMS: list[tuple[Callable[[Path], object], str]] = [
-    (lambda made: flipped(made / "shards/0/data.mdb"), "damaged: shards/0/data.mdb is not what was backed up$"),
-    (lambda made: flipped(made / "topology.sqlite"), "damaged: topology.sqlite is not what was backed up$"),
+    (lambda made: flipped(made / "shards/0/data.mdb"), "damaged: shards/0/data.mdb differs from the manifest$"),
+    (lambda made: flipped(made / "topology.sqlite"), "damaged: topology.sqlite differs from the manifest$"),
     (lambda made: os.truncate(made / "shards/1/data.mdb", 4096), r"damaged: shards/1/data.mdb has 4096 of \d+ bytes$"),
     (lambda made: shutil.rmtree(made / "shards/1"), "damaged: shards/1/data.mdb is missing$"),
     (lambda made: (made / "topology.sqlite").unlink(), "damaged: topology.sqlite is missing$"),
     (
         lambda made: (made / "manifest.json").unlink(),
-        "is no backup, or one that was cut short: it has no manifest.json$",
+        "is not a backup, or one that was cut short: it has no manifest.json$",
     ),
     (lambda made: flipped(made / "manifest.json"), "manifest.json is damaged$"),
     (lambda made: os.truncate(made / "manifest.json", 0), "manifest.json is damaged$"),
@@ -227,10 +227,10 @@ def test_whoever_dies_of_a_damaged_file_pins_nothing(data: Path, tmp_path: Path)
 
 def test_nothing_is_written_over(data: Path, tmp_path: Path) -> None:
     (tmp_path / "backup").mkdir()
-    with pytest.raises(CommandError, match=r"backup is there already$"):
+    with pytest.raises(CommandError, match=r"backup exists already$"):
         backup(data, tmp_path / "backup", live=False)
     (tmp_path / "other.unfinished").mkdir()
-    with pytest.raises(CommandError, match=r"other.unfinished is there, of a backup that was cut short"):
+    with pytest.raises(CommandError, match=r"other.unfinished exists, of a backup that was cut short"):
         backup(data, tmp_path / "other", live=False)
     assert (tmp_path / "other.unfinished").exists()
 
@@ -265,7 +265,7 @@ def test_a_store_that_no_run_has_opened_since_there_are_witnesses_comes_along(da
     recognise(data)
     made = backup(data, tmp_path / "backup", live=False)
     assert [found.first_problems for found in made.found if found.problems] == [
-        [f"{tmp_path}/backup/shards/5: it is of format 2: the next start of the node takes it over"]
+        [f"{tmp_path}/backup/shards/5: it is of format 2: the next start of the node converts it"]
     ]
     restored(tmp_path / "backup", tmp_path / "other")
     assert recognise(tmp_path / "other").needed() == [0, 1, 5]

@@ -176,7 +176,7 @@ def test_without_a_data_directory(tmp_path: Path, command: str) -> None:
 def test_a_directory_that_is_no_backup(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     done = penstock("restore", str(tmp_path / "none"), "--data", str(tmp_path / "data"))
-    said = f"penstock: {tmp_path}/none is no backup, or one that was cut short: it has no manifest.json\n"
+    said = f"penstock: {tmp_path}/none is not a backup, or one that was cut short: it has no manifest.json\n"
     assert (done.returncode, done.stderr) == (2, said)
     assert not (tmp_path / "data").exists()
 

@@ -80,7 +80,7 @@ def test_all_are_of_one_moment(tmp_path: Path, seed: int) -> None:
 def test_where_there_is_no_such_moment_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path, 11)
     monkeypatch.setattr(cutting, "PATIENCE", 0.0)
-    with pytest.raises(CommandError, match=r"no moment at which no store changed"), cut(tmp_path, live=False):
+    with pytest.raises(CommandError, match=r"no common moment of all stores"), cut(tmp_path, live=False):
         pass
 
 

@@ -173,7 +173,7 @@ def test_what_is_not_empty_is_refused(data: Path, tmp_path: Path) -> None:
     dump(data, tmp_path / "dump")
     with pytest.raises(CommandError, match=f"^{data} is not empty$"):
         restore(tmp_path / "dump", data)
-    with pytest.raises(CommandError, match=f"^{tmp_path}/dump is there already$"):
+    with pytest.raises(CommandError, match=f"^{tmp_path}/dump exists already$"):
         dump(data, tmp_path / "dump")
     assert everything(data)
 
@@ -181,8 +181,8 @@ def test_what_is_not_empty_is_refused(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (b"", "is no dump$"),
-        (b"hello", "is no dump$"),
+        (b"", "is not a dump$"),
+        (b"hello", "is not a dump$"),
         (pack(["penstock dump", 3, {}]), "is a dump of version 3, this penstock knows versions 1 to 2$"),
         (pack(["penstock dump", 1, {}]), "its end is missing"),
         (pack(["penstock dump", 1, {}]) + pack(["end", 5]), "it has 0 messages instead of 5"),

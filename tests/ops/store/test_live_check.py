@@ -89,7 +89,7 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch, between: Callable[[], object]) ->
         between()
         return lambda: True
 
-    monkeypatch.setattr(checking, "_let_go", let_go)
+    monkeypatch.setattr(checking, "_snapshot_is_over", let_go)
     return pieces
 
 
