@@ -9,24 +9,32 @@ date: that costs fairness for a moment, never the bound. At a paced queue the sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock import bus
 from router.model.topology import Topology
 
 if TYPE_CHECKING:
     from acceptor.inlet import Inlet
-    from acceptor.shard_link import ShardLink
 
 # A weight that has changed by less than one in so many is not reported again.
 CHANGE = 8
 
 
+class Shard(Protocol):
+    """The link to a shard, as far as it can be told something."""
+
+    @property
+    def up(self) -> bool: ...
+
+    def tell(self, *operation: Any) -> None: ...
+
+
 class Parts:
     """The exchange of weights between one acceptor and the shards. `told` has the weight last reported, by queue id."""
 
-    def __init__(self, index: int, topology: Topology, links: list[ShardLink], inlets: dict[int, Inlet]) -> None:
+    def __init__(self, index: int, topology: Topology, links: Sequence[Shard], inlets: dict[int, Inlet]) -> None:
         self.index = index
         self.topology = topology
         self.links = links

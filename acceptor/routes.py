@@ -13,7 +13,7 @@ from acceptor.move_gate import MoveGate
 from acceptor.pools import Pool
 from acceptor.pressure import VhostGate
 from acceptor.route import Barrier, Route, Target
-from acceptor.routing import MESSAGE, ROUTE, Publisher, Routing, Unfinished
+from acceptor.routing import MESSAGE, ROUTE, Publisher, Routing, RoutingChannel, Run, Unfinished
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.methods import short_string
@@ -29,10 +29,8 @@ from router.model.topology import Queue, Topology
 from router.model.working import Working
 
 if TYPE_CHECKING:
-    from acceptor.channel_state import ChannelState
     from acceptor.confirms import Span, Way
     from acceptor.gates import Gates
-    from acceptor.parked import ParkedRun
     from acceptor.permissions import Access
     from acceptor.shard_link import ShardLink
 
@@ -118,7 +116,7 @@ class Routes:
                 raise Unfinished
         return route
 
-    def go_on(self, channel: ChannelState, run: ParkedRun) -> Route | None:
+    def go_on(self, channel: RoutingChannel, run: Run) -> Route | None:
         """Return the route of a channel's next publishes, made from turn to turn; None if it needs another turn.
         AMQPError as in `check`.
         """
@@ -133,7 +131,7 @@ class Routes:
                 self.keep(access, address, route, routing.epoch)
         return route
 
-    def routing(self, channel: ChannelState, run: ParkedRun, begin: Callable[[], Working[Route]]) -> Routing:
+    def routing(self, channel: RoutingChannel, run: Run, begin: Callable[[], Working[Route]]) -> Routing:
         """Return the route in the making for a run; begin it if there is none."""
         routing = channel.routing
         if routing is None or routing.batch is not run.batch or routing.first != run.first:
@@ -175,9 +173,7 @@ class Routes:
             return Route(exchange, key, further, by_headers, ())
         return (yield from self.route(work, access, exchange, key, None, further))
 
-    def by_headers(
-        self, channel: ChannelState, run: ParkedRun, route: Route, headers: dict[str, object]
-    ) -> Route | None:
+    def by_headers(self, channel: RoutingChannel, run: Run, route: Route, headers: dict[str, object]) -> Route | None:
         """Return the route of a run's first message, by its headers too; None if it needs another turn."""
         work = channel.budget()
         work.spend(MESSAGE)

@@ -59,6 +59,28 @@ class Publisher(Protocol):
         ...
 
 
+class Run(Protocol):
+    """Publishes of a batch that follow each other, from row `first`, with one address and further routing keys."""
+
+    @property
+    def address(self) -> bytes: ...
+
+    @property
+    def further(self) -> tuple[str, ...]: ...
+
+    @property
+    def batch(self) -> Batch: ...
+
+    @property
+    def first(self) -> int: ...
+
+
+class RoutingChannel(Publisher, Protocol):
+    """A channel, with the route that is in the making for what it publishes next."""
+
+    routing: Routing | None
+
+
 class Waiting(Session, Publisher, Protocol):
     """A channel that may wait for the budget of another turn."""
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from acceptor.asking import Answer, Asking, Handling, ToShard, ask_shard
 from acceptor.consumer_arguments import consumer_priority, lease_of
 from acceptor.consumers import Consumer
-from acceptor.methods import replies
 from acceptor.methods.queue import find, named
+from acceptor.methods.replies import consume as consume_replies
 from penstock import bus
 from penstock.amqp.encode_cy import GET_OK
 from penstock.amqp.errors import AMQPError, amqp_error
@@ -60,7 +60,7 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
         raise amqp_error(530, f"reached maximum ({most}) of consumers per channel")
     name = named(channel, arguments["queue"])
     if name == PSEUDO_QUEUE:
-        yield from replies.consume(channel, tag, arguments)
+        yield from consume_replies(channel, tag, arguments)
         return
     channel.access.check("read", "queue", name)
     queue = find(channel, name)

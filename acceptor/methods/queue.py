@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from acceptor.asking import Asking, Handling, ask_router, ask_shard
-from acceptor.methods import replies
+from acceptor.methods.replies import declare as declare_reply_queue
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.replies import PSEUDO_QUEUE
@@ -46,7 +46,7 @@ def find(channel: Channel, name: str) -> Queue:
 def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """Have the router declare a queue (passive: find it), and answer with its numbers of messages and consumers."""
     if arguments["queue"].startswith(PSEUDO_QUEUE):
-        yield from replies.declare(channel, named(channel, arguments["queue"]), arguments)
+        yield from declare_reply_queue(channel, named(channel, arguments["queue"]), arguments)
         return
     if arguments["passive"]:
         name = arguments["queue"].replace("\r", "").replace("\n", "")
