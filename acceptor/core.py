@@ -10,42 +10,42 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from acceptor.accounts import Accounts
-from acceptor.connection import Connection, forced
-from acceptor.connection_state import ConnectionState, Transport
-from acceptor.delivery import Delivery
-from acceptor.early import EarlyNotice
-from acceptor.episodes import Episodes
-from acceptor.escalation import Escalations
-from acceptor.event_log import EventLog
-from acceptor.fair import Weights
-from acceptor.gates import Gates
-from acceptor.headcount import Headcount
-from acceptor.last_resort import LastResort
-from acceptor.ledger import Ledger
-from acceptor.logins import Logins
-from acceptor.metered_events import facts as metered_facts
-from acceptor.methods import HANDLERS
-from acceptor.moving import Moves
-from acceptor.orphans import Orphans
-from acceptor.outputs import Outputs
-from acceptor.overtaking import Overtaking
-from acceptor.patience import Patience
-from acceptor.permissions import Permissions
-from acceptor.publishing import Publishing
-from acceptor.quotas import Quotas
-from acceptor.replies import Replies
-from acceptor.requests import Requests
-from acceptor.routes import Routes
-from acceptor.services import Services
-from acceptor.settling import Settling
-from acceptor.shard_link import ShardLink
-from acceptor.state import AcceptorState
-from acceptor.suspects import Suspects
-from acceptor.terms import UserTerms
-from acceptor.throttle import Throttle
-from acceptor.unfinished import Unfinished
-from acceptor.unread import Unread
+from acceptor.amqp.connection import Connection, forced
+from acceptor.amqp.methods import HANDLERS
+from acceptor.amqp.services import Services
+from acceptor.budgets.accounts import Accounts
+from acceptor.budgets.headcount import Headcount
+from acceptor.budgets.outputs import Outputs
+from acceptor.budgets.quotas import Quotas
+from acceptor.budgets.unfinished import Unfinished
+from acceptor.budgets.unread import Unread
+from acceptor.clients.connection_state import ConnectionState, Transport
+from acceptor.clients.state import AcceptorState
+from acceptor.consuming.delivery import Delivery
+from acceptor.consuming.patience import Patience
+from acceptor.consuming.replies import Replies
+from acceptor.consuming.settling import Settling
+from acceptor.gates.fair import Weights
+from acceptor.gates.permissions import Permissions
+from acceptor.gates.terms import UserTerms
+from acceptor.holding.early import EarlyNotice
+from acceptor.holding.episodes import Episodes
+from acceptor.holding.escalation import Escalations
+from acceptor.holding.event_log import EventLog
+from acceptor.holding.last_resort import LastResort
+from acceptor.holding.ledger import Ledger
+from acceptor.holding.metered_events import facts as metered_facts
+from acceptor.holding.throttle import Throttle
+from acceptor.links.shard_link import ShardLink
+from acceptor.logins.logins import Logins
+from acceptor.moving.moving import Moves
+from acceptor.moving.requests import Requests
+from acceptor.moving.suspects import Suspects
+from acceptor.publishing.orphans import Orphans
+from acceptor.publishing.overtaking import Overtaking
+from acceptor.publishing.publishing import Publishing
+from acceptor.routing.gates import Gates
+from acceptor.routing.routes import Routes
 from penstock import bus
 from penstock.memory.gauges import Gauges
 from penstock.node.logs import get_logger

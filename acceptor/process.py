@@ -15,18 +15,18 @@ from typing import Any
 import uvloop
 import zmq
 
-from acceptor import told
-from acceptor.client_protocol import ClientProtocol
-from acceptor.connection_state import ConnectionState
+from acceptor import questions as told
+from acceptor.clients.connection_state import ConnectionState
+from acceptor.clients.spool import Spool
 from acceptor.core import AcceptorCore
-from acceptor.kept_accounts import KeptAccounts
-from acceptor.known_passwords import KnownPasswords
-from acceptor.listener import Listener, Neighbours
-from acceptor.logins import Verified
-from acceptor.open_holds import OpenHolds
-from acceptor.shard_link import SETTLING_SECONDS
-from acceptor.sockets import Sockets
-from acceptor.spool import Spool
+from acceptor.holding.kept_accounts import KeptAccounts
+from acceptor.holding.open_holds import OpenHolds
+from acceptor.links.shard_link import SETTLING_SECONDS
+from acceptor.logins.known_passwords import KnownPasswords
+from acceptor.logins.logins import Verified
+from acceptor.sockets.client_protocol import ClientProtocol
+from acceptor.sockets.listener import Listener, Neighbours
+from acceptor.sockets.sockets import Sockets
 from penstock import bus
 from penstock.batch.arena import Arena, Borrower
 from penstock.bus.endpoint import subscribe
@@ -74,6 +74,7 @@ class Acceptor:
         self.pulse = Pulse(self.gauges, "acceptor", index, incarnation)
         self.core = AcceptorCore(index, incarnation, self.gauges, node.settings, f"penstock@{socket.gethostname()}")
         self.state = self.core.state
+        self.gates, self.ledger = self.core.gates, self.core.throttle.ledger
         self.set_clock()
         self.state.flush = self.flush
         self.telemetry = Writer.of(node, "acceptor", index, incarnation)
@@ -88,7 +89,9 @@ class Acceptor:
         flow = node.settings.flow
         self.state.spool = Spool(node.settings.data, flow.parked_memory, flow.spool_limit)
         self.turn_sockets = TurnSockets(loop, Borrower(2 * node.acceptors), self.finish_turn)
-        self.sockets = Sockets(loop, self.core, process.connections_most(), self.schedule_finish)
+        self.sockets: Sockets[ClientProtocol] = Sockets(
+            loop, self.core, process.connections_most(), self.schedule_finish
+        )
         self.idle_memory = IdleMemory(node.settings.memory.process_limit)
         self.ending = False
         self.all_safe = asyncio.Event()
@@ -111,7 +114,7 @@ class Acceptor:
         self.open_holds.keep([])
         self.kept_accounts = KeptAccounts(node.settings.data, index)
         if incarnation > 1:
-            self.kept_accounts.take_over(self.core.throttle.ledger)
+            self.kept_accounts.take_over(self.ledger)
         else:
             self.kept_accounts.forget()
         self.metering = False
@@ -247,15 +250,15 @@ class Acceptor:
             self.router.request(name, arguments, self.answered(done))
         dirty, self.state.dirty = self.state.dirty, {}
         self.flush_all(dirty)
-        if self.core.gates.metered.closed and not self.metering:
+        if self.gates.metered.closed and not self.metering:
             self.meter_later()
-        if self.core.gates.routing.waiting and not self.routing:
+        if self.gates.routing.waiting and not self.routing:
             self.routing = True
             self.loop.call_soon(self.route)
 
     def meter_later(self) -> None:
         """Schedule a recheck of the gates that open with time, if something waits at one."""
-        seconds = self.core.gates.metered.due()
+        seconds = self.gates.metered.due()
         if seconds is not None:
             self.metering = True
             self.loop.call_later(seconds, self.meter)
@@ -264,14 +267,14 @@ class Acceptor:
         """Serve the gates that open with time."""
         self.metering = False
         self.state.now = self.loop.time()
-        self.core.gates.metered.serve()
+        self.gates.metered.serve()
         self.finish_turn()
 
     def route(self) -> None:
         """Continue with routes that exceeded a turn's budget, after other connections have been read."""
         self.routing = False
         self.state.now = self.loop.time()
-        self.core.gates.routing.serve()
+        self.gates.routing.serve()
         self.finish_turn()
 
     def finish_later(self) -> None:
@@ -339,16 +342,16 @@ class Acceptor:
 
     def note_short_stops(self) -> None:
         """Write the records of flow control, with the sums of short stops that are due."""
-        self.write_records(self.core.throttle.ledger.short_stops.take(self.state.now))
+        self.write_records(self.ledger.short_stops.take(self.state.now))
 
     def keep_accounts(self) -> None:
         """Write the ledger's accounts for the next incarnation."""
         if self.state.has_place():
-            self.kept_accounts.keep(self.core.throttle.ledger, self.state.now)
+            self.kept_accounts.keep(self.ledger, self.state.now)
 
     def write_records(self, short_stops: list[dict[str, Any]]) -> None:
         """Write the recorded events and incidents of flow control, these sums of short stops, and the open holds."""
-        ledger = self.core.throttle.ledger
+        ledger = self.ledger
         incidents, ledger.records = ledger.records, []
         holds = ledger.open_records(self.state.now)
         for record in [*incidents, *short_stops, *holds]:
@@ -412,7 +415,7 @@ class Acceptor:
             self.sockets.emptied.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.sockets.emptied.wait(), min(ends - self.loop.time(), DRAIN_SECONDS))
-        self.write_records(self.core.throttle.ledger.short_stops.take_all())
+        self.write_records(self.ledger.short_stops.take_all())
         await asyncio.gather(*(dialer.finish() for dialer in self.shards))
         if self.telemetry is not None:
             self.telemetry.close()

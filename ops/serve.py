@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from acceptor import known_passwords
+from acceptor.logins import known_passwords
 from ops.claim import Pointer, claimed
 from ops.deadlocks import DeadlockWatch
 from ops.errors import StartError

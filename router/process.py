@@ -78,16 +78,17 @@ class Router:
         changes.bind(node.router_changes)
         self.changes = Endpoint(loop, changes, self.on_subscription)
         self.events = subscribe(loop, self.context, node.process_events, self.on_event)
-        self.core.authority.moves.incarnation_of = self.incarnation_of
-        self.core.authority.moves.is_full = self.gauges.saturated
-        placing = self.core.authority.placing
+        self.moves, self.placing = self.core.authority.moves, self.core.authority.placing
+        self.moves.incarnation_of = self.incarnation_of
+        self.moves.is_full = self.gauges.saturated
+        placing = self.placing
         placing.places = node.shard_places
         placing.state_of = lambda shard: self.gauges.process_read("shard", shard).state
         placing.bytes_of = self.bytes_of
         placing.ask = self.ask_for_shard
         self.telemetry = Writer.of(node, "router", index, incarnation)
         if self.telemetry is not None:
-            self.core.authority.moves.put = self.telemetry.put
+            self.moves.put = self.telemetry.put
         self.handle_deaths()
         self.gauges.set_topology_version(self.core.version)
         requests = open_socket(self.context, zmq.ROUTER)
@@ -146,7 +147,7 @@ class Router:
                 continue
             ended = acceptor.state == DEAD
             self.core.acceptor_died(index, acceptor.incarnation if ended else acceptor.incarnation - 1)
-        self.core.authority.moves.roll_back_failed()
+        self.moves.roll_back_failed()
         self.finish_turn()
 
     def incarnation_of(self, shard: int) -> int:
@@ -173,7 +174,7 @@ class Router:
             self.store.give_back_reserve()
         else:  # all states of shards are stored
             self.store.keep_reserve()
-            self.core.authority.placing.advance()
+            self.placing.advance()
         self.handle_deaths()
         self.loop.call_later(POLL_SECONDS, self.poll)
 

@@ -91,10 +91,11 @@ class Shard:
         recovered = Recovered(self.store, self.journal, Progress(self.pulse, "store is being read", "messages").come_to)
         self.core = ShardCore(index, self.gauges, node.settings, now_us(), self.store.life, self.journal, recovered)
         self.state = self.core.state
+        self.gate, self.commits, self.flow = self.core.gate, self.core.commits, self.core.flow
         self.state.incarnation = incarnation
         self.state.wall_ahead = clock.wall_ahead_us()
-        self.core.commits.flushed_later = flush_ms > 0
-        self.disk_room = DiskRoom(loop, self.store, self.state, self.core.gate, self.check_disk_room)
+        self.commits.flushed_later = flush_ms > 0
+        self.disk_room = DiskRoom(loop, self.store, self.state, self.gate, self.check_disk_room)
         self.core.stalls.set_aside = self.store.set_aside
         self.core.recover_links(self.store.links())
         self.core.doing.begins(incarnation)
@@ -132,9 +133,9 @@ class Shard:
         self.ready = False
         self.flow_records = FlowRecords(node.settings.data, "shard", index)
         self.open_stops = OpenStops(node.settings.data, index)
-        self.core.flow.earlier = self.open_stops.read()
+        self.flow.earlier = self.open_stops.read()
         loop.call_later(WEIGH_SECONDS, self.weigh_processes)
-        self.questions = questions.questions(self.state, self.core.flow)
+        self.questions = questions.questions(self.state, self.flow)
         self.control = ControlServer(node.control_of("shard", index, incarnation), self.on_question)
 
     def connect_peer(self, peer: int, incarnation: int) -> None:
@@ -204,15 +205,15 @@ class Shard:
         self.loop.call_later(WEIGH_SECONDS, self.weigh_processes)
         self.recheck_processes()
         with suppress(OSError, psutil.Error):  # too many files are open
-            self.idle_memory.look(self.state.weight, self.core.gate.room.is_scarce(PROCESSES))
+            self.idle_memory.look(self.state.weight, self.gate.room.is_scarce(PROCESSES))
         self.shown_hands.publish_changes()
         self.state.wall_ahead = clock.wall_ahead_us()
-        self.core.gate.update_processes(self.node_memory.look(), now_us())
+        self.gate.update_processes(self.node_memory.look(), now_us())
         self.gauges.measures_write(
             "shard", self.index, self.lag.lately.percentile(50), self.lag.lately.percentile(99),
-            self.commit_us.percentile(99), self.core.gate.stored,
+            self.commit_us.percentile(99), self.gate.stored,
         )  # fmt: skip
-        self.write_records(self.core.flow.short_stops.take(now_us() / 1e6))
+        self.write_records(self.flow.short_stops.take(now_us() / 1e6))
         self.keep_open_stops(INCIDENT_SECONDS)
         self.finish_turn()
 
@@ -253,19 +254,19 @@ class Shard:
             dialer = self.peers[index]
             if dialer is not None:
                 dialer.send(frames)
-        if self.core.flow.incidents or self.core.events.records:
+        if self.flow.incidents or self.core.events.records:
             self.write_records([])
         self.carrier.begin()
         requests, self.state.router_requests = self.state.router_requests, []
         for name, arguments, done in requests:
             self.router.request(name, arguments, self.answered(done))
-        commit = None if self.resting else self.core.commits.hand_over()
+        commit = None if self.resting else self.commits.hand_over()
         if commit is not None:
             writing = self.in_background(
                 self.writer, lambda: self.write(commit), lambda error: self.written(commit, error)
             )
             self.writing = commit, writing
-        if self.core.commits.awaited:
+        if self.commits.awaited:
             self.flushes.want(at_once=True)
         reads, self.core.paging.reads = self.core.paging.reads, []
         for queue, segments in reads:
@@ -274,7 +275,7 @@ class Shard:
 
     def write_records(self, short_stops: list[dict[str, Any]]) -> None:
         """Write the gathered records of flow control, and these sums of short stops."""
-        flow, noted = self.core.flow, self.core.events
+        flow, noted = self.flow, self.core.events
         events = [clock.as_wall(each, "at") for each in noted.records]
         stops = [[clock.as_wall(each, "begun", "ended") for each in some] for some in (flow.incidents, short_stops)]
         self.flow_records.write(events, *stops)
@@ -283,7 +284,7 @@ class Shard:
     def keep_open_stops(self, seconds: float) -> None:
         """Write the stops that have lasted so long; until all queues are known the file stays the last run's."""
         if self.ready:
-            self.open_stops.keep(self.core.flow.open_stops(now_us(), seconds))
+            self.open_stops.keep(self.flow.open_stops(now_us(), seconds))
 
     # The store
 
@@ -314,11 +315,11 @@ class Shard:
         if error is not None:
             self.resting = True
             self.loop.call_later(RETRY_SECONDS, self.commit_again)
-            self.core.commits.failed(commit, error.reason)
+            self.commits.failed(commit, error.reason)
         else:
             if self.store.overflowed():
-                self.core.gate.store_overflows(self.state.now)
-            self.core.commits.written()
+                self.gate.store_overflows(self.state.now)
+            self.commits.written()
             self.flushes.want()
             self.disk_room.report()
         self.finish_turn()
@@ -366,17 +367,17 @@ class Shard:
 
     def sync(self) -> None:
         """Flush everything written since the last flush to the disk."""
-        self.core.commits.flush_begins()
+        self.commits.flush_begins()
         self.in_background(self.flusher, self.store.sync, self.synced)
 
     def synced(self, error: StoreError | None) -> None:
         """A flush has ended."""
         if error is None:
-            self.core.gate.store_works(UNFLUSHED, self.state.now)
-            self.core.commits.flushed()
+            self.gate.store_works(UNFLUSHED, self.state.now)
+            self.commits.flushed()
         else:
-            self.core.commits.not_flushed()
-            self.core.gate.store_fails(UNFLUSHED, error.reason, self.state.now)
+            self.commits.not_flushed()
+            self.gate.store_fails(UNFLUSHED, error.reason, self.state.now)
         self.flushes.ended(error is not None)
         self.finish_turn()
 
@@ -388,7 +389,7 @@ class Shard:
         await self.control.close()
         await self.acceptors.take_rest()
         self.ending = True
-        self.write_records(self.core.flow.short_stops.take_all())
+        self.write_records(self.flow.short_stops.take_all())
         self.keep_open_stops(0)
         self.flushes.stop()
         self.disk_room.stop()
@@ -398,11 +399,11 @@ class Shard:
         if self.writing is not None:
             commit, writing = self.writing
             if writing.error is None:
-                self.core.commits.written()
+                self.commits.written()
             else:
-                self.core.commits.take_back(commit)
-        self.core.commits.record_positions()
-        last = self.core.commits.hand_over()
+                self.commits.take_back(commit)
+        self.commits.record_positions()
+        last = self.commits.hand_over()
         if last is not None:
             self.store.write(last)
         if self.state.topology.shards.get(self.index) == LEAVING and self.store.is_empty():

@@ -20,8 +20,8 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from acceptor.channel import Channel as AcceptorChannel
-from acceptor.connection import Connection
+from acceptor.amqp.channel import Channel as AcceptorChannel
+from acceptor.amqp.connection import Connection
 from acceptor.core import AcceptorCore
 from ops.compiled import PACKAGES
 from tests.broker import Broker

@@ -17,12 +17,12 @@ from typing import Any, Self
 
 from structlog.testing import capture_logs
 
-from acceptor.channel import Channel
-from acceptor.connection import Connection
+from acceptor.amqp.channel import Channel
+from acceptor.amqp.connection import Connection
+from acceptor.clients.parked import ParkedRun
+from acceptor.clients.spool import Spool
 from acceptor.core import AcceptorCore
-from acceptor.parked import ParkedRun
-from acceptor.shard_link import SETTLING_SECONDS
-from acceptor.spool import Spool
+from acceptor.links.shard_link import SETTLING_SECONDS
 from penstock import bus
 from penstock.bus.router_client import Follower
 from penstock.memory.gauges import DEAD, READY, Gauges

@@ -84,7 +84,7 @@ HOT: dict[str, dict[str, str]] = {
         "Output.acks": "loops",
         "Output.reserve": "body",
     },
-    "acceptor.unacked_cy": {
+    "acceptor.links.unacked_cy": {
         "Settlements.add": "body",
         "UnackedTags.settle": "loops",
         "UnackedTags.settle_one": "body",

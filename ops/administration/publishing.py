@@ -28,7 +28,7 @@ def _read(processes: Processes, index: int) -> Facts:
 
 
 def rates_between(earlier: Facts, now: Facts) -> list[Facts]:
-    """Return the publish rates between two answers of one acceptor (`acceptor.counting`).
+    """Return the publish rates between two answers of one acceptor (`acceptor.routing.counting`).
 
     An acceptor that was restarted in between has counted since its restart.
     """

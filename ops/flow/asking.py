@@ -14,13 +14,13 @@ SAMPLE_SECONDS = 1.0
 
 
 def held(processes: Processes) -> list[Facts]:
-    """Return the held channels (`acceptor.told`), the longest held first."""
+    """Return the held channels (`acceptor.questions`), the longest held first."""
     return sorted(processes.ask_acceptors("held"), key=lambda held: -held["held_seconds"])
 
 
 def unread(processes: Processes) -> list[Facts]:
-    """Return the connections that are not read, as the broker keeps too much for them (`acceptor.unread`), longest
-    unread first.
+    """Return the connections that are not read, as the broker keeps too much for them (`acceptor.budgets.unread`),
+    longest unread first.
     """
     return sorted(processes.ask_acceptors("unread"), key=lambda unread: -unread["unread_seconds"])
 

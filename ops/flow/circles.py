@@ -113,7 +113,7 @@ def circles(
     held: Iterable[Facts], consumers: Callable[[Facts], list[Facts]], connection_of: Callable[[Facts], str | None],
     times: Times,
 ) -> list[Circle]:  # fmt: skip
-    """Return the circles among the held channels (`acceptor.told`).
+    """Return the circles among the held channels (`acceptor.questions`).
 
     `consumers` returns the consumers of a queue (`shard.questions`), given as a cause; `connection_of` the connection
     of a consumer.

@@ -124,8 +124,8 @@ class Marks:
 
     def overshoot_bound(self, acceptors: int, reserve: int = 0) -> tuple[int, int]:
         """Messages and bytes by which the depth never exceeds the stop mark; in bytes, one message of each acceptor may
-        come on top. Acceptors do not see each other's messages in flight (`acceptor.inlet`). A priority lane adds its
-        `reserve`, which all acceptors see (`acceptor.lanes`): it begins an overshoot above the mark.
+        come on top. Acceptors do not see each other's messages in flight (`acceptor.gates.inlet`). A priority lane adds
+        its `reserve`, which all acceptors see (`acceptor.publishing.lanes`): it begins an overshoot above the mark.
         """
         times = 1 if acceptors == 1 else 2
         count = max(times * self.overshoot_count, acceptors) if self.stop_count else 0
@@ -139,8 +139,8 @@ class Marks:
         return max(count, over) + (reserve if self.stop_count else 0), max(octets, over_octets) + self.reserve_bytes
 
     def shared_bound(self) -> tuple[int, int]:
-        """The bound of `overshoot_bound` where several queues share the marks (`acceptor.pools`): the first message, or
-        byte, above a stop mark stops producers; in bytes, one message of each acceptor may come on top.
+        """The bound of `overshoot_bound` where several queues share the marks (`acceptor.gates.pools`): the first
+        message, or byte, above a stop mark stops producers; in bytes, one message of each acceptor may come on top.
         """
         return int(self.stop_count > 0), int(self.stop_bytes > 0)
 

@@ -1,9 +1,9 @@
 """Containment of unexpected exceptions: a bug of ours, or an exhausted resource of the machine.
 
 An exception must end no more than the work that raised it. So work for one connection or client runs where an exception
-ends only that (`acceptor.contained`); periodic work is repeated whatever happened last time (`Chores`); and a process
-whose state is shared by all its users ends if a change may be half done (`end_on_failure`): its next incarnation starts
-from safe state.
+ends only that (`acceptor.links.contained`); periodic work is repeated whatever happened last time (`Chores`); and a
+process whose state is shared by all its users ends if a change may be half done (`end_on_failure`): its next
+incarnation starts from safe state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Transactions over several shards: all or nothing, whichever process dies when (two-phase commit, presumed abort).
 
-The acceptor of the committing client is the *coordinator* (acceptor/two_phase.py), and keeps nothing on disk; one of
-the shards that take part, the *decider*, keeps the decision.
+The acceptor of the committing client is the *coordinator* (acceptor/transactions/two_phase.py), and keeps nothing on
+disk; one of the shards that take part, the *decider*, keeps the decision.
 
     acceptor                      decider D                          each other shard P
        │ PREPARE, PREPARED ─────────▶│ hides its part, keeps it           │

@@ -1,4 +1,5 @@
-"""The shard's current work, recorded in the gauges: if the shard dies, acceptors know at what (acceptor/suspects.py).
+"""The shard's current work, recorded in the gauges: if the shard dies, acceptors know at what
+(acceptor/moving/suspects.py).
 
 The record is an operation of a turn or, while the consequences of applied turns follow, a queue. A turn that kills one
 incarnation after another is resent to each and comes at its beginning. So a first incarnation records nothing, and a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from acceptor.clients import PROPERTIES_MOST, TEXT_MOST, kept, traits_of
+from acceptor.clients.traits import PROPERTIES_MOST, TEXT_MOST, kept, traits_of
 from tests.joined import Node
 from tests.raw import JAVA
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.asking import Answer
+from acceptor.clients.asking import Answer
 from penstock import bus
 from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.sessions import sessions
+from acceptor.holding.sessions import sessions
 from tests.hostile import FULL, KINDS, STYLES
 from tests.joined import Client, Node, open_channel
 from tests.router.making import rabbit_hash

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from acceptor.channel import Channel
-from acceptor.connection import Connection
-from acceptor.escalation import Climb
+from acceptor.amqp.channel import Channel
+from acceptor.amqp.connection import Connection
+from acceptor.holding.escalation import Climb
 from penstock.limits.ladder import CLOSE_CHANNEL, Ladder
 from tests.frames import Event
 from tests.joined import Client, Node

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from acceptor.spool import Spool
+from acceptor.clients.spool import Spool
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, pass_ms
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acceptor.outputs import WRITE_HIGH_OCTETS, WRITE_LEAST_OCTETS, WRITE_PART
+from acceptor.budgets.outputs import WRITE_HIGH_OCTETS, WRITE_LEAST_OCTETS, WRITE_PART
 from tests.joined import Node
 
 MIB = 1024 * 1024

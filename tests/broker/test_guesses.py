@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from acceptor.guesses import FREE
+from acceptor.logins.guesses import FREE
 from penstock.control import passwords
 from tests.broker import Broker
 from tests.frames import PROTOCOL_HEADER, method_frame

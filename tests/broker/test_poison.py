@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.suspects import LIVES
+from acceptor.moving.suspects import LIVES
 from penstock.node.failures import FAILURE_STATUS
 from tests.broker import Broker
 from tests.broker.test_fairness import split

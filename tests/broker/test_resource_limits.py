@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from acceptor.headcount import ADMINISTRATORS
+from acceptor.budgets.headcount import ADMINISTRATORS
 from tests.broker import Broker
 from tests.frames import Event
 from tests.raw import Channel, Client, Closed

@@ -13,10 +13,10 @@ from functools import partial
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from acceptor import outputs, unfinished
-from acceptor.connection import Connection
+from acceptor.amqp.connection import Connection
+from acceptor.budgets import outputs, unfinished
+from acceptor.clients.pauses import BODIES, OUTPUT
 from acceptor.core import AcceptorCore
-from acceptor.pauses import BODIES, OUTPUT
 from tests.flow.spent import Spent
 from tests.flow.world import AMQP, ATTACKER_READ, EVE, identity
 from tests.frames import BODY, Event, frame, header_frame, method_frame

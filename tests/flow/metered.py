@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from acceptor.core import AcceptorCore
-from acceptor.gate import Gate
-from acceptor.inlet import Inlet
-from acceptor.metered import TOLD_AFTER
-from acceptor.rates import SECOND, RateGate
-from acceptor.rounds import PATIENCE_SECONDS
+from acceptor.gates.gate import Gate
+from acceptor.gates.inlet import Inlet
+from acceptor.gates.metered import TOLD_AFTER
+from acceptor.gates.rates import SECOND, RateGate
+from acceptor.gates.rounds import PATIENCE_SECONDS
 from penstock.limits.watermarks import overshoot_of
 from shard.queue.queue_state import QueueState
 from tests.joined import Node

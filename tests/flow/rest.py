@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from hypothesis.stateful import precondition, rule
 
-from acceptor.channel import Channel
-from acceptor.channel_flow import acknowledges
-from acceptor.claims import NO_PLACE
-from acceptor.confirms import Span
+from acceptor.amqp.channel import Channel
+from acceptor.clients.pauses import HELD
 from acceptor.core import AcceptorCore
-from acceptor.fair import SAVED_ROUNDS
-from acceptor.gate import SHARE, SHARE_OCTETS, UNLIMITED, Gate
-from acceptor.inlet import Inlet
-from acceptor.pauses import HELD
-from acceptor.pools import Pool
-from acceptor.transaction import Piece, Transaction
+from acceptor.gates.claims import NO_PLACE
+from acceptor.gates.confirms import Span
+from acceptor.gates.fair import SAVED_ROUNDS
+from acceptor.gates.gate import SHARE, SHARE_OCTETS, UNLIMITED, Gate
+from acceptor.gates.inlet import Inlet
+from acceptor.gates.pools import Pool
+from acceptor.holding.channel_flow import acknowledges
+from acceptor.transactions.transaction import Piece, Transaction
 from shard.contents.queue_cy import Queue
 from shard.contents.segment_cy import Segment
 from shard.turns.room import MEMORY

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acceptor.channel import Channel
+from acceptor.amqp.channel import Channel
 from shard.core import ShardCore
 from tests.joined import Node
 

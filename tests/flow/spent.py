@@ -13,9 +13,9 @@ from typing import Any
 
 from hypothesis.stateful import rule
 
-from acceptor.connection import Connection
+from acceptor.amqp.connection import Connection
+from acceptor.budgets.quotas import ORPHAN_OCTETS, OVERDRAFT
 from acceptor.core import AcceptorCore
-from acceptor.quotas import ORPHAN_OCTETS, OVERDRAFT
 from tests.flow.strangers import Strangers
 from tests.flow.world import Id, Person, Session
 from tests.frames import Event

@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from acceptor.channel import Channel
-from acceptor.gate import Gate
-from acceptor.inlet import Inlet
-from acceptor.pools import itself
-from acceptor.rates import RateGate
+from acceptor.amqp.channel import Channel
+from acceptor.gates.gate import Gate
+from acceptor.gates.inlet import Inlet
+from acceptor.gates.pools import itself
+from acceptor.gates.rates import RateGate
 from tests.flow.transactions import Transactions
 from tests.flow.world import ANYWHERE, EXCHANGES, KINDS, MALLORY, NOWHERE, STRANGERS, Id, Kept, Session, identity
 from tests.frames import Event

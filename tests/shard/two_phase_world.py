@@ -1,10 +1,10 @@
 """A transaction among processes that die: the protocol's own code, on stores and lines whose every step a test
 controls.
 
-`acceptor.two_phase` and `shard.transactions.two_phase` are the real ones. Their surroundings are as small as can be: a
-shard's disk has the commits that were written, each whole; a line keeps its order; a link repeats, to the next
-incarnation of a shard, unanswered requests and a PREPARE that its disk does not know. A step is a message, a commit of
-a store, a death, a start, or time.
+`acceptor.transactions.two_phase` and `shard.transactions.two_phase` are the real ones. Their surroundings are as small
+as can be: a shard's disk has the commits that were written, each whole; a line keeps its order; a link repeats, to the
+next incarnation of a shard, unanswered requests and a PREPARE that its disk does not know. A step is a message, a
+commit of a store, a death, a start, or time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
-from acceptor.two_phase import TwoPhase as Coordinator
+from acceptor.transactions.two_phase import TwoPhase as Coordinator
 from penstock import bus
 from shard.transactions.two_phase import REPEAT_US, TwoPhase
 

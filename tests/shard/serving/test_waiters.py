@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.inlet import Inlet
+from acceptor.gates.inlet import Inlet
 from tests.joined import Node, open_channel
 
 

@@ -1,0 +1,1 @@
+"""The protocol: connections, channels, and the methods of each class."""

@@ -1,0 +1,65 @@
+"""Telemetry rows for connections that were opened, closed or refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.telemetry.schema import CONNECTION, ConnectionEvent
+
+if TYPE_CHECKING:
+    from acceptor.clients.connection_state import ConnectionState
+
+
+class Stay:
+    """When a connection was opened (seconds of the core's clock), why it ends, and its number of channels then."""
+
+    __slots__ = ("channels", "opened", "reason")
+
+    def __init__(self) -> None:
+        self.opened: float | None = None
+        self.reason: str | None = None
+        self.channels = 0
+
+    def begins(self, connection: ConnectionState) -> None:
+        """Record that the handshake is over."""
+        self.opened = connection.acceptor.now
+        _tell(connection, "open", 0, None, None)
+
+    def ends(self, connection: ConnectionState, reason: str) -> None:
+        """Record why the connection ends; the first reason counts."""
+        if self.reason is None:
+            self.reason, self.channels = reason, len(connection.channels)
+
+    def is_over(self, connection: ConnectionState) -> None:
+        """Record that the socket is closed. A connection that closed before it was open, without a reason, is not
+        recorded.
+        """
+        if self.opened is not None:
+            open_ms = round((connection.acceptor.now - self.opened) * 1000)
+            _tell(connection, "close", self.channels, self.reason, open_ms)
+        elif self.reason is not None:
+            _tell(connection, "refused", 0, self.reason, None)
+
+
+def _tell(
+    connection: ConnectionState, event: ConnectionEvent, channels: int, reason: str | None, open_ms: int | None
+) -> None:
+    acceptor = connection.acceptor
+    acceptor.record(
+        CONNECTION,
+        acceptor.time_us(),
+        {
+            "event": event,
+            "acceptor": acceptor.index,
+            "connection": connection.id,
+            "peer": connection.peer,
+            "product": connection.said("product"),
+            "platform": connection.said("platform"),
+            "product_version": connection.said("version"),
+            "user": connection.user or None,
+            "vhost": connection.vhost or None,
+            "channels": channels,
+            "reason": reason,
+            "open_ms": open_ms,
+        },
+    )

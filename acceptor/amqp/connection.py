@@ -1,0 +1,422 @@
+"""One connection without its socket: bytes in, bytes out (AMQP 0-9-1, 2.2 and 4.2).
+
+      header ──▶ handshake ──▶ open ──▶ closing (we sent close) ──▶ closed
+                     └───────────┴──(the client sent close)──────────▲
+
+Handlers raise errors, and this module acts on them: a channel's error closes the channel; a connection's sends
+connection.close, after which everything but the answer is ignored.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from acceptor.amqp import handshake
+from acceptor.amqp.arrivals import Stay
+from acceptor.amqp.channel import Channel
+from acceptor.amqp.read_size import LARGE_READ_OCTETS, MANY_EVENTS, READ_OCTETS, ReadSize
+from acceptor.budgets.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
+from acceptor.budgets.unread import WHY
+from acceptor.clients.connection_state import ConnectionState, Transport
+from acceptor.clients.pauses import HELD, LOGIN
+from acceptor.clients.traits import kept, traits_of
+from acceptor.links.contained import contained
+from penstock.amqp import methods
+from penstock.amqp.errors import AMQPError, HardError, amqp_error
+from penstock.amqp.scan_cy import Failure, Method, Oversize, PublishRun, SettleRun
+from penstock.amqp.spec import PROTOCOL_HEADER, MethodSpec
+from penstock.node.logs import get_logger
+
+if TYPE_CHECKING:
+    from acceptor.amqp.services import Services
+    from acceptor.clients.channel_state import ChannelState
+
+log = get_logger()
+
+HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+# How long a peer may take to answer our close, to answer it where its answer cannot be read, and to close its socket.
+CLOSE_SECONDS = 10.0
+UNREADABLE_SECONDS = 1.0
+LINGER_SECONDS = 5.0
+# The death of a client whose socket is paused and full shows only by the reset that data sent to it brings. So a client
+# that has agreed to no heartbeats is sent one this often meanwhile; clients ignore it (pika logs it).
+PROBE_SECONDS = 10.0
+
+
+class Connection(ConnectionState):
+    """One connection: its handshake, its channels, and its end.
+
+    A login is being decided on while `held` has what the client has sent ahead. At `deadline` it is hung up on.
+    """
+
+    def __init__(
+        self, services: Services, id: str, number: int, transport: Transport, peer: str, peer_host: str
+    ) -> None:
+        acceptor = services.acceptor
+        super().__init__(acceptor, id, number, transport, peer, peer_host, services.permissions.access("", ""))
+        self.services = services
+        self.held: list[Method] | None = None
+        self.stay = Stay()
+        self.read_size = ReadSize()
+        self.last_received = acceptor.now
+        self.deadline: float | None = acceptor.now + acceptor.settings.amqp.handshake_timeout
+
+    # Bytes in
+
+    def receive(self, data: Any, end: int) -> int:
+        """Process the bytes of a buffer up to `end`. Return how many were used: the caller passes the rest again."""
+        self.last_received = self.acceptor.now
+        start = 0
+        if self.expected == "":
+            if end < 8:
+                if bytes(data[:end]) != PROTOCOL_HEADER[:end]:
+                    self.refuse_protocol(bytes(data[:end]))
+                    return end
+                return 0
+            if bytes(data[:8]) not in (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09"):
+                self.refuse_protocol(bytes(data[:8]))
+                return end
+            self.expected = handshake.FIRST
+            handshake.start(self)
+            start = 8
+        events: list[object] = []
+        used = self.scanner.scan(data, start, end, events)
+        if self.scanner.unfinished > UNFINISHED_OCTETS or self.unfinished:
+            self.services.unfinished.follow(self)
+        if len(events) > MANY_EVENTS or self.read_size.octets < READ_OCTETS:
+            self.read_size.follow(len(events))
+        for event in events:
+            if self.closed:
+                break
+            try:
+                self.take(event)
+            except Exception as error:
+                self.broken(error)
+        if self.pauses & HELD:
+            self.services.throttle.look_for_acks(self)
+        return used
+
+    def read_octets(self) -> int:
+        """Return the size of the next read in bytes: larger while it brings large bodies and nothing is parked."""
+        return LARGE_READ_OCTETS if self.scanner.large and not self.parked_octets else self.read_size.octets
+
+    def refuse_protocol(self, octets: bytes) -> None:
+        """Answer a wrong protocol header with ours, and close (AMQP 0-9-1, 4.2.2)."""
+        log.info("no AMQP 0-9-1 client", peer=self.peer, sent=octets.decode("latin-1"))
+        self.stay.ends(self, "no AMQP 0-9-1 client")
+        self.output.write(PROTOCOL_HEADER)
+        self.closing = True
+        self.finish()
+
+    def take(self, event: object) -> None:
+        """Process one event of the scanner."""
+        if isinstance(event, PublishRun):
+            channel = self.channel(event.channel)
+            if channel is not None:
+                channel.take_publishes(event)
+        elif isinstance(event, SettleRun):
+            channel = self.channel(event.channel)
+            if channel is not None:
+                channel.take_settlements(event)
+        elif isinstance(event, Method):
+            self.take_method(event)
+        elif isinstance(event, Failure):
+            if not self.closing:
+                self.fail(amqp_error(event.code, event.text))
+        elif isinstance(event, Oversize):
+            channel = self.channel(event.channel)
+            if channel is not None:
+                channel.take_oversize(event.size)
+
+    def channel(self, number: int) -> Channel | None:
+        """Return the open channel of that number. If there is none the connection fails, and None is returned."""
+        channel = self.channels.get(number)
+        if channel is None and not self.closing:
+            if self.expected is not None:
+                self.fail(amqp_error(503, "a channel is used before the connection is open"))
+            else:
+                self.fail(amqp_error(504, "expected 'channel.open'"))
+        return None if self.closing else cast("Channel | None", channel)
+
+    def take_method(self, frame: Method) -> None:
+        """Decode a method and pass it on, or hold it until the login is decided."""
+        if self.held is not None and not self.closing:
+            self.held.append(frame)
+            return
+        method: MethodSpec | None = None
+        try:
+            method, arguments = methods.decode(frame.payload)
+            if frame.channel == 0 or self.expected is not None:
+                self.connection_method(frame.channel, method, arguments)
+            elif method.name == "channel_open":
+                self.open_channel(frame.channel)
+            else:
+                channel = self.channel(frame.channel)
+                if channel is not None:
+                    channel.take_method(frame, method, arguments)
+        except AMQPError as error:
+            if method is not None and not error.class_id:
+                error.class_id, error.method_id = method.class_id, method.method_id
+            self.fail(error)
+
+    # Class connection
+
+    def connection_method(self, channel: int, method: MethodSpec, arguments: dict[str, Any]) -> None:
+        """Handle a method of class connection, or any that comes before the connection is open."""
+        if method.name == "connection_close":
+            self.close_asked(arguments)
+        elif method.name == "connection_close_ok":
+            self.hang_up()
+        elif self.closing:
+            return
+        elif self.expected is not None and channel == 0:
+            self.shake_hands(method, arguments)
+        elif method.name == "connection_update_secret" and channel == 0:
+            self.send(0, "connection_update_secret_ok")
+        elif method.name not in ("connection_blocked", "connection_unblocked"):
+            raise amqp_error(503, f"unexpected method {method.amqp_name} on channel {channel}", method)
+
+    def shake_hands(self, method: MethodSpec, arguments: dict[str, Any]) -> None:
+        """Take the next step of the handshake. A refused client is closed after a delay."""
+        assert self.expected
+        try:
+            self.expected = handshake.step(self, self.services, self.expected, method, arguments)
+        except handshake.Refused as refused:
+            log.warning("handshake refused", peer=self.peer, reason=str(refused))
+            self.stay.ends(self, str(refused))
+            self.scanner.failed = True
+            self.closing = True
+            self.deadline = self.acceptor.now + handshake.REFUSAL_SECONDS
+        else:
+            if self.expected is None:
+                self.deadline = None
+                self.services.outputs.opened(self)
+                log.info("connection open", connection=self.id, peer=self.peer, client=self.client, user=self.user,
+                         vhost=self.vhost)  # fmt: skip
+                self.stay.begins(self)
+
+    def log_in(self, mechanism: str, user: str, password: str) -> None:
+        """Request a decision on a login. Methods that the client sends ahead are held until then."""
+        self.held = []
+        decided = partial(self.login_decided, mechanism, user, self.acceptor.now)
+        self.services.logins.check(user, password, self.peer_host, decided)
+        if self.held is not None:
+            self.pause_reading(LOGIN)
+
+    @contained
+    def login_decided(self, mechanism: str, user: str, asked: float, reason: str) -> None:
+        """The login requested at `asked` is decided: an empty reason accepts the user."""
+        held, self.held = self.held or [], None
+        if self.closed or self.closing:
+            return
+        self.resume_reading(LOGIN)
+        if not reason:
+            self.user = user
+            handshake.tune(self)
+            for frame in held:
+                self.take_method(frame)
+            return
+        log.warning("login refused", peer=self.peer, user=user, reason=reason)
+        self.stay.ends(self, f"login of user '{user}' refused: {reason}")
+        self.scanner.failed = True
+        # Counted from the request: the time that the answer takes must not reveal the reason.
+        wait = asked + handshake.REFUSAL_SECONDS - self.acceptor.now
+        self.acceptor.later(wait, partial(self.refuse_login, mechanism))
+
+    @contained
+    def refuse_login(self, mechanism: str) -> None:
+        """Close with 403 if the client declared that it expects that (authentication_failure_close), else hang up."""
+        if self.closed:
+            return
+        text = f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
+        if self.has_capability("authentication_failure_close"):
+            self.scanner.failed = False
+            self.fail(amqp_error(403, text))
+        else:
+            self.hang_up()
+
+    def identify(self, properties: dict[str, Any]) -> None:
+        """Store the client-properties, and derive the client's traits from them."""
+        self.properties = kept(properties)
+        self.traits = traits_of(self.properties)
+        if self.traits.receive_buffer:
+            self.transport.limit_receive_buffer(self.traits.receive_buffer)
+        words = (self.said(name) for name in ("product", "version", "connection_name"))
+        self.client = " ".join(word for word in words if word)[:255]
+
+    def open_channel(self, number: int) -> None:
+        """Open a channel. AMQPError if its number is in use, or a limit is reached."""
+        if self.closing:
+            return
+        if number in self.channels:
+            raise amqp_error(504, "second 'channel.open' seen")
+        if len(self.channels) >= self.channel_max:  # RabbitMQ counts channels; any number will do
+            raise amqp_error(
+                530,
+                f"number of channels opened ({self.channel_max}) has reached the negotiated channel_max "
+                f"({self.channel_max})",
+            )
+        self.services.headcount.open_channel(self)
+        self.channels[number] = Channel(self, number, self.services)
+        self.acceptor.open_channels += 1
+        self.send(number, "channel_open_ok")
+
+    def forget_channel(self, channel: ChannelState) -> None:
+        """Remove a channel that the client has closed, or whose close it has answered."""
+        if self.channels.pop(channel.number, None) is not None:
+            self.acceptor.open_channels -= 1
+            self.services.headcount.channels_are_gone(self, 1)
+
+    # Time
+
+    @contained
+    def tick(self, now: float) -> None:
+        """Enforce deadlines, send and expect heartbeats (AMQP 0-9-1, 4.2.7); called once a second."""
+        if self.deadline is not None and now >= self.deadline:
+            if not self.closing:
+                log.info("handshake timed out", peer=self.peer)
+                self.stay.ends(self, "handshake timed out")
+            self.hang_up()
+        elif self.heartbeat and self.expected is None and not self.closing:
+            if now - self.last_sent >= self.heartbeat / 2:
+                self.output.write(HEARTBEAT)
+                self.acceptor.dirty[self] = None
+            if not self.pauses and now - self.last_received > 2 * self.heartbeat + 1:
+                log.info("missed heartbeats", connection=self.id, peer=self.peer, seconds=2 * self.heartbeat)
+                self.stay.ends(self, "missed heartbeats")
+                self.hang_up()
+        elif not self.reads and self.expected is None and now - self.last_sent >= PROBE_SECONDS:
+            self.output.write(HEARTBEAT)
+            self.acceptor.dirty[self] = None
+
+    def pause_reading(self, why: int) -> None:
+        """Stop reading the socket for a reason (`acceptor.clients.pauses`), until no reason is left."""
+        if not self.pauses:
+            self.transport.pause_reading()
+        if why in WHY and not self.pauses & why:
+            self.services.unread.begins(self, why)
+        self.pauses |= why
+
+    def resume_reading(self, why: int) -> None:
+        """Remove reasons not to read the socket; without any left it is read again."""
+        if self.pauses & why:
+            self.pauses &= ~why
+            if self in self.services.unread.since:
+                self.services.unread.ends(self, why)
+            if not self.pauses:
+                self.read_since = self.last_received = self.acceptor.now
+                self.transport.resume_reading()
+
+    # The end
+
+    def fail(self, error: AMQPError, *, keep_parked: bool = False) -> None:
+        """Log an error that the connection does not survive, and close it."""
+        if self.closing or self.closed:
+            return
+        self.log_error(error, 0)
+        self.close(error, keep_parked=keep_parked)
+
+    def broken(self, error: Exception) -> None:
+        """End this connection, and no other, for a bug of ours."""
+        log.error("internal error", connection=self.id, peer=self.peer, user=self.user, exc_info=error)
+        try:
+            self.fail(amqp_error(541, "internal error"))
+        except Exception:
+            log.exception("connection cannot be closed in order", connection=self.id, peer=self.peer)
+            self.transport.close()
+
+    def close(self, error: AMQPError, *, keep_parked: bool = False) -> None:
+        """Send connection.close, and wait for the answer until a deadline. Parked publishes are kept on request."""
+        self.stay.ends(self, error.reply_text)
+        self.end_channels(keep_parked=keep_parked)
+        self.send(
+            0,
+            "connection_close",
+            reply_code=error.code,
+            reply_text=error.reply_text,
+            class_id=error.class_id,
+            method_id=error.method_id,
+        )
+        self.closing = True
+        self.scanner.abandon()
+        self.services.unfinished.forget(self)
+        # After a frame error nothing that follows can be read, not even close-ok.
+        self.deadline = self.acceptor.now + (UNREADABLE_SECONDS if self.scanner.failed else CLOSE_SECONDS)
+        if self not in self.services.throttle.last_resort.closing:
+            self.resume_reading(self.pauses)
+        self.services.requests.delete_exclusive(self, lambda: None)
+
+    def close_asked(self, arguments: dict[str, Any]) -> None:
+        """Close at the client's request: its exclusive queues are deleted before close-ok is sent."""
+        if self.closing:
+            self.send(0, "connection_close_ok")
+            self.finish()
+            return
+        log.info("connection closed", connection=self.id, peer=self.peer, user=self.user, code=arguments["reply_code"],
+                 text=arguments["reply_text"])  # fmt: skip
+        self.stay.ends(self, f"closed by the client: {arguments['reply_code']} {arguments['reply_text']}")
+        self.end_channels(keep_parked=True)
+        self.closing = True
+        self.deadline = self.acceptor.now + CLOSE_SECONDS
+
+        def answer() -> None:
+            self.send(0, "connection_close_ok")
+            self.finish()
+
+        self.services.requests.delete_exclusive(self, answer)
+
+    def end_channels(self, *, keep_parked: bool) -> None:
+        """End all channels. Their parked publishes outlive them if `keep_parked`."""
+        for channel in self.channels.values():
+            if not channel.closing:
+                channel.end(keep_parked=keep_parked)
+        self.acceptor.open_channels -= len(self.channels)
+        self.services.headcount.channels_are_gone(self, len(self.channels))
+        self.channels.clear()
+
+    def finish(self) -> None:
+        """Flush the last method, and leave it to the client to close the socket: if the broker did, unread data would
+        make the kernel reset the connection, and the method might be lost (RFC 1122, 4.2.2.13).
+        """
+        if not self.closed:
+            self.acceptor.flush(self)
+            self.closed = True
+            self.deadline = self.acceptor.now + LINGER_SECONDS
+            self.transport.finish()
+
+    def hang_up(self) -> None:
+        """Close the socket once all output has been sent."""
+        if not self.closed:
+            self.acceptor.flush(self)
+            self.closed = True
+        self.transport.close()
+
+    def lost(self) -> None:
+        """The socket is gone: end the channels, keep their parked publishes, delete exclusive queues."""
+        self.closed = True
+        self.scanner.end()
+        if not self.closing and self.expected is None:
+            log.info("connection lost", connection=self.id, peer=self.peer, user=self.user, client=self.client)
+            self.stay.ends(self, "connection lost")
+        self.end_channels(keep_parked=True)
+        if not self.closing:
+            self.services.requests.delete_exclusive(self, lambda: None)
+        self.forget()
+        self.stay.is_over(self)
+
+    def forget(self) -> None:
+        """Nobody keeps anything for it any more."""
+        services = self.services
+        self.acceptor.connections.pop(self.id, None)
+        services.headcount.connection_is_gone(self)
+        services.delivery.forget_connection(self)
+        services.outputs.lost(self)
+        services.unfinished.forget(self)
+        services.unread.forget(self)
+        services.throttle.forget(self)
+
+
+def forced(text: str) -> HardError:
+    """Return the error (320) by which an operator, or a shutdown, closes a connection."""
+    return HardError(320, text)

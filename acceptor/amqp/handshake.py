@@ -1,0 +1,168 @@
+"""The handshake, from the protocol header to connection.open (AMQP 0-9-1, 2.2.4), as a table of states.
+
+    header ──▶ start-ok ──▶ tune-ok ──▶ open ──▶ (the connection is open)
+
+Each state expects one method and answers any other with 503; a client that takes too long is disconnected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock import __version__
+from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.amqp.spec import MethodSpec
+from penstock.amqp.tables_cy import decode_table
+from penstock.text.durations import shown
+
+if TYPE_CHECKING:
+    from acceptor.amqp.services import Services
+    from acceptor.clients.connection_state import ConnectionState
+
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "authentication_failure_close",
+    "consumer_priorities",
+    "per_consumer_qos",
+    "direct_reply_to",
+    "leases",
+)
+# A refused login is answered only after this many seconds, so that guessing is slow.
+REFUSAL_SECONDS = 1.0
+FRAME_MIN = 4096
+
+PRODUCTS: dict[str, dict[str, object]] = {
+    "rabbitmq": {"product": "RabbitMQ", "version": "3.13.7", "penstock_version": __version__},
+    "penstock": {"product": "penstock", "version": __version__},
+}
+"""The product that the broker says it is, by the setting `amqp.product`. Clients derive a broker's abilities from it:
+kombu the meaning of basic.qos, others confirms. Their behaviour towards that RabbitMQ is right for this broker as well.
+"""
+
+SERVER_PROPERTIES: dict[str, object] = {
+    "platform": "Python",
+    "copyright": "The penstock authors",
+    "information": "Licensed under the Apache License 2.0",
+    "capabilities": dict.fromkeys(CAPABILITIES, True),
+}
+
+
+class Refused(Exception):
+    """The handshake cannot go on and the client is disconnected without a reply; the text goes to the log."""
+
+
+def start(connection: ConnectionState) -> None:
+    """Send connection.start."""
+    connection.send(
+        0,
+        "connection_start",
+        version_major=0,
+        version_minor=9,
+        server_properties={
+            **PRODUCTS[connection.acceptor.settings.amqp.product],
+            **SERVER_PROPERTIES,
+            "cluster_name": connection.acceptor.node_name,
+        },
+        mechanisms=b"PLAIN AMQPLAIN",
+        locales=b"en_US",
+    )
+
+
+def start_ok(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:
+    """Identify the client and begin its login."""
+    connection.identify(arguments["client_properties"])
+    user, password = credentials(arguments["mechanism"], arguments["response"])
+    connection.log_in(arguments["mechanism"], user, password)
+
+
+def tune(connection: ConnectionState) -> None:
+    """Send connection.tune, as the login was accepted."""
+    amqp = connection.acceptor.settings.amqp
+    connection.send(
+        0, "connection_tune", channel_max=amqp.channel_max, frame_max=amqp.frame_max, heartbeat=amqp.heartbeat
+    )
+
+
+def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
+    """Return the user and password of a start-ok. `Refused` if they cannot be read."""
+    if mechanism == "PLAIN":
+        parts = response.split(b"\0")
+        if len(parts) != 3:
+            raise Refused("malformed PLAIN response")
+        return parts[1].decode("utf-8", "replace"), parts[2].decode("utf-8", "replace")
+    if mechanism == "AMQPLAIN":
+        octets = len(response).to_bytes(4, "big") + response
+        try:
+            table, _ = decode_table(octets, 0, len(octets))
+        except AMQPError as error:
+            raise Refused("malformed AMQPLAIN response") from error
+        if "LOGIN" not in table or "PASSWORD" not in table:
+            raise Refused("AMQPLAIN response without LOGIN or PASSWORD")
+        return str(table["LOGIN"]), str(table["PASSWORD"])
+    raise Refused(f"unknown authentication mechanism '{mechanism}'")
+
+
+def tune_ok(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:
+    """Apply the limits that the client has chosen. 530 if one of them is out of bounds."""
+    amqp = connection.acceptor.settings.amqp
+    channel_max = _negotiated("channel_max", arguments["channel_max"], amqp.channel_max, 1)
+    connection.channel_max = channel_max
+    connection.frame_max = _negotiated("frame_max", arguments["frame_max"], amqp.frame_max, FRAME_MIN)
+    connection.scanner.frame_max = connection.frame_max
+    connection.heartbeat = arguments["heartbeat"]
+
+
+def _negotiated(name: str, asked: int, offered: int, least: int) -> int:
+    """Return the value the client asks for. 530 if it exceeds the offer (0 is no limit) or is below the minimum."""
+    if asked == 0:
+        raise amqp_error(
+            530, f"negotiated {name} = 0 (no limit) is higher than the maximum allowed value ({offered})"
+        )  # fmt: skip
+    if asked > offered:
+        raise amqp_error(530, f"negotiated {name} = {asked} is higher than the maximum allowed value ({offered})")
+    if asked < least:
+        raise amqp_error(530, f"negotiated {name} = {asked} is lower than the minimum allowed value ({least})")
+    return asked
+
+
+def open_(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:
+    """Open the vhost for the connection. 530 if it is unknown, access is refused, the user is held off or a limit is
+    reached.
+    """
+    vhost = arguments["virtual_host"]
+    if not connection.acceptor.topology.has_vhost(vhost):
+        raise amqp_error(530, f"vhost {vhost} not found")
+    if not services.permissions.may_open(connection.user, vhost):
+        raise amqp_error(530, f"access to vhost '{vhost}' refused for user '{connection.user}'")
+    held_off = connection.acceptor.topology.hold_offs.get((connection.user, connection.peer_host))
+    left = 0.0 if held_off is None else held_off.until - connection.acceptor.now - connection.acceptor.node_began
+    if held_off is not None and left > 0:
+        raise amqp_error(
+            530,
+            f"connection refused for user '{connection.user}' from {connection.peer_host}: held off for another "
+            f"{shown(left)}, {held_off.reason}",
+        )
+    services.headcount.open_connection(connection, vhost)
+    connection.vhost = vhost
+    connection.access = services.permissions.access(connection.user, vhost)
+    connection.send(0, "connection_open_ok")
+
+
+STEPS: Mapping[str, Any] = {"connection_start_ok": start_ok, "connection_tune_ok": tune_ok, "connection_open": open_}
+NEXT = {"connection_start_ok": "connection_tune_ok", "connection_tune_ok": "connection_open", "connection_open": None}
+FIRST = "connection_start_ok"
+
+
+def step(
+    connection: ConnectionState, services: Services, expected: str, method: MethodSpec, arguments: dict[str, Any]
+) -> str | None:
+    """Process one method of the handshake; return the next expected one, None once the connection is open."""
+    if method.name != expected:
+        raise amqp_error(503, f"unexpected method {method.amqp_name} during the handshake", method)
+    STEPS[expected](connection, services, arguments)
+    return NEXT[expected]

@@ -1,0 +1,173 @@
+"""Class queue (AMQP 0-9-1, 1.7). The router decides which queues exist, shards know their contents."""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import TYPE_CHECKING, Any
+
+from acceptor.amqp.methods.replies import declare as declare_reply_queue
+from acceptor.clients.asking import Asking, Handling, ask_router, ask_shard
+from penstock import bus
+from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.amqp.replies import PSEUDO_QUEUE
+from router.model.records import described
+from router.model.topology import Queue
+
+if TYPE_CHECKING:
+    from acceptor.amqp.channel import Channel
+
+
+def named(channel: Channel, name: str) -> str:
+    """Return the name of the queue that a method means: an empty one is the last declared on the channel (1.7.2.1)."""
+    name = name.replace("\r", "").replace("\n", "")
+    if name:
+        return name
+    if not channel.last_queue:
+        raise amqp_error(404, "no previously declared queue")
+    return channel.last_queue
+
+
+def find(channel: Channel, name: str) -> Queue:
+    """Return the queue of that name. AMQPError if there is none, or if another connection owns it."""
+    queue = channel.acceptor.topology.queue(channel.vhost, name)
+    if queue is None:
+        raise amqp_error(404, f"no queue '{name}' in vhost '{channel.vhost}'")
+    if queue.owner is not None and queue.owner != channel.connection.id:
+        raise amqp_error(
+            405,
+            f"cannot obtain exclusive access to locked queue '{name}' in vhost '{channel.vhost}'. It could be "
+            "originally declared on another connection or the exclusive property value does not match that of the "
+            "original declaration.",
+        )
+    return queue
+
+
+def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the router declare a queue (passive: find it), and answer with its numbers of messages and consumers."""
+    if arguments["queue"].startswith(PSEUDO_QUEUE):
+        yield from declare_reply_queue(channel, named(channel, arguments["queue"]), arguments)
+        return
+    if arguments["passive"]:
+        name = arguments["queue"].replace("\r", "").replace("\n", "")
+        channel.access.check_any("queue", name)
+        queue = find(channel, name)
+        name, id, shard = queue.name, queue.queue_id, queue.shard
+    else:
+        check_declare(channel, arguments["queue"], arguments["arguments"])
+        channel.connection.owns_queues |= arguments["exclusive"]  # not only at the answer, which may come too late
+        found = yield from ask_router(
+            "queue_declare",
+            vhost=channel.vhost,
+            name=arguments["queue"],
+            passive=False,
+            durable=arguments["durable"],
+            exclusive=arguments["exclusive"],
+            auto_delete=arguments["auto_delete"],
+            arguments=arguments["arguments"],
+            connection=channel.connection.id,
+            user=channel.connection.user,
+        )
+        name, id, shard = found["name"], found["queue_id"], found["shard"]
+    channel.last_queue = name
+    if not arguments["nowait"]:
+        try:
+            about = described("queue", name, channel.vhost)
+            messages, consumers = yield from ask_shard(shard, bus.STAT, id, about=about)
+        except AMQPError as error:
+            if arguments["passive"] or error.code != 404:
+                raise
+            messages = consumers = 0  # it was declared, and has been deleted since
+        channel.send("queue_declare_ok", queue=name, message_count=messages, consumer_count=consumers)
+
+
+def check_declare(channel: Channel, name: str, queue_arguments: dict[str, Any]) -> None:
+    """Raise 403 without the right to configure it; a new queue that dead-letters takes more (RabbitMQ's rule), and
+    write for its key.
+    """
+    # Only the router knows the name that it will make up: a name of the same kind stands for it.
+    name = name or "amq.gen-" + base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+    channel.access.check("configure", "queue", name)
+    dead_letter_exchange = queue_arguments.get("x-dead-letter-exchange")
+    if isinstance(dead_letter_exchange, str) and channel.acceptor.topology.queue(channel.vhost, name) is None:
+        channel.access.check("read", "queue", name)
+        channel.access.check("write", "exchange", dead_letter_exchange)
+        key = queue_arguments.get("x-dead-letter-routing-key")
+        if isinstance(key, str):
+            exchange = channel.acceptor.topology.exchange(channel.vhost, dead_letter_exchange)
+            channel.access.check_dead_letter_key(dead_letter_exchange, exchange, key)
+
+
+def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the router bind a queue; if both are empty, queue and routing key are the last queue declared on the
+    channel.
+    """
+    name = named(channel, arguments["queue"])
+    key = arguments["routing_key"]
+    if not arguments["queue"] and not key:
+        key = name
+    yield from _bind(channel, "queue_bind", name, key, arguments, user=channel.access.user)
+    if not arguments["nowait"]:
+        channel.send("queue_bind_ok")
+
+
+def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the router remove a queue's binding."""
+    name = named(channel, arguments["queue"])
+    yield from _bind(channel, "queue_unbind", name, arguments["routing_key"], arguments)
+    channel.send("queue_unbind_ok")
+
+
+def _bind(channel: Channel, request: str, name: str, key: str, arguments: dict[str, Any], **more: Any) -> Asking:
+    channel.access.check("write", "queue", name)
+    check_source(channel, arguments["exchange"], key)
+    yield from ask_router(
+        request,
+        vhost=channel.vhost,
+        queue=name,
+        source=arguments["exchange"],
+        key=key,
+        arguments=arguments["arguments"],
+        connection=channel.connection.id,
+        **more,
+    )
+
+
+def check_source(channel: Channel, exchange: str, key: str) -> None:
+    """Raise 403 without the right to bind to an exchange, and to that routing key of it."""
+    if exchange:  # the router refuses the default one to every user
+        channel.access.check("read", "exchange", exchange)
+        channel.access.check_topic("read", channel.acceptor.topology.exchange(channel.vhost, exchange), key)
+
+
+def purge(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the shard empty a queue."""
+    name = named(channel, arguments["queue"])
+    channel.access.check("read", "queue", name)
+    queue = find(channel, name)
+    messages = yield from ask_shard(queue.shard, bus.PURGE, queue.queue_id, about=str(queue))
+    if not arguments["nowait"]:
+        channel.send("queue_purge_ok", message_count=messages)
+
+
+def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Have the shard delete a queue. Deleting one that does not exist succeeds, as with RabbitMQ."""
+    name = named(channel, arguments["queue"])
+    channel.access.check("configure", "queue", name)
+    messages = 0
+    if channel.acceptor.topology.queue(channel.vhost, name) is not None:
+        queue = find(channel, name)
+        messages = yield from ask_shard(
+            queue.shard, bus.DELETE, queue.queue_id, arguments["if_unused"], arguments["if_empty"]
+        )
+    if not arguments["nowait"]:
+        channel.send("queue_delete_ok", message_count=messages)
+
+
+HANDLERS = {
+    "queue_declare": declare,
+    "queue_bind": bind,
+    "queue_unbind": unbind,
+    "queue_purge": purge,
+    "queue_delete": delete,
+}

@@ -1,0 +1,67 @@
+"""The parts of an acceptor that its connections and channels use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from acceptor.budgets.accounts import Accounts
+    from acceptor.budgets.headcount import Headcount
+    from acceptor.budgets.outputs import Outputs
+    from acceptor.budgets.unfinished import Unfinished
+    from acceptor.budgets.unread import Unread
+    from acceptor.clients.state import AcceptorState
+    from acceptor.consuming.delivery import Delivery
+    from acceptor.consuming.replies import Replies
+    from acceptor.consuming.settling import Settling
+    from acceptor.gates.fair import Weights
+    from acceptor.gates.permissions import Permissions
+    from acceptor.gates.terms import UserTerms
+    from acceptor.holding.early import EarlyNotice
+    from acceptor.holding.episodes import Episodes
+    from acceptor.holding.escalation import Escalations
+    from acceptor.holding.throttle import Throttle
+    from acceptor.logins.logins import Logins
+    from acceptor.moving.moving import Moves
+    from acceptor.moving.requests import Requests
+    from acceptor.publishing.orphans import Orphans
+    from acceptor.publishing.overtaking import Overtaking
+    from acceptor.publishing.publishing import Publishing
+    from acceptor.routing.gates import Gates
+    from acceptor.routing.routes import Routes
+
+Handlers = Mapping[str, Callable[[Any, dict[str, Any]], Generator[Any, Any, None] | None]]
+"""What methods of a channel do, by name (acceptor/methods)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One of each kind, for all connections of the acceptor."""
+
+    acceptor: AcceptorState
+    handlers: Handlers
+    permissions: Permissions
+    logins: Logins
+    headcount: Headcount
+    weights: Weights
+    user_terms: UserTerms
+    gates: Gates
+    routes: Routes
+    overtaking: Overtaking
+    publishing: Publishing
+    settling: Settling
+    delivery: Delivery
+    replies: Replies
+    moves: Moves
+    requests: Requests
+    orphans: Orphans
+    episodes: Episodes
+    escalations: Escalations
+    throttle: Throttle
+    early: EarlyNotice
+    accounts: Accounts
+    outputs: Outputs
+    unfinished: Unfinished
+    unread: Unread

@@ -1,0 +1,1 @@
+"""The state of connections and channels, on which all parts above work."""

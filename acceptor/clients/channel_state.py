@@ -1,0 +1,301 @@
+"""The state of one channel, for all parts that work on it; what it does is acceptor/amqp/channel.py."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Generator, Hashable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from acceptor.clients.asking import Answer
+from acceptor.clients.obedience import Obedience
+from acceptor.clients.parked import ParkedMethod, ParkedRun
+from acceptor.clients.prefetch import SharedPrefetch
+from acceptor.clients.pulse import Pulse
+from acceptor.clients.reply_consumer import ReplyConsumer
+from acceptor.gates.confirms import Confirms, Withholding
+from acceptor.gates.gate import Gate
+from acceptor.gates.inlet import Inlet
+from acceptor.links.unacked_cy import Settlements, UnackedTags
+from acceptor.routing.route import Route
+from acceptor.routing.routing import Routing
+from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.amqp.scan_cy import SettleRun
+from penstock.amqp.spec import MethodSpec
+from router.model.topics_cy import Work
+
+if TYPE_CHECKING:
+    from acceptor.clients.connection_state import ConnectionState
+    from acceptor.clients.consumers import Consumer
+
+EMPTY: deque[ParkedRun | ParkedMethod] = deque(maxlen=0)
+"""The inbox of channels in which nothing has had to wait yet: an empty deque takes 760 bytes."""
+
+ROUTES = 16
+"""Routes that are remembered of a channel: the last that it has published along."""
+
+
+class OpenTransaction(Protocol):
+    """What a channel has published and settled since its last commit or rollback
+    (acceptor/transactions/transaction.py).
+    """
+
+    @property
+    def since(self) -> float | None: ...
+
+    @property
+    def journal(self) -> bytearray: ...
+
+    @property
+    def settlements(self) -> list[Settlements]: ...
+
+    def publish(self, run: ParkedRun) -> None: ...
+
+    def settle(self, channel: ChannelState, run: SettleRun) -> int: ...
+
+    def forget(self) -> None: ...
+
+
+class ChannelState(ABC):
+    """The state of one channel. `connection.output` takes what it has to say.
+
+    It is `detached` where it only goes on with parked publishes of a channel that is gone.
+    """
+
+    transaction: OpenTransaction | None
+    committing: OpenTransaction | None
+
+    def __init__(self, connection: ConnectionState, number: int, overtaking: bool) -> None:
+        acceptor = connection.acceptor
+        self.connection = connection
+        self.acceptor = acceptor
+        self.vhost = connection.vhost
+        self.access = connection.access
+        self.number = number
+        self.group = acceptor.next_group(connection)
+        self.closing = False
+        self.detached = False
+        self.inbox = EMPTY
+        self.parked_methods = 0
+        self.overtaking = overtaking
+        self.running: Generator[Any, Any, None] | None = None
+        self.runs_at_gates = False
+        self.method: MethodSpec | None = None
+        self.gates: list[Gate] = []
+        self.held_by: Gate | None = None
+        self.held_since = 0.0
+        self.told_flow = False
+        self.told_blocked = False
+        self.warned_by: Inlet | None = None
+        self.pulse = Pulse()
+        self.budgets = 1
+        self.refusing: Inlet | None = None
+        self.obedience = Obedience()
+        self.confirms: Confirms | None = None
+        self.withheld = 0
+        self.routing: Routing | None = None
+        self.route: Route | None = None
+        self.routes: dict[Route, None] = {}
+        self.transaction = None
+        self.committing = None
+        self.unacked = UnackedTags()
+        self.consumers: dict[str, Consumer] = {}
+        self.reply_consumer: ReplyConsumer | None = None
+        self.getters: dict[int, int] = {}
+        self.shards: set[int] = set()
+        self.prefetch = acceptor.settings.amqp.prefetch_max
+        self.shared_prefetch = SharedPrefetch(self)
+        self.delivers = True
+        self.last_queue = ""
+
+    # What it is about
+
+    def whose(self) -> dict[str, Any]:
+        """What tells it from others, in log lines and answers."""
+        return {**self.connection.whose(), "channel": self.number}
+
+    def published_along(self, route: Route) -> None:
+        """It publishes along another route than before."""
+        self.route = route
+        self.routes[route] = None
+        if len(self.routes) > ROUTES:
+            del self.routes[next(iter(self.routes))]
+
+    def transactions(self) -> list[OpenTransaction]:
+        """Return the transactions whose settlements have not been sent: the one waiting for room, and the open one."""
+        return [transaction for transaction in (self.committing, self.transaction) if transaction is not None]
+
+    def consumers_by_shard(self) -> dict[int, list[int]]:
+        """Return the ids of its consumers by shard, without unassigned ones: they are attached to their next home as
+        they are by then.
+        """
+        found: dict[int, list[int]] = {}
+        for consumer in self.consumers.values():
+            if consumer.shard != self.acceptor.nowhere:
+                found.setdefault(consumer.shard, []).append(consumer.id)
+        return found
+
+    def settles(self) -> bool:
+        """Whether acks may come, or the commit or rollback of acks that have come."""
+        return bool(self.consumers) or self.has_in_hand()
+
+    def has_in_hand(self) -> bool:
+        """Whether the channel has unacked deliveries, or settlements to commit."""
+        return bool(self.unacked.total or (self.transaction is not None and self.transaction.journal))
+
+    def waits_for_lane(self) -> bool:
+        """Whether a parked run may go by a priority lane, at once or when the methods before it are done."""
+        return any(isinstance(item, ParkedRun) and item.in_lane for item in self.inbox)
+
+    def budget(self) -> Work:
+        """What is left to its connection for routing in this turn."""
+        return self.connection.budget.at(self.acceptor.turns)
+
+    def size(self) -> int:
+        """Return the approximate size of the next parked message in bytes; at least 1."""
+        item = self.inbox[0] if self.inbox else None
+        return max(item.octets // item.count, 1) if isinstance(item, ParkedRun) and item.count else 1
+
+    def cause(self) -> Gate | None:
+        """Return the gate that holds the channel: the one that its client was notified of while that is in the way,
+        else the first one.
+        """
+        return self.held_by if self.withheld or self.held_by in self.gates or not self.gates else self.gates[0]
+
+    # Out
+
+    def send(self, name: str, **arguments: Any) -> None:
+        """Send a method to the client."""
+        if not self.detached:
+            self.connection.send(self.number, name, **arguments)
+
+    def confirmed(self) -> None:
+        """Some publishes are confirmed: write their acks at the end of the turn."""
+        if not self.detached and not self.closing:
+            self.acceptor.confirming[self] = None
+
+    def time_out(self, milliseconds: int) -> None:
+        """Close the channel: its client did not acknowledge in time."""
+        self.end_by(
+            f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: {milliseconds} ms. "
+            "This timeout value can be configured, see consumers doc guide to learn more"
+        )
+
+    def end_by(self, text: str) -> None:
+        """Close the channel with 406, not naming any method of the client."""
+        self.method = None
+        self.fail(amqp_error(406, text))
+
+    # What is done to it
+
+    @abstractmethod
+    def fail(self, error: AMQPError) -> None:
+        """Close the channel for an error of the client, or the connection if it is a hard error."""
+
+    @abstractmethod
+    def broken(self, error: Exception) -> None:
+        """A bug of ours ends its connection, or what it left behind."""
+
+    @abstractmethod
+    def write_confirms(self) -> None:
+        """Write the confirms that are complete."""
+
+    @abstractmethod
+    def resume(self, answer: Answer) -> None:
+        """The running method gets the answer that it waits for."""
+
+    @abstractmethod
+    def park(self, item: ParkedRun | ParkedMethod) -> None:
+        """Have something wait in the inbox."""
+
+    @abstractmethod
+    def unpark(self, at: int = 0) -> None:
+        """Take an item out of the inbox."""
+
+    @abstractmethod
+    def handle(self, method: MethodSpec, arguments: dict[str, Any]) -> None:
+        """Carry out a method."""
+
+    @abstractmethod
+    def forward(self, run: ParkedRun, most: int) -> int:
+        """Publish messages of a run as far as there is room, at most `most`. Return how many more may follow."""
+
+    @abstractmethod
+    def pump(self, most: int) -> None:
+        """Process the inbox until something has to wait, publishing at most `most` messages."""
+
+    @abstractmethod
+    def overtake(self) -> None:
+        """Carry out the methods that may overtake what is parked, and wait for nothing else."""
+
+    @abstractmethod
+    def may_overtake(self, method: MethodSpec, arguments: dict[str, Any], end: int) -> bool:
+        """Whether a method may go before the first `end` items of the inbox."""
+
+    @abstractmethod
+    def head_has_gone(self) -> None:
+        """The first item of the inbox has been published before its turn."""
+
+    @abstractmethod
+    def admit(self, most: int) -> None:
+        """A gate admits the channel: publish at most `most` messages."""
+
+    @abstractmethod
+    def pass_lane(self, most: int) -> int:
+        """Publish messages parked for priority lanes, at most `most`. Return how many were sent."""
+
+    @abstractmethod
+    def share(self, by: str) -> tuple[Hashable, int]:
+        """Return the key of the share in which the channel takes its turns at a gate, and its user's weight."""
+
+    @abstractmethod
+    def reconsider(self) -> None:
+        """Routes have changed: leave gates that the first parked run need not pass."""
+
+    @abstractmethod
+    def held_at(self, gate: Gate) -> None:
+        """A gate that it waits at is saturated: now its client is told."""
+
+    @abstractmethod
+    def withholds(self, inlet: Withholding) -> bool:
+        """Whether confirms are withheld from the channel while this queue is saturated."""
+
+    @abstractmethod
+    def withheld_at(self, gate: Gate) -> None:
+        """Confirms of it wait for room at a gate."""
+
+    @abstractmethod
+    def no_longer_withheld(self) -> None:
+        """Some confirms of it wait for room no longer."""
+
+    @abstractmethod
+    def wait_at(self, gate: Gate) -> None:
+        """Wait at a gate that has no room."""
+
+    @abstractmethod
+    def leave_gates(self) -> None:
+        """Wait at no gate any more."""
+
+    @abstractmethod
+    def leave_gate(self, gate: Gate) -> None:
+        """Wait at a gate no more."""
+
+    @abstractmethod
+    def unwarn(self) -> None:
+        """It need not know any more of a stop that it was told of early."""
+
+    @abstractmethod
+    def look_at_warning(self) -> None:
+        """A stop that it was told of early may not concern it any more."""
+
+    @abstractmethod
+    def release_if_free(self) -> None:
+        """Let its client go on if nothing of it waits any more, neither publishes nor confirms."""
+
+    @abstractmethod
+    def end(self, *, keep_parked: bool) -> None:
+        """Stop; publishes that are parked may outlive the channel."""
+
+    @abstractmethod
+    def heir(self) -> ChannelState:
+        """A detached channel, for parked publishes that outlive it."""

@@ -1,0 +1,197 @@
+"""The state of one connection, for all parts that work on it; what it does is acceptor/amqp/connection.py.
+
+An acceptor's state knows its connections, a connection its channels, a channel its consumers, and each of them the one
+that it belongs to: these four modules are one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol
+
+from acceptor.clients.pauses import HELD
+from acceptor.clients.traits import Traits
+from acceptor.gates.inlet import Inlet
+from acceptor.gates.permissions import Access
+from acceptor.routing.routing import Budget
+from penstock.amqp import methods
+from penstock.amqp.encode_cy import Output
+from penstock.amqp.errors import AMQPError
+from penstock.amqp.scan_cy import Scanner
+from penstock.batch.batch_cy import Batch
+from penstock.node.logs import get_logger
+
+if TYPE_CHECKING:
+    from acceptor.clients.channel_state import ChannelState
+    from acceptor.clients.state import AcceptorState
+
+log = get_logger()
+
+# Before tune some clients put long tokens into start-ok (RabbitMQ 4.1 and later allow this much).
+FRAME_BEFORE_TUNE = 8192
+
+
+class Transport(Protocol):
+    """The socket as the connection sees it."""
+
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def drip(self, octets: int) -> None: ...
+    def limit_receive_buffer(self, octets: int) -> None: ...
+    def limit_write_buffer(self, octets: int) -> None: ...
+    def is_overfull(self) -> bool: ...
+    def is_filled(self) -> bool: ...
+    def unsent(self) -> int: ...
+    def finish(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class ConnectionState(ABC):
+    """The state of one connection. Times are seconds of the acceptor's clock.
+
+    `expected` is the method of the handshake that is due: "" before the protocol header, None once it is open.
+    """
+
+    def __init__(
+        self, acceptor: AcceptorState, id: str, number: int, transport: Transport, peer: str, peer_host: str,
+        access: Access,
+    ) -> None:  # fmt: skip
+        self.acceptor = acceptor
+        self.id = id
+        self.number = number
+        self.transport = transport
+        self.peer = peer
+        self.peer_host = peer_host
+        self.scanner = Scanner(FRAME_BEFORE_TUNE, acceptor.settings.amqp.max_message_size, acceptor.arena)
+        self.output = Output()
+        self.expected: str | None = ""
+        self.closing = False
+        self.closed = False
+        self.channels: dict[int, ChannelState] = {}
+        self.channel_max = 0
+        self.frame_max = FRAME_BEFORE_TUNE
+        self.heartbeat = 0
+        self.user = ""
+        self.vhost = ""
+        self.owns_queues = False
+        self.access = access
+        self.properties: dict[str, Any] = {}
+        self.client = ""
+        self.traits = Traits()
+        self.blocked_channels = 0
+        self.told_blocked = 0.0
+        self.told_reason = ""
+        self.parked_octets = 0
+        self.kept_octets = 0
+        self.ignores_flow = False
+        self.deliveries_withheld = False
+        self.closed_at: dict[Inlet, float] = {}
+        self.pauses = 0
+        self.told_unread = 0
+        self.read_since = acceptor.now
+        self.last_sent = acceptor.now
+        self.writable = True
+        self.delivered = 0
+        self.unreported = 0
+        self.gets = 0
+        self.unfinished = 0
+        self.uncommitted = 0
+        self.budget = Budget()
+
+    def send(self, channel: int, name: str, **arguments: Any) -> None:
+        """Write a method, unless the last word has been written."""
+        if not self.closed:
+            self.output.write(methods.frame(channel, name, **arguments))
+            self.acceptor.dirty[self] = None
+
+    def write_contents(
+        self, channel: int, prefix: bytes, tag: int, redelivered: bool, suffix: bytes, batch: Batch, first: int,
+        count: int,
+    ) -> None:  # fmt: skip
+        """Write the frames of a range of a batch (see `encode_cy.Output.contents`)."""
+        self.output.contents(channel, prefix, tag, redelivered, suffix, batch, first, count, self.frame_max)
+        self.acceptor.dirty[self] = None
+
+    def log_error(self, error: AMQPError, channel: int) -> None:
+        """One line for an error of the client, on a channel or (0) the connection."""
+        log.warning("client error", code=error.code, text=error.text, connection=self.id, channel=channel,
+                    peer=self.peer, user=self.user, client=self.client)  # fmt: skip
+
+    def said(self, name: str) -> str | None:
+        """Return a client-property as text of at most 255 characters; None if it is missing or empty."""
+        word = self.properties.get(name)
+        return str(word)[:255] if word else None
+
+    def has_capability(self, name: str) -> bool:
+        """Whether the client has declared a capability (RabbitMQ's extension of client-properties)."""
+        capabilities = self.properties.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(name) is True
+
+    def whose(self) -> dict[str, Any]:
+        """What tells it from others, in log lines and answers."""
+        return {
+            "connection": self.id, "peer": self.peer, "client": self.client, "user": self.user, "vhost": self.vhost,
+        }  # fmt: skip
+
+    @property
+    def reads(self) -> bool:
+        """Whether the socket is read other than by the drip."""
+        return not self.pauses
+
+    def drip(self, octets: int) -> None:
+        """Read a little from the paused socket, if it is paused for parked publishes only, or closing."""
+        if self.closing or not self.pauses & ~HELD:
+            self.transport.drip(octets)
+
+    def drip_seconds(self) -> float:
+        """Return the interval of the drip in seconds."""
+        beats = self.traits.drip_heartbeats * self.heartbeat
+        return min(beats, self.traits.drip_seconds) if beats else self.traits.drip_seconds
+
+    def settles(self) -> bool:
+        """Whether the client may make room: it consumes, has unacked deliveries, or acks to commit."""
+        return any(channel.settles() for channel in self.channels.values())
+
+    def has_in_hand(self) -> bool:
+        """Whether the client has unacked deliveries, or settlements to commit."""
+        return any(channel.has_in_hand() for channel in self.channels.values())
+
+    @abstractmethod
+    def identify(self, properties: dict[str, Any]) -> None:
+        """Store the client-properties, and derive the client's traits from them."""
+
+    @abstractmethod
+    def log_in(self, mechanism: str, user: str, password: str) -> None:
+        """Request a decision on a login. Methods that the client sends ahead are held until then."""
+
+    @abstractmethod
+    def close(self, error: AMQPError, *, keep_parked: bool = False) -> None:
+        """End its channels and say why."""
+
+    @abstractmethod
+    def tick(self, now: float) -> None:
+        """Once a second: deadlines and heartbeats."""
+
+    @abstractmethod
+    def fail(self, error: AMQPError, *, keep_parked: bool = False) -> None:
+        """Close it for an error that it does not survive."""
+
+    @abstractmethod
+    def broken(self, error: Exception) -> None:
+        """End this connection, and no other, for a bug of ours."""
+
+    @abstractmethod
+    def pause_reading(self, why: int) -> None:
+        """Stop reading the socket for a reason (`acceptor.clients.pauses`), until no reason is left."""
+
+    @abstractmethod
+    def resume_reading(self, why: int) -> None:
+        """Remove reasons not to read the socket; without any left it is read again."""
+
+    @abstractmethod
+    def hang_up(self) -> None:
+        """Close the socket once all output has been sent."""
+
+    @abstractmethod
+    def forget_channel(self, channel: ChannelState) -> None:
+        """The channel's end is agreed on: its number is free."""

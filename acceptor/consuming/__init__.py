@@ -1,0 +1,1 @@
+"""Deliveries and replies to consumers, and the settlements that come back."""

@@ -1,0 +1,61 @@
+"""When settlements leave for their shard.
+
+Each turn wakes the shard, and nothing waits for most settlements: they leave with the next turn that brings something
+else, or by themselves a moment later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from acceptor.links.unacked_cy import Settlements
+
+if TYPE_CHECKING:
+    from acceptor.clients.channel_state import ChannelState
+    from acceptor.clients.state import AcceptorState
+    from acceptor.gates.inlet import Inlet
+
+# The settlements of a channel with more consumers than this are not checked: they count as awaited.
+FEW = 8
+
+
+class Settling:
+    """The settlements of an acceptor's channels, on their way; `inlets` are the gates of queues, by queue id."""
+
+    def __init__(self, acceptor: AcceptorState, inlets: dict[int, Inlet]) -> None:
+        self.acceptor = acceptor
+        self.inlets = inlets
+
+    def places(self, shards: set[int]) -> list[Settlements]:
+        """Return where to put settlements, by shard, and last those of unassigned queues. The turns to `shards` get an
+        operation for them.
+        """
+        acceptor = self.acceptor
+        for shard in shards:
+            acceptor.links[shard].settling(acceptor.now)
+        return [*(link.next.settlements for link in acceptor.links), acceptor.limbo]
+
+    def settled(self, channel: ChannelState, count: int, whole: int) -> None:
+        """Send the settlements of `count` messages of a channel at once if a consumer or producer may wait for them.
+        `whole` is the size in bytes of all that was unacked before.
+        """
+        if self.are_awaited(channel, count, whole):
+            for shard in channel.shards:
+                self.acceptor.links[shard].hurries = True
+
+    def are_awaited(self, channel: ChannelState, count: int, whole: int) -> bool:
+        """Whether they may let a shard deliver more, or a producer publish."""
+        if len(channel.consumers) > FEW:
+            return True
+        held = len(channel.unacked) + count
+        if 0 < channel.shared_prefetch.limit < 2 * held:
+            return True
+        if 0 < channel.shared_prefetch.octets < 2 * whole:
+            return True
+        for consumer in channel.consumers.values():
+            if 0 < consumer.prefetch < 2 * held:
+                return True
+            inlet = self.inlets.get(consumer.queue.queue_id)
+            if inlet is not None and (inlet.waiting or inlet.is_saturated()):
+                return True
+        return any(link.waiting for link in self.acceptor.links)

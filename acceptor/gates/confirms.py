@@ -1,0 +1,271 @@
+"""Publisher confirms of a channel, by ranges (RabbitMQ's extension; confirm.select).
+
+A `Span` is a run of publishes with the same route. It waits until every shard has taken it in and then, if one of its
+queues is saturated, until that queue has room again or the span's messages have left the queue: withheld confirms close
+a publisher's window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from acceptor.gates.gate import Gate
+from penstock.amqp.encode_cy import Output
+from penstock.batch.ranges_cy import RangeSet
+
+if TYPE_CHECKING:
+    from acceptor.gates.permissions import Access
+    from router.model.topics_cy import Work
+
+
+class Confirms:
+    """The confirms of one channel: tags count from 1, and every tag below `lowest` is confirmed."""
+
+    __slots__ = ("completed", "done", "lowest", "next_tag")
+
+    def __init__(self) -> None:
+        self.next_tag = 1
+        self.lowest = 1
+        self.done = RangeSet()
+        self.completed: list[tuple[int, int, bool]] = []
+
+    def number(self, count: int) -> int:
+        """Assign tags to `count` publishes; return the first."""
+        self.next_tag += count
+        return self.next_tag - count
+
+    def complete(self, first: int, count: int, negative: bool) -> None:
+        """Record an ack or nack for publishes; `write` sends it."""
+        self.completed.append((first, count, negative))
+
+    def write(self, channel: int, output: Output) -> None:
+        """Send the recorded confirms: one multiple ack up to the first gap, single ones beyond it, and nacks singly."""
+        completed, self.completed = self.completed, []
+        completed.sort()
+        up_to = 0
+        for first, count, negative in completed:
+            if first == self.lowest and not negative:
+                self.lowest += count
+                up_to = self.lowest - 1
+            else:
+                output.acks(channel, first, count, False, negative)
+                self.done.add(first, count)
+            if self.done.total and self.done.first() == self.lowest:
+                self.lowest += self.done.pop_first(self.done.total)[1]
+        if up_to:
+            output.acks(channel, up_to, 1, True, False)
+
+
+class Withholding(Gate, Protocol):
+    """The gate of a queue: confirms of what it holds wait for it."""
+
+    withheld: list[Span]
+
+
+class FlowSet(Protocol):
+    """Several queues of one publish that may hold it (acceptor/gates/fan.py)."""
+
+    @property
+    def inlets(self) -> tuple[Withholding, ...]: ...
+
+    def leavers(self) -> frozenset[Withholding]: ...
+
+    def holders(self) -> Sequence[Withholding]: ...
+
+
+class Way(Protocol):
+    """How publishes went: a route (acceptor/routing/route.py)."""
+
+    @property
+    def powerless(self) -> frozenset[int]: ...
+
+    @property
+    def further(self) -> tuple[str, ...]: ...
+
+    def address(self) -> bytes: ...
+
+
+class Confirmed(Protocol):
+    """The channel that learns what became of its publishes; it is held while confirms are withheld from it."""
+
+    @property
+    def access(self) -> Access: ...
+
+    def budget(self) -> Work: ...
+
+    def confirmed(self) -> None: ...
+
+    def broken(self, error: Exception) -> None: ...
+
+    def withholds(self, inlet: Withholding) -> bool: ...
+
+    def withheld_at(self, gate: Gate) -> None: ...
+
+    def no_longer_withheld(self) -> None: ...
+
+
+class Span:
+    """Tags `first` to `first + count - 1`, waiting for `awaited` more shards, and then for queues.
+
+    `route` is the route of its publishes. Where queues of it are a flow set (`fan`), the span waits for them as long as
+    the set holds its producers, and for no queue that lags. `inlets` are its queues with marks, and those that it waits
+    for while it is `withheld`; `left` has the tags that have left each queue, `untold` the unconfirmed tags once some
+    of the span are confirmed.
+    """
+
+    __slots__ = (
+        "awaited", "confirms", "count", "done", "fan", "first", "inlets", "left", "rejected", "route", "session",
+        "untold", "withheld",
+    )  # fmt: skip
+
+    def __init__(
+        self, confirms: Confirms, first: int, count: int, shards: int, inlets: Sequence[Withholding],
+        session: Confirmed, fan: FlowSet | None = None, route: Way | None = None,
+    ) -> None:  # fmt: skip
+        self.confirms = confirms
+        self.route = route
+        self.first = first
+        self.count = count
+        self.awaited = shards
+        self.inlets = inlets
+        self.fan = fan
+        self.done = False
+        self.rejected: RangeSet | None = None
+        self.session = session
+        self.withheld = False
+        self.left: dict[Withholding, RangeSet] | None = None
+        self.untold: RangeSet | None = None
+
+    def heeds(self, queue: int) -> bool:
+        """Whether a refusal by this queue is passed on to the publisher: not if the queue is powerless."""
+        return self.route is None or queue not in self.route.powerless
+
+    def reject(self, offset: int, count: int) -> None:
+        """Record that a queue refused `count` publishes, from the span's publish number `offset` on."""
+        if self.rejected is None:
+            self.rejected = RangeSet()
+        self.rejected.remove(self.first + offset, count)
+        self.rejected.add(self.first + offset, count)
+
+    def settle_one(self) -> None:
+        """Count one more shard as done; after the last, confirm the span or withhold it."""
+        self.awaited -= 1
+        if self.awaited:
+            return
+        inlets, self.inlets = self.inlets, ()
+        left = self.fan.leavers() if inlets and self.fan is not None else ()
+        for inlet in inlets:
+            if inlet not in left and inlet.is_saturated() and self.session.withholds(inlet):
+                inlet.withheld.append(self)
+                self.inlets = (*self.inlets, inlet)
+                if self.fan is not None and inlet not in self.fan.inlets:
+                    self.fan = None  # a queue outside the set is waited for, whatever the set does
+                if not self.withheld:
+                    self.withheld = True
+                    self.session.withheld_at(inlet)
+        if not self.withheld:
+            self.complete()
+        elif self.left is not None:
+            self.give([(self.first, self.first + self.count)])
+
+    def let_go(self, inlet: Withholding) -> None:
+        """Stop waiting for a queue."""
+        if self.done:
+            return  # it waited for several queues, and not all of them were needed
+        self.inlets = tuple(other for other in self.inlets if other is not inlet)
+        if not self.inlets:
+            self.complete()
+            return
+        if self.left is not None:
+            self.give([(self.first, self.first + self.count)])
+        self.look()
+
+    def look(self) -> None:
+        """Confirm the span if it waits only for lagging queues."""
+        if self.withheld and self.fan is not None and not self.done and not self.fan.holders():
+            self.complete()
+
+    def lose(self, inlet: Withholding) -> None:
+        """Reject the publishes that had not left a queue which is gone with its contents, and stop waiting for it."""
+        lost = RangeSet()
+        lost.add(self.first, self.count)
+        if self.left is not None and inlet in self.left:
+            for low, high in self.left[inlet].ranges():
+                lost.remove(low, high - low)
+        for low, high in lost.ranges():
+            self.reject(low - self.first, high - low)
+        self.let_go(inlet)
+
+    def leave(self, inlet: Withholding, offset: int, count: int) -> None:
+        """Record that `count` publishes, from the span's publish number `offset` on, have left a saturated queue for
+        good.
+        """
+        if self.done:
+            return
+        if self.left is None:
+            self.left = {}
+        left = self.left.setdefault(inlet, RangeSet())
+        left.remove(self.first + offset, count)
+        left.add(self.first + offset, count)
+        if self.withheld:
+            self.give([(self.first + offset, self.first + offset + count)])
+
+    def give(self, tags: list[tuple[int, int]]) -> None:
+        """Confirm those of some tags that have left every queue the span waits for; `tags` are ranges (start, end)."""
+        assert self.left is not None
+        for inlet in self.inlets:
+            if inlet not in self.left:
+                return
+            tags = overlaps(tags, self.left[inlet].ranges())
+        if self.untold is None:
+            self.untold = RangeSet()
+            self.untold.add(self.first, self.count)
+        given = [part for low, high in tags for part in self.untold.remove(low, high - low)]
+        if not self.untold:
+            self.end(given)
+        elif given:
+            self.tell(given)
+            self.session.confirmed()
+
+    def complete(self) -> None:
+        """Confirm all remaining tags."""
+        if self.untold is None:
+            self.end([(self.first, self.count)])
+        else:
+            self.end([(low, high - low) for low, high in self.untold.ranges()])
+
+    def end(self, parts: list[tuple[int, int]]) -> None:
+        """Confirm the last (first tag, count) parts; the channel is no longer held for this span."""
+        self.done = True
+        self.tell(parts)
+        if self.withheld:
+            self.session.no_longer_withheld()
+        self.session.confirmed()
+
+    def tell(self, parts: list[tuple[int, int]]) -> None:
+        """Confirm (first tag, count) of each part, and nack the publishes that a queue refused."""
+        for at, count in parts:
+            end = at + count
+            for low, high in overlaps([(at, end)], self.rejected.ranges()) if self.rejected is not None else ():
+                if at < low:
+                    self.confirms.complete(at, low - at, False)
+                self.confirms.complete(low, high - low, True)
+                at = high
+            if at < end:
+                self.confirms.complete(at, end - at, False)
+
+
+def overlaps(some: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the intersection of two sorted lists of ranges (start, end)."""
+    found = []
+    i = j = 0
+    while i < len(some) and j < len(others):
+        low, high = max(some[i][0], others[j][0]), min(some[i][1], others[j][1])
+        if low < high:
+            found.append((low, high))
+        if some[i][1] < others[j][1]:
+            i += 1
+        else:
+            j += 1
+    return found

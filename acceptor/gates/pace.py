@@ -1,0 +1,173 @@
+"""A paced queue at an acceptor: producers are admitted as messages leave the queue (`penstock.limits.pacing`).
+
+A single acceptor admits as many messages as the queue lacks. Of several, each does so while no channel waits; then each
+asks the queue's shard for room, and sends as much as it is given (shard/serving/paces.py). Room that no channel here
+can use goes back at once.
+
+      free ──(a channel waits)──▶ asked ──(`given`)──▶ admitted, and asked again ──(no channel waits)──▶ free
+                                  asked ◀──(after `LONGEST`)── gone back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from acceptor.gates.inlet import share_of
+from penstock.limits.features import QueueFeatures
+from penstock.limits.pacing import Pacing
+from penstock.limits.watermarks import overshoot_of
+
+if TYPE_CHECKING:
+    from acceptor.gates.inlet import Inlet, QueuePace
+    from acceptor.gates.metered import Metered
+    from acceptor.gates.parts import Parts
+
+# Poll interval of the drain rate; and bounds of that of the queue, between whose polls a quarter of it may leave.
+LOOK_SECONDS = 0.01
+SHORTEST, LONGEST = 0.001, 0.01
+# An acceptor asks for no room for a while, longer each time that no channel could use it, up to this many steps. The
+# time differs between acceptors: else channels that need room in two queues would ask for one and then the other, in
+# step.
+FRUITLESS = 20
+# Sent as the used room: all room given before is void, and none of it is still to come.
+ANEW = ~0
+
+
+class Pace:
+    """The pace of one inlet. `clock` returns seconds. `in_hand` is room from the shard that is not used yet; `told` are
+    the weight and target that the shard was sent last, None if it may know none. Until `idle_until` the shard is not
+    asked for room, as no channel could use it. While `serving`, messages in flight `before` do not count against
+    `in_hand`.
+    """
+
+    __slots__ = (
+        "before",
+        "clock",
+        "fruitless",
+        "idle_until",
+        "in_hand",
+        "looked",
+        "metered",
+        "pacing",
+        "parts",
+        "serving",
+        "told",
+    )
+
+    def __init__(self, clock: Callable[[], float], metered: Metered, parts: Parts) -> None:
+        self.clock = clock
+        self.metered = metered
+        self.parts = parts
+        self.pacing = Pacing(None, None)
+        self.looked = -LOOK_SECONDS
+        self.in_hand = 0
+        self.told: tuple[int, int] | None = None
+        self.idle_until = -LONGEST
+        self.fruitless = 0
+        self.serving = False
+        self.before = 0
+
+    def left(self, inlet: Inlet) -> int:
+        """Return how many messages this acceptor may send at present."""
+        if self.serving:
+            left = self.in_hand - (inlet.in_flight - self.before)
+        elif inlet.acceptors > 1 and (inlet.waiting or inlet.most_weight):
+            left = 0
+        else:
+            target = self.pacing.target
+            share = share_of(target - inlet.depth()[0], 2 * overshoot_of(target), inlet.acceptors)
+            left = share - inlet.in_flight
+        if left <= 0:
+            self.metered.closed[inlet] = None
+        return max(left, 0)
+
+    def serve(self, inlet: Inlet) -> None:
+        """Admit waiting channels as far as there is room, and report to the shard how much of it was used."""
+        self.observe(inlet)
+        if inlet.acceptors == 1:
+            inlet.serve_line(counts=True)
+            return
+        if self.serving:
+            return
+        given = self.in_hand
+        if given:
+            self.serving, self.before = True, inlet.in_flight
+            try:
+                inlet.serve_line(counts=True)
+                usable = not inlet.waiting or min(inlet.room()) > 0
+            finally:
+                self.serving = False
+            sent = inlet.in_flight - self.before
+            if sent:
+                self.fruitless = 0
+            self.in_hand = max(given - sent, 0)
+            if self.in_hand and usable:  # there was room, and yet no channel used it: it goes back
+                self.in_hand = 0
+                if not sent:
+                    self.idle_until = self.clock() + LONGEST * (1 + self.fruitless * (1 + self.parts.index))
+                    self.fruitless = min(self.fruitless + 1, FRUITLESS)
+        self.ask(inlet, given - self.in_hand)
+
+    def ask(self, inlet: Inlet, used: int = 0) -> None:
+        """Report the waiting weight to the shard if that has changed, and how much of its room was used."""
+        if inlet.acceptors == 1 or self.serving:
+            return
+        if inlet.waiting:  # keep polling: the idle time ends, and the shard may have died
+            self.metered.closed[inlet] = None
+        weight = inlet.waiting.weight if self.clock() >= self.idle_until else 0
+        told, target = self.told, self.pacing.target
+        if told is None:
+            if weight and self.parts.ask(inlet, weight, target, ANEW):
+                self.told = weight, target
+        elif used or bool(weight) != bool(told[0]) or (weight and target != told[1]):
+            self.told = (weight, target) if self.parts.ask(inlet, weight, target, used) else None
+
+    def given(self, inlet: Inlet, count: int) -> None:
+        """The shard gives room for so many messages more."""
+        if self.told is not None:
+            self.in_hand += count
+            inlet.serve()
+
+    def come_again(self, inlet: Inlet, count: int) -> None:
+        """Before messages are resent to a new incarnation: claim their room, so that it is not given to others."""
+        if inlet.acceptors > 1 and self.parts.ask(inlet, 1, self.pacing.target, ~count):
+            self.told = 1, self.pacing.target
+
+    def came_again(self, inlet: Inlet, count: int) -> None:
+        """The messages were resent: ask for room for waiting channels from now on."""
+        if self.told is not None:
+            self.ask(inlet, count)
+
+    def forget(self) -> None:
+        """Forget all room and reports: the shard has lost them, or the queue has another shard."""
+        self.in_hand = 0
+        self.told = None
+
+    def observe(self, inlet: Inlet) -> None:
+        """Update the drain rate and the target from the queue's gauges."""
+        now = self.clock()
+        if now < self.looked + LOOK_SECONDS:
+            return
+        self.looked = now
+        queue = inlet.gauges.queue_read(inlet.slot)
+        if queue is not None:
+            self.pacing.observe(now, queue.drained, queue.ready)
+
+    def due(self, inlet: Inlet) -> float:
+        """Return the seconds until there may be room again."""
+        if inlet.is_saturated() or inlet.acceptors > 1:
+            return LONGEST
+        rate = (self.pacing.rate or 0.0) * 4
+        return max(SHORTEST, min(LONGEST, self.pacing.target / rate)) if rate else LONGEST
+
+
+def paced(
+    features: QueueFeatures, known: QueuePace | None, clock: Callable[[], float], metered: Metered, parts: Parts
+) -> QueuePace | None:
+    """Return the pace that a queue's features ask for, continuing a `known` one; None if they ask for none."""
+    if not features.paced:
+        return None
+    pace = known or Pace(clock, metered, parts)
+    pace.pacing.follow(features.pace_depth, None if features.pace_wait is None else features.pace_wait / 1000)
+    return pace

@@ -1,0 +1,130 @@
+"""Early notice: clients that published to a queue lately are notified of its stop before they publish again.
+
+      publishes lately ──(the queue has stopped, and still is at the next poll)──▶ warned ──(a publish waits)──▶ held
+      warned ──(room again, the queue is gone or no longer on its way, it begins to settle)──▶ notice retracted
+
+A warned channel is notified like a held one (acceptor/holding/throttle.py) but is not held: nothing of it waits, and it
+is on no ladder and in no account. A channel is not warned if it publishes more rarely than `flow.early_rate`, if it
+cannot be notified or must not be stopped (its connection settles, see acceptor/holding/channel_flow.py, or its socket
+is paused), or at a queue with a priority lane, which lets the lane's messages pass.
+
+A publish is only counted. All else is done once a second for each channel, and when a queue stops. A stop that is over
+by the next poll is announced only to channels that met it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from acceptor.holding import channel_flow
+from penstock.node.logs import get_logger
+
+if TYPE_CHECKING:
+    from acceptor.clients.channel_state import ChannelState
+    from acceptor.clients.state import AcceptorState
+    from acceptor.gates.inlet import Inlet
+    from acceptor.gates.terms import UserTerms
+    from acceptor.holding.throttle import Throttle
+    from acceptor.routing.gates import Gates
+    from acceptor.routing.routes import Routes
+    from penstock.limits.means import Means
+
+log = get_logger()
+
+# Pause after a visit to all channels, in seconds for each: it bounds the time that such visits take.
+SECONDS_EACH = 20e-6
+
+
+class EarlyNotice:
+    """The early notices of an acceptor, to channels that publish at least at `rate` messages a second; 0: to none."""
+
+    def __init__(
+        self, acceptor: AcceptorState, gates: Gates, routes: Routes, throttle: Throttle, user_terms: UserTerms,
+    ) -> None:  # fmt: skip
+        self.acceptor = acceptor
+        self.gates = gates
+        self.routes = routes
+        self.throttle = throttle
+        self.user_terms = user_terms
+        self.rate = acceptor.settings.flow.early_rate
+        self.next_look = 0.0
+
+    def tick(self) -> None:
+        """Update the rates of all channels; called once a second."""
+        if self.rate and self.gates.inlets:
+            for connection in self.acceptor.connections.values():
+                for channel in connection.channels.values():
+                    pulse = channel.pulse
+                    if pulse.lately or pulse.count != pulse.counted:
+                        pulse.tick()
+
+    def look(self) -> None:
+        """Warn channels of the queues that have stopped since the last call and still are; called often."""
+        gates = self.gates
+        if not gates.stopped or self.acceptor.now < self.next_look:
+            return
+        stopped, gates.stopped = gates.stopped, {}
+        full = {inlet for inlet in stopped if inlet.is_saturated() and inlet.lane is None}
+        if not (full and self.rate):
+            return
+        seen = 0
+        told = dict.fromkeys(full, 0)
+        for connection in self.acceptor.connections.values():
+            for channel in connection.channels.values():
+                seen += 1
+                inlet = self.is_for(channel, full)
+                if inlet is not None and self.warn(channel, inlet):
+                    told[inlet] += 1
+        self.next_look = self.acceptor.now + seen * SECONDS_EACH
+        for inlet, count in told.items():
+            if count:
+                log.info("told early", reason=str(inlet), channels=count)
+
+    def is_for(self, channel: ChannelState, full: set[Inlet]) -> Inlet | None:
+        """Return one of these queues to which a channel publishes often enough; None also if its client was notified
+        already.
+        """
+        if channel.held_by is not None or channel.warned_by is not None or channel.pulse.rate() < self.rate:
+            return None
+        for route in channel.routes:
+            for inlet in route.inlets:
+                if inlet in full and self.routes.passes(inlet, channel, route):
+                    return inlet
+        return None
+
+    def warn(self, channel: ChannelState, inlet: Inlet) -> bool:
+        """Notify the client of a stop, if that is possible. Return whether it was notified."""
+        connection, throttle = channel.connection, self.throttle
+        if channel.closing or connection in throttle.paused or channel_flow.acknowledges(connection):
+            return False
+        means = self.means(channel, inlet)
+        if not self.tells(channel, means):
+            return False
+        channel.warned_by = inlet
+        inlet.warned[channel] = None
+        throttle.tell(channel, inlet, means)
+        return True
+
+    def means(self, channel: ChannelState, inlet: Inlet) -> Means:
+        """Return the means by which a queue holds a channel."""
+        return self.user_terms.at(channel.vhost, channel.connection.user, inlet.terms).means
+
+    def tells(self, channel: ChannelState, means: Means) -> bool:
+        """Whether these means notify the channel's client of a stop."""
+        connection = channel.connection
+        blocked = means.blocked and connection.has_capability("connection.blocked")
+        return blocked or channel_flow.stops(connection, means)
+
+    def reconsider(self) -> None:
+        """The topology has changed: retract notices to channels that do not publish to the queue any more, or whose
+        client the queue has no means to notify.
+        """
+        for inlet in self.gates.limited():
+            for session in list(inlet.warned):
+                session.look_at_warning()
+
+    def concerns(self, channel: ChannelState, inlet: Inlet) -> bool:
+        """Whether the early notice of a queue still concerns a channel."""
+        if inlet.lane is not None or not self.tells(channel, self.means(channel, inlet)):
+            return False
+        return any(self.routes.passes(inlet, channel, route) for route in channel.routes)

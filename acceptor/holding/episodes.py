@@ -1,0 +1,225 @@
+"""The course of holds, as rows of telemetry: an episode is one channel held by one gate.
+
+      stop ──▶ park (once, with the first publish that waits) ──▶ pause ⇄ unpause, escalate ──▶ resume
+
+The row `resume` ends an episode and sums it up. When another gate holds the channel from then on, another one begins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from acceptor.clients.obedience import AFTER_ANSWER_COUNT
+from acceptor.clients.pauses import HELD
+from acceptor.gates.gate import Gate
+from acceptor.gates.inlet import Inlet
+from acceptor.gates.move_gate import MoveGate
+from acceptor.gates.pools import Pool, itself
+from acceptor.gates.pressure import RESOURCES, VhostGate
+from acceptor.gates.rates import RateGate
+from acceptor.holding.peaks import Peak, Peaks
+from acceptor.links.shard_link import ShardLink
+from penstock.telemetry.schema import FLOW, Cause, Event, Outcome
+from router.model.policy_keys import EXCHANGE, NODE, ROUTING_KEY, USER, VHOST
+
+if TYPE_CHECKING:
+    from acceptor.clients.channel_state import ChannelState
+    from acceptor.clients.connection_state import ConnectionState
+    from acceptor.clients.state import AcceptorState
+
+SHARED: dict[str, Cause] = {
+    EXCHANGE: "exchange", ROUTING_KEY: "pattern", USER: "user", VHOST: "vhost", NODE: "node",
+}  # fmt: skip
+"""The cause, by the sort of a limit over several queues."""
+OF_SHARD: dict[str, Cause] = {
+    "memory": "memory", "process memory": "process memory", "store": "store", "spill": "spill",
+}  # fmt: skip
+UNTOLD: dict[str, Any] = {
+    "rung": None, "stopped_ms": None, "peak_depth": None, "parked": None, "parked_bytes": None, "after_stop": None,
+    "told_how": None, "obeyed": None, "paused_ms": None, "outcome": None,
+}  # fmt: skip
+"""The columns that only some rows fill."""
+
+
+class Episode:
+    """An episode that is not over. Times are seconds of the core's clock.
+
+    `parked` and `parked_octets` are the publishes that were parked in it, `after_stop` those that came in it, `paused`
+    how long the socket was paused before `paused_since` (None: not paused).
+    """
+
+    __slots__ = ("after_stop", "gate", "parked", "parked_octets", "paused", "paused_since", "peak", "since")
+
+    def __init__(self, gate: Gate, peak: Peak, now: float, paused: bool) -> None:
+        self.gate = gate
+        self.since = now
+        self.peak = peak
+        self.parked = self.parked_octets = 0
+        self.after_stop = 0
+        self.paused = 0.0
+        self.paused_since = now if paused else None
+
+    def unpause(self, now: float) -> None:
+        """Add the pause that ends, if there is one."""
+        if self.paused_since is not None:
+            self.paused += now - self.paused_since
+            self.paused_since = None
+
+
+class Episodes:
+    """The episodes of an acceptor's channels that are not over. The rows go to `AcceptorState.record`."""
+
+    def __init__(self, acceptor: AcceptorState) -> None:
+        self.acceptor = acceptor
+        self.open: dict[ChannelState, Episode] = {}
+        self.peaks = Peaks()
+
+    def begin(self, channel: ChannelState, gate: Gate) -> None:
+        """A gate holds a channel from now on: begin an episode, and end that of another gate."""
+        if channel in self.open:
+            self.end(channel, "other-cause")
+        paused = bool(channel.connection.pauses & HELD)
+        gate = itself(gate)
+        self.open[channel] = Episode(gate, self.peaks.begin(gate), self.acceptor.now, paused)
+        self.tell(channel, gate, "stop")
+
+    def came(self, channel: ChannelState, count: int) -> None:
+        """Count publishes that came on a channel, if it is held."""
+        if channel in self.open:
+            self.open[channel].after_stop += count
+
+    def parked(self, channel: ChannelState, count: int, octets: int) -> None:
+        """Count publishes that are parked on a channel, if it is held."""
+        episode = self.open.get(channel)
+        if episode is not None:
+            first = not episode.parked
+            episode.parked += count
+            episode.parked_octets += octets
+            if first:
+                self.tell(channel, episode.gate, "park")
+
+    def paused(self, connection: ConnectionState) -> None:
+        """A socket is read by the drip from now on."""
+        for channel, episode in self.of(connection):
+            episode.paused_since = self.acceptor.now
+            self.tell(channel, episode.gate, "pause")
+
+    def unpaused(self, connection: ConnectionState) -> None:
+        """A socket is read as usual from now on."""
+        for channel, episode in self.of(connection):
+            episode.unpause(self.acceptor.now)
+            self.tell(channel, episode.gate, "unpause")
+
+    def of(self, connection: ConnectionState) -> list[tuple[ChannelState, Episode]]:
+        """Return the held channels of a connection, with their episodes."""
+        channels = connection.channels.values()
+        return [(channel, self.open[channel]) for channel in channels if channel in self.open]
+
+    def escalated(self, channel: ChannelState, gate: Gate, rung: str) -> None:
+        """A channel has reached a rung of its ladder."""
+        self.tell(channel, gate, "escalate", rung=rung)
+
+    def end(self, channel: ChannelState, outcome: Outcome) -> None:
+        """End the episode of a channel that its gate does not hold any more."""
+        episode = self.open.pop(channel, None)
+        if episode is None:
+            return
+        now = self.acceptor.now
+        self.peaks.end(episode.gate, episode.peak)
+        episode.unpause(now)
+        self.tell(
+            channel, episode.gate, "resume",
+            stopped_ms=round((now - episode.since) * 1000), peak_depth=episode.peak.depth, parked=episode.parked,
+            parked_bytes=episode.parked_octets, after_stop=episode.after_stop, told_how=told_how(channel),
+            obeyed=obeyed(channel), paused_ms=round(episode.paused * 1000), outcome=outcome,
+        )  # fmt: skip
+
+    def look(self) -> None:
+        """Update the peak depths; called once a second."""
+        self.peaks.look()
+
+    def tell(self, channel: ChannelState, gate: Gate, action: Event, **more: Any) -> None:
+        """Record a row of telemetry."""
+        acceptor, connection = self.acceptor, channel.connection
+        acceptor.record(
+            FLOW,
+            acceptor.time_us(),
+            {
+                "vhost": channel.vhost,
+                **whats_full(acceptor, gate),
+                "acceptor": acceptor.index,
+                "connection": connection.id,
+                "channel": channel.number,
+                "user": connection.user,
+                "product": connection.said("product"),
+                "action": action,
+                "reason": str(gate),
+                "exchange": None if channel.route is None else channel.route.exchange,
+                **UNTOLD,
+                **more,
+            },
+        )
+
+
+def whats_full(acceptor: AcceptorState, gate: Gate) -> dict[str, Any]:
+    """Return the columns about a gate and its state: queue, shard, cause, depth, bytes, mark, flow_epoch."""
+    found: dict[str, Any] = dict.fromkeys(("queue", "shard", "depth", "bytes", "mark", "flow_epoch"))
+    if isinstance(gate, Inlet):
+        found |= of_depth(gate)
+        if isinstance(gate, Pool):
+            found["cause"] = SHARED[gate.limit.sort]
+        else:
+            queue = acceptor.topology.queue_by_id(gate.id)
+            found |= {"queue": gate.name, "shard": None if queue is None else queue.shard}
+            found["flow_epoch"] = None if gate.closed else acceptor.gauges.flow_epoch(gate.slot)
+    elif isinstance(gate, ShardLink):
+        found |= {"shard": gate.index, **of_shard(gate)}
+    elif isinstance(gate, MoveGate):
+        found |= {"cause": "rebalance", "queue": gate.queue.name, "shard": gate.move.source}
+    elif isinstance(gate, RateGate):
+        found["cause"] = "rate"
+    else:
+        found["cause"] = "pressure" if isinstance(gate, VhostGate) else "operator"
+    return found
+
+
+def of_depth(gate: Inlet) -> dict[str, Any]:
+    """Return cause, depth, bytes and mark of a queue or limit. The mark that the depth has exceeded more, or is nearer
+    to, is the cause.
+    """
+    if gate.closed:
+        return {"cause": "count"}
+    marks, (count, octets) = gate.limits.marks, gate.depth()
+    by_bytes = count * marks.stop_bytes < octets * marks.stop_count if marks.stop_count else marks.stop_bytes > 0
+    cause: Cause = "bytes" if by_bytes and marks.stop_bytes else "count"
+    if gate.pace is not None and not gate.is_saturated():
+        cause = "pace"
+    mark = marks.stop_bytes if cause == "bytes" else marks.stop_count
+    return {"cause": cause, "depth": count, "bytes": octets, "mark": mark}
+
+
+def of_shard(link: ShardLink) -> dict[str, Any]:
+    """Return the columns of a shard's gate: the resource that it lacks, or `link` where no more may be in flight."""
+    gate = link.gauges.queue_read(link.index)
+    if gate is None or not gate.saturated:
+        return {"cause": "link"}
+    if not gate.ready:  # no resource is above its resume mark: the store itself is in trouble
+        return {"cause": "store"}
+    resource = RESOURCES[gate.consumers]
+    held = {"bytes": gate.ready_bytes, "mark": gate.stop_bytes} if resource == "memory" else {}
+    return {"cause": OF_SHARD[resource], **held}
+
+
+def told_how(channel: ChannelState) -> str:
+    """Return how the client was notified: `flow`, `blocked`, `flow+blocked` or `none`."""
+    blocked = channel.told_blocked and channel.connection.has_capability("connection.blocked")
+    return "+".join(["flow"] * channel.told_flow + ["blocked"] * blocked) or "none"
+
+
+def obeyed(channel: ChannelState) -> bool | None:
+    """Whether the client stopped on Channel.Flow; None if none was sent, or it has not answered yet."""
+    if not channel.told_flow:
+        return None
+    if channel.connection.ignores_flow:
+        return False
+    return None if channel.obedience.due else channel.obedience.count <= AFTER_ANSWER_COUNT

@@ -1,0 +1,421 @@
+"""How a producer is held and released: its client is notified, its publishes are parked, its socket is read slowly.
+
+      free ──(a publish needs a saturated queue)──▶ held: client notified once, publishes are parked
+      held ──(parked bytes exceed the budget)──▶ paused: read by the drip
+      paused ──(at most half of the parking budget is parked)──▶ held ──(nothing is parked)──▶ free: client notified
+
+A paused socket whose receive buffer the client has overfilled is read once more, to restore the window that was
+offered: with segments dropped at its edge the kernel accepts neither data nor acknowledgements, both sides' timers back
+off, and heartbeats arrive too late in either direction.
+
+The notification is Channel.Flow to a client known to honour it that settles nothing on that connection
+(`acceptor.holding.channel_flow`; never while its socket is not read: a publisher stuck in the write would stop its
+reader), and connection.blocked to one that declared the capability. The pause is a drip: a small read, often enough
+that the client's connection survives (`acceptor.clients.traits`).
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from acceptor.budgets.quotas import RUN_OCTETS, SETTLING_BUDGETS
+from acceptor.clients.pauses import HELD
+from acceptor.gates.due import Due
+from acceptor.gates.gate import Gate
+from acceptor.gates.terms import UserTerms
+from acceptor.holding import channel_flow
+from acceptor.holding.episodes import Episodes
+from acceptor.holding.escalation import Escalations
+from acceptor.holding.last_resort import LastResort
+from acceptor.holding.ledger import Ledger
+from penstock.amqp.errors import amqp_error
+from penstock.limits.means import Means
+from penstock.node.logs import get_logger
+
+if TYPE_CHECKING:
+    from acceptor.clients.channel_state import ChannelState
+    from acceptor.clients.connection_state import ConnectionState
+    from acceptor.clients.parked import ParkedRun
+    from acceptor.clients.spool import Spool
+
+log = get_logger()
+
+# A paused connection is read on, quickly, until this many times the parking budget is parked: a close behind no more
+# publishes than that is answered, and so are other channels.
+DRIPS_AT_MOST = 8
+# An overfull receive buffer is relieved until this many times the parking budget is parked, RELIEF_OCTETS at a time:
+# the buffer may hold a segment (64 KiB on loopback) too much, and its window opens again for no less than another.
+RELIEVED_AT_MOST = 8
+RELIEF_OCTETS = 192 * 1024
+# A client that was notified of one cause is not notified of another one before.
+TOLD_AGAIN_SECONDS = 5.0
+# A client that stays blocked for one cause is sent the present figures this often.
+UPDATED_SECONDS = 30.0
+# Parking budgets of a connection that is not to be paused: there must be a bound.
+UNPAUSED_BUDGETS = 16
+# Bytes read at once from a paused connection that is read on at each poll.
+SETTLING_OCTETS = 64 * 1024
+# Sockets that are checked for being overfull at each poll.
+VISITED_AT_ONCE = 64
+
+
+def budgets_of(means: Means) -> int:
+    """Return how many parking budgets may be used up before the socket is paused, by these means."""
+    if not means.park:
+        return 0
+    return 1 if means.pause else UNPAUSED_BUDGETS
+
+
+def reason_of(gate: Gate) -> str:
+    """Return a gate's reason as a short string (AMQP 0-9-1, 4.2.5.3): at most 255 bytes."""
+    return str(gate).encode()[:255].decode("utf-8", "ignore")
+
+
+class Throttle:
+    """The held channels and paused connections of one acceptor. Times are seconds of the caller's clock.
+
+    `unsure` channels may have another cause than their client was notified of; `updates` has when a connection.blocked
+    is to be refreshed. Of paused connections: `to_read` are read at the next drip, `drips` has when each is visited at
+    the latest, data came to those in `filled`, and peers of `hung_up` ones have closed their side. `ignoring`
+    connections ignore Channel.Flow.
+    """
+
+    def __init__(
+        self, parking_octets: int, terms: UserTerms, ledger: Ledger, escalations: Escalations, episodes: Episodes,
+        last_resort: LastResort,
+    ) -> None:  # fmt: skip
+        self.terms = terms
+        self.escalations = escalations
+        self.episodes = episodes
+        self.last_resort = last_resort
+        self.quotas = last_resort.quotas
+        self.ledger = ledger
+        escalations.terms_changed = self.review
+        last_resort.stop_drip = self.stop_drip
+        self.parking_octets = parking_octets
+        self.most_parked = DRIPS_AT_MOST * parking_octets
+        self.most_relieved = RELIEVED_AT_MOST * parking_octets
+        self.held: dict[ChannelState, None] = {}
+        self.unsure: dict[ChannelState, None] = {}
+        self.updates: Due[ConnectionState] = Due()
+        self.paused: dict[ConnectionState, None] = {}
+        self.hung_up: set[ConnectionState] = set()
+        self.to_read: dict[ConnectionState, None] = {}
+        self.drips: Due[ConnectionState] = Due()
+        self.filled: dict[ConnectionState, None] = {}
+        self.ignoring: set[ConnectionState] = set()
+        self.parked_octets = 0
+        self.orphan_octets = 0
+
+    def hold(self, channel: ChannelState, gate: Gate) -> None:
+        """Hold a channel that waits at a saturated gate, and notify its client, once."""
+        if channel.held_by is not None or channel.detached:
+            return
+        connection = channel.connection
+        channel.held_by = gate
+        channel.held_since = channel.acceptor.now
+        self.held[channel] = None
+        self.ledger.begin(channel, gate, channel.acceptor.now)
+        self.episodes.begin(channel, gate)
+        log.info(
+            "stop", reason=str(gate), connection=connection.id, channel=channel.number,
+            client=connection.client, peer=connection.peer, user=connection.user,
+        )  # fmt: skip
+        early = channel.warned_by
+        self.tell(channel, gate, self.take(channel, gate))
+        if early is not None:
+            channel.unwarn()
+
+    def tell(self, channel: ChannelState, gate: Gate, means: Means) -> None:
+        """Notify the client of a stop by these means, unless it knows of the stop."""
+        connection = channel.connection
+        if not channel.told_flow and connection not in self.paused and channel_flow.stops(connection, means):
+            channel.told_flow = True
+            self.tell_flow(channel, active=False)
+        if channel.told_flow:
+            self.ledger.acted(channel, "channel.flow")
+        if means.blocked and (not channel.told_blocked or channel.warned_by is not gate):
+            self.block(channel, gate)
+        elif channel.told_blocked:
+            self.ledger.acted(channel, "connection.blocked")
+
+    def tell_flow(self, channel: ChannelState, *, active: bool) -> None:
+        """Send Channel.Flow, and expect its flow-ok."""
+        channel.obedience.told(channel.acceptor.now)
+        channel.send("channel_flow", active=active)
+
+    def published_on(self, channel: ChannelState, count: int, octets: int) -> None:
+        """Count publishes on a channel that Channel.Flow has stopped. A connection that ignores it is sent none any
+        more, and is paused at once, or closed (`flow.flow_ignored`).
+        """
+        connection = channel.connection
+        read_since = connection.read_since if connection.reads else None
+        if connection.ignores_flow or not channel.obedience.breached(count, octets, channel.acceptor.now, read_since):
+            return
+        self.ignoring.add(connection)
+        connection.ignores_flow = True
+        log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client,
+                    peer=connection.peer, user=connection.user, messages=channel.obedience.count)  # fmt: skip
+        if channel.acceptor.settings.flow.flow_ignored == "close":
+            text = f"{channel.held_by or channel.warned_by}; published on though told to stop by channel.flow"
+            connection.fail(amqp_error(506, text), keep_parked=True)
+
+    def take(self, channel: ChannelState, gate: Gate) -> Means:
+        """Put a channel on the ladder and parking budget by which a gate holds it. Return the means."""
+        means, ladder = self.terms.at(channel.vhost, channel.connection.user, gate.terms)
+        self.escalations.begin(channel, gate, ladder)
+        channel.budgets = self.escalations.budgets(channel, budgets_of(means))
+        return means
+
+    def take_terms(self) -> None:
+        """Apply changed policies to all held channels, and release those of which nothing waits: a refusal may have
+        left nothing.
+        """
+        for channel in list(self.held):
+            self.review(channel)
+            channel.release_if_free()
+
+    def review(self, channel: ChannelState) -> None:
+        """Recompute how much a channel may park, and pause or resume its connection accordingly."""
+        if channel.held_by is not None:
+            self.take(channel, channel.held_by)
+        self.pause_or_resume(channel.connection)
+
+    def block(self, channel: ChannelState, gate: Gate) -> None:
+        """Send connection.blocked: once for a connection, and again where the reason is another one."""
+        connection = channel.connection
+        first = connection.blocked_channels == 0
+        again = channel.told_blocked
+        if not again:
+            channel.told_blocked = True
+            self.ledger.acted(channel, "connection.blocked")
+            connection.blocked_channels += 1
+        if first or (again and reason_of(gate) != connection.told_reason):
+            self.tell_blocked(connection, gate)
+
+    def tell_blocked(self, connection: ConnectionState, gate: Gate) -> None:
+        """Send connection.blocked with the gate's reason to a client that declared the capability."""
+        if connection.has_capability("connection.blocked"):
+            connection.told_blocked = connection.acceptor.now
+            connection.told_reason = reason_of(gate)
+            connection.send(0, "connection_blocked", reason=connection.told_reason)
+            self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
+
+    def look_at_cause(self, channel: ChannelState) -> None:
+        """The gates of a channel have changed: have `tell_again` recheck the cause that its client was notified of."""
+        if channel.held_by is not None:
+            self.unsure[channel] = None
+
+    def tell_again(self, now: float) -> None:
+        """Notify clients whose cause has changed, and refresh a reason that has stood for `UPDATED_SECONDS`."""
+        self.episodes.look()
+        for channel in list(self.unsure):
+            gate = channel.cause()
+            if gate is None or gate is channel.held_by:
+                del self.unsure[channel]
+            elif now >= channel.connection.told_blocked + TOLD_AGAIN_SECONDS:
+                del self.unsure[channel]
+                self.change_cause(channel, gate, now)
+        for connection in self.updates.take(now):
+            self.update(connection)
+
+    def change_cause(self, channel: ChannelState, gate: Gate, now: float) -> None:
+        """Hold a channel for another cause than its client was notified of."""
+        channel.held_by, connection = gate, channel.connection
+        self.ledger.begin(channel, gate, now)
+        self.episodes.begin(channel, gate)
+        log.info(
+            "still stopped", reason=str(gate), connection=connection.id, channel=channel.number,
+            client=connection.client, peer=connection.peer, user=connection.user,
+            held_seconds=round(now - channel.held_since, 3),
+        )  # fmt: skip
+        if self.take(channel, gate).blocked:
+            self.block(channel, gate)
+
+    def update(self, connection: ConnectionState) -> None:
+        """Send a blocked connection its reason again, if the text has changed."""
+        told = (channel for channel in connection.channels.values() if channel.told_blocked)
+        gate = next((channel.held_by or channel.warned_by for channel in told), None)
+        if gate is None:
+            return
+        if reason_of(gate) != connection.told_reason:
+            self.tell_blocked(connection, gate)
+        else:
+            connection.told_blocked = connection.acceptor.now
+            self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
+
+    def release(self, channel: ChannelState) -> None:
+        """Release a channel of which nothing waits, and notify its client."""
+        gate, connection = channel.held_by, channel.connection
+        channel.held_by = None
+        channel.budgets = 1
+        self.escalations.end(channel)
+        del self.held[channel]
+        self.unsure.pop(channel, None)
+        now = channel.acceptor.now
+        self.ledger.end(channel, now)
+        self.episodes.end(channel, "closed" if channel.closing else "free")
+        log.info(
+            "resume", held_seconds=round(now - channel.held_since, 3), connection=connection.id,
+            channel=channel.number, client=connection.client, peer=connection.peer, user=connection.user,
+            queue=str(gate),
+        )  # fmt: skip
+        self.untell(channel)
+        self.pause_or_resume(connection)
+
+    def untell(self, channel: ChannelState) -> None:
+        """Notify the client that the channel may publish again."""
+        connection = channel.connection
+        if channel.told_flow:
+            channel.told_flow = False
+            if not channel.closing:
+                self.tell_flow(channel, active=True)
+        if channel.told_blocked:
+            channel.told_blocked = False
+            connection.blocked_channels -= 1
+            if connection.blocked_channels == 0 and connection.has_capability("connection.blocked"):
+                connection.send(0, "connection_unblocked")
+
+    def parked(self, channel: ChannelState, octets: int) -> None:
+        """Account for parked bytes of a channel, or where `octets` is negative for bytes that are parked no longer."""
+        connection = channel.connection
+        self.parked_octets += octets
+        kept = octets + RUN_OCTETS if octets > 0 else octets - RUN_OCTETS
+        self.quotas.keep(connection, kept)
+        if channel.detached:
+            self.orphan_octets += octets
+            return
+        connection.kept_octets += kept
+        connection.parked_octets += octets
+        if octets > 0 or connection in self.paused:
+            self.pause_or_resume(connection)
+
+    def spooled(self, channel: ChannelState, run: ParkedRun, spool: Spool) -> ParkedRun:
+        """Return the run to park, with its contents on disk if much is parked already, in all or for its connection."""
+        early = channel.connection.parked_octets >= self.most_relieved
+        return spool.parked(run, self.quotas.kept + run.octets, early)
+
+    def pause_or_resume(self, connection: ConnectionState) -> None:
+        """Pause or resume reading a connection, by how much is parked for it."""
+        if connection in self.last_resort.closing:
+            return
+        if connection in self.paused:
+            self.last_resort.is_spent(connection)
+            if connection.parked_octets <= min(self.parking_octets // 2, self.budget(connection)):
+                self.stop_drip(connection)
+                self.episodes.unpaused(connection)
+                connection.resume_reading(HELD)
+        elif connection.parked_octets > self.budget(connection) and not connection.closing:
+            self.paused[connection] = self.to_read[connection] = None
+            self.drips.put(connection, connection.acceptor.now + connection.drip_seconds())
+            for channel in connection.channels.values():
+                self.ledger.acted(channel, "paused")
+            self.episodes.paused(connection)
+            connection.pause_reading(HELD)
+
+    def budget(self, connection: ConnectionState) -> int:
+        """Return the bytes that may be parked before the socket is paused: more where acks are still to come."""
+        if connection.ignores_flow:
+            return 0
+        budgets = UNPAUSED_BUDGETS if connection.channels else 1
+        for channel in connection.channels.values():
+            if channel.budgets < budgets:
+                budgets = channel.budgets
+        if budgets and budgets < SETTLING_BUDGETS and connection.settles():
+            budgets = SETTLING_BUDGETS
+        return min(self.parking_octets * budgets, self.quotas.allowance(connection))
+
+    def forget(self, connection: ConnectionState) -> None:
+        """Forget a connection that is gone; its channels have been ended."""
+        self.stop_drip(connection)
+        self.updates.discard(connection)
+        self.ledger.forget(connection.id)
+        self.hung_up.discard(connection)
+        self.ignoring.discard(connection)
+        self.last_resort.forget(connection)
+
+    # The drip
+
+    def stop_drip(self, connection: ConnectionState) -> None:
+        """Treat a connection as paused no longer."""
+        self.paused.pop(connection, None)
+        self.to_read.pop(connection, None)
+        self.drips.discard(connection)
+        self.filled.pop(connection, None)
+        self.last_resort.end(connection)
+
+    def look_for_acks(self, connection: ConnectionState) -> None:
+        """Have a paused connection read at the next drip: more data or acks may follow."""
+        if connection in self.paused:
+            self.to_read[connection] = None
+
+    def begins_to_settle(self, connection: ConnectionState) -> None:
+        """A connection has begun to consume, or has received a message by basic.get: its acks are awaited."""
+        self.look_for_acks(connection)
+        for channel in connection.channels.values():
+            if channel.warned_by is not None and channel_flow.acknowledges(connection):
+                channel.unwarn()
+        self.lift_flow(connection)
+
+    def lift_flow(self, connection: ConnectionState) -> None:
+        """Of a connection that has something to settle now: its channels that were stopped may go on sending."""
+        stopped = [channel for channel in connection.channels.values() if channel.told_flow]
+        if stopped and channel_flow.acknowledges(connection):
+            for channel in stopped:
+                channel.told_flow = False
+                self.tell_flow(channel, active=True)
+
+    def arrived(self, connection: ConnectionState) -> None:
+        """Data has arrived at a paused socket."""
+        if connection in self.paused:
+            self.filled[connection] = self.to_read[connection] = None
+
+    def hangs_up(self, connection: ConnectionState) -> None:
+        """The peer has closed its side of a paused socket."""
+        if connection in self.last_resort.closing:
+            connection.hang_up()
+        elif connection in self.paused:
+            self.hung_up.add(connection)
+            self.to_read[connection] = None
+
+    def drip(self, now: float) -> None:
+        """Read a little from every paused connection that needs it.
+
+        A connection needs it if its client would not wait longer, or has overfilled its socket, or consumes: its acks
+        stand behind its publishes, and another held client may wait for the room that they make. A connection whose
+        peer has closed its side is read to the end. A connection in `to_read` is read once; data that arrives enters it
+        again.
+        """
+        to_read, self.to_read = self.to_read, {}
+        for connection in to_read:
+            self.pause_or_resume(connection)
+            if connection not in self.paused:
+                continue
+            if connection in self.hung_up or self.is_read_on(connection):
+                connection.drip(SETTLING_OCTETS)
+            elif not self.last_resort.may_read(connection):
+                self.to_read[connection] = None  # the share of its user may have room by the next drip
+        self.relieve()
+        for connection in self.drips.take(now):
+            self.drips.put(connection, now + connection.drip_seconds())
+            self.filled[connection] = None  # segments out of order fill the buffer too, without an event
+            if connection.traits.impatient and self.last_resort.may_read(connection):
+                connection.drip(connection.traits.drip_octets)
+        self.last_resort.look(now)
+
+    def is_read_on(self, connection: ConnectionState) -> bool:
+        """Whether a paused connection is read at each poll: up to `most_parked`, and beyond for acks to come."""
+        if connection.parked_octets >= self.most_parked and not connection.has_in_hand():
+            return False
+        return self.last_resort.may_read(connection)
+
+    def relieve(self) -> None:
+        """Read the overfull ones among the paused sockets to which data came."""
+        for connection in list(islice(self.filled, VISITED_AT_ONCE)):
+            del self.filled[connection]
+            if connection.parked_octets >= self.most_relieved or not self.last_resort.may_read(connection):
+                self.filled[connection] = None
+            elif connection.transport.is_overfull():
+                self.filled[connection] = None
+                connection.drip(RELIEF_OCTETS)

@@ -1,0 +1,182 @@
+"""Publishes, transactions and settlements in flight to a shard, kept until they are safe there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from acceptor.gates.confirms import Span
+from acceptor.gates.inlet import Inlet, QueueLane, QueuePace
+from acceptor.links.in_flight_cy import Load
+from acceptor.links.unacked_cy import Settlements
+from acceptor.links.weights import WHOLE
+from penstock import bus
+from penstock.batch.batch_cy import Batch, BatchBuilder
+
+if TYPE_CHECKING:
+    from acceptor.links.contained import Breakable
+
+# From this size (bytes) on a run leaves in its own parts: joining it to another would cost a copy that saves nothing.
+OWN_PARTS = 16384
+
+
+class Returns(Protocol):
+    """What of a publish is mandatory and comes back if a queue refuses it (acceptor/publishing/returned.py)."""
+
+    def refused(self, queue: int, batch: Batch, first: int, count: int, offset: int) -> None: ...
+
+
+class Publish:
+    """One PUBLISH of the turn being written: a builder that still grows, or a range of a batch on its own.
+
+    `spans` begin at rows of it; `returns` has the first row and count of rows that are returned if they are refused;
+    `senders` are the channels that publish in it without a span.
+    """
+
+    __slots__ = (
+        "batch", "builder", "commit", "count", "first", "operation", "queues", "returns", "senders", "spans", "weight",
+    )  # fmt: skip
+
+    def __init__(self, queues: tuple[int | str, ...], weight: int) -> None:
+        self.queues = queues
+        self.weight = weight
+        self.builder: BatchBuilder | None = None
+        self.batch: Batch | None = None
+        self.first = 0
+        self.count = 0
+        self.spans: list[tuple[int, Span]] = []
+        self.returns: list[tuple[int, int, Returns]] = []
+        self.senders: dict[Breakable, None] | None = None
+        self.commit: Commit | None = None
+        self.operation: list[Any] = [bus.PUBLISH, queues, 0, 0, 0]
+
+    def note(
+        self, first: int, count: int, span: Span | None, returns: Returns | None, sender: Breakable | None
+    ) -> None:
+        """Record the origin of rows."""
+        if span is not None:
+            self.spans.append((first, span))
+        elif sender is not None:
+            if self.senders is None:
+                self.senders = {}
+            self.senders[sender] = None
+        if returns is not None:
+            self.returns.append((first, count, returns))
+
+    def give_back(self, queue: int, first: int, count: int) -> None:
+        """Return the mandatory messages among rows that a queue refused."""
+        for start, size, returns in self.returns:
+            low, high = max(first, start), min(first + count, start + size)
+            if low < high and self.batch is not None:
+                returns.refused(queue, self.batch, self.first + low, high - low, low - start)
+
+    def finish(self) -> None:
+        """Close the builder: nothing more joins it."""
+        if self.builder is not None:
+            self.batch, self.builder = self.builder.finish(), None
+
+    def leave_again(self) -> None:
+        """Mark it as a repeat for another incarnation of the shard: the previous one may have delivered its messages,
+        unless it was prepared.
+        """
+        if self.commit is None or not self.commit.prepares:
+            self.operation[5:6] = [True]
+
+
+class Commit:
+    """One shard's part of a transaction: publishes and settlements, taken in together (bus.COMMIT), or prepared if
+    other shards have parts as well (bus.PREPARE): `prepared` is its number, the group of its channel and the deciding
+    shard.
+
+    `powerless` queues take in as much as they have room for; their refusal of the rest does not refuse the transaction.
+    """
+
+    __slots__ = ("count", "octets", "operation", "prepares", "publishes", "settlements", "transaction")
+
+    def __init__(
+        self, transaction: Committing, settlements: Settlements | None, powerless: Collection[int] = (),
+        prepared: tuple[int, int, int] | None = None,
+    ) -> None:  # fmt: skip
+        self.transaction = transaction
+        self.settlements = settlements
+        self.publishes: list[Publish] = []
+        self.count = 0
+        self.octets = 0
+        self.prepares = prepared is not None
+        kind = bus.PREPARE if self.prepares else bus.COMMIT
+        self.operation: list[Any] = [kind, 0, None, sorted(powerless), *(prepared or ())]
+
+    def add(self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int) -> None:
+        """Publish rows of a batch to queues of the shard; they join the rows before them if those go to the same
+        queues.
+        """
+        octets = batch.octets(first, count)
+        self.count += count
+        self.octets += octets
+        last = self.publishes[-1] if self.publishes else None
+        if last is None or last.queues != queues or last.builder is None or octets >= OWN_PARTS:
+            last = Publish(queues, WHOLE)
+            last.commit = self
+            self.publishes.append(last)
+            self.operation[1] += 1
+            if octets >= OWN_PARTS:
+                last.batch, last.first, last.count = batch, first, count
+                return
+            last.builder = BatchBuilder()
+        last.builder.extend(batch, first, count)
+        last.count += count
+        if last.builder.used >= 16 * OWN_PARTS:
+            last.finish()
+
+    def leave_again(self) -> None:
+        """Drop requeues for another incarnation of the shard: it gets them by way of HOLD."""
+        if self.settlements is not None:
+            settlements, self.settlements = self.settlements, Settlements()
+            self.settlements.extend(settlements, requeues=False)
+
+
+class Committing(Protocol):
+    """A transaction in flight to its shards."""
+
+    @property
+    def channel(self) -> Breakable: ...
+
+    def refused_by(self, queue: int) -> None: ...
+
+    def taken(self) -> None: ...
+
+
+class Sent:
+    """The contents of a turn that must not be lost: publishes and transactions, by index of their operation, and
+    settlements.
+
+    `number` is 0 while the turn is being written; `load` is the load of its publishes, `octets` its whole length in
+    bytes, 0 before it leaves; `inlets` has its messages and bytes in flight for queues; `returned` is what its HOLD
+    requeues. `operations` are those of its turn, once that has left.
+    """
+
+    __slots__ = (
+        "commits", "inlets", "load", "number", "octets", "operations", "publishes", "returned", "settlements",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.load = Load()
+        self.octets = 0
+        self.publishes: dict[int, Publish] = {}
+        self.commits: dict[int, Commit] = {}
+        self.settlements = Settlements()
+        self.returned: Settlements | None = None
+        self.inlets: dict[Inlet | QueueLane, list[int]] = {}
+        self.operations: list[list[Any]] = []
+
+
+def paced_among(turns: Iterable[Sent]) -> Counter[tuple[QueuePace, Inlet]]:
+    """Return how many messages for paced queues these turns bring, by pace and inlet."""
+    counts: Counter[tuple[QueuePace, Inlet]] = Counter()
+    for sent in turns:
+        for inlet, (count, _) in sent.inlets.items():
+            if isinstance(inlet, Inlet) and inlet.pace is not None:
+                counts[inlet.pace, inlet] += count
+    return counts

@@ -1,0 +1,538 @@
+"""The acceptor's link to one shard: the turn being written, and the earlier turns that are not safe at the shard yet.
+
+Theory of operation. Operations are collected in a turn (`turn`; `next` has the part of it that must not be lost).
+`leave` gives the turn its number, counted from 1 through all incarnations of the shard, and moves `next` to the end of
+`sent`. Each turn of the shard brings a *report*: the number of the last turn that is safe there. `taken` then removes
+the turns up to that number from `sent`, subtracts their load from `in_flight`, and lets their spans wait for one shard
+less. Outcomes in the same turn of the shard (REJECTED, REFUSED) are handled before its report, while `sent` still has
+the turns that they name.
+
+      absent, down ──(start)──▶ greets ──(hello sent)──▶ awaits ──(first report: go_on)──▶ up
+      greets, awaits, up ──(died)──▶ down          any ──(end: the shard is removed)──▶ absent
+
+*Greeting.* A new incarnation is sent a hello and nothing else; operations gather in the turn. Its first report says
+which turns its predecessor made safe. *Resending.* `go_on` then sends one turn that attaches the consumers again and
+names the unacked messages (HOLD), and a second one with the contents of all turns that were not safe, in order, under a
+new number, and the requests without an answer.
+
+Invariant: every publish, commit and settlement is in `sent` or `next`, in order, until a report covers its turn, and a
+turn that a report covers is never resent. So the death of a shard loses none of them that was not reported, repeats
+none that was, and changes no order; only an operation that is given up (acceptor/moving/suspects.py) is dropped.
+
+Publishes of a turn that go to the same queues are sent as one batch where that keeps their order: many small writers
+then cost what one big writer costs.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from acceptor.gates.confirms import Span
+from acceptor.gates.gate import Session, serve
+from acceptor.gates.inlet import Inlet, QueueLane
+from acceptor.links.holders import Holders
+from acceptor.links.in_flight_cy import InFlight
+from acceptor.links.sent import OWN_PARTS, Commit, Publish, Returns, Sent, paced_among
+from acceptor.links.unacked_cy import Settlements
+from acceptor.links.weights import PASSING, WHOLE, weight_of
+from penstock import bus
+from penstock.batch.batch_cy import Batch, BatchBuilder
+from penstock.memory.gauges import Gauges
+
+if TYPE_CHECKING:
+    from acceptor.links.contained import Breakable
+
+# How long settlements that nobody waits for may wait for something else to leave with.
+SETTLING_SECONDS = 0.001
+# Where requests that leave something behind for their channel's group have that group.
+GROUP_OF = {bus.CONSUME: 7, bus.GET: 5, bus.LIMIT: 2, bus.RESERVE: 2}
+# Where CONSUME has the consumer's age.
+AGE = 11
+# Bytes of large contents with which a turn waits for no more of them.
+RIDING = 1024 * 1024
+# A turn with more bytes than that comes from a client that goes on sending: waiting for more is worth while.
+STREAMING = 256 * 1024
+
+# The answer to requests to a shard that was removed.
+GONE_FOR_GOOD = [404, "its queue is gone"]
+
+Reply = Callable[[Any, list[Any] | None, Sequence[Any]], None]
+
+
+class ShardLink:
+    """The link to one shard, which is a gate as well: all that is in flight to the shard is bounded.
+
+    The link `greets` until the hello is sent, `awaits` until that is answered, and is then `up`; while it is `absent`
+    there is no such shard. `closed` turns are to be sent before the one being written. `heard` is the last report, of
+    any incarnation; `told` the flow epoch of the last stop that was announced to the waiting channels; `left_at` when a
+    turn was sent last. `unheard_octets` is the size of the turns in `sent`. `withheld` has the spans of publishes that
+    are safe and not confirmed, by turn and index of their operation; done ones may be among them for a moment.
+    `dequeued` are DEQUEUED operations of a shard's turn whose report is not applied yet, and may be the first to call
+    those publishes safe. `suspect` is the operation that the last incarnations ended at, and how many did; `gave_up`
+    that something is not resent (`acceptor.moving.suspects`).
+    """
+
+    opens_with_time = False
+
+    def __init__(self, index: int, gauges: Gauges, acceptor: int, max_count: int, max_octets: int) -> None:
+        self.index = index
+        self.gauges = gauges
+        self.acceptor = acceptor
+        self.up = False
+        self.greets = False
+        self.awaits = False
+        self.absent = True
+        self.number = 0
+        self.heard = 0
+        self.counts = False
+        self.told = -1
+        self.left_at = 0.0
+        self.in_flight = InFlight(max_count, max_octets)
+        self.unheard_octets = 0
+        self.sent: deque[Sent] = deque()
+        self.withheld: dict[tuple[int, int], list[tuple[int, Span]]] = {}
+        self.dequeued: list[tuple[int, list[int]]] = []
+        self.suspect: tuple[object, int] | None = None
+        self.gave_up = False
+        self.terms = None
+        self.waiting: OrderedDict[Session, None] = OrderedDict()
+        self.closed: deque[list[Any]] = deque()
+        self.requests: dict[int, tuple[list[Any], Reply]] = {}
+        self.holders = Holders()
+        self.last_request = 0
+        self.begin_turn()
+
+    def __str__(self) -> str:
+        """Describe the link for an operator or a client, with the reason that the shard gives for a stop."""
+        gate = self.gauges.queue_read(self.index)
+        return f"shard {self.index}: {gate.name}" if gate and gate.name else f"shard {self.index}"
+
+    def begin_turn(self) -> None:
+        """Begin an empty turn."""
+        self.turn = bus.Turn(self.index)
+        self.next = Sent()
+        self.settle_operation: list[Any] | None = None
+        self.settling_since = 0.0
+        self.hurries = False
+        self.windows: dict[int, int] | None = None
+        self.latest: dict[int | str, Publish] = {}
+
+    # As a gate
+
+    def is_saturated(self) -> bool:
+        """Whether the shard stops all its producers, for want of memory say."""
+        return self.gauges.saturated(self.index)
+
+    def flow_epoch(self) -> int:
+        """Return the number of the shard's present stop or resume."""
+        return self.gauges.flow_epoch(self.index)
+
+    def room(self) -> tuple[int, int]:
+        """Return (messages, bytes) that may be sent at present; none unless the link is up and the shard has room."""
+        return (0, 0) if not self.up or self.gauges.saturated(self.index) else self.in_flight.room()
+
+    some_room = room
+
+    def admits(self, count: int, octets: int) -> bool:
+        """Whether so much may be sent at once. Any amount may while nothing is in flight."""
+        room, space = self.room()
+        return (count <= room and octets <= space) or (room > 0 and self.in_flight.is_empty())
+
+    def serve(self) -> None:
+        """Admit waiting channels, as far as there is room."""
+        serve(self)
+
+    # Into the turn
+
+    def publish(
+        self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int, span: Span | None,
+        returns: Returns | None = None, slots: tuple[int, ...] = (), age: int = 0, sender: Breakable | None = None,
+    ) -> None:  # fmt: skip
+        """Publish `count` messages from row `first` of a batch to queues of this shard, `slots` in the gauges.
+
+        For their expiry the messages are `age` milliseconds old. `sender` is the channel that published them.
+        """
+        octets = batch.octets(first, count)
+        publish = None
+        if octets < OWN_PARTS and not age:
+            publish = self.latest.get(queues[0])
+            if publish is not None and not self.may_join(publish, queues):
+                publish = None
+        if publish is None:
+            publish = self.open_publish(queues, weight_of(self.gauges, slots))
+        self.weigh(publish.weight, batch, count, octets)
+        if age:
+            publish.operation[5:] = [False, age]
+        if octets >= OWN_PARTS or age:
+            publish.batch, publish.first, publish.count = batch, first, count
+            publish.note(0, count, span, returns, sender)
+            return
+        if publish.builder is None:
+            publish.builder = BatchBuilder()
+        publish.note(publish.count, count, span, returns, sender)
+        publish.builder.extend(batch, first, count)
+        publish.count += count
+
+    def weigh(self, weight: int, batch: Batch, count: int, octets: int) -> None:
+        """Count a publish as in flight, at its weight. The bytes of large contents that only pass weigh less too where
+        they are lent: the shard never reads them then.
+        """
+        of_octets = weight
+        if weight == PASSING and (octets < OWN_PARTS * count or bus.loan_of(batch.contents) is None):
+            of_octets = WHOLE
+        self.in_flight.add(self.next.load, count, octets, weight, of_octets)
+
+    def may_join(self, publish: Publish, queues: tuple[int | str, ...]) -> bool:
+        """Whether more messages may join an earlier publish without overtaking another one to any of its queues."""
+        return (
+            publish.batch is None
+            and publish.queues == queues
+            and (len(queues) == 1 or all(self.latest.get(queue) is publish for queue in queues))
+            and publish.builder is not None
+            and publish.builder.used < 16 * OWN_PARTS
+        )
+
+    def open_publish(self, queues: tuple[int | str, ...], weight: int) -> Publish:
+        """Append a new PUBLISH to the turn, which later messages to the same queues may join."""
+        publish = Publish(queues, weight)
+        self.next.publishes[len(self.turn.operations)] = publish
+        self.turn.operations.append(publish.operation)
+        for queue in queues:
+            self.latest[queue] = publish
+        return publish
+
+    def commit(self, commit: Commit) -> None:
+        """Put this shard's part of a transaction into the turn."""
+        self.mark(commit)
+        for publish in commit.publishes:
+            publish.finish()  # nothing else may join it
+            for queue in publish.queues:
+                self.latest[queue] = publish
+            self.next.publishes[len(self.turn.operations)] = publish
+            self.turn.operations.append(publish.operation)
+        self.in_flight.add(self.next.load, commit.count, commit.octets, WHOLE, WHOLE)
+
+    def mark(self, commit: Commit) -> None:
+        """Append the operation of a commit to the turn."""
+        self.next.commits[len(self.turn.operations)] = commit
+        self.turn.operations.append(commit.operation)
+
+    def enter(self, inlet: Inlet | QueueLane, count: int, octets: int) -> None:
+        """Count messages and bytes of this turn as in flight to the queue of an inlet, or by its lane."""
+        inlet.in_flight += count
+        inlet.in_flight_bytes += octets
+        self.under_way(inlet, count, octets)
+
+    def under_way(self, inlet: Inlet | QueueLane, count: int, octets: int) -> None:
+        """Record an amount that this turn puts in flight for an inlet; `taken` subtracts it from the inlet's."""
+        known = self.next.inlets.get(inlet)
+        if known is None:
+            self.next.inlets[inlet] = [count, octets]
+        else:
+            known[0] += count
+            known[1] += octets
+
+    def settling(self, now: float) -> Settlements:
+        """Return where to put settlements of this turn; the first ones append their operation."""
+        if self.settle_operation is None:
+            self.settle_operation = [bus.SETTLE, 0]
+            self.settling_since = now
+            self.turn.operations.append(self.settle_operation)
+        return self.next.settlements
+
+    def waits(self, now: float) -> bool:
+        """Whether nothing in the turn is urgent, so that it may wait for more."""
+        if self.hurries:
+            return False
+        if self.next.publishes:
+            return self.rides(now)
+        settles_only = self.settle_operation is not None and len(self.turn.operations) == 1
+        return settles_only and now - self.settling_since < SETTLING_SECONDS
+
+    def rides(self, now: float) -> bool:
+        """Whether the turn has mostly large contents that only pass, and may wait a moment for more of them. A turn of
+        few bytes waits only while an earlier one is not reported.
+        """
+        plain = len(self.next.publishes) + (self.settle_operation is not None) + (self.windows is not None)
+        load = self.next.load
+        return (
+            (bool(self.sent) or load.octets > STREAMING)
+            and load.mostly_passes()
+            and load.octets < RIDING
+            and len(self.turn.operations) == plain
+            and now - self.left_at < SETTLING_SECONDS
+        )
+
+    def open_window(self, consumer: int, octets: int) -> None:
+        """Report that so many bytes of a consumer's deliveries have been written to its socket."""
+        if self.windows is None:
+            self.windows = {}
+            self.turn.operations.append([bus.WINDOW, self.windows])
+        self.windows[consumer] = self.windows.get(consumer, 0) + octets
+
+    def tell(self, *operation: Any) -> None:
+        """Append an operation that has no answer; dropped while the shard is absent."""
+        if self.absent:
+            return
+        self.turn.operations.append(list(operation))
+
+    def ask(self, operation: list[Any], reply: Reply) -> None:
+        """Append a request; its second element becomes its number. `reply` gets the result, error and parts."""
+        self.last_request += 1
+        operation[1] = self.last_request
+        self.requests[self.last_request] = (operation, reply)
+        if operation[0] in (bus.CONSUME, bus.GET):
+            self.holders.note(operation[2], operation[3], operation[GROUP_OF[operation[0]]])
+        self.turn.operations.append(operation)
+
+    def end_group(self, group: int) -> None:
+        """A channel ended: have its unacked messages requeued, and repeat no request of it to a later incarnation."""
+        for number, (operation, _) in list(self.requests.items()):
+            if operation[0] in GROUP_OF and operation[GROUP_OF[operation[0]]] == group:
+                del self.requests[number]
+        self.tell(bus.GONE, group)
+
+    def close_turn(self, version: int, now: float) -> list[Any] | None:
+        """Return the next multipart to send; None if there is none, the shard is not up, or the turn waits for more."""
+        if self.greets:
+            return self.hello(version)
+        if self.closed:
+            return self.closed.popleft()
+        if not self.up or not self.turn or self.waits(now):
+            return None
+        self.left_at = now
+        return self.leave(version)
+
+    def cut(self, version: int) -> None:
+        """Close the turn, so that the shard finishes it before it begins with later operations."""
+        if self.up and self.turn:
+            self.closed.append(self.leave(version))
+
+    def leave(self, version: int) -> list[Any]:
+        """Number the turn, move it to `sent` and begin the next one. Return its multipart."""
+        sent = self.next
+        for publish in sent.publishes.values():
+            publish.finish()
+            assert publish.batch is not None
+            publish.operation[2] = self.turn.place_batch(publish.batch, publish.first, publish.count)
+            publish.operation[4] = publish.count
+        if self.settle_operation is not None:
+            self.settle_operation[1] = self.turn.place(sent.settlements.finish())
+        for commit in sent.commits.values():
+            if commit.settlements is not None:
+                commit.operation[2] = self.turn.place(commit.settlements.finish())
+        self.number += 1
+        frames = self.turn.frames(self.number, version, self.heard)
+        sent.number = self.number
+        sent.operations = self.turn.operations
+        sent.octets = sum(map(len, frames)) + self.turn.lent
+        self.unheard_octets += sent.octets
+        self.count_sent(sent.octets)
+        self.sent.append(sent)
+        self.begin_turn()
+        return frames
+
+    def count_sent(self, octets: int) -> None:
+        """Add bytes to the gauge of this pair of acceptor and shard."""
+        if self.counts:
+            self.gauges.pair_add_sent(self.acceptor, self.index, octets)
+
+    def begin_counting(self) -> None:
+        """Begin to count sent bytes in the gauges of the pair: no predecessor of this acceptor writes them any more."""
+        if not self.counts:
+            self.counts = True
+            self.gauges.pair_reset_sent(self.acceptor, self.index)
+            self.count_sent(self.unheard_octets)
+
+    def hello(self, version: int) -> list[Any]:
+        """Return the first multipart to a new incarnation: turn number 0, without operations."""
+        self.greets = False
+        frames = bus.Turn().frames(bus.HELLO, version)
+        self.count_sent(len(frames[0]))
+        return frames
+
+    # From the shard
+
+    def hear(self, operation: list[Any]) -> None:
+        """Handle an operation that reports the outcome of publishes or a transaction."""
+        if operation[0] == bus.REJECTED:
+            self.rejected(*operation[1:])
+        elif operation[0] == bus.REFUSED:
+            self.refused(*operation[1:])
+        else:
+            self.dequeued.append((operation[1], operation[2]))
+
+    def rejected(self, turn: int, index: int, queue: int, first: int, count: int) -> None:
+        """A queue refused `count` rows from `first` of a publish: have their spans nack them, return mandatory ones."""
+        for sent in self.sent:
+            if sent.number == turn:
+                publish = sent.publishes[index]
+                for start, span in publish.spans:
+                    low, high = max(first, start), min(first + count, start + span.count)
+                    if low < high and span.heeds(queue):
+                        span.reject(low - start, high - low)
+                publish.give_back(queue, first, count)
+                return
+
+    def refused(self, turn: int, index: int, queue: int) -> None:
+        """A queue had no room for a transaction, so the shard has refused all of it."""
+        for sent in self.sent:
+            if sent.number == turn:
+                sent.commits[index].transaction.refused_by(queue)
+
+    def taken(self, number: int) -> None:
+        """Apply a report: all turns up to `number` are safe at the shard."""
+        self.heard = max(self.heard, number)
+        served: dict[Inlet | QueueLane, None] = {}
+        commits: list[Commit] = []
+        while self.sent and self.sent[0].number <= number:
+            sent = self.sent.popleft()
+            self.unheard_octets -= sent.octets
+            self.in_flight.load.leave(sent.load)
+            for index, publish in sent.publishes.items():
+                waits = False
+                for _, span in publish.spans:
+                    span.settle_one()
+                    waits |= not span.done
+                if waits:
+                    self.withheld[sent.number, index] = publish.spans
+            commits += sent.commits.values()
+            for inlet, (count, octets) in sent.inlets.items():
+                inlet.taken(count, octets)
+                if inlet.waiting:
+                    served[inlet] = None
+        if not self.sent:
+            self.suspect = None
+        if self.counts and not self.sent:  # a part may have been received before this acceptor began to count
+            self.gauges.pair_reset_sent(self.acceptor, self.index)
+        for commit in commits:
+            commit.transaction.taken()
+        for inlet in served:
+            inlet.serve()
+        if self.waiting:
+            self.serve()
+
+    def give_dequeued(self, inlet: Inlet, rows: list[int]) -> None:
+        """Publishes have left a saturated queue for good. `rows` has turn, index, first row and count of each part."""
+        numbers = iter(rows)
+        for turn, index, first, count in zip(numbers, numbers, numbers, numbers, strict=True):
+            for start, span in self.withheld.get((turn, index), ()):
+                low, high = max(first, start), min(first + count, start + span.count)
+                if low < high:
+                    span.leave(inlet, low - start, high - low)
+        inlet.forget_given()
+
+    def forget_given(self) -> None:
+        """Drop confirmed spans from `withheld`."""
+        self.withheld = {at: spans for at, spans in self.withheld.items() if not all(span.done for _, span in spans)}
+
+    def replied(self, request: int, result: Any, error: list[Any] | None, parts: Sequence[Any]) -> None:
+        """Pass the answer to a request on, unless its channel is gone."""
+        _, reply = self.requests.pop(request, (None, None))
+        if reply is not None:
+            reply(result, error, parts)
+
+    # Incarnations of the shard
+
+    def died(self) -> None:
+        """The shard died. Turns that were not safe are kept; `go_on` resends those that its successor does not know."""
+        self.up = self.greets = self.awaits = False
+        self.closed.clear()
+
+    def start(self) -> None:
+        """Greet a new incarnation: it must report which turns are safe before it is sent any."""
+        self.absent = False
+        self.greets = self.awaits = True
+        if self.counts:
+            self.gauges.pair_reset_sent(self.acceptor, self.index)
+
+    def end(self) -> None:
+        """The shard was removed, and its queues are gone: count all turns as safe, and answer all requests with 404."""
+        self.died()
+        self.absent = True
+        self.number += 1
+        self.next.number = self.number
+        self.sent.append(self.next)
+        requests, self.requests = self.requests, {}
+        self.begin_turn()
+        self.taken(self.number)
+        self.in_flight.forget()
+        self.unheard_octets = 0
+        for _, reply in requests.values():
+            reply(None, GONE_FOR_GOOD, ())
+
+    def unsafe(self) -> list[Sent]:
+        """Return the turns that are not reported as safe, and the one being written, in order."""
+        return [*self.sent, self.next]
+
+    def go_on(
+        self, version: int, consumers: list[tuple[list[Any], Reply]], held: Settlements, living: set[int]
+    ) -> None:
+        """Resume after the first report of a new incarnation: one turn attaches consumers and names unacked messages,
+        the next one resends the turns that are not safe.
+
+        `held` are rows of all deliveries that are not settled for good, `living` the groups of existing channels.
+        """
+        unsafe, latest = self.unsafe(), self.latest
+        for sent in self.sent:
+            for publish in sent.publishes.values():
+                publish.leave_again()
+        self.sent.clear()
+        self.in_flight.forget()
+        self.unheard_octets = 0
+        self.awaits = False
+        self.up = True
+        for number, (operation, _) in list(self.requests.items()):
+            if operation[0] == bus.CONSUME and operation[AGE]:
+                del self.requests[number]
+        asked = [operation for operation, _ in self.requests.values()]
+        self.begin_turn()
+        for operation, reply in consumers:
+            self.ask(operation, reply)
+        holders = self.hold(held)
+        paced = paced_among(unsafe)
+        for (pace, inlet), count in paced.items():
+            pace.come_again(inlet, count)
+        self.closed.append(self.leave(version))
+        for sent in unsafe:
+            self.bring_again(sent)
+        for (pace, inlet), count in paced.items():
+            pace.came_again(inlet, count)
+        self.turn.operations += asked  # behind the publishes: a channel publishes nothing while it awaits an answer
+        for group in {group for _, _, group, _ in holders} - living:
+            self.tell(bus.GONE, group)
+        if self.gave_up and not self.turn:
+            self.tell(bus.WINDOW, {})  # an operation given up counts as in flight until a turn with its load is safe
+        self.gave_up = False
+        self.latest = latest
+        if self.waiting:
+            self.serve()
+
+    def hold(self, held: Settlements) -> list[list[Any]]:
+        """Name unacked and returned messages (HOLD); returned ones are named to every incarnation until one has them
+        safe. Return the holders, past ones included: [consumer, queue id, group, stands for gets] of each.
+        """
+        holders = self.holders.named(held.consumers())
+        if self.next.returned is None:
+            self.next.returned = Settlements()
+        self.next.returned.extend_returned(held)
+        self.tell(bus.HOLD, holders, self.turn.place(held.finish()))
+        return holders
+
+    def bring_again(self, sent: Sent) -> None:
+        """Put the contents of an earlier turn into this one, but for requeued messages: HOLD has named those."""
+        if sent.settlements:
+            self.settling(0.0).extend(sent.settlements, requeues=False)
+        for index in sorted({*sent.publishes, *sent.commits}):
+            if index in sent.commits:
+                sent.commits[index].leave_again()
+                self.mark(sent.commits[index])
+            else:
+                self.next.publishes[len(self.turn.operations)] = sent.publishes[index]
+                self.turn.operations.append(sent.publishes[index].operation)
+        for inlet, (count, octets) in sent.inlets.items():
+            self.under_way(inlet, count, octets)
+        self.next.load.join(sent.load)
+        self.in_flight.load.join(sent.load)

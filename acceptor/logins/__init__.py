@@ -1,0 +1,1 @@
+"""Passwords: verified in turn, remembered, and guesses held back."""

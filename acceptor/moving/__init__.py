@@ -1,0 +1,1 @@
+"""Queues that move, shards that die, and requests to shards that outlive both."""

@@ -1,0 +1,344 @@
+"""A queue's move from one shard to another: the acceptor's end (docs/rebalancing.md has the protocol).
+
+      free ──(record of a move)──▶ fencing ──(FENCED)──▶ drained ──(decided: moved, or rolled back)──▶ home ──▶ free
+                                   │    ▲
+                (the old home died)▼    │(its next incarnation knows the unacked messages)
+                                   void ──(decided)──▶ home
+
+Theory of operation. The router decides each step; the acceptor follows the record of the move in its replica. Until the
+queue is free again, publishes to it wait at a gate and requests about it are deferred.
+
+*Fencing.* FENCE is the acceptor's last operation on the queue at the old home, but for settlements. FENCED comes once
+everything sent before it is safe there, and nothing of the queue follows it. So the acceptor knows every unacked
+message then. *Drained* (`PARTED`): the acceptor says PARTED, after which the old home gets no settlements either;
+consumer ids have the index of no shard, `nowhere`, and settlements of the queue gather in `limbo`. *Home*, old or new:
+the acceptor re-attaches consumers and names their unacked messages, as to a new incarnation of a shard; then it sends
+the settlements from `limbo`, and HOMED. When all acceptors have, the home says OPENED, and the gate is lifted.
+
+Where the old home is down, or dies before FENCED (`VOID`), there is nothing to drain: its next incarnation is sent the
+consumers and unacked messages of all its queues anyway, and then FENCE, unless the move has been decided.
+
+Invariant: at any time each consumer id of the queue names exactly one place, the old home, `nowhere` or the new home,
+in consumers, unacked tags and open transactions alike; all are readdressed in one step. So every delivery is settled at
+one home, once. Each operation of a move carries its epoch; those of shards with another epoch are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from acceptor.clients.asking import Answer, ToShard
+from acceptor.gates.move_gate import MoveGate
+from acceptor.links.unacked_cy import ROW_OCTETS, Settlements, readdress_rows
+from penstock import bus
+from router.model.records import HOMING, Move, Queue
+
+if TYPE_CHECKING:
+    from acceptor.clients.channel_state import ChannelState
+    from acceptor.clients.consumers import Consumer
+    from acceptor.clients.state import AcceptorState
+    from acceptor.consuming.delivery import Delivery
+    from acceptor.routing.gates import Gates
+
+FENCING, VOID, PARTED, HOME = "fencing", "void", "parted", "home"
+
+# The index in requests of the queue's id; those with a consumer's id; the index of the channel's group.
+QUEUE_AT = {bus.CONSUME: 3, bus.GET: 3, bus.PURGE: 2, bus.DELETE: 2, bus.STAT: 2}
+NAMES_CONSUMER = (bus.CONSUME, bus.GET, bus.CANCEL)
+GROUP_AT = {bus.CONSUME: 7, bus.GET: 5}
+
+
+class Away:
+    """A queue that is not free. While it is drained, `holders` has queue id and channel's group of each consumer id
+    that may have deliveries of it. `deferred` requests wait for its gate.
+    """
+
+    def __init__(self, move: Move, gate: MoveGate, stage: str) -> None:
+        self.move = move
+        self.gate = gate
+        self.stage = stage
+        self.holders: dict[int, tuple[int, int]] = {}
+        self.deferred: list[tuple[ToShard, Callable[[Answer], None]]] = []
+
+
+class Moves:
+    """The queues that move, by id (`away`). `nowhere` is the shard index of unassigned consumers, those of drained
+    queues; `limbo` has the settlements of their deliveries. `decided` moves go home at `settle`. `rerouted` is called
+    when publishes may go another way.
+    """
+
+    def __init__(self, acceptor: AcceptorState, gates: Gates, delivery: Delivery, rerouted: Callable[[], None]) -> None:
+        self.acceptor = acceptor
+        self.gates = gates
+        self.delivery = delivery
+        self.rerouted = rerouted
+        self.nowhere = acceptor.nowhere
+        self.limbo = acceptor.limbo
+        self.away: dict[int, Away] = {}
+        self.decided: list[Away] = []
+
+    def gates_of(self, queues: tuple[Queue, ...]) -> list[MoveGate]:
+        """Return the closed gates of those of these queues that move."""
+        found = (self.away.get(queue.queue_id) for queue in queues)
+        return [away.gate for away in found if away is not None and not away.gate.lifted]
+
+    def shut_gates(self) -> list[MoveGate]:
+        """Return the closed gates of all queues that move."""
+        return [away.gate for away in self.away.values() if not away.gate.lifted]
+
+    # Changes of the topology
+
+    def follow(self, move: Move) -> None:
+        """Handle a new or changed record of a move."""
+        away = self.away.get(move.queue_id)
+        if away is None or away.move.epoch != move.epoch:
+            self.over(move.queue_id)  # the end of an earlier move may have been missed
+            away = self.begin(move)
+        away.move = move
+        if move.phase == HOMING and away.stage in (PARTED, VOID):
+            self.decided.append(away)
+
+    def begin(self, move: Move) -> Away:
+        """Close the gate of a queue that moves, and fence its old home if that is up. A move that becomes known when
+        the queue has its new home already needs no fence: no channel here has unacked messages of it.
+        """
+        queue = self.acceptor.topology.queue_by_id(move.queue_id)
+        assert queue is not None
+        link = self.acceptor.links[move.source]
+        asks = link.up and not (move.phase == HOMING and move.home != move.source)
+        away = self.away[move.queue_id] = Away(move, MoveGate(move, queue), FENCING if asks else VOID)
+        self.gates.away.leaves(queue)
+        if asks:
+            link.tell(bus.FENCE, move.queue_id, move.epoch)
+        return away
+
+    def over(self, id: int) -> None:
+        """A move has ended, or its queue was deleted: open the gate."""
+        away = self.away.get(id)
+        if away is None:
+            return
+        if self.acceptor.topology.queue_by_id(id) is None:
+            self.forget(away)
+        elif away.stage != HOME:
+            self.go_home(away)
+        self.open(away)
+
+    def keep_only(self, moves: dict[int, Move]) -> None:
+        """After a snapshot: end the moves that are not in it."""
+        for id in self.away.keys() - moves.keys():
+            self.over(id)
+
+    def settle(self) -> None:
+        """All changes of a version are applied: go home with the queues whose move is decided."""
+        decided, self.decided = self.decided, []
+        for away in decided:
+            if away.stage in (PARTED, VOID) and away.move.queue_id in self.away:
+                self.go_home(away)
+
+    # Operations of shards
+
+    def fenced(self, id: int, epoch: int) -> None:
+        """The old home sends nothing more of the queue: drain it, and go home if the move is decided."""
+        away = self.away.get(id)
+        if away is not None and away.move.epoch == epoch and away.stage == FENCING:
+            self.part(away)
+            if away.move.phase == HOMING:
+                self.go_home(away)
+
+    def opened(self, id: int, epoch: int) -> None:
+        """All acceptors have named their unacked messages, and the home accepts publishes: open the gate."""
+        away = self.away.get(id)
+        if away is not None and away.move.epoch == epoch and away.stage == HOME:
+            self.open(away)
+            self.rerouted()
+
+    def shard_died(self, shard: int) -> None:
+        """The old home of queues that are fencing died: there is nothing to drain."""
+        for away in self.away.values():
+            if away.move.source == shard and away.stage == FENCING:
+                away.stage = VOID
+                if away.move.phase == HOMING:
+                    self.go_home(away)
+
+    def went_on(self, shard: int) -> None:
+        """A new incarnation of a shard was sent all consumers and unacked messages: repeat HOMED to it, or FENCE."""
+        link = self.acceptor.links[shard]
+        for away in self.away.values():
+            move = away.move
+            if away.stage == HOME and move.home == shard:
+                link.tell(bus.HOMED, move.queue_id, move.epoch)
+            elif away.stage == VOID and move.phase != HOMING and move.source == shard:
+                link.tell(bus.FENCE, move.queue_id, move.epoch)
+                away.stage = FENCING
+
+    # Steps
+
+    def part(self, away: Away) -> None:
+        """Drain a queue: its consumers and unacked messages belong to no shard from now on."""
+        move, link = away.move, self.acceptor.links[away.move.source]
+        known = {id: facts for id, facts in link.holders.known.items() if facts[0] == move.queue_id}
+        ids = {*known, *(consumer.id for consumer in self.consumers_of(move.queue_id))}
+        ids.update(channel.getters[move.queue_id] for channel in self.getting(move.queue_id))
+        away.holders = {_at(id, self.nowhere): facts for id, facts in known.items()}
+        self.readdress(ids, move.source, self.nowhere, move.queue_id)
+        link.tell(bus.PARTED, move.queue_id, move.epoch)
+        away.stage = PARTED
+
+    def go_home(self, away: Away) -> None:
+        """Attach to the home that was decided, unless it was sent everything as a new incarnation, and say HOMED."""
+        move = away.move
+        link = self.acceptor.links[move.home]
+        if away.stage == PARTED:
+            self.attach(away)
+        away.stage = HOME
+        if link.up:
+            link.tell(bus.HOMED, move.queue_id, move.epoch)
+
+    def attach(self, away: Away) -> None:
+        """Attach consumers to the home, name unacked messages, and send the settlements from limbo."""
+        move = away.move
+        link = self.acceptor.links[move.home]
+        consumers = self.consumers_of(move.queue_id)
+        ids = {*away.holders, *(consumer.id for consumer in consumers)}
+        ids.update(channel.getters[move.queue_id] for channel in self.getting(move.queue_id))
+        settled = self.limbo.take_out(ids, move.home)
+        held = self.readdress(ids, self.nowhere, move.home, move.queue_id)
+        queue = self.acceptor.topology.queue_by_id(move.queue_id)
+        for consumer in consumers:
+            self.delivery.reported(consumer)
+            consumer.queue = queue or consumer.queue
+            consumer.channel.shards.add(move.home)
+            consumer.channel.shared_prefetch.moved(move.home)
+        for channel in self.getting(move.queue_id):
+            channel.shards.add(move.home)
+        groups = {group for _, group in away.holders.values()}
+        for channel in self.acceptor.channels():
+            if channel.group in groups:
+                channel.shards.add(move.home)
+        link.holders.known |= {_at(id, move.home): facts for id, facts in away.holders.items()}
+        if not link.up:
+            link.next.settlements.extend(settled, requeues=True)  # its next incarnation is sent everything else
+            return
+        at_home = {_at(id, move.home) for id in ids}
+        for channel in self.acceptor.channels():
+            channel.unacked.hold_of(at_home, held)
+        held.extend(settled, requeues=True)
+        link.cut(self.acceptor.topology.version)
+        for consumer in consumers:
+            if consumer.age:
+                link.ask(consumer.operation(), partial(self.delivery.attached_again, consumer))
+        holders = link.hold(held)
+        if settled:
+            link.settling(self.acceptor.now).extend(settled, requeues=False)
+        living = {channel.group for channel in self.acceptor.channels()}
+        for group in {group for _, _, group, _ in holders} - living:
+            link.tell(bus.GONE, group)
+
+    def forget(self, away: Away) -> None:
+        """Cancel the consumers of a drained queue that was deleted, and drop the settlements of its deliveries."""
+        if away.stage != PARTED:
+            return
+        consumers = self.consumers_of(away.move.queue_id)
+        ids = {*away.holders, *(consumer.id for consumer in consumers)}
+        self.limbo.take_out(ids, away.move.source)
+        self.readdress(ids, self.nowhere, away.move.source, away.move.queue_id)
+        for consumer in consumers:
+            self.delivery.cancelled(consumer.id)
+
+    def open(self, away: Away) -> None:
+        """Lift the gate of a queue, and send its deferred requests. It stays in `away` until the move is over."""
+        away.gate.lifted = True
+        self.gates.freed |= away.gate.waiting
+        self.gates.is_home(away.move.queue_id)
+        if away.stage == HOME and away.move.queue_id in self.acceptor.topology.moves:
+            deferred, away.deferred = away.deferred, []
+        else:
+            del self.away[away.move.queue_id]
+            deferred = away.deferred
+        living = {channel.group for channel in self.acceptor.channels()}
+        for request, resume in deferred:
+            at = GROUP_AT.get(request.operation[0])
+            if at is None or request.operation[at] in living:
+                shard = self.address(request.operation, request.shard, away.move.queue_id)
+                self.acceptor.ask_at(shard, request.operation, resume)
+
+    # Consumers and channels
+
+    def consumers_of(self, queue_id: int) -> list[Consumer]:
+        """Return the consumers of a queue."""
+        return [each for each in self.delivery.consumers.values() if each.queue.queue_id == queue_id]
+
+    def getting(self, queue_id: int) -> Iterator[ChannelState]:
+        """Return the channels that have received messages of a queue by basic.get."""
+        return (channel for channel in self.acceptor.channels() if queue_id in channel.getters)
+
+    def readdress(self, ids: set[int], old: int, new: int, queue_id: int) -> Settlements:
+        """Give consumer ids the index of another shard, wherever they occur. Return the settlements with them in
+        transactions that are not committed.
+        """
+        held = Settlements()
+        for channel in self.acceptor.channels():
+            channel.unacked.readdress(ids, new)
+            if channel.getters.get(queue_id) in ids:
+                channel.getters[queue_id] = _at(channel.getters[queue_id], new)
+            for transaction in channel.transactions():
+                rows = transaction.settlements[old].take_out(ids, new)
+                transaction.settlements[new].extend(rows, requeues=True)
+                held.extend_held(rows)
+                readdress_rows(transaction.journal, 0, len(transaction.journal) // ROW_OCTETS, ids, new)
+        for consumer in self.consumers_of(queue_id):
+            self.delivery.rename(consumer, _at(consumer.id, new))
+        return held
+
+    # Requests
+
+    def ask(self, request: ToShard, resume: Callable[[Answer], None]) -> None:
+        """Send a request to a shard; if it is about a queue that moves, once that is at home."""
+        id = self.queue_of(request.operation)
+        away = self.away.get(id) if self.away else None
+        if away is not None and not away.gate.lifted:
+            away.deferred.append((request, resume))
+        else:
+            self.acceptor.ask_at(self.address(request.operation, request.shard, id), request.operation, resume)
+
+    def queue_of(self, operation: list[Any]) -> int:
+        """Return the id of the queue that a request is about; 0 if it is about none."""
+        at = QUEUE_AT.get(operation[0])
+        if at is not None:
+            id: int = operation[at]
+            return id
+        consumer = self.delivery.consumers.get(operation[2]) if operation[0] == bus.CANCEL else None
+        return consumer.queue.queue_id if consumer is not None else 0
+
+    def address(self, operation: list[Any], shard: int, queue_id: int) -> int:
+        """Return the shard of the queue that a request is about, which may have moved; a consumer that the request
+        names moves along.
+        """
+        queue = self.acceptor.topology.queue_by_id(queue_id)
+        if queue is None:
+            return shard
+        if operation[0] in NAMES_CONSUMER:
+            self.go_along(operation, queue)
+        return queue.shard
+
+    def go_along(self, operation: list[Any], queue: Queue) -> None:
+        """Give the consumer id in a request the index of the queue's home; rebuild a CONSUME on the present terms."""
+        delivery = self.delivery
+        id, operation[2] = operation[2], _at(operation[2], queue.shard)
+        consumer = delivery.consumers.get(id) or delivery.consumers.get(operation[2])
+        if consumer is None:
+            return
+        if consumer.id != operation[2]:
+            delivery.rename(consumer, operation[2])
+            consumer.queue = queue
+            consumer.channel.shards.add(queue.shard)
+            consumer.channel.shared_prefetch.moved(queue.shard)
+        if operation[0] == bus.CONSUME:
+            operation[:] = consumer.operation()
+
+
+def _at(id: int, shard: int) -> int:
+    """Return the id of a consumer, or of the gets of a channel, with the index of another shard."""
+    return id >> 8 << 8 | shard

@@ -1,0 +1,176 @@
+"""The questions that an acceptor answers to the node's operator, about held channels and its consumers.
+
+    question    arguments   answer
+    sessions                as in `acceptor.holding.sessions`
+    held                    [{connection, peer, client, user, vhost, channel, held_seconds, told (flow, blocked),
+                            withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow, spent,
+                            rung: {name, seconds, next, next_in} | None, causes: [cause]}]
+    entangled               the same, with `party` and `settles`: all channels of connections that consume or have
+                            unacked deliveries (`settles`); of others one for each party and set of causes, held for
+                            the longest
+    unread                  [{connection, peer, client, user, vhost, unread_seconds, reason, bytes}]: connections that
+                            are not read for the memory that they use (`acceptor.budgets.unread`)
+    logins                  [{user, address, wrong (passwords), seconds}]: logins refused without a check for so long
+    headcount               [{whose, name, limit, used}]: connections and channels (`acceptor.budgets.headcount`)
+    ledger                  as in `acceptor.holding.ledger`
+    publishes               as in `acceptor.routing.counting`, of all channels since an operator began to ask
+    consumers   ids         [{id, connection, peer, client, user, vhost, channel, tag, party}], of those that exist
+
+    refuse      connection, whether the channel was held, and the queue refuses its publishes from now on
+                channel, id (`acceptor.holding.escalation`)
+
+    cause: {kind: "queue", vhost, name, slot, shard, id, text} | {kind: "shard", shard, text} | {kind: "limit", text}
+           | {kind: "rate", resumes_in (seconds, for all waiting messages), text} | {kind: "vhost", vhost, text}
+           | {kind: "rebalance", vhost, name, id, source, target (shards), text}
+           | {kind: "stop", number, until (seconds since 1970) | None, text}
+
+A channel is held from the notification of its client until nothing of it waits. `withheld` counts runs of publishes
+whose confirms wait for room; `spent` says which bound of the connection is used up, None while none is
+(`acceptor.holding.last_resort`). Connections of a user from one host are one `party`: perhaps one program.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from acceptor.clients.channel_state import ChannelState
+from acceptor.clients.parked import ParkedRun
+from acceptor.gates.gate import Gate
+from acceptor.gates.inlet import Inlet
+from acceptor.gates.move_gate import MoveGate
+from acceptor.gates.pools import Pool, itself
+from acceptor.gates.pressure import VhostGate
+from acceptor.gates.rates import RateGate
+from acceptor.gates.stops import StopGate
+from acceptor.holding.sessions import sessions, state
+from acceptor.links.shard_link import ShardLink
+from penstock.control.questions import Question
+
+if TYPE_CHECKING:
+    from acceptor.core import AcceptorCore
+
+
+def questions(core: AcceptorCore) -> dict[str, Question]:
+    """Return the questions by name, each with its function and the types of its arguments."""
+    return {
+        "sessions": (lambda: sessions(core.state, core.routes), {}),
+        "held": (lambda: held(core), {}),
+        "unread": (core.unread.told, {}),
+        "logins": (core.logins.told, {}),
+        "headcount": (core.headcount.told, {}),
+        "entangled": (lambda: entangled(core), {}),
+        "ledger": (lambda: core.throttle.ledger.told(core.state.now), {}),
+        "publishes": (lambda: core.routes.count(core.state.now), {}),
+        "consumers": (lambda ids: consumers(core, ids), {"ids": list}),
+        "refuse": (partial(refuse, core), {"connection": str, "channel": int, "id": int}),
+    }
+
+
+def held(core: AcceptorCore) -> list[dict[str, Any]]:
+    """Answer the question `held`."""
+    withheld = _withheld(core)
+    return [_held(core, channel, withheld) for channel in core.throttle.held]
+
+
+def entangled(core: AcceptorCore) -> list[dict[str, Any]]:
+    """Answer the question `entangled`: the held channels for which others may wait in turn, to find deadlocks."""
+    withheld = _withheld(core) if core.throttle.held else {}
+    found, seen = [], set()
+    for channel in core.throttle.held:
+        party, settles = _party(channel), channel.connection.settles()
+        if not settles:
+            kind = party, *map(id, _causes(channel, withheld))
+            if kind in seen:
+                continue
+            seen.add(kind)
+        found.append({**_held(core, channel, withheld), "party": party, "settles": settles})
+    return found
+
+
+def consumers(core: AcceptorCore, ids: list[Any]) -> list[dict[str, Any]]:
+    """Answer the question `consumers`."""
+    known = ((id, core.delivery.consumers.get(id)) for id in ids if isinstance(id, int))
+    return [
+        {"id": id, **consumer.channel.whose(), "tag": consumer.tag, "party": _party(consumer.channel)}
+        for id, consumer in known
+        if consumer
+    ]
+
+
+def refuse(core: AcceptorCore, connection: str, channel: int, id: int) -> bool:
+    """Have a queue refuse the publishes of a held channel. Return False if the channel is not held."""
+    found = core.state.connections.get(connection)
+    held, inlet = found and found.channels.get(channel), core.gates.inlets.get(id)
+    if held is None or inlet is None or held not in core.throttle.held:
+        return False
+    core.escalations.refuse(held, inlet)
+    return True
+
+
+def _withheld(core: AcceptorCore) -> dict[Any, dict[Inlet, None]]:
+    """Return, by channel, the queues and limits for which its confirms wait."""
+    found: dict[Any, dict[Inlet, None]] = {}
+    for inlet in core.gates.limited():
+        for span in (span for span in inlet.withheld if not span.done):
+            found.setdefault(span.session, {})[inlet] = None
+    return found
+
+
+def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> dict[str, Any]:
+    connection = channel.connection
+    return {
+        **state(channel),
+        "told": [
+            *(["flow"] if channel.told_flow else []),
+            *(["blocked"] if channel.told_blocked and connection.has_capability("connection.blocked") else []),
+        ],
+        "withheld": channel.withheld,
+        "parked_bytes_connection": connection.parked_octets,
+        "paused": connection in core.throttle.paused,
+        "ignores_flow": connection.ignores_flow,
+        "spent": core.last_resort.bound(connection) if connection in core.last_resort.spent else None,
+        "rung": core.escalations.state(channel),
+        "causes": [_cause(core, gate) for gate in _causes(channel, withheld)],
+    }
+
+
+def _party(channel: ChannelState) -> str:
+    return f"{channel.connection.user} at {channel.connection.peer_host}"
+
+
+def _causes(channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> dict[Gate, None]:
+    """Return the gates at which a channel or its confirms wait."""
+    causes: dict[Gate, None] = dict.fromkeys([*channel.gates, *withheld.get(channel, ())])
+    if not causes and channel.held_by is not None:
+        causes[channel.held_by] = None
+    return causes
+
+
+def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
+    gate = itself(gate)
+    if isinstance(gate, Pool):
+        return {"kind": "limit", "text": str(gate)}
+    if isinstance(gate, RateGate):
+        return {"kind": "rate", "resumes_in": round(gate.seconds_for(_parked(gate)), 1), "text": str(gate)}
+    if isinstance(gate, VhostGate):
+        return {"kind": "vhost", "vhost": gate.vhost, "text": str(gate)}
+    if isinstance(gate, Inlet):
+        queue = core.state.topology.queue_by_id(gate.id)
+        place = {"shard": queue.shard if queue else None, "slot": gate.slot, "id": gate.id}
+        return {"kind": "queue", "vhost": gate.vhost, "name": gate.name, **place, "text": str(gate)}
+    if isinstance(gate, MoveGate):
+        queue, move = gate.queue, gate.move
+        place = {"id": queue.queue_id, "source": move.source, "target": move.target}
+        return {"kind": "rebalance", "vhost": queue.vhost, "name": queue.name, **place, "text": str(gate)}
+    if isinstance(gate, StopGate):
+        until = gate.stop.until and gate.stop.until - core.state.node_began + core.state.began
+        return {"kind": "stop", "number": gate.stop.number, "until": until, "text": str(gate)}
+    assert isinstance(gate, ShardLink)
+    return {"kind": "shard", "shard": gate.index, "text": str(gate)}
+
+
+def _parked(gate: Gate) -> int:
+    """Return the number of messages that wait at a gate."""
+    waiting = (session for session in gate.waiting if isinstance(session, ChannelState))
+    return sum(item.count for channel in waiting for item in channel.inbox if isinstance(item, ParkedRun))

@@ -1,0 +1,1 @@
+"""Where a publish goes, and which gates stand before it."""

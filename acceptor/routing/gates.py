@@ -1,0 +1,277 @@
+"""The gates of an acceptor: created, changed and removed as the topology says, opened and closed as the gauges say.
+
+The gates of queues (`inlets`, by queue id) and of operators' stops (by number) exist as long as the queue or the stop;
+those of shared limits and rates from the first route that needs them; that of a vhost while the vhost is stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from acceptor.gates.claims import Claims
+from acceptor.gates.fair import BY_CONNECTION
+from acceptor.gates.gate import Gate, Session
+from acceptor.gates.inlet import Inlet
+from acceptor.gates.lane import lane_of
+from acceptor.gates.lane_line import LaneLine
+from acceptor.gates.metered import INTERVAL, Metered
+from acceptor.gates.move_depths import MoveDepths
+from acceptor.gates.pace import paced
+from acceptor.gates.parts import Parts
+from acceptor.gates.pools import Pools
+from acceptor.gates.pressure import Pressure
+from acceptor.gates.rates import Rates
+from acceptor.gates.rounds import Rounds
+from acceptor.gates.stops import StopGate
+from acceptor.gates.terms import terms_of
+from acceptor.gates.wakeups import WakeUps
+from acceptor.links.shard_link import ShardLink
+from acceptor.routing.routing import RoutingGate
+from penstock.limits.features import QueueFeatures
+from penstock.limits.watermarks import QueueLimits
+from penstock.memory.gauges import Gauges
+from penstock.settings import Settings
+from router.model.topology import Queue, Topology
+
+
+class Gates:
+    """All gates of the acceptor with that index. `lanes` are the ids of queues with a priority lane, `away` the queues
+    that move to another shard: until they are at home their slots in the gauges say nothing.
+
+    `contended` are the gates of queues that were full lately (acceptor/gates/rounds.py), `stopped` those whose stop the
+    early notice (acceptor/holding/early.py) has not handled yet. `changed` gates have other limits or terms, `freed`
+    channels wait at a gate that is gone. `clock` returns seconds, `turns` the number of the loop's turn.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        incarnation: int,
+        topology: Topology,
+        gauges: Gauges,
+        settings: Settings,
+        links: list[ShardLink],
+        clock: Callable[[], float],
+        turns: Callable[[], int],
+    ) -> None:
+        self.topology = topology
+        self.gauges = gauges
+        self.acceptors = settings.acceptors
+        self.links = links
+        self.clock = clock
+        self.inlets: dict[int, Inlet] = {}
+        self.lanes: set[int] = set()
+        self.away = MoveDepths(gauges)
+        self.stops: dict[int, StopGate] = {}
+        self.claims = Claims(gauges, index, incarnation)
+        self.pools = Pools(
+            topology, gauges, settings.acceptors, settings.flow.defaults, turns, self.away, self.claims
+        )  # fmt: skip
+        self.pressure = Pressure(topology, gauges)
+        self.routing = RoutingGate()
+        self.metered = Metered(INTERVAL * index / settings.acceptors)
+        self.rates = Rates(topology, gauges, clock, self.metered, index, settings.acceptors)
+        self.wakeups = WakeUps(gauges)
+        self.parts = Parts(index, topology, links, self.inlets)
+        self.freed: dict[Session, None] = {}
+        self.changed: list[Inlet] = []
+        self.stopped: dict[Inlet, None] = {}
+        self.contended: dict[Inlet, None] = {}
+
+    def limited(self) -> list[Inlet]:
+        """Return the gates of queues, and of limits over several queues."""
+        return [*self.inlets.values(), *self.pools.by_limit.values()]
+
+    # Topology
+
+    def limit_queue(self, queue: Queue) -> None:
+        """Create or change the gate of a queue that is new, or whose limits, features or shard have changed."""
+        limits, inlet = QueueLimits.from_wire(queue.limits), self.inlets.get(queue.queue_id)
+        features = QueueFeatures.from_wire(queue.features)
+        terms = terms_of(features.throttle, features.hold)
+        pace = paced(features, inlet.pace if inlet else None, self.clock, self.metered, self.parts)
+        if not limits.marks and pace is None:
+            self.close_inlet(queue.queue_id)
+            return
+        if inlet is None:
+            inlet = self.inlets[queue.queue_id] = Inlet(
+                self.gauges, self.acceptors, queue.queue_id, queue.slot, queue.vhost, queue.name, limits, terms
+            )
+            inlet.rounds = Rounds(self.clock, self.metered, self.contended)
+        elif (inlet.limits, inlet.terms) != (limits, terms) or pace is not None or inlet.pace is not None:
+            inlet.limits, inlet.terms = limits, terms
+            self.changed.append(inlet)
+        if inlet.slot != queue.slot:  # the queue has moved to another shard
+            inlet.slot = queue.slot
+            inlet.told = -1
+            self.wakeups.forget()
+            self.parts.forget_queue(inlet)
+            self.changed.append(inlet)
+        if pace is not None and inlet.pace is None:
+            for session in inlet.waiting:
+                self.metered.waits(inlet, session, self.clock())
+        inlet.pace = pace
+        inlet.lane = lane_of(features)
+        if inlet.lane is not None:
+            self.lanes.add(queue.queue_id)
+            inlet.lane_line = inlet.lane_line or LaneLine(inlet, self.metered, self.clock, self.claims)
+        else:
+            self.lanes.discard(queue.queue_id)
+            inlet.close_lane()
+        inlet.share_by(features.fair_by or BY_CONNECTION)
+
+    def close_inlet(self, id: int) -> None:
+        """Remove the gate of a queue that is deleted or has no limit, and give its withheld confirms."""
+        inlet = self.inlets.pop(id, None)
+        self.lanes.discard(id)
+        if inlet is not None:
+            inlet.close()
+            self.contended.pop(inlet, None)
+            self.freed |= inlet.waiting
+
+    def stop(self, number: int) -> None:
+        """Create the gate of an operator's stop."""
+        self.stops.setdefault(number, StopGate(self.topology.stops[number]))
+
+    def lift(self, number: int) -> None:
+        """Remove the gate of a stop, and free the channels that wait at it."""
+        gate = self.stops.pop(number)
+        gate.lifted = True
+        self.freed |= gate.waiting
+
+    def keep_only(self, queues: set[int]) -> None:
+        """After a snapshot: remove the gates of all other queues, and of stops that the topology lacks."""
+        for id in self.inlets.keys() - queues:
+            self.close_inlet(id)
+        for number in self.stops.keys() - self.topology.stops.keys():
+            self.lift(number)
+
+    def reconsider(self) -> None:
+        """The topology has changed: have waiting channels leave gates that their publishes need not pass."""
+        self.changed += self.pools.follow(self.freed)
+        self.rates.follow()
+        waiting, self.freed = self.freed, {}
+        gates: list[Gate] = [*self.stops.values(), *self.rates.by_bucket.values(), *self.limited(), *self.links]
+        for gate in gates:
+            waiting |= gate.waiting
+        for session in waiting:
+            session.reconsider()
+
+    def look_at_changed(self) -> None:
+        """Apply changed limits and terms: release confirms and channels that they hold no longer."""
+        changed, self.changed = self.changed, []
+        for inlet in changed:
+            if not inlet.terms.means.confirms:
+                inlet.release_withheld()
+            self.look_at(inlet)
+
+    # Shards
+
+    def shard_died(self, shard: int) -> None:
+        """A shard died, so its transient queues are empty: nack the publishes whose confirms they withhold."""
+        self.wakeups.forget()
+        self.parts.forget(shard)
+        for inlet in list(self.inlets.values()):
+            inlet.left = False  # the next incarnation does not know of it
+            queue = self.topology.queue_by_id(inlet.id) if inlet.withheld else None
+            if queue is not None and queue.shard == shard and not queue.durable:
+                inlet.lose_withheld()
+
+    def hear(self, id: int, epoch: int) -> None:
+        """Handle a shard's broadcast: a queue, or (`id` below 0) the shard itself, is saturated or has room again."""
+        self.wakeups.hear(id, epoch)
+        gate = self.links[-1 - id] if id < 0 else self.inlets.get(id)
+        if gate is not None:
+            self.look_at(gate)
+
+    def give_dequeued(self, link: ShardLink) -> None:
+        """Give the confirms of messages that have left saturated queues of a shard."""
+        dequeued, link.dequeued = link.dequeued, []
+        for id, rows in dequeued:
+            if id in self.inlets:
+                link.give_dequeued(self.inlets[id], rows)
+
+    def turn_taken(self) -> None:
+        """A turn of a shard has arrived: serve gates that may have new room without a broadcast."""
+        if self.metered.closed:
+            self.metered.serve_paced()
+        if self.pools.by_limit:
+            self.look_at_pools()
+
+    def waits_for_time(self, gate: Gate, session: Session) -> None:
+        """A channel begins to wait at a gate that opens with time."""
+        self.metered.waits(gate, session, self.clock())
+        if isinstance(gate, Inlet) and gate.pace is not None:
+            gate.pace.ask(gate)
+
+    # Polling
+
+    def look_at(self, gate: Inlet | ShardLink) -> None:
+        """Hold or admit waiting channels as the gauges say. A broadcast is a mere trigger: it may be late, repeated or
+        lost.
+        """
+        if isinstance(gate, Inlet) and gate.id in self.away:
+            return
+        if gate.is_saturated():
+            epoch = gate.flow_epoch()
+            if epoch != gate.told:
+                gate.told = epoch
+                if isinstance(gate, Inlet):
+                    self.stopped[gate] = None
+                for session in [session for session in gate.waiting if session.held_by is None]:
+                    session.held_at(gate)
+            return
+        if isinstance(gate, Inlet):
+            gate.left = False
+            gate.release_withheld()
+            gate.unwarn()
+        gate.serve()
+
+    def is_home(self, id: int) -> None:
+        """A moving queue is at its old or new home, or deleted: trust its gauges again."""
+        self.away.is_home(id)
+        inlet = self.inlets.get(id)
+        if inlet is not None:
+            if inlet.pace is not None:
+                inlet.pace.forget()
+            self.changed.append(inlet)
+
+    def look_at_pools(self) -> None:
+        """Poll the limits over several queues at which channels or confirms wait."""
+        for pool in self.pools.closed():
+            self.look_at(pool)
+
+    def recheck_queues(self) -> None:
+        """Hold or admit the channels that a lost broadcast left waiting at a queue; report fair share weights."""
+        waited_at = [inlet for inlet in self.inlets.values() if inlet.waiting or inlet.withheld or inlet.warned]
+        if all(link.up or link.absent for link in self.links):
+            self.wakeups.look(waited_at)
+        for inlet in waited_at:
+            if inlet.waiting or inlet.withheld or inlet.warned:
+                self.look_at(inlet)
+                if inlet.fanned:
+                    self.leave(inlet)
+        if self.acceptors > 1:
+            self.parts.tell(dict.fromkeys([*waited_at, *self.contended]))
+        for inlet in list(self.contended):
+            assert inlet.rounds is not None
+            inlet.rounds.look(inlet)
+
+    def leave(self, inlet: Inlet) -> None:
+        """Recheck confirms and channels that wait for a queue of a fan-out, which others of it may have left behind."""
+        inlet.release_left()
+        for session in list(inlet.warned):
+            session.look_at_warning()
+        for session in list(inlet.waiting):
+            session.reconsider()
+
+    def recheck_others(self, now: float) -> None:
+        """Hold or admit channels at limits over several queues, shards, rates and paced queues likewise."""
+        self.look_at_pools()
+        for link in self.links:
+            if link.withheld:
+                link.forget_given()
+            if link.waiting:
+                self.look_at(link)
+        self.metered.look(now)
+        self.metered.serve()

@@ -1,0 +1,128 @@
+"""The route of a publish: its targets, and the gates on the way there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from acceptor.gates.fan import Fan
+from acceptor.gates.gate import Gate
+from acceptor.gates.inlet import Inlet
+from acceptor.gates.move_gate import MoveGate
+from acceptor.gates.pools import Manifold
+from acceptor.gates.pressure import VhostGate
+from acceptor.gates.rates import RateGate
+from acceptor.gates.stops import StopGate
+from acceptor.routing.counting import Meter
+from router.model.grants import NOBODY
+from router.model.matching import HeadersIndex
+
+if TYPE_CHECKING:
+    from acceptor.links.shard_link import ShardLink
+
+Barrier = StopGate | VhostGate | MoveGate
+
+
+class Target:
+    """The queues of a route on one shard, their slots in the gauges, and the inlets of those that may be full.
+
+    Or a reply consumer, whose answers the shard passes on and does not keep (`keeps`).
+    """
+
+    __slots__ = ("inlets", "keeps", "link", "queues", "slots")
+
+    def __init__(self, link: ShardLink, keeps: bool = True) -> None:
+        self.link = link
+        self.keeps = keeps
+        self.queues: tuple[int | str, ...] = ()
+        self.slots: tuple[int, ...] = ()
+        self.inlets: tuple[Inlet, ...] = ()
+
+
+class Route:
+    """The targets of a publish, the exchanges on its way, and the gates of shards and queues that it must pass.
+
+    `barriers` come before those gates: they have no room, or any amount of it. `rates` are the gates of limited rates;
+    `meters`, the rates among them, count the messages sent; `lanes` are the priority lanes of its queues. Of several
+    queues with marks, those that lag (`fan`) hold no producer. `returning` are the queues that return mandatory
+    messages for which they have no room; `powerless` queues neither hold its publishes nor refuse them
+    (router/model/grants.py), and have no gates on it. Confirms wait for the shards of `keepers` targets. The route
+    `expires` if one of the queues has a TTL. If headers exchanges are on the way, `by_headers` has their indexes, and
+    each message has a route of its own.
+    """
+
+    __slots__ = (
+        "barriers",
+        "by_headers",
+        "exchange",
+        "exchanges",
+        "expires",
+        "fan",
+        "further",
+        "gates",
+        "inlets",
+        "keepers",
+        "key",
+        "lanes",
+        "meters",
+        "powerless",
+        "rates",
+        "returning",
+        "targets",
+    )
+
+    def __init__(
+        self,
+        exchange: str,
+        key: str,
+        further: tuple[str, ...],
+        by_headers: Sequence[HeadersIndex],
+        targets: tuple[Target, ...],
+        exchanges: tuple[str, ...] = (),
+        barriers: tuple[Barrier, ...] = (),
+        rates: tuple[RateGate, ...] = (),
+        fan: Fan | None = None,
+        returning: frozenset[int] = frozenset(),
+        counter: Meter | None = None,
+        powerless: frozenset[int] = NOBODY,
+        expires: bool = False,
+    ) -> None:
+        self.expires = expires
+        self.returning = returning
+        self.powerless = powerless
+        self.exchange = exchange
+        self.exchanges = exchanges
+        self.key = key
+        self.further = further
+        self.by_headers = by_headers
+        self.targets = targets
+        self.keepers = sum(target.keeps for target in targets)
+        self.barriers = barriers
+        self.rates = rates
+        self.meters: tuple[RateGate | Meter, ...] = rates if counter is None else (*rates, counter)
+        self.fan = fan
+        times = Counter(inlet for target in targets for inlet in target.inlets)
+        self.inlets = tuple(times)
+        self.lanes = tuple(inlet.lane for inlet in self.inlets if inlet.lane is not None)
+        self.gates: tuple[Gate, ...] = (
+            *rates,
+            *(target.link for target in targets),
+            *(inlet if count == 1 else Manifold(inlet, count) for inlet, count in times.items()),
+        )
+
+    def address(self) -> bytes:
+        """Return exchange and routing key as two short strings."""
+        octets = (name.encode("utf-8", "surrogateescape") for name in (self.exchange, self.key))
+        return b"".join(bytes([len(name)]) + name for name in octets)
+
+    def barriers_for(self, connection: str) -> list[Gate]:
+        """Return the barriers that publishes of a connection must pass: a stop may concern a single connection."""
+        return [b for b in self.barriers if not isinstance(b, StopGate) or b.stop.connection in (None, connection)]
+
+    def gates_for(self, connection: str) -> Sequence[Gate]:
+        """Return all gates that publishes of a connection must pass now."""
+        if self.fan is not None:
+            left = self.fan.leavers()
+            return [*self.barriers_for(connection), *(gate for gate in self.gates if gate not in left)]
+        return [*self.barriers_for(connection), *self.gates] if self.barriers else self.gates

@@ -1,0 +1,321 @@
+"""Routes of publishes, cached by exchange and routing key as sent, until the topology changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from acceptor.gates.fan import Fan, fan_of
+from acceptor.gates.inlet import Inlet
+from acceptor.gates.move_gate import MoveGate
+from acceptor.gates.pools import Pool
+from acceptor.gates.pressure import VhostGate
+from acceptor.routing.carriers import carriers
+from acceptor.routing.counting import Counting
+from acceptor.routing.route import Barrier, Route, Target
+from acceptor.routing.routing import MESSAGE, ROUTE, Publisher, Routing, RoutingChannel, Run, Unfinished
+from penstock import bus
+from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.amqp.methods import short_string
+from penstock.amqp.replies import carrier, home_of
+from penstock.limits.features import message_ttl_on_wire
+from penstock.limits.watermarks import overflow_on_wire
+from router.model.grants import NOBODY, Grants
+from router.model.matching import HeadersIndex, Pair
+from router.model.policy_keys import SHARED
+from router.model.records import DEFAULT_EXCHANGE
+from router.model.topics_cy import Work
+from router.model.topology import Queue, Topology
+from router.model.working import Working
+
+if TYPE_CHECKING:
+    from acceptor.gates.confirms import Span, Way
+    from acceptor.gates.permissions import Access
+    from acceptor.links.shard_link import ShardLink
+    from acceptor.routing.gates import Gates
+
+# Routes cached; a producer that makes up routing keys empties the cache, and cannot fill memory.
+CACHE_SIZE = 65536
+# The most characters that the further routing keys of a cached route have together.
+CACHED_KEYS = 1024
+# Routes cached by headers, the most pairs of headers that one may depend on, and the most examined to find these.
+HEADERS_CACHE_SIZE = 8192
+CACHED_PAIRS = 64
+LOOKED_AT = 1024
+
+
+class Moving(Protocol):
+    """The queues that move (acceptor/moving/moving.py)."""
+
+    @property
+    def away(self) -> Collection[int]: ...
+
+    def gates_of(self, queues: tuple[Queue, ...]) -> list[MoveGate]: ...
+
+
+class Routes:
+    """The route cache of an acceptor. A route has the gates that existed when it was made."""
+
+    def __init__(self, topology: Topology, links: list[ShardLink], acceptors: int, gates: Gates, moves: Moving) -> None:
+        self.topology = topology
+        self.links = links
+        self.acceptors = acceptors
+        self.gates = gates
+        self.moves = moves
+        self.grants = Grants(topology)
+        self.cache: dict[tuple[Any, ...], Route] = {}
+        self.headers_cache: dict[tuple[Any, ...], Route] = {}
+        self.epoch = 0
+        self.counting = Counting()
+
+    def clear(self) -> None:
+        """Empty the cache and end its `epoch`, as something that routes are made of has changed."""
+        self.epoch += 1
+        self.cache.clear()
+        self.headers_cache.clear()
+
+    def count(self, now: float) -> dict[str, Any]:
+        """Return the publishes counted so far (`Counting.told`); start counting if it is not on."""
+        if self.counting.ask(now):
+            self.clear()
+        return self.counting.told(now)
+
+    def look_at_counting(self, now: float) -> None:
+        """Stop counting if no operator asks any more; called once a second."""
+        if self.counting.is_over(now):
+            self.clear()
+
+    def check(self, access: Access, address: bytes, further: tuple[str, ...]) -> None:
+        """Raise AMQPError if there is no such exchange, or the user may not publish to it."""
+        exchange, key = names(address)
+        vhost = access.vhost
+        access.check("write", "exchange", exchange)
+        record = self.topology.exchange(vhost, exchange)
+        if record is None:
+            raise amqp_error(404, f"no exchange '{exchange}' in vhost '{vhost}'")
+        if record.internal:
+            raise amqp_error(403, f"cannot publish to internal exchange '{exchange}' in vhost '{vhost}'")
+        for each in (key, *further):
+            access.check_topic("write", record, each)
+
+    def find(self, publisher: Publisher, address: bytes, further: tuple[str, ...] = ()) -> Route:
+        """Return the route of an exchange and routing key (two short strings), and of further routing keys.
+
+        AMQPError as in `check`; `Unfinished` if it costs more than the connection's remaining budget of this turn.
+        """
+        access = publisher.access
+        route = self.cache.get((access, address, further) if further else (access, address))
+        if route is None:
+            epoch, work = self.epoch, publisher.budget()
+            try:
+                next(self.making(work, access, address, further))
+            except StopIteration as made:
+                route = cast("Route", made.value)
+                self.keep(access, address, route, epoch)
+            else:
+                raise Unfinished
+        return route
+
+    def go_on(self, channel: RoutingChannel, run: Run) -> Route | None:
+        """Return the route of a channel's next publishes, made from turn to turn; None if it needs another turn.
+        AMQPError as in `check`.
+        """
+        access, address, further = channel.access, run.address, run.further
+        route = self.cache.get((access, address, further) if further else (access, address))
+        if route is None:
+            work = channel.budget()
+            routing = self.routing(channel, run, lambda: self.making(work, access, address, further))
+            route = routing.go_on()
+            if route is not None:
+                channel.routing = None
+                self.keep(access, address, route, routing.epoch)
+        return route
+
+    def routing(self, channel: RoutingChannel, run: Run, begin: Callable[[], Working[Route]]) -> Routing:
+        """Return the route in the making for a run; begin it if there is none."""
+        routing = channel.routing
+        if routing is None or routing.batch is not run.batch or routing.first != run.first:
+            routing = channel.routing = Routing(run.batch, run.first, self.epoch, begin())
+        return routing
+
+    def keep(self, access: Access, address: bytes, route: Route, epoch: int) -> None:
+        """Cache a route, unless something has changed since it was begun."""
+        if epoch == self.epoch and sum(map(len, route.further)) <= CACHED_KEYS:
+            if len(self.cache) >= CACHE_SIZE:
+                self.cache.clear()
+            self.cache[(access, address, route.further) if route.further else (access, address)] = route
+
+    def waits(self, inlet: Inlet, span: Span) -> bool:
+        """Whether publishes along the route of a span wait for a queue now."""
+        return span.route is None or self.passes(inlet, span.session, span.route)
+
+    def passes(self, inlet: Inlet, publisher: Publisher, before: Way) -> bool:
+        """Whether publishes along the way of an earlier route must pass the gate of a queue now."""
+        try:
+            route = self.find(publisher, before.address(), before.further)
+        except AMQPError:
+            return False
+        except Unfinished:
+            return True
+        if route.by_headers:
+            return True  # the headers are gone
+        return inlet in route.inlets and (route.fan is None or inlet not in route.fan.leavers())
+
+    def making(self, work: Work, access: Access, address: bytes, further: tuple[str, ...]) -> Working[Route]:
+        """Make the route of an address, from turn to turn as the budget allows."""
+        self.check(access, address, further)
+        while work.left <= 0:
+            yield
+        work.spend(ROUTE + len(further))
+        exchange, key = names(address)
+        by_headers = self.topology.headers_indexes(access.vhost, exchange)
+        if by_headers:
+            return Route(exchange, key, further, by_headers, ())
+        return (yield from self.route(work, access, exchange, key, None, further))
+
+    def by_headers(self, channel: RoutingChannel, run: Run, route: Route, headers: dict[str, object]) -> Route | None:
+        """Return the route of a run's first message, by its headers too; None if it needs another turn."""
+        work = channel.budget()
+        work.spend(MESSAGE)
+        if work.left <= 0:
+            return None
+        pairs = pairs_of(route.by_headers, headers, work)
+        where = None if pairs is None else (channel.access, run.address, run.further, pairs)
+        found = None if where is None else self.headers_cache.get(where)
+        if found is None:
+            routing = self.routing(channel, run, lambda: self.of_message(work, channel.access, route, headers))
+            found = routing.go_on()
+            if found is not None:
+                channel.routing = None
+                if where is not None and routing.epoch == self.epoch:
+                    if len(self.headers_cache) >= HEADERS_CACHE_SIZE:
+                        self.headers_cache.clear()
+                    self.headers_cache[where] = found
+        return found
+
+    def of_message(self, work: Work, access: Access, route: Route, headers: dict[str, object]) -> Working[Route]:
+        """Make the route of a message by its headers."""
+        while work.left <= 0:
+            yield
+        work.spend(ROUTE)
+        return (yield from self.route(work, access, route.exchange, route.key, headers, route.further))
+
+    def route(
+        self, work: Work, access: Access, exchange: str, key: str, headers: dict[str, object] | None,
+        further: tuple[str, ...],
+    ) -> Working[Route]:  # fmt: skip
+        """Find the queues of a publish, and make its route."""
+        keys = (key, *further)
+        passed: dict[str, None] = {}
+        queues = yield from self.topology.routing(work, access.vhost, exchange, keys, headers, passed)
+        powerless = yield from self.grants.powerless(work, access.vhost, exchange, keys, headers, passed, queues)
+        work.spend(len(queues))
+        return self.made(access, exchange, keys, headers is not None, passed, self.now(queues), powerless)
+
+    def now(self, queues: tuple[Queue, ...]) -> tuple[Queue, ...]:
+        """Return those of the queues that still exist, in their current state."""
+        found = (self.topology.queue_by_id(queue.queue_id) for queue in queues)
+        return tuple(queue for queue in found if queue is not None)
+
+    def made(
+        self, access: Access, exchange: str, keys: tuple[str, ...], by_headers: bool, passed: dict[str, None],
+        queues: tuple[Queue, ...], powerless: frozenset[int],
+    ) -> Route:  # fmt: skip
+        """Return the route to queues by way of the exchanges that were passed."""
+        key, *further = keys
+        heeded = tuple(queue for queue in queues if queue.queue_id not in powerless) if powerless else queues
+        targets = self.targets(queues, powerless)
+        if self.gates.pools.active:
+            self.put_before(targets, self.gates.pools.of(access, passed, key, heeded))
+        if exchange == DEFAULT_EXCHANGE and not by_headers:
+            targets += self.reply_targets(keys)
+        stops = [gate for gate in self.gates.stops.values() if gate.concerns(access, exchange, keys, queues)]
+        rates = self.gates.rates.of(access, passed, key, heeded)
+        moves = self.moves.gates_of(queues) if self.moves.away else ()
+        barriers: tuple[Barrier, ...] = (*stops, *self.gates_of(access.vhost), *moves)
+        if not targets:
+            rates = ()
+        counter = None
+        if self.counting.began is not None:
+            ids = tuple(queue.queue_id for queue in queues)
+            counter = self.counting.meter((tuple(passed), key, ids, tuple(sorted(powerless))))
+        fan = self.fan_of(targets, access.vhost, passed)
+        returning = frozenset(queue.queue_id for queue in heeded if overflow_on_wire(queue.limits) == "reject")
+        expires = any(message_ttl_on_wire(queue.features) is not None for queue in queues)
+        return Route(exchange, key, tuple(further), (), targets, tuple(passed), barriers, rates, fan, returning,
+                     counter, powerless, expires)  # fmt: skip
+
+    def fan_of(self, targets: tuple[Target, ...], vhost: str, exchanges: Iterable[str]) -> Fan | None:
+        """Return the flow set of the targets' queues, if they have one."""
+        inlets = [inlet for target in targets for inlet in target.inlets if not isinstance(inlet, Pool)]
+        return fan_of(inlets, self.topology, vhost, exchanges, self.tell_left)
+
+    def tell_left(self, inlet: Inlet) -> None:
+        """Report to a queue's shard that the queue lags, ahead of the publishes that it gets for that reason."""
+        queue = self.queue(inlet.id)
+        if queue is not None:
+            self.links[queue.shard].tell(bus.LEFT, inlet.id)
+
+    def put_before(self, targets: tuple[Target, ...], pools: list[Pool]) -> None:
+        """Put pools before targets: each as often as a message counts in it, once for each of its queues."""
+        for pool in pools:
+            pool.find_members()
+        for target in targets:
+            slots = [queue.slot for id in target.queues if (queue := self.queue(id)) is not None]
+            for pool in pools:
+                times = 1 if pool.limit.shared != SHARED[0] else sum(slot in pool.members for slot in slots)
+                target.inlets += (pool,) * max(times, 1)
+
+    def gates_of(self, vhost: str) -> tuple[VhostGate, ...]:
+        """Return the gate of a vhost that is stopped ahead of others, if it is."""
+        gate = self.gates.pressure.gates.get(vhost)
+        return () if gate is None else (gate,)
+
+    def queue(self, id: int | str) -> Queue | None:
+        """Return the queue of an id; None if it is gone, or if the id is a reply consumer's name."""
+        return self.topology.queue_by_id(id) if isinstance(id, int) else None
+
+    def targets(self, queues: tuple[Queue, ...], powerless: frozenset[int] = NOBODY) -> tuple[Target, ...]:
+        """Return the targets of queues, one for each shard. Powerless queues have no inlets."""
+        targets: dict[int, Target] = {}
+        for queue in queues:
+            target = targets.get(queue.shard)
+            if target is None:
+                target = targets[queue.shard] = Target(self.links[queue.shard])
+            target.queues += (queue.queue_id,)
+            target.slots += (queue.slot,)
+            inlet = self.gates.inlets.get(queue.queue_id)
+            if inlet is not None and queue.queue_id not in powerless:
+                target.inlets += (inlet,)
+        return tuple(targets.values())
+
+    def reply_targets(self, keys: tuple[str, ...]) -> tuple[Target, ...]:
+        """Return the targets of answers to reply consumers: shards that pass them on. A consumer that is gone counts as
+        well.
+        """
+        targets = []
+        for key in keys:
+            home = home_of(key)
+            if home is not None and home.acceptor < self.acceptors:
+                target = Target(self.links[carrier(key, carriers(self.topology))], keeps=False)
+                target.queues = (key,)
+                targets.append(target)
+        return tuple(targets)
+
+
+def names(address: bytes) -> tuple[str, str]:
+    """Return the exchange and routing key of two short strings. AMQPError (501) unless they are UTF-8."""
+    split = 1 + address[0]
+    return short_string(address[1:split]), short_string(address[split + 1 :])
+
+
+def pairs_of(
+    indexes: Sequence[HeadersIndex], headers: dict[str, object], work: Work
+) -> tuple[frozenset[Pair], ...] | None:
+    """Return the headers that a message's route depends on. None if examining or caching them is not worthwhile."""
+    looked_at = len(indexes) * len(headers)
+    if looked_at > LOOKED_AT:
+        return None
+    work.spend(looked_at)
+    pairs = tuple(index.pairs(headers) for index in indexes)
+    return pairs if sum(map(len, pairs)) <= CACHED_PAIRS else None

@@ -1,0 +1,1 @@
+"""Clients' sockets, between the loop and the connections."""

@@ -1,0 +1,64 @@
+"""The sockets of an acceptor's clients, and what they share: one buffer, the turn that follows what was read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from acceptor.amqp.read_size import LARGE_READ_OCTETS
+from acceptor.sockets.hang_ups import HangUps, HasFile
+
+if TYPE_CHECKING:
+    from acceptor.clients.connection_state import ConnectionState
+    from acceptor.core import AcceptorCore
+
+
+class ClientSocket(HasFile, Protocol):
+    """One client's socket."""
+
+    def unstall(self) -> None:
+        """The replica has caught up with the topology: take what has been read."""
+        ...
+
+
+P = TypeVar("P", bound=ClientSocket)
+
+
+class Sockets(Generic[P]):
+    """The clients' sockets of one acceptor.
+
+    `most` is how many there may be. `stalled` wait for the replica to catch up with the topology; `lingering` counts
+    those that have had the last word and are not closed by their clients. `emptied` is set when the last one goes.
+    `schedule_finish` has the turn finished once everything that is ready has been read.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, core: AcceptorCore, most: int, schedule_finish: Callable[[], None]
+    ) -> None:
+        self.loop = loop
+        self.core = core
+        self.most = most
+        self.schedule_finish = schedule_finish
+        self.protocols: dict[ConnectionState, P] = {}
+        self.stalled: list[P] = []
+        self.lingering = 0
+        self.hang_ups: HangUps[P] = HangUps()
+        self.emptied = asyncio.Event()
+        # A partial frame of at most the largest frame_max may precede the bytes read.
+        self.buffer = memoryview(bytearray(LARGE_READ_OCTETS + core.state.settings.amqp.frame_max + 64))
+
+    def set_clock(self) -> None:
+        """Something has come: the core's clock shows when."""
+        self.core.state.now = self.loop.time()
+
+    def have_room(self) -> bool:
+        """Whether one more client leaves enough files for the process itself to open."""
+        return len(self.protocols) < self.most
+
+    def caught_up(self) -> None:
+        """Let connections go on that waited for the replica, which has moved."""
+        if self.stalled and not self.core.state.behind():
+            stalled, self.stalled = self.stalled, []
+            for protocol in stalled:
+                protocol.unstall()

@@ -1,0 +1,1 @@
+"""Transactions (class tx), on one shard and over several."""

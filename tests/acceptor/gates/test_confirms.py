@@ -1,0 +1,323 @@
+"""Publisher confirms by ranges (RabbitMQ's extension): told once, rightly, and not before their time."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from acceptor.gates.inlet import Inlet
+from penstock.limits.watermarks import Marks, QueueLimits
+from penstock.memory.gauges import Gauges
+from tests import frames
+from tests.twins import load_plain
+
+NAME = "acceptor.gates.confirms"
+Load = Callable[[str], ModuleType]
+# The module is plain Python: what differs is what it stands on.
+LOADS: tuple[Load, Load] = import_module, load_plain
+on_both = pytest.mark.parametrize("load", LOADS, ids=["compiled", "plain"])
+CHANNEL = 3
+QUEUES = 4
+
+
+class Publisher:
+    """A client's side: what it has published and not been told of. `done` is the broker's truth, tag to sign."""
+
+    def __init__(self) -> None:
+        self.waiting: set[int] = set()
+        self.done: dict[int, bool] = {}
+        self.told: dict[int, bool] = {}
+
+    def hear(self, octets: bytes) -> int:
+        """Confirms arrive; how many frames. AssertionError if one says what is not so, or says it again."""
+        count, at = 0, 0
+        while at < len(octets):
+            size = int.from_bytes(octets[at + 3 : at + 7], "big")
+            event = frames.parse_method(CHANNEL, octets[at + 7 : at + 7 + size])
+            at += size + 8
+            count += 1
+            tags = (
+                {tag for tag in self.waiting if tag <= event.delivery_tag} if event.multiple else {event.delivery_tag}
+            )
+            assert tags <= self.waiting, "told twice, or never published"
+            assert tags <= self.done.keys(), "told before its time"
+            ack = event.name == "basic.ack"
+            assert all(self.done[tag] is ack for tag in tags), "told the opposite"
+            self.told.update(dict.fromkeys(tags, ack))
+            self.waiting -= tags
+        return count
+
+
+class Session:
+    """What a span tells its channel: how often it was complete, and where confirms are withheld now."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+        self.held: list[Inlet] = []
+
+    def confirmed(self) -> None:
+        self.woken += 1
+
+    def withholds(self, inlet: Inlet) -> bool:
+        return True
+
+    def withheld_at(self, gate: Inlet) -> None:
+        self.held.append(gate)
+
+    def no_longer_withheld(self) -> None:
+        self.held.pop()
+
+
+class Channel:
+    """The confirms of one channel and what they wrote."""
+
+    def __init__(self, load: Load) -> None:
+        self.confirms = load(NAME).Confirms()
+        self.output = load("penstock.amqp.encode_cy").Output()
+        self.publisher = Publisher()
+
+    def publish(self, count: int) -> int:
+        first: int = self.confirms.number(count)
+        self.publisher.waiting.update(range(first, first + count))
+        return first
+
+    def complete(self, first: int, count: int, negative: bool) -> None:
+        self.publisher.done.update(dict.fromkeys(range(first, first + count), not negative))
+        self.confirms.complete(first, count, negative)
+
+    def write(self) -> int:
+        """How many frames it took to tell everything that is done."""
+        self.confirms.write(CHANNEL, self.output)
+        heard = self.publisher.hear(b"".join(self.output.take()))
+        assert self.publisher.told == self.publisher.done
+        return heard
+
+
+@given(
+    spans=st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=25),
+    order=st.randoms(use_true_random=False),
+    every=st.integers(1, 6),
+)
+@on_both
+def test_every_tag_is_told_once_and_rightly(load: Load, spans: list[tuple[int, bool]], order: Any, every: int) -> None:
+    """Whatever the order in which they complete, and however many complete before a turn ends."""
+    channel = Channel(load)
+    ranges = [(channel.publish(count), count, negative) for count, negative in spans]
+    order.shuffle(ranges)
+    for at, (first, count, negative) in enumerate(ranges, 1):
+        channel.complete(first, count, negative)
+        if at % every == 0:
+            channel.write()
+    channel.write()
+    assert not channel.publisher.waiting
+    assert channel.confirms.lowest == channel.confirms.next_tag
+    assert channel.write() == 0
+
+
+@on_both
+def test_what_is_done_in_order_is_one_frame(load: Load) -> None:
+    channel = Channel(load)
+    ranges = [(channel.publish(count), count) for count in (5, 1, 700)]
+    for first, count in reversed(ranges):
+        channel.complete(first, count, False)
+    assert channel.write() == 1
+    channel.complete(channel.publish(3), 3, False)
+    assert channel.write() == 1
+
+
+@on_both
+def test_beyond_a_gap_each_is_told_alone_and_the_gap_closes_it(load: Load) -> None:
+    channel = Channel(load)
+    early, late = channel.publish(4), channel.publish(6)
+    channel.complete(late, 6, False)
+    assert channel.write() == 6
+    assert channel.publisher.waiting == {1, 2, 3, 4}
+    channel.complete(early, 4, False)
+    assert channel.write() == 1
+    assert channel.confirms.lowest == 11
+
+
+@on_both
+def test_the_refused_are_told_one_by_one_and_acks_go_on_behind_them(load: Load) -> None:
+    channel = Channel(load)
+    channel.publish(10)
+    for first, count, negative in (1, 3, False), (4, 2, True), (6, 5, False):
+        channel.complete(first, count, negative)
+    assert channel.write() == 3
+    assert [tag for tag, ack in channel.publisher.told.items() if not ack] == [4, 5]
+
+
+@contextmanager
+def gauges() -> Iterator[Gauges]:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "gauges"
+        with Gauges.create(path, epoch=1, acceptors=1, shards=1, queues=QUEUES, pid=os.getpid()) as made:
+            yield made
+
+
+def inlet(made: Gauges, slot: int) -> Inlet:
+    made.queue_open(slot, slot, "/", f"q{slot}", 0)
+    return Inlet(made, 1, slot, slot, "/", f"q{slot}", QueueLimits(10, None, "flow", Marks(8, 7)))
+
+
+def saturate(made: Gauges, slot: int, saturated: bool) -> None:
+    """As its shard does: the flag is in the gauges before anyone is told."""
+    made.queue_write(slot, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, saturated, 0, 8, 7, 0, 0)
+
+
+class Spans(RuleBasedStateMachine):
+    """Runs of publishes go to some shards and queues; shards take them in or refuse some; queues fill and empty."""
+
+    @initialize(load=st.sampled_from(LOADS))
+    def start(self, load: Load) -> None:
+        self.load = load
+        self.entered = gauges()
+        self.gauges = self.entered.__enter__()
+        self.inlets = [inlet(self.gauges, slot) for slot in range(1, QUEUES + 1)]
+        self.full: set[int] = set()
+        self.channel = Channel(load)
+        self.session = Session()
+        # Per span: the real one, first tag, count, shards that have it still, inlets, tags refused.
+        self.spans: list[dict[str, Any]] = []
+        self.wakes = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "entered"):
+            self.entered.__exit__(None, None, None)
+
+    def done_with(self, span: dict[str, Any]) -> None:
+        """What waits for nobody is the truth a publisher may be told: all of it, or what has left where it waits."""
+        if span["shards"] or span["done"]:
+            return
+        tags = set(range(span["first"], span["first"] + span["count"]))
+        told = {tag for tag in tags if all(tag in span["left"][queue] for queue in span["held"])}
+        span["done"] = told == tags
+        new = told - span["told"]
+        span["told"] |= told
+        self.wakes += bool(new)
+        self.channel.publisher.done.update({tag: tag not in span["refused"] for tag in new})
+
+    @rule(count=st.integers(1, 6), shards=st.integers(1, 3), inlets=st.sets(st.integers(0, QUEUES - 1)))
+    def publish(self, count: int, shards: int, inlets: set[int]) -> None:
+        first = self.channel.publish(count)
+        through = [self.inlets[i] for i in sorted(inlets)]
+        made = self.load(NAME).Span(self.channel.confirms, first, count, shards, through, self.session)
+        self.spans.append(
+            {
+                "span": made, "first": first, "count": count, "shards": shards, "inlets": inlets, "held": set(),
+                "refused": set(), "done": False, "told": set(), "left": [set() for _ in range(QUEUES)],
+            }
+        )  # fmt: skip
+
+    def under_way(self) -> list[dict[str, Any]]:
+        return [span for span in self.spans if span["shards"]]
+
+    @precondition(lambda self: self.under_way())
+    @rule(which=st.integers(0, 20), at=st.integers(0, 5), count=st.integers(1, 6))
+    def refuse(self, which: int, at: int, count: int) -> None:
+        """A queue refuses some, another one perhaps the same again."""
+        span = self.under_way()[which % len(self.under_way())]
+        offset = at % span["count"]
+        count = min(count, span["count"] - offset)
+        span["refused"].update(range(span["first"] + offset, span["first"] + offset + count))
+        span["span"].reject(offset, count)
+
+    @precondition(lambda self: self.under_way())
+    @rule(which=st.integers(0, 20))
+    def take_in(self, which: int) -> None:
+        span = self.under_way()[which % len(self.under_way())]
+        span["shards"] -= 1
+        if not span["shards"]:
+            span["held"] = span["inlets"] & self.full
+        self.done_with(span)
+        span["span"].settle_one()
+
+    @rule(queue=st.integers(0, QUEUES - 1))
+    def fill(self, queue: int) -> None:
+        self.full.add(queue)
+        saturate(self.gauges, queue + 1, True)
+
+    @precondition(lambda self: self.full)
+    @rule(which=st.integers(0, QUEUES - 1))
+    def resume(self, which: int) -> None:
+        queue = sorted(self.full)[which % len(self.full)]
+        self.full.discard(queue)
+        saturate(self.gauges, queue + 1, False)
+        for span in self.spans:
+            if queue in span["held"]:
+                span["held"].discard(queue)
+                self.done_with(span)
+        self.inlets[queue].release_withheld()
+
+    @precondition(lambda self: self.spans)
+    @rule(which=st.integers(0, 20), queue=st.integers(0, QUEUES - 1), at=st.integers(0, 5), count=st.integers(1, 6))
+    def leave(self, which: int, queue: int, at: int, count: int) -> None:
+        """Some of what was taken in leaves one of its queues, be that said before all shards have it or after."""
+        span = self.spans[which % len(self.spans)]
+        offset = at % span["count"]
+        low = span["first"] + offset
+        tags = set(range(low, min(low + count, span["first"] + span["count"]))) - span["refused"]
+        if queue in span["inlets"] and tags == set(range(low, low + len(tags))) and not tags & span["left"][queue]:
+            span["left"][queue] |= tags
+            self.done_with(span)
+            span["span"].leave(self.inlets[queue], offset, len(tags))
+
+    @rule()
+    def write(self) -> None:
+        self.channel.write()
+
+    @invariant()
+    def woken_for_each_that_is_done(self) -> None:
+        if hasattr(self, "spans"):
+            assert self.session.woken == self.wakes
+            for slot, each in enumerate(self.inlets):
+                held = [span["span"] for span in self.spans if slot in span["held"] and not span["done"]]
+                waiting = [span for span in each.withheld if not span.done]
+                assert len(waiting) == len(held) and all(span in waiting for span in held)
+
+
+TestSpans = Spans.TestCase
+TestSpans.settings = settings(max_examples=40, stateful_step_count=30)
+
+
+@on_both
+def test_a_confirm_is_withheld_until_the_last_of_its_queues_has_room(load: Load) -> None:
+    with gauges() as made:
+        through = [inlet(made, slot) for slot in (1, 2, 3)]
+        for slot in 1, 2:
+            saturate(made, slot, True)
+        channel, session = Channel(load), Session()
+        span = load(NAME).Span(channel.confirms, channel.publish(5), 5, 2, through, session)
+        span.settle_one()
+        assert [len(each.withheld) for each in through] == [0, 0, 0]
+        span.settle_one()
+        assert [len(each.withheld) for each in through] == [1, 1, 0]
+        assert session.held == [through[0]]
+        saturate(made, 3, True)
+        through[0].release_withheld()
+        assert not session.woken and channel.write() == 0
+        through[1].release_withheld()
+        through[1].release_withheld()
+        assert (session.woken, session.held) == (1, [])
+        channel.publisher.done.update(dict.fromkeys(range(1, 6), True))
+        assert channel.write() == 1
+
+
+@on_both
+def test_a_confirm_that_waits_for_nobody_is_not_withheld(load: Load) -> None:
+    channel, session = Channel(load), Session()
+    span = load(NAME).Span(channel.confirms, channel.publish(2), 2, 1, (), session)
+    channel.publisher.done.update({1: True, 2: True})
+    span.settle_one()
+    assert session.woken == 1 and channel.write() == 1

@@ -1,0 +1,33 @@
+"""What an acceptor that is killed leaves of whom it held."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from acceptor.holding.open_holds import OpenHolds
+
+HELD = {"kind": "queue", "queue": "q", "victims": [{"connection": "1"}]}
+
+
+def test_the_next_life_finds_who_was_held_last(tmp_path: Path) -> None:
+    holds = OpenHolds(tmp_path, 0)
+    assert holds.left() == []
+    holds.keep([HELD, HELD])
+    holds.keep([HELD])
+    assert OpenHolds(tmp_path, 1).left() == []
+    later = OpenHolds(tmp_path, 0)
+    assert later.left() == [HELD]
+    later.keep([])
+    assert OpenHolds(tmp_path, 0).left() == []
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b"5"])
+def test_a_file_that_cannot_be_read_costs_what_is_in_it(tmp_path: Path, content: bytes) -> None:
+    OpenHolds(tmp_path, 0).keep([HELD])
+    (tmp_path / "open_holds" / "acceptor.0.json").write_bytes(content)
+    damaged = OpenHolds(tmp_path, 0)
+    assert damaged.left() == []
+    damaged.keep([HELD])
+    assert OpenHolds(tmp_path, 0).left() == [HELD]

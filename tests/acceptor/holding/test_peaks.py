@@ -1,0 +1,46 @@
+"""How deep queues got while they held somebody, against a look at each who is held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acceptor.gates.inlet import Inlet
+from acceptor.holding.peaks import Peak, Peaks
+from tests.joined import Node
+
+STEPS = st.lists(st.tuples(st.sampled_from(["begin", "end", "look"]), st.integers(0, 5)))
+NOTHING_ELSE = [0] * 16
+
+
+@pytest.fixture(scope="module")
+def inlet() -> Iterator[Inlet]:
+    with Node() as node:
+        node.declare("full", **{"x-flow-stop-count": 1})
+        node.settle()
+        yield node.core(0).gates.inlets[node.queue("full").queue_id]
+
+
+@given(steps=STEPS)
+def test_each_has_the_deepest_since_it_began(inlet: Inlet, steps: list[tuple[str, int]]) -> None:
+    peaks = Peaks()
+    held: list[tuple[Peak, list[int]]] = []
+    for step, depth in steps:
+        inlet.gauges.queue_write(inlet.slot, depth, 0, *NOTHING_ELSE)
+        for _, seen in held:
+            seen.append(depth)
+        if step == "begin":
+            held.append((peaks.begin(inlet), [depth]))
+        elif step == "end" and held:
+            peak, seen = held.pop(depth % len(held))
+            peaks.end(inlet, peak)
+            assert peak.depth == max(seen)
+        else:
+            peaks.look()
+    for peak, seen in held:
+        peaks.end(inlet, peak)
+        assert peak.depth == max(seen)
+    assert not peaks.lines

@@ -1,0 +1,25 @@
+"""Who a shard has delivered to, for as long as its next life may have to be told."""
+
+from __future__ import annotations
+
+from acceptor.links.holders import FEWEST, Holders
+from acceptor.links.unacked_cy import GETS
+
+
+def test_they_are_named_with_queue_and_group() -> None:
+    holders = Holders()
+    holders.note(0x100, 7, 1)
+    holders.note(GETS | 0x200, 8, 2)
+    holders.note(0x300, 9, 3)
+    assert holders.named([0x100, GETS | 0x200, 0x900]) == [[0x100, 7, 1, False], [GETS | 0x200, 8, 2, True]]
+
+
+def test_once_they_are_many_those_that_are_needed_are_kept() -> None:
+    holders = Holders()
+    for id in range(FEWEST):
+        holders.note(id, id, id)
+    assert not holders.are_many()
+    holders.note(FEWEST, 1, 1)
+    assert holders.are_many()
+    holders.keep([3, 5, FEWEST + 9])
+    assert (set(holders.known), holders.are_many()) == ({3, 5}, False)
