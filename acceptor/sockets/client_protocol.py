@@ -37,7 +37,6 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def __init__(self, sockets: Sockets[ClientProtocol]) -> None:
         self.sockets = sockets
-        self.core = sockets.core
         self.transport: Any = None
         self.fd = -1
         self.connection: Connection | None = None
@@ -61,7 +60,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             transport.abort()
             return
         self.limit_write_buffer(WRITE_HIGH_OCTETS)
-        self.connection = self.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0])
+        self.connection = self.sockets.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0])
         self.sockets.protocols[self.connection] = self
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -86,7 +85,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             self.rest = b""
             return
         self.sockets.set_clock()
-        if self.core.state.behind():
+        if self.sockets.state.behind():
             self.stall(bytes(buffer[:end]))
             return
         used = connection.receive(buffer, end)
@@ -123,7 +122,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.sockets.hang_ups.forget(self, closed=True)
         if connection is not None:
             self.sockets.protocols.pop(connection, None)
-            self.core.state.dirty.pop(connection, None)
+            self.sockets.state.dirty.pop(connection, None)
             if not self.sockets.protocols:
                 self.sockets.emptied.set()
             connection.lost()
@@ -135,11 +134,11 @@ class ClientProtocol(asyncio.BufferedProtocol):
         """Write the connection's output, or leave it to gather."""
         if self.gathers:
             if connection.writable and self.unsent() > self.write_high:
-                self.core.delivery.writable(connection, False)
+                self.sockets.delivery.writable(connection, False)
         else:
             self.write(connection.output.take())
         if not connection.writable:
-            self.core.outputs.wrote(connection)
+            self.sockets.outputs.wrote(connection)
 
     def write(self, chunks: list[Any]) -> None:
         """Write chunks; once more than `MANY_WRITES` are pending, let further output gather."""
@@ -156,7 +155,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """Report the socket as not writable, as the transport's buffer is full."""
         if self.connection is not None and self.connection.writable and not self.gathers:
-            self.core.delivery.writable(self.connection, False)
+            self.sockets.delivery.writable(self.connection, False)
 
     def resume_writing(self) -> None:
         """Write gathered output, or report the socket as writable."""
@@ -177,7 +176,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def drained(self, connection: ConnectionState) -> None:
         """Report the socket as writable."""
-        self.core.delivery.writable(connection, True)
+        self.sockets.delivery.writable(connection, True)
         self.sockets.schedule_finish()
 
     # Called by the connection

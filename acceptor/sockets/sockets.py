@@ -38,6 +38,7 @@ class Sockets(Generic[P]):
     ) -> None:
         self.loop = loop
         self.core = core
+        self.state, self.delivery, self.outputs = core.state, core.delivery, core.outputs
         self.most = most
         self.schedule_finish = schedule_finish
         self.protocols: dict[ConnectionState, P] = {}
@@ -50,7 +51,7 @@ class Sockets(Generic[P]):
 
     def set_clock(self) -> None:
         """Something has come: the core's clock shows when."""
-        self.core.state.now = self.loop.time()
+        self.state.now = self.loop.time()
 
     def have_room(self) -> bool:
         """Whether one more client leaves enough files for the process itself to open."""
@@ -58,7 +59,7 @@ class Sockets(Generic[P]):
 
     def caught_up(self) -> None:
         """Let connections go on that waited for the replica, which has moved."""
-        if self.stalled and not self.core.state.behind():
+        if self.stalled and not self.state.behind():
             stalled, self.stalled = self.stalled, []
             for protocol in stalled:
                 protocol.unstall()
