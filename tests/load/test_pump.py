@@ -43,7 +43,7 @@ def test_deliveries_are_counted_by_their_length_and_acked(ends: tuple[socket.soc
 def test_bursts_are_written_over_and_over(ends: tuple[socket.socket, socket.socket]) -> None:
     here, there = ends
     burst = frames.publish("q", b"body", 3)
-    program = Pump(["produce", "0", "-1"], [there], pump.given(burst, 3))
+    program = Pump(["produce", "0", "-1"], [there], pump.encode_burst(burst, 3))
     received = b""
     while len(received) < 10 * len(burst):
         received += here.recv(1 << 16)
@@ -55,7 +55,7 @@ def test_a_stamp_comes_back_as_a_latency(ends: tuple[socket.socket, socket.socke
     here, there = ends
     body = bytes(16)
     burst = frames.publish("", body, 1)
-    producer = Pump(["produce", "100", str(len(body) + 1)], [here], pump.given(burst, 1))
+    producer = Pump(["produce", "100", str(len(body) + 1)], [here], pump.encode_burst(burst, 1))
     consumer = Pump(["consume", str(len(burst)), "0", str(len(body) + 1)], [there])
     counted(consumer, 20)
     sent = int(producer.end().split()[1])

@@ -51,8 +51,8 @@ def test_a_torn_manifest_is_none(text: str) -> None:
 def test_files_that_a_manifest_does_not_name_are_late() -> None:
     files = ["/r/a.jsonl.zst", "/r/b.jsonl.zst", "/r/c.jsonl.zst"]
     manifest = Manifest(("part-1",), ("a.jsonl.zst",), 1, 0, 0, ("b.jsonl.zst",))
-    assert layout.late(files, manifest) == ["/r/c.jsonl.zst"]
-    assert layout.late(files, None) == files
+    assert layout.late_files(files, manifest) == ["/r/c.jsonl.zst"]
+    assert layout.late_files(files, None) == files
 
 
 def test_an_hour_is_closed_when_it_is_over_and_the_grace_too() -> None:

@@ -26,7 +26,7 @@ def test_hard_codes_close_the_connection(code: int) -> None:
 
 @pytest.mark.parametrize("code", [0, 200, 404.5, 999])
 def test_other_codes_are_no_errors(code: int) -> None:
-    with pytest.raises(ValueError, match="no error's reply code"):
+    with pytest.raises(ValueError, match="not an error's reply code"):
         amqp_error(code, "why")
 
 

@@ -37,11 +37,11 @@ def test_sizes(text: str, octets: int) -> None:
         ("lots", "'lots' is not an amount: write it like 10000, 10 MB, 512 KiB or 80 %"),
         ("-1", "is not an amount"),
         ("", "is not an amount"),
-        ("1e6", "unknown unit|no amount"),
+        ("1e6", "unknown unit|not an amount"),
         ("²", "is not an amount"),
         ("1" * 5000, "'1{40}' is not an amount"),
         ("1.3", "'1.3' is not a whole number"),
-        ("0.001 KiB", "no whole number"),
+        ("0.001 KiB", "not a whole number"),
     ],
 )
 def test_sizes_refused(text: str, reason: str) -> None:

@@ -36,7 +36,7 @@ def test_as_python_has_it(text: str) -> None:
         ("^(?!a(?!b))", "invalid perl operator"),
         (r"(a)\1", "invalid escape sequence"),
         ("a{2000}", "invalid repetition size"),
-        ("a" * (PATTERN_OCTETS_MAX + 1), "more than 1024 octets"),
+        ("a" * (PATTERN_OCTETS_MAX + 1), "more than 1024 bytes"),
     ],
 )
 def test_refused(text: str, reason: str) -> None:
