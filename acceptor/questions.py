@@ -35,16 +35,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.channel_state import ChannelState
-from acceptor.clients.parked import ParkedRun
 from acceptor.gates.gate import Gate
 from acceptor.gates.inlet import Inlet
-from acceptor.gates.move_gate import MoveGate
-from acceptor.gates.pools import Pool, itself
-from acceptor.gates.pressure import VhostGate
-from acceptor.gates.rates import RateGate
-from acceptor.gates.stops import StopGate
 from acceptor.holding.sessions import sessions, state
-from acceptor.links.shard_link import ShardLink
 from penstock.control.questions import Question
 
 if TYPE_CHECKING:
@@ -148,29 +141,13 @@ def _causes(channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> di
 
 
 def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
-    gate = itself(gate)
-    if isinstance(gate, Pool):
-        return {"kind": "limit", "text": str(gate)}
-    if isinstance(gate, RateGate):
-        return {"kind": "rate", "resumes_in": round(gate.seconds_for(_parked(gate)), 1), "text": str(gate)}
-    if isinstance(gate, VhostGate):
-        return {"kind": "vhost", "vhost": gate.vhost, "text": str(gate)}
-    if isinstance(gate, Inlet):
-        queue = core.state.topology.queue_by_id(gate.id)
-        place = {"shard": queue.shard if queue else None, "slot": gate.slot, "id": gate.id}
-        return {"kind": "queue", "vhost": gate.vhost, "name": gate.name, **place, "text": str(gate)}
-    if isinstance(gate, MoveGate):
-        queue, move = gate.queue, gate.move
-        place = {"id": queue.queue_id, "source": move.source, "target": move.target}
-        return {"kind": "rebalance", "vhost": queue.vhost, "name": queue.name, **place, "text": str(gate)}
-    if isinstance(gate, StopGate):
-        until = gate.stop.until and gate.stop.until - core.state.node_began + core.state.began
-        return {"kind": "stop", "number": gate.stop.number, "until": until, "text": str(gate)}
-    assert isinstance(gate, ShardLink)
-    return {"kind": "shard", "shard": gate.index, "text": str(gate)}
-
-
-def _parked(gate: Gate) -> int:
-    """Return the number of messages that wait at a gate."""
-    waiting = (session for session in gate.waiting if isinstance(session, ChannelState))
-    return sum(item.count for channel in waiting for item in channel.inbox if isinstance(item, ParkedRun))
+    cause = gate.describe()
+    facts = dict(cause.facts)
+    if cause.kind == "queue":
+        queue = core.state.topology.queue_by_id(cause.queue_id)
+        facts |= {"vhost": cause.vhost, "name": cause.queue, "id": cause.queue_id, "shard": queue and queue.shard}
+    elif cause.kind == "shard":
+        facts["shard"] = cause.shard
+    elif facts.get("until"):
+        facts["until"] += core.state.began - core.state.node_began
+    return {"kind": cause.kind, **facts, "text": cause.text}

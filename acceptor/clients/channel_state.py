@@ -151,6 +151,10 @@ class ChannelState(ABC):
         """What is left to its connection for routing in this turn."""
         return self.connection.budget.at(self.acceptor.turns)
 
+    def messages_parked(self) -> int:
+        """Return the number of publishes that wait in it."""
+        return sum(item.count for item in self.inbox if isinstance(item, ParkedRun))
+
     def size(self) -> int:
         """Return the approximate size of the next parked message in bytes; at least 1."""
         item = self.inbox[0] if self.inbox else None

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from acceptor.gates.cause import Depth, HoldCause
 from acceptor.gates.fair import FairLine, Share
 from acceptor.gates.gate import SHARE, SHARE_OCTETS, UNLIMITED, Session
 from acceptor.gates.lane import Lane
@@ -35,6 +36,7 @@ from acceptor.gates.terms import STANDARD, Terms
 from penstock.limits.pacing import Pacing
 from penstock.limits.watermarks import Marks, QueueLimits
 from penstock.memory.gauges import Gauges
+from penstock.telemetry.schema import Cause
 
 if TYPE_CHECKING:
     from acceptor.gates.confirms import Confirmed, Span
@@ -159,6 +161,36 @@ class Inlet:
             target = self.pace.pacing.target
             return f"queue '{self.name}' in vhost '{self.vhost}': {self.depth()[0]} messages, paced to {target}"
         return f"queue '{self.name}' in vhost '{self.vhost}': {told(self.limits.marks, *self.depth())}"
+
+    def describe(self) -> HoldCause:
+        """Describe the queue as it stands against its marks. The mark that its depth has exceeded more, or is nearer
+        to, is the cause; below it a pace is.
+        """
+        column, depth = self.column_and_depth()
+        return HoldCause(
+            "queue", str(self), "", column, self.vhost, self.name, self.id, sort="queue", name=self.name, depth=depth,
+            flow_epoch=None if self.closed else self.flow_epoch(), numbers=self.numbers(), facts={"slot": self.slot},
+        )  # fmt: skip
+
+    def column_and_depth(self) -> tuple[Cause, Depth]:
+        """Return the cause in telemetry, and depth, size and mark; the queue of a closed gate has none."""
+        if self.closed:
+            return "count", Depth()
+        marks, (count, octets) = self.limits.marks, self.depth()
+        by_bytes = count * marks.stop_bytes < octets * marks.stop_count if marks.stop_count else marks.stop_bytes > 0
+        column: Cause = "bytes" if by_bytes and marks.stop_bytes else "count"
+        if self.pace is not None and not self.is_saturated():
+            column = "pace"
+        mark = marks.stop_bytes if column == "bytes" else marks.stop_count
+        return column, Depth(count, octets, mark)
+
+    def numbers(self) -> dict[str, int]:
+        """Return depth and marks, as events have them."""
+        marks, (count, octets) = self.limits.marks, self.depth()
+        return {
+            "count": count, "bytes": octets, "stop_count": marks.stop_count, "resume_count": marks.resume_count,
+            "stop_bytes": marks.stop_bytes, "resume_bytes": marks.resume_bytes,
+        }  # fmt: skip
 
     @property
     def limits(self) -> QueueLimits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from acceptor.gates.cause import HoldCause
 from acceptor.gates.claims import NO_PLACE, Claim, Claims
 from acceptor.gates.fair import FairLine
 from acceptor.gates.gate import UNLIMITED, Session
@@ -122,6 +123,10 @@ class LaneLine:
     def admits(self, count: int, octets: int) -> bool:
         room, space = self.room()
         return count <= room and octets <= space
+
+    def describe(self) -> HoldCause:
+        """Describe the queue whose lane it is."""
+        return self.inlet.describe()
 
     def is_saturated(self) -> bool:
         return min(self.room()) <= 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from acceptor.gates.cause import HoldCause
 from acceptor.gates.claims import NO_PLACE, Claim, Claims
 from acceptor.gates.gate import SHARE, UNLIMITED, Gate, Session
 from acceptor.gates.inlet import Inlet, told
@@ -21,7 +22,8 @@ from acceptor.gates.move_depths import MoveDepths
 from acceptor.gates.terms import Terms, terms_of
 from penstock.limits.watermarks import FlowDefaults, QueueLimits
 from penstock.memory.gauges import Gauges
-from router.model.policy_keys import SHARED, USER
+from penstock.telemetry.schema import Cause
+from router.model.policy_keys import EXCHANGE, NODE, ROUTING_KEY, SHARED, USER, VHOST
 from router.model.shared_limits import SharedLimit, counted, queues_of, same_limit, says_something, shared_limits
 from router.model.topology import Queue, Topology
 
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+COLUMNS: dict[str, Cause] = {
+    EXCHANGE: "exchange", ROUTING_KEY: "pattern", USER: "user", VHOST: "vhost", NODE: "node",
+}  # fmt: skip
+"""The cause in telemetry, by the sort of a limit over several queues."""
 NO_QUEUE = 0
 """Ids of queues count from 1."""
 
@@ -86,6 +92,14 @@ class Pool(Inlet):
         how = "all of" if self.limit.shared == SHARED[0] else "the deepest of"
         depth = self.depth()
         return f"{self.limit}, {how} {len(self.members)} queues: {told(self.limits.marks, *depth)}"
+
+    def describe(self) -> HoldCause:
+        """Describe the limit as the depth of its queues stands against its marks."""
+        _, depth = self.column_and_depth()
+        return HoldCause(
+            "limit", str(self), str(self.limit), COLUMNS[self.limit.sort], sort=self.limit.sort, name=self.name,
+            depth=depth, numbers=self.numbers(),
+        )  # fmt: skip
 
     def depth(self) -> tuple[int, int]:
         """Return the depth that the limit counts, in messages and bytes: added up once a turn of the loop."""
@@ -248,6 +262,10 @@ class Manifold:
 
     def __str__(self) -> str:
         return str(self.pool)
+
+    def describe(self) -> HoldCause:
+        """Describe the limit itself."""
+        return self.pool.describe()
 
     @property
     def terms(self) -> Terms:

@@ -240,15 +240,13 @@ class Escalations:
         self.ledger.acted(channel, rung)
         self.episodes.escalated(channel, climb.gate, rung)
         held = round(self.acceptor.now - channel.held_since, 3)
-        log.info("escalation", rung=rung, reason=str(climb.gate), held_seconds=held, **channel.whose())
-        gate, marks = climb.gate, climb.gate.limits.marks
-        count, octets = gate.depth()
+        cause = climb.gate.describe()
+        log.info("escalation", rung=rung, reason=cause.text, held_seconds=held, **channel.whose())
         self.events.tell(
             {
-                "event": "escalation", "vhost": channel.vhost, "queue": gate.name, "rung": rung, "seconds": held,
+                "event": "escalation", "vhost": channel.vhost, "queue": cause.name, "rung": rung, "seconds": held,
                 "connection": connection.id, "channel": channel.number, "client": connection.client,
-                "user": connection.user, "count": count, "bytes": octets, "stop_count": marks.stop_count,
-                "resume_count": marks.resume_count, "stop_bytes": marks.stop_bytes, "resume_bytes": marks.resume_bytes,
+                "user": connection.user, **cause.numbers,
             },
             self.acceptor.now + self.acceptor.began,
         )  # fmt: skip

@@ -116,10 +116,11 @@ class Throttle:
         channel.held_by = gate
         channel.held_since = channel.acceptor.now
         self.held[channel] = None
-        self.ledger.begin(channel, gate, channel.acceptor.now)
+        cause = gate.describe()
+        self.ledger.begin(channel, gate, cause, channel.acceptor.now)
         self.episodes.begin(channel, gate)
         log.info(
-            "stop", reason=str(gate), connection=connection.id, channel=channel.number,
+            "stop", reason=cause.text, connection=connection.id, channel=channel.number,
             client=connection.client, peer=connection.peer, user=connection.user,
         )  # fmt: skip
         early = channel.warned_by
@@ -223,7 +224,7 @@ class Throttle:
     def change_cause(self, channel: ChannelState, gate: Gate, now: float) -> None:
         """Hold a channel for another cause than its client was notified of."""
         channel.held_by, connection = gate, channel.connection
-        self.ledger.begin(channel, gate, now)
+        self.ledger.begin(channel, gate, gate.describe(), now)
         self.episodes.begin(channel, gate)
         log.info(
             "still stopped", reason=str(gate), connection=connection.id, channel=channel.number,

@@ -29,9 +29,11 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from acceptor.gates.cause import Depth, HoldCause
 from acceptor.gates.confirms import Span
 from acceptor.gates.gate import Session, serve
 from acceptor.gates.inlet import Inlet, QueueLane
+from acceptor.gates.pressure import RESOURCES
 from acceptor.links.holders import Holders
 from acceptor.links.in_flight_cy import InFlight
 from acceptor.links.sent import OWN_PARTS, Commit, Publish, Returns, Sent, paced_among
@@ -40,6 +42,7 @@ from acceptor.links.weights import PASSING, WHOLE, weight_of
 from penstock import bus
 from penstock.batch.batch_cy import Batch, BatchBuilder
 from penstock.memory.gauges import Gauges
+from penstock.telemetry.schema import Cause
 
 if TYPE_CHECKING:
     from acceptor.links.contained import Breakable
@@ -120,6 +123,18 @@ class ShardLink:
         self.latest: dict[int | str, Publish] = {}
 
     # As a gate
+
+    def describe(self) -> HoldCause:
+        """Describe the resource that the shard lacks, or `link` where no more may be in flight to it."""
+        name, gauge = f"shard {self.index}", self.gauges.queue_read(self.index)
+        column: Cause = "link"
+        depth = Depth()
+        if gauge is not None and gauge.saturated:
+            # No resource above its resume mark: the store itself is in trouble.
+            column = RESOURCES[gauge.consumers] if gauge.ready else "store"
+            if column == "memory":
+                depth = Depth(size=gauge.ready_bytes, mark=gauge.stop_bytes)
+        return HoldCause("shard", str(self), name, column, shard=self.index, depth=depth)
 
     def is_saturated(self) -> bool:
         """Whether the shard stops all its producers, for want of memory say."""
