@@ -289,7 +289,7 @@ class Channel(ChannelState):
         gate.waiting[self] = None
         if gate not in self.gates:
             self.gates.append(gate)
-            if self.held_by is not None and gate is not self.held_by:
+            if self.hold is not None and gate is not self.held_by:
                 self.services.throttle.look_at_cause(self)
         if gate.opens_with_time:
             self.services.gates.waits_for_time(gate, self)
@@ -305,7 +305,7 @@ class Channel(ChannelState):
         inlet, self.warned_by = self.warned_by, None
         if inlet is not None:
             del inlet.warned[self]
-            if self.held_by is None:
+            if self.hold is None:
                 self.services.throttle.untell(self)
 
     def look_at_warning(self) -> None:
@@ -338,7 +338,7 @@ class Channel(ChannelState):
     def release_if_free(self) -> None:
         """Release the channel if nothing of it waits, neither publishes nor confirms."""
         waits = self.inbox or self.gates or self.withheld or self.refusing is not None
-        if self.held_by is not None and not waits:
+        if self.hold is not None and not waits:
             self.services.throttle.release(self)
 
     def withholds(self, inlet: Withholding) -> bool:
@@ -421,7 +421,7 @@ class Channel(ChannelState):
         self.unacked = UnackedTags()
         self.leave_gates()
         self.unwarn()
-        if self.held_by is not None:
+        if self.hold is not None:
             self.services.throttle.release(self)
         parked = [item for item in self.inbox if isinstance(item, ParkedRun)] if keep_parked else []
         while self.inbox:

@@ -8,6 +8,7 @@ from collections.abc import Generator, Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.clients.asking import Answer
+from acceptor.clients.hold import Hold
 from acceptor.clients.obedience import Obedience
 from acceptor.clients.parked import ParkedMethod, ParkedRun
 from acceptor.clients.prefetch import SharedPrefetch
@@ -82,14 +83,11 @@ class ChannelState(ABC):
         self.runs_at_gates = False
         self.method: MethodSpec | None = None
         self.gates: list[Gate] = []
-        self.held_by: Gate | None = None
-        self.held_since = 0.0
+        self.hold: Hold | None = None
         self.told_flow = False
         self.told_blocked = False
         self.warned_by: Inlet | None = None
         self.pulse = Pulse()
-        self.budgets = 1
-        self.refusing: Inlet | None = None
         self.obedience = Obedience()
         self.confirms: Confirms | None = None
         self.withheld = 0
@@ -159,6 +157,16 @@ class ChannelState(ABC):
         """Return the approximate size of the next parked message in bytes; at least 1."""
         item = self.inbox[0] if self.inbox else None
         return max(item.octets // item.count, 1) if isinstance(item, ParkedRun) and item.count else 1
+
+    @property
+    def held_by(self) -> Gate | None:
+        """The gate that its client was notified of; None while the channel is free."""
+        return None if self.hold is None else self.hold.gate
+
+    @property
+    def refusing(self) -> Inlet | None:
+        """The queue that refuses its publishes."""
+        return None if self.hold is None else self.hold.refusing
 
     def cause(self) -> Gate | None:
         """Return the gate that holds the channel: the one that its client was notified of while that is in the way,

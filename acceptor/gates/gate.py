@@ -21,8 +21,10 @@ class Session(Protocol):
     `held_by` is the gate that its client was notified of; None while the channel is free.
     """
 
-    held_by: Gate | None
     vhost: str
+
+    @property
+    def held_by(self) -> Gate | None: ...
 
     def admit(self, most: int) -> None: ...
 

@@ -19,6 +19,7 @@ from penstock.telemetry.schema import FLOW, Event, Outcome
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.connection_state import ConnectionState
+    from acceptor.clients.hold import Hold
     from acceptor.clients.state import AcceptorState
 
 UNTOLD: dict[str, Any] = {
@@ -61,14 +62,18 @@ class Episodes:
         self.open: dict[ChannelState, Episode] = {}
         self.peaks = Peaks()
 
-    def begin(self, channel: ChannelState, gate: Gate) -> None:
+    def held(self, channel: ChannelState, hold: Hold, now: float) -> None:
         """A gate holds a channel from now on: begin an episode, and end that of another gate."""
         if channel in self.open:
             self.end(channel, "other-cause")
         paused = bool(channel.connection.pauses & HELD)
-        gate = itself(gate)
-        self.open[channel] = Episode(gate, self.peaks.begin(gate), self.acceptor.now, paused)
+        gate = itself(hold.gate)
+        self.open[channel] = Episode(gate, self.peaks.begin(gate), now, paused)
         self.tell(channel, gate, "stop")
+
+    def released(self, channel: ChannelState, hold: Hold, now: float) -> None:
+        """Nothing holds a channel any more: end its episode."""
+        self.end(channel, "closed" if channel.closing else "free")
 
     def came(self, channel: ChannelState, count: int) -> None:
         """Count publishes that came on a channel, if it is held."""

@@ -164,7 +164,8 @@ class Escalations:
 
     def end_refusals(self, channel: ChannelState, climb: Climb) -> None:
         """Stop refusing the channel's publishes, and log how many were refused."""
-        channel.refusing = None
+        if channel.hold is not None:
+            channel.hold.refusing = None
         if climb.refused:
             log.info("refused", messages=climb.refused, reason=str(climb.gate), **channel.whose())
             climb.refused = 0
@@ -239,7 +240,7 @@ class Escalations:
         self.counts[rung] += 1
         self.ledger.acted(channel, rung)
         self.episodes.escalated(channel, climb.gate, rung)
-        held = round(self.acceptor.now - channel.held_since, 3)
+        held = self.held_seconds(channel)
         cause = climb.gate.describe()
         log.info("escalation", rung=rung, reason=cause.text, held_seconds=held, **channel.whose())
         self.events.tell(
@@ -250,6 +251,10 @@ class Escalations:
             },
             self.acceptor.now + self.acceptor.began,
         )  # fmt: skip
+
+    def held_seconds(self, channel: ChannelState) -> float:
+        """Return for how long a channel has been held."""
+        return 0.0 if channel.hold is None else round(self.acceptor.now - channel.hold.since, 3)
 
     def state(self, channel: ChannelState) -> dict[str, Any] | None:
         """Return a channel's rung, the seconds on it, the next one and when that is due; None if it is on no ladder."""
@@ -272,7 +277,8 @@ class Escalations:
         """Refuse parked and further publishes for the queue, and give the confirms of messages that it has. A commit
         that waits for room is rolled back.
         """
-        channel.refusing = climb.gate
+        assert channel.hold is not None
+        channel.hold.refusing = climb.gate
         climb.gate.release_withheld_of(channel)
         if channel.runs_at_gates:
             channel.fail(amqp_error(406, f"transaction rolled back, no room: {climb.gate}"))
@@ -313,7 +319,7 @@ class Escalations:
 
     def reason(self, channel: ChannelState, climb: Climb) -> str:
         """Return the reply text of a close: the gate, and how long it has held the channel."""
-        return f"{climb.gate}; held for {shown(self.acceptor.now - channel.held_since)}"
+        return f"{climb.gate}; held for {shown(self.held_seconds(channel))}"
 
     def settle(self, channel: ChannelState, reason: str) -> None:
         """Before a channel ends: confirm the messages that queues have, and nack the parked ones if confirms are on."""

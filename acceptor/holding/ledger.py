@@ -24,6 +24,7 @@ from penstock.flow.short_stops import VICTIMS, ShortStops
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.connection_state import ConnectionState
+    from acceptor.clients.hold import Hold
 
 MOST = 4096
 RECORDS = 1024
@@ -125,15 +126,19 @@ class Ledger:
         self.records: list[dict[str, Any]] = []
         self.short_stops = ShortStops()
 
-    def begin(self, channel: ChannelState, gate: Gate, cause: HoldCause, now: float) -> None:
+    def held(self, channel: ChannelState, hold: Hold, now: float) -> None:
         """A gate begins to hold a channel; another one that held it ceases to."""
         self.end(channel, now)
-        gate = itself(gate)
+        gate = itself(hold.gate)
         self.since[channel] = gate, now
         incident = self.open.get(gate)
         if incident is None:
-            incident = self.open[gate] = Incident(cause, now)
+            incident = self.open[gate] = Incident(hold.cause, now)
         incident.begins(channel.connection, now)
+
+    def released(self, channel: ChannelState, hold: Hold, now: float) -> None:
+        """Nothing holds a channel any more."""
+        self.end(channel, now)
 
     def acted(self, channel: ChannelState, action: str) -> None:
         """Count an action on a held channel in its incident; nothing if the channel is free."""

@@ -58,7 +58,7 @@ class Publishing:
 
     def take(self, channel: ChannelState, run: PublishRun) -> None:
         """Accept publishes that have arrived. An invalid one ends the channel, or the connection."""
-        if channel.held_by is not None:
+        if channel.hold is not None:
             self.episodes.came(channel, run.batch.count)
         if channel.told_flow:
             self.throttle.published_on(channel, run.batch.count, len(run.batch.contents))
@@ -173,7 +173,7 @@ class Publishing:
         if not gates:
             unroutable(channel, run)
             return
-        if channel.refusing is not None and is_refused(channel, gates):
+        if channel.hold is not None and is_refused(channel, gates):
             refuse_full(channel, run, self.escalations)
             return
         if route is not channel.route:
