@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.channel_state import ChannelState
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.holding.sessions import sessions, state
 from penstock.control.questions import Question
 
@@ -94,23 +94,23 @@ def consumers(core: AcceptorCore, ids: list[Any]) -> list[dict[str, Any]]:
 def refuse(core: AcceptorCore, connection: str, channel: int, id: int) -> bool:
     """Have a queue refuse the publishes of a held channel. Return False if the channel is not held."""
     found = core.state.connections.get(connection)
-    held, inlet = found and found.channels.get(channel), core.gates.inlets.get(id)
-    if held is None or inlet is None or held not in core.throttle.held:
+    held, queue_gate = found and found.channels.get(channel), core.gates.queue_gates.get(id)
+    if held is None or queue_gate is None or held not in core.throttle.held:
         return False
-    core.escalations.refuse(held, inlet)
+    core.escalations.refuse(held, queue_gate)
     return True
 
 
-def _withheld(core: AcceptorCore) -> dict[Any, dict[Inlet, None]]:
+def _withheld(core: AcceptorCore) -> dict[Any, dict[QueueGate, None]]:
     """Return, by channel, the queues and limits for which its confirms wait."""
-    found: dict[Any, dict[Inlet, None]] = {}
-    for inlet in core.gates.limited():
-        for span in (span for span in inlet.withheld if not span.done):
-            found.setdefault(span.session, {})[inlet] = None
+    found: dict[Any, dict[QueueGate, None]] = {}
+    for queue_gate in core.gates.limited():
+        for span in (span for span in queue_gate.withheld if not span.done):
+            found.setdefault(span.session, {})[queue_gate] = None
     return found
 
 
-def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> dict[str, Any]:
+def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[QueueGate, None]]) -> dict[str, Any]:
     connection = channel.connection
     return {
         **state(channel),
@@ -132,7 +132,7 @@ def _party(channel: ChannelState) -> str:
     return f"{channel.connection.user} at {channel.connection.peer_host}"
 
 
-def _causes(channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> dict[Gate, None]:
+def _causes(channel: ChannelState, withheld: dict[Any, dict[QueueGate, None]]) -> dict[Gate, None]:
     """Return the gates at which a channel or its confirms wait."""
     causes: dict[Gate, None] = dict.fromkeys([*channel.gates, *withheld.get(channel, ())])
     if not causes and channel.held_by is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 
 
 class Hold:
@@ -21,7 +21,7 @@ class Hold:
         self.since = since
         self.causes = 0
         self.budgets = 1
-        self.refusing: Inlet | None = None
+        self.refusing: QueueGate | None = None
         self.change(gate)
 
     def change(self, gate: Gate) -> None:

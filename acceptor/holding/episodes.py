@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from acceptor.clients.obedience import AFTER_ANSWER_COUNT
+from acceptor.clients.flow_compliance import AFTER_ANSWER_COUNT
 from acceptor.clients.pauses import HELD
 from acceptor.gates.gate import Gate
 from acceptor.gates.pools import itself
@@ -172,4 +172,4 @@ def obeyed(channel: ChannelState) -> bool | None:
         return None
     if channel.connection.ignores_flow:
         return False
-    return None if channel.obedience.due else channel.obedience.count <= AFTER_ANSWER_COUNT
+    return None if channel.flow_compliance.due else channel.flow_compliance.count <= AFTER_ANSWER_COUNT

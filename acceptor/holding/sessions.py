@@ -38,7 +38,7 @@ def state(channel: ChannelState) -> dict[str, Any]:
     }
 
 
-def lately(channel: ChannelState, routes: Routes) -> Iterable[Route]:
+def recent_routes(channel: ChannelState, routes: Routes) -> Iterable[Route]:
     """Return a channel's last routes as they are at present; where headers decide, as they were."""
     found: dict[Route, None] = {}
     for route in channel.routes:
@@ -64,6 +64,6 @@ def told(channel: ChannelState, routes: Routes) -> dict[str, Any]:
                 "queues": [id for target in route.targets for id in target.queues if isinstance(id, int)],
                 "powerless": sorted(route.powerless),
             }
-            for route in lately(channel, routes)
+            for route in recent_routes(channel, routes)
         ],
     }

@@ -8,16 +8,16 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.process.lately import MEASURE_SECONDS, MOST, Lately, LoopLag
+from penstock.process.recent_samples import MEASURE_SECONDS, MOST, LoopLag, RecentSamples
 
 
 @given(numbers=st.lists(st.integers(0, 10**9), max_size=2 * MOST), percent=st.integers(1, 100))
 def test_a_percentile_has_so_many_percent_not_above_it(numbers: list[int], percent: int) -> None:
-    lately = Lately()
+    samples = RecentSamples()
     for number in numbers:
-        lately.add(number)
+        samples.add(number)
     last = numbers[-MOST:]
-    found = lately.percentile(percent)
+    found = samples.percentile(percent)
     if not last:
         assert found == 0
         return
@@ -34,6 +34,6 @@ def test_a_loop_that_is_kept_busy_lags() -> None:
         lag = LoopLag(asyncio.get_running_loop())
         asyncio.get_running_loop().call_soon(time.sleep, busy)
         await asyncio.sleep(2 * MEASURE_SECONDS)  # due after the look
-        return lag.lately.percentile(99)
+        return lag.samples.percentile(99)
 
     assert asyncio.run(run()) >= (busy - 0.1) * 1e6
