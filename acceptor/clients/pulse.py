@@ -1,4 +1,4 @@
-"""How much a channel has published recently: whether a stop need be announced to it early (acceptor/holding/early.py)."""
+"""How much a channel has published recently: whether it is worth an early notice (`acceptor.holding.early`)."""
 
 from __future__ import annotations
 
