@@ -151,21 +151,24 @@ class LaneLine:
     def serve(self) -> None:
         """Admit waiting channels to the lane in turn, as far as there is room."""
         line, left = self.waiting, self.due_now()
-        for _ in range(len(line)):
+        turns = len(line)
+        while turns and line and left > 0:
             room = self.room()
-            if not line or left <= 0 or min(room) <= 0:
+            if min(room) <= 0:
                 break
-            quantum = max(min(room[0], left) // line.weight, 1)
-            share = line.begin_turn(quantum)
-            if share.surplus > 0:
-                session = next(iter(share.sessions))
-                line.pop(session)
-                sent = session.pass_lane(min(share.surplus, left))
-                share.surplus -= sent
-                left -= sent
-                self.due_here -= sent
-                if session.waits_for_lane():
-                    line[session] = None
+            share = line.next_turn()
+            if share is None:  # a round goes on where room ended: with room for one message weights count as well
+                line.next_round(max(min(room[0], left) // line.weight, 1))
+                continue
+            turns -= 1
+            session = next(iter(share.sessions))
+            line.pop(session)
+            sent = session.pass_lane(min(share.surplus, left))
+            share.surplus -= sent
+            left -= sent
+            self.due_here -= sent
+            if session.waits_for_lane():
+                line[session] = None
             line.end_turn()
 
     def due_now(self) -> int:

@@ -300,7 +300,7 @@ class Publishing:
 
 
 def refuse(channel: ChannelState, error: AMQPError) -> None:
-    """Have a queue refuse the publishes of a held channel. Return False if the channel is not held."""
+    """End the channel, or the connection, for an error in a publish."""
     error.class_id, error.method_id = PUBLISH.class_id, PUBLISH.method_id
     channel.fail(error)
 
