@@ -194,13 +194,6 @@ def test_who_waits_goes_on_when_the_limit_is_raised_or_gone(node: Node, client: 
     assert depth(node) == 100 and not held(client)
 
 
-def test_short_waits_are_not_told(node: Node, client: Client) -> None:
-    limit(node, "queues", max_rate=100)
-    publish(client, 130)
-    node.settle(rechecks=4)
-    assert depth(node) == 130 and not client.names(1)
-
-
 def test_what_goes_nowhere_costs_nothing(node: Node, client: Client) -> None:
     limit(node, "exchanges", max_rate=5)
     client.call("confirm.select", 1)
@@ -282,22 +275,3 @@ def test_who_is_held_for_long_is_an_event_once(
     assert (over["queue"], over["cause"]) == (name, "rate")
     assert over["seconds"] >= 1
     assert [each["event"] for each in node.core(0).events.records] == ["limited", "unlimited"]
-
-
-def test_nobody_is_looked_at_before_it_is_time(node: Node) -> None:
-    """However many wait at a rate, what a look costs is what has happened since the last one."""
-    limit(node, "queues", max_rate=10, rate_burst="100 ms")
-    clients = [opened(node, 0) for _ in range(30)]
-    for client in clients:
-        publish(client, 3)
-    node.settle(rechecks=8)
-    metered = node.core(0).gates.metered
-    assert len(node.core(0).throttle.held) == len(metered.since) == 30
-    assert not metered.untold and not metered.leaving
-    node.settle(rechecks=60)
-    assert depth(node) < 90 and len(metered.since) > 5
-    for client in clients:
-        client.lose()
-    limit(node, "queues")
-    node.settle(rechecks=5)
-    assert not metered.since and not metered.sessions and not metered.closed
