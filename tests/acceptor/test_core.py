@@ -84,30 +84,6 @@ def test_who_waits_is_told_though_the_stop_was_lost(node: Node) -> None:
     assert client.take("connection.blocked")
 
 
-@pytest.mark.parametrize(("flow", "lost"), [("keep", 0), ("late", 0), ("lost", 1)])
-def test_a_lost_wake_up_is_counted(node: Node, flow: str, lost: int) -> None:
-    """What heals it does not hide it."""
-    node.declare("q", **FLOW)
-    client, taker = open_channel(node), open_channel(node)
-    publish(client, "q", 16)
-    node.settle()
-    node.recheck(0)
-    drain(taker, "q", 4)
-    taker.read()
-    while node.gauges.flow_epoch(node.queue("q").slot) < 2:
-        node.finish(0)
-        while node.send_up(0, 0):
-            node.finish_shard(0)
-            node.send_down(0, 0, flow=flow)
-    node.recheck(0)
-    if flow == "late":
-        node.stray(0, 0)
-    node.recheck(0)
-    assert node.core(0).gates.wakeups.lost == lost
-    node.settle()
-    assert node.state("q").contents.published > 5
-
-
 # Queues that go, connections that end
 
 

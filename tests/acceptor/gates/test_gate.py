@@ -43,8 +43,8 @@ class Publisher(Waiter):
     One that is `whole` publishes all of them at once or none, as a transaction does, and stays at the front meanwhile.
     """
 
-    def __init__(self, gate: Narrow, name: str, wants: int, octets: int = 1, whole: bool = False) -> None:
-        super().__init__(name, wants, octets)
+    def __init__(self, gate: Narrow, name: str, wants: int, length: int = 1, whole: bool = False) -> None:
+        super().__init__(name, wants, length)
         self.gate = gate
         self.whole = whole
         self.sent = 0
@@ -52,13 +52,13 @@ class Publisher(Waiter):
 
     def admit(self, most: int) -> None:
         super().admit(most)
-        count = min(self.wants, most, self.gate.count, self.gate.octets // self.octets)
+        count = min(self.wants, most, self.gate.count, self.gate.octets // self.length)
         if self.whole and count < self.wants:
             count = 0
         self.sent += count
         self.wants -= count
         self.gate.count -= count
-        self.gate.octets -= count * self.octets
+        self.gate.octets -= count * self.length
         if self.wants:
             self.gate.waiting[self] = None
             if self.whole:
@@ -91,14 +91,14 @@ def test_turns_are_not_cut_below_a_useful_size() -> None:
 
 def test_where_bytes_are_the_bound_turns_are_of_as_many_bytes() -> None:
     gate = Narrow(UNLIMITED, 8000)
-    small, large = Publisher(gate, "small", 2000, octets=10), Publisher(gate, "large", 2000, octets=100)
+    small, large = Publisher(gate, "small", 2000, length=10), Publisher(gate, "large", 2000, length=100)
     serve(gate)
     assert (small.sent, large.sent) == (400, 40)
 
 
 def test_a_message_larger_than_its_part_is_admitted_by_itself() -> None:
     gate = Narrow(UNLIMITED, 1000)
-    large, other = Publisher(gate, "large", 5, octets=900), Publisher(gate, "other", 5)
+    large, other = Publisher(gate, "large", 5, length=900), Publisher(gate, "other", 5)
     serve(gate)
     assert (large.admitted, large.sent) == ([1], 1)
     assert other.sent == 5

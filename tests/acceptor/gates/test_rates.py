@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 
 from acceptor import questions as told
 from tests.joined import Client, Node
-from tests.outcomes import jain
 from tests.raw import JAVA
 
 
@@ -125,46 +123,6 @@ def test_the_acceptors_share_a_rate(node: Node, client: Client) -> None:
     assert depth(node) == 100
     node.settle(rechecks=4)
     assert depth(node) == 140
-
-
-def test_the_acceptors_share_it_by_those_who_wait(node: Node) -> None:
-    """Five channels wait at one and one at the other: each gets a sixth, and together they get all of it."""
-    limit(node, "queues", max_rate=600)
-    clients = [opened(node, int(who > 0)) for who in range(6)]
-    for who, one in enumerate(clients):
-        for _ in range(2000):
-            one.publish(1, bytes([who]), exchange="x", routing_key="k.a")
-    node.settle(rechecks=10)
-    before, began = depth(node), node.now
-    reader = opened(node, 0)
-    for _ in range(before):
-        reader.send("basic.get", 1, queue="a", no_ack=True)
-    node.settle()
-    reader.events[1].clear()
-    for _ in range(400):
-        node.now += 0.01
-        node.meter(0)
-        node.meter(1)
-        node.settle()
-    came = depth(node)
-    assert came == pytest.approx(600 * (node.now - began), abs=60), "and what the bucket had"
-    for _ in range(came):
-        reader.send("basic.get", 1, queue="a", no_ack=True)
-    node.settle()
-    found = Counter(event.body[0] for event in reader.events[1] if event.name == "basic.get-ok")
-    assert len(found) == 6 and jain(found.values()) >= 0.95
-
-
-def test_what_another_acceptor_that_died_had_waiting_is_not_lost(node: Node) -> None:
-    limit(node, "queues", max_rate=100)
-    for acceptor in (0, 1):
-        publish(opened(node, acceptor), 3000)
-    node.settle(rechecks=5)
-    node.kill_acceptor(0)
-    node.settle(rechecks=5)
-    before, began = depth(node), node.now
-    node.settle(rechecks=30)
-    assert depth(node) - before >= 0.95 * 100 * (node.now - began)
 
 
 def test_one_alone_gets_all_of_it(node: Node, client: Client) -> None:

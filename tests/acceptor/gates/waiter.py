@@ -8,16 +8,16 @@ from acceptor.gates.gate import Gate
 
 
 class Waiter:
-    """A channel with `wants` parked messages of `octets` bytes each, in a share of its own of that `weight`.
+    """A channel with `wants` parked messages of `length` bytes each, in a share of its own of that `weight`.
 
     `admitted` has the largest number of messages of each turn that it got. `lane` is the number of its parked messages
     for a priority lane.
     """
 
-    def __init__(self, name: str = "", wants: int = 0, octets: int = 1, weight: int = 1, vhost: str = "/") -> None:
+    def __init__(self, name: str = "", wants: int = 0, length: int = 1, weight: int = 1, vhost: str = "/") -> None:
         self.name = name
         self.wants = wants
-        self.octets = octets
+        self.length = length
         self.weight = weight
         self.vhost = vhost
         self.held_by: Gate | None = None
@@ -40,7 +40,7 @@ class Waiter:
         return self, self.weight
 
     def size(self) -> int:
-        return self.octets
+        return self.length
 
     def held_at(self, gate: Gate) -> None:
         self.held_by = gate
