@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -197,39 +196,3 @@ def test_without_limits_there_are_no_gates(node: Node, client: Client) -> None:
     core = node.core(0)
     assert not core.gates.rates.active and not core.gates.rates.by_bucket
     assert not core.gates.metered.closed and core.gates.metered.due() is None
-
-
-def listened(node: Node, key: str) -> list[dict[str, Any]]:
-    """The events that have come to the queue `events`."""
-    listener = node.connect(0)
-    listener.call("channel.open", 1)
-    found = []
-    for _ in range(node.state("events").depth):
-        event = listener.call("basic.get", 1, queue="events", no_ack=True)
-        assert event.routing_key.startswith(key)
-        found.append(json.loads(event.body))
-        assert found[-1] == event.properties["headers"]
-    return found
-
-
-@pytest.mark.parametrize(
-    ("apply_to", "vhost", "name"), [("queues", "/", "a"), ("vhosts", "", "/"), ("node", "", "node")]
-)
-def test_who_is_held_for_long_is_an_event_once(
-    node: Node, client: Client, apply_to: str, vhost: str, name: str
-) -> None:
-    node.declare("events")
-    node.ask("queue_bind", queue="events", source="amq.flow", key="limited.#")
-    node.ask("queue_bind", queue="events", source="amq.flow", key="unlimited.#")
-    limit(node, apply_to, vhost, max_rate=10)
-    publish(client, 40)
-    assert node.state("events").depth == 0, "it has only just begun to wait"
-    node.settle(rechecks=20)
-    (event,) = listened(node, "limited./.")
-    assert (event["queue"], event["cause"], event["sessions"], event["max_rate"]) == (name, "rate", 1, 10)
-    assert event["reason"].startswith("rate of ")
-    node.settle(rechecks=30)
-    (over,) = listened(node, "unlimited./.")
-    assert (over["queue"], over["cause"]) == (name, "rate")
-    assert over["seconds"] >= 1
-    assert [each["event"] for each in node.core(0).events.records] == ["limited", "unlimited"]
