@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from acceptor import questions as told
 from tests.joined import Client, Node
 from tests.raw import JAVA
 
@@ -179,16 +178,6 @@ def test_a_transaction_waits_for_all_of_it(node: Node, client: Client) -> None:
     assert depth(node) == 43
     node.settle(rechecks=8)
     assert depth(node) == 44
-
-
-def test_it_is_told_whom_a_rate_holds(node: Node, client: Client) -> None:
-    limit(node, "queues", max_rate=10)
-    publish(client, 40)
-    node.settle(rechecks=6)
-    (facts,) = told.held(node.core(0))
-    (cause,) = facts["causes"]
-    assert (cause["kind"], cause["text"]) == ("rate", "rate of queue 'a' in vhost '/': 10 messages a second")
-    assert 2.3 <= cause["resumes_in"] <= 2.6
 
 
 def test_without_limits_there_are_no_gates(node: Node, client: Client) -> None:
