@@ -17,18 +17,18 @@ class Narrow:
     opens_with_time = False
     terms = None
 
-    def __init__(self, count: int, octets: int = UNLIMITED) -> None:
+    def __init__(self, count: int, space: int = UNLIMITED) -> None:
         self.count = count
-        self.octets = octets
+        self.space = space
         self.waiting: OrderedDict[Session, None] = OrderedDict()
 
     def room(self) -> tuple[int, int]:
-        return self.count, self.octets
+        return self.count, self.space
 
     some_room = room
 
     def admits(self, count: int, octets: int) -> bool:
-        return count <= self.count and octets <= self.octets
+        return count <= self.count and octets <= self.space
 
     def is_saturated(self) -> bool:
         return not self.count
@@ -52,13 +52,13 @@ class Publisher(Waiter):
 
     def admit(self, most: int) -> None:
         super().admit(most)
-        count = min(self.wants, most, self.gate.count, self.gate.octets // self.length)
+        count = min(self.wants, most, self.gate.count, self.gate.space // self.length)
         if self.whole and count < self.wants:
             count = 0
         self.sent += count
         self.wants -= count
         self.gate.count -= count
-        self.gate.octets -= count * self.length
+        self.gate.space -= count * self.length
         if self.wants:
             self.gate.waiting[self] = None
             if self.whole:

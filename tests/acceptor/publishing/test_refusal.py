@@ -88,7 +88,7 @@ def test_headers_are_added_and_all_else_of_the_messages_is_unchanged() -> None:
     for at, (properties, flags) in enumerate(sent[:3]):
         address, header, body = returned.record(at)
         assert (address, body, header[:PROPERTIES_AT]) == (b"\1x\1k", b"body%d" % at, b"\0\x3c\0\0\0\0\0\0\0\0\0\5")
-        headers = {**properties.get("headers", {}), "x-flow-wait": 100}  # type: ignore[dict-item]
+        headers = {**properties.get("headers", {}), "x-flow-wait": 100}
         assert decode_properties(header[PROPERTIES_AT:]) == {**properties, "headers": headers}
         assert returned.flags(at) == flags | HAS_HEADERS
 
