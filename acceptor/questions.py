@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 from acceptor.clients.channel_state import ChannelState
 from acceptor.clients.parked import ParkedRun
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.move_gate import MoveGate
 from acceptor.gates.pools import Pool, itself
 from acceptor.gates.pressure import VhostGate
@@ -101,23 +101,23 @@ def consumers(core: AcceptorCore, ids: list[Any]) -> list[dict[str, Any]]:
 def refuse(core: AcceptorCore, connection: str, channel: int, id: int) -> bool:
     """Have a queue refuse the publishes of a held channel. Return False if the channel is not held."""
     found = core.state.connections.get(connection)
-    held, inlet = found and found.channels.get(channel), core.gates.inlets.get(id)
-    if held is None or inlet is None or held not in core.throttle.held:
+    held, queue_gate = found and found.channels.get(channel), core.gates.queue_gates.get(id)
+    if held is None or queue_gate is None or held not in core.throttle.held:
         return False
-    core.escalations.refuse(held, inlet)
+    core.escalations.refuse(held, queue_gate)
     return True
 
 
-def _withheld(core: AcceptorCore) -> dict[Any, dict[Inlet, None]]:
+def _withheld(core: AcceptorCore) -> dict[Any, dict[QueueGate, None]]:
     """Return, by channel, the queues and limits for which its confirms wait."""
-    found: dict[Any, dict[Inlet, None]] = {}
-    for inlet in core.gates.limited():
-        for span in (span for span in inlet.withheld if not span.done):
-            found.setdefault(span.session, {})[inlet] = None
+    found: dict[Any, dict[QueueGate, None]] = {}
+    for queue_gate in core.gates.limited():
+        for span in (span for span in queue_gate.withheld if not span.done):
+            found.setdefault(span.session, {})[queue_gate] = None
     return found
 
 
-def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> dict[str, Any]:
+def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[QueueGate, None]]) -> dict[str, Any]:
     connection = channel.connection
     return {
         **state(channel),
@@ -139,7 +139,7 @@ def _party(channel: ChannelState) -> str:
     return f"{channel.connection.user} at {channel.connection.peer_host}"
 
 
-def _causes(channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> dict[Gate, None]:
+def _causes(channel: ChannelState, withheld: dict[Any, dict[QueueGate, None]]) -> dict[Gate, None]:
     """Return the gates at which a channel or its confirms wait."""
     causes: dict[Gate, None] = dict.fromkeys([*channel.gates, *withheld.get(channel, ())])
     if not causes and channel.held_by is not None:
@@ -155,7 +155,7 @@ def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
         return {"kind": "rate", "resumes_in": round(gate.seconds_for(_parked(gate)), 1), "text": str(gate)}
     if isinstance(gate, VhostGate):
         return {"kind": "vhost", "vhost": gate.vhost, "text": str(gate)}
-    if isinstance(gate, Inlet):
+    if isinstance(gate, QueueGate):
         queue = core.state.topology.queue_by_id(gate.id)
         place = {"shard": queue.shard if queue else None, "slot": gate.slot, "id": gate.id}
         return {"kind": "queue", "vhost": gate.vhost, "name": gate.name, **place, "text": str(gate)}

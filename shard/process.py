@@ -34,7 +34,7 @@ from penstock.node.clock import now_us
 from penstock.node.failures import end_on_failure
 from penstock.node.node import Node
 from penstock.process import process
-from penstock.process.lately import Lately, LoopLag
+from penstock.process.recent_samples import RecentSamples, LoopLag
 from penstock.process.process_memory import IdleMemory, NodeMemory
 from penstock.process.progress import Progress
 from penstock.process.pulse import Pulse, Work
@@ -107,7 +107,7 @@ class Shard:
         self.writing: tuple[Commit, Job] | None = None
         self.resting = False
         self.ending = False
-        self.commit_us = Lately()
+        self.commit_us = RecentSamples()
         self.lag = LoopLag(loop)
         self.node_memory = NodeMemory(self.gauges)
         self.idle_memory = IdleMemory(node.settings.memory.process_limit)

@@ -302,9 +302,9 @@ class Channel(ChannelState):
 
     def unwarn(self) -> None:
         """Retract the early notice of a stop. The client of a held channel is notified only when that is released."""
-        inlet, self.warned_by = self.warned_by, None
-        if inlet is not None:
-            del inlet.warned[self]
+        queue_gate, self.warned_by = self.warned_by, None
+        if queue_gate is not None:
+            del queue_gate.warned[self]
             if self.held_by is None:
                 self.services.throttle.untell(self)
 
@@ -341,11 +341,11 @@ class Channel(ChannelState):
         if self.held_by is not None and not waits:
             self.services.throttle.release(self)
 
-    def withholds(self, inlet: Withholding) -> bool:
+    def withholds(self, queue_gate: Withholding) -> bool:
         """Whether confirms are withheld from the channel while this queue is saturated."""
         return (
-            self.refusing is not inlet
-            and self.services.user_terms.at(self.vhost, self.connection.user, inlet.terms).means.confirms
+            self.refusing is not queue_gate
+            and self.services.user_terms.at(self.vhost, self.connection.user, queue_gate.terms).means.confirms
         )
 
     def withheld_at(self, gate: Gate) -> None:

@@ -8,14 +8,14 @@ from collections.abc import Generator, Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.clients.asking import Answer
-from acceptor.clients.obedience import Obedience
+from acceptor.clients.flow_compliance import FlowCompliance
 from acceptor.clients.parked import ParkedMethod, ParkedRun
 from acceptor.clients.prefetch import SharedPrefetch
 from acceptor.clients.pulse import Pulse
 from acceptor.clients.reply_consumer import ReplyConsumer
 from acceptor.gates.confirms import Confirms, Withholding
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.links.unacked_cy import Settlements, UnackedTags
 from acceptor.routing.route import Route
 from acceptor.routing.routing import Routing
@@ -86,11 +86,11 @@ class ChannelState(ABC):
         self.held_since = 0.0
         self.told_flow = False
         self.told_blocked = False
-        self.warned_by: Inlet | None = None
+        self.warned_by: QueueGate | None = None
         self.pulse = Pulse()
         self.budgets = 1
-        self.refusing: Inlet | None = None
-        self.obedience = Obedience()
+        self.refusing: QueueGate | None = None
+        self.flow_compliance = FlowCompliance()
         self.confirms: Confirms | None = None
         self.withheld = 0
         self.routing: Routing | None = None
@@ -257,7 +257,7 @@ class ChannelState(ABC):
         """A gate that it waits at is saturated: now its client is told."""
 
     @abstractmethod
-    def withholds(self, inlet: Withholding) -> bool:
+    def withholds(self, queue_gate: Withholding) -> bool:
         """Whether confirms are withheld from the channel while this queue is saturated."""
 
     @abstractmethod

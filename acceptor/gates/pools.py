@@ -16,7 +16,7 @@ import structlog
 
 from acceptor.gates.claims import NO_PLACE, Claim, Claims
 from acceptor.gates.gate import SHARE, UNLIMITED, Gate, Session
-from acceptor.gates.inlet import Inlet, told
+from acceptor.gates.queue_gate import QueueGate, told
 from acceptor.gates.move_depths import MoveDepths
 from acceptor.gates.terms import Terms, terms_of
 from penstock.limits.watermarks import FlowDefaults, QueueLimits
@@ -36,7 +36,7 @@ NO_QUEUE = 0
 Depths = tuple[int, int, int, int]
 
 
-class Pool(Inlet):
+class Pool(QueueGate):
     """The gate of one limit over several queues. `queues` finds its queues after a change of the topology; `moving` are
     those that are `away` then, on their way to another shard.
 
@@ -234,14 +234,14 @@ def _together(read: Depths, count: int, octets: int) -> Depths:
     return read[0] + count, read[1] + octets, max(read[2], count), max(read[3], octets)
 
 
-class Manifold:
+class MultiplyingGate:
     """A pool's gate for publishes that go to several of its queues: each message counts `times` in the pool."""
 
     __slots__ = ("pool", "times", "waiting")
 
     opens_with_time = False
 
-    def __init__(self, pool: Inlet, times: int) -> None:
+    def __init__(self, pool: QueueGate, times: int) -> None:
         self.pool = pool
         self.times = times
         self.waiting = pool.waiting
@@ -274,7 +274,7 @@ class Manifold:
 
 def itself(gate: Gate) -> Gate:
     """Return the pool of a manifold; any other gate itself."""
-    return gate.pool if isinstance(gate, Manifold) else gate
+    return gate.pool if isinstance(gate, MultiplyingGate) else gate
 
 
 class Pools:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from acceptor.clients.obedience import AFTER_ANSWER_COUNT
+from acceptor.clients.flow_compliance import AFTER_ANSWER_COUNT
 from acceptor.clients.pauses import HELD
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.move_gate import MoveGate
 from acceptor.gates.pools import Pool, itself
 from acceptor.gates.pressure import RESOURCES, VhostGate
@@ -164,7 +164,7 @@ class Episodes:
 def whats_full(acceptor: AcceptorState, gate: Gate) -> dict[str, Any]:
     """Return the columns about a gate and its state: queue, shard, cause, depth, bytes, mark, flow_epoch."""
     found: dict[str, Any] = dict.fromkeys(("queue", "shard", "depth", "bytes", "mark", "flow_epoch"))
-    if isinstance(gate, Inlet):
+    if isinstance(gate, QueueGate):
         found |= of_depth(gate)
         if isinstance(gate, Pool):
             found["cause"] = SHARED[gate.limit.sort]
@@ -183,7 +183,7 @@ def whats_full(acceptor: AcceptorState, gate: Gate) -> dict[str, Any]:
     return found
 
 
-def of_depth(gate: Inlet) -> dict[str, Any]:
+def of_depth(gate: QueueGate) -> dict[str, Any]:
     """Return cause, depth, bytes and mark of a queue or limit. The mark that the depth has exceeded more, or is nearer
     to, is the cause.
     """
@@ -222,4 +222,4 @@ def obeyed(channel: ChannelState) -> bool | None:
         return None
     if channel.connection.ignores_flow:
         return False
-    return None if channel.obedience.due else channel.obedience.count <= AFTER_ANSWER_COUNT
+    return None if channel.flow_compliance.due else channel.flow_compliance.count <= AFTER_ANSWER_COUNT

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.parked import ParkedRun
-from acceptor.gates.due import Due
+from acceptor.gates.deadline_queue import DeadlineQueue
 from acceptor.gates.gate import UNLIMITED
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.pools import itself
 from penstock.amqp.errors import amqp_error
 from penstock.limits.ladder import (
@@ -62,7 +62,7 @@ class Climb:
 
     __slots__ = ("at", "began", "gate", "ladder", "refused", "since")
 
-    def __init__(self, gate: Inlet, ladder: Ladder, now: float) -> None:
+    def __init__(self, gate: QueueGate, ladder: Ladder, now: float) -> None:
         self.gate = gate
         self.ladder = ladder
         self.refused = 0
@@ -109,11 +109,11 @@ class Escalations:
         self.events = events
         self.terms_changed: Callable[[ChannelState], None] = lambda channel: None
         self.climbs: dict[ChannelState, Climb] = {}
-        self.at_gates: dict[Inlet, dict[ChannelState, None]] = {}
-        self.due: Due[ChannelState] = Due()
+        self.at_gates: dict[QueueGate, dict[ChannelState, None]] = {}
+        self.due: DeadlineQueue[ChannelState] = DeadlineQueue()
         self.counts = dict.fromkeys(RUNGS, 0)
         self.refused_total = 0
-        self.drained: dict[Inlet, tuple[float, int]] = {}
+        self.drained: dict[QueueGate, tuple[float, int]] = {}
 
     def counters(self) -> list[int]:
         """Return the counters for the gauges: of each rung in order, and of refused messages."""
@@ -131,7 +131,7 @@ class Escalations:
         if known is not None and known.gate is full and (known.ladder == ladder or refused):
             return
         self.end(channel)
-        if ladder and isinstance(full, Inlet):
+        if ladder and isinstance(full, QueueGate):
             climb = self.climbs[channel] = Climb(full, ladder, self.acceptor.now)
             self.at_gates.setdefault(full, {})[channel] = None
             self.watch(channel, climb)
@@ -139,7 +139,7 @@ class Escalations:
             if climb.at == 0:
                 self.counts[climb.rung] += 1
 
-    def refuse(self, channel: ChannelState, full: Inlet) -> None:
+    def refuse(self, channel: ChannelState, full: QueueGate) -> None:
         """Have a queue refuse the publishes of a held channel until there is room, whatever its ladder says."""
         if channel.refusing is not full:
             self.begin(channel, full, REFUSED)
@@ -326,8 +326,8 @@ class Escalations:
             log.info("refused", messages=messages, reason=reason, **channel.whose())
         if channel.confirms is None:
             return
-        for inlet in self.gates.limited():
-            inlet.release_withheld_of(channel)
+        for queue_gate in self.gates.limited():
+            queue_gate.release_withheld_of(channel)
         for run in parked:
             if run.tag:
                 channel.confirms.complete(run.tag, run.count, True)
@@ -335,12 +335,12 @@ class Escalations:
 
     # The suggested wait
 
-    def taken_out(self, gate: Inlet) -> int:
+    def taken_out(self, gate: QueueGate) -> int:
         """Return how many messages have left a queue; 0 for a limit over several queues, where it is not known."""
         queue = self.acceptor.gauges.queue_read(gate.slot) if gate.id else None
         return queue.drained if queue is not None else 0
 
-    def wait_at(self, gate: Inlet) -> float:
+    def wait_at(self, gate: QueueGate) -> float:
         """Return the seconds after which there may be room, by the rate at which messages have left since the first
         channel was on a ladder there.
         """

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.move_gate import MoveGate
 from acceptor.gates.pools import Pool, itself
 from acceptor.gates.pressure import VhostGate
@@ -40,7 +40,7 @@ VICTIMS_MOST = 64
 """So many connections are named in an incident: the first that it held."""
 KINDS = ("connection", "user", "vhost", "exchange", "queue")
 OTHERS = "others"
-WORDS = ((Pool, "limit"), (Inlet, "queue"), (ShardLink, "shard"), (StopGate, "stop"), (VhostGate, "vhost"),
+WORDS = ((Pool, "limit"), (QueueGate, "queue"), (ShardLink, "shard"), (StopGate, "stop"), (VhostGate, "vhost"),
          (RateGate, "rate"), (MoveGate, "rebalance"))  # fmt: skip
 
 Key = tuple[str, str]
@@ -238,9 +238,9 @@ def kind_of(gate: Gate) -> str:
     return next(word for kind, word in WORDS if isinstance(gate, kind))
 
 
-def is_queue(gate: Gate) -> TypeGuard[Inlet]:
+def is_queue(gate: Gate) -> TypeGuard[QueueGate]:
     """Whether a gate is that of a single queue, not of a limit over several."""
-    return isinstance(gate, Inlet) and not isinstance(gate, Pool)
+    return isinstance(gate, QueueGate) and not isinstance(gate, Pool)
 
 
 def _of(gate: Gate) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.metered import Held
 from acceptor.gates.rates import RateGate
 
@@ -33,7 +33,7 @@ def _of(gate: Gate) -> dict[str, Any]:
         limit = gate.limit
         rate = {"max_rate": limit.messages, "max_rate_bytes": limit.octets}
         return {"queue": limit.name or limit.sort, "of": limit.sort, "cause": "rate", **numbers, **rate}
-    assert isinstance(gate, Inlet)
+    assert isinstance(gate, QueueGate)
     marks, (count, octets) = gate.limits.marks, gate.depth()
     numbers |= {"count": count, "bytes": octets, "stop_count": marks.stop_count, "resume_count": marks.resume_count}
     numbers |= {"stop_bytes": marks.stop_bytes, "resume_bytes": marks.resume_bytes}

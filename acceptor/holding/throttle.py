@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from acceptor.budgets.quotas import RUN_OCTETS, SETTLING_BUDGETS
 from acceptor.clients.pauses import HELD
-from acceptor.gates.due import Due
+from acceptor.gates.deadline_queue import DeadlineQueue
 from acceptor.gates.gate import Gate
 from acceptor.gates.terms import UserTerms
 from acceptor.holding import channel_flow
@@ -98,11 +98,11 @@ class Throttle:
         self.most_relieved = RELIEVED_AT_MOST * parking_octets
         self.held: dict[ChannelState, None] = {}
         self.unsure: dict[ChannelState, None] = {}
-        self.updates: Due[ConnectionState] = Due()
+        self.updates: DeadlineQueue[ConnectionState] = DeadlineQueue()
         self.paused: dict[ConnectionState, None] = {}
         self.hung_up: set[ConnectionState] = set()
         self.to_read: dict[ConnectionState, None] = {}
-        self.drips: Due[ConnectionState] = Due()
+        self.drips: DeadlineQueue[ConnectionState] = DeadlineQueue()
         self.filled: dict[ConnectionState, None] = {}
         self.ignoring: set[ConnectionState] = set()
         self.parked_octets = 0
@@ -142,7 +142,7 @@ class Throttle:
 
     def tell_flow(self, channel: ChannelState, *, active: bool) -> None:
         """Send Channel.Flow, and expect its flow-ok."""
-        channel.obedience.told(channel.acceptor.now)
+        channel.flow_compliance.told(channel.acceptor.now)
         channel.send("channel_flow", active=active)
 
     def published_on(self, channel: ChannelState, count: int, octets: int) -> None:
@@ -151,12 +151,12 @@ class Throttle:
         """
         connection = channel.connection
         read_since = connection.read_since if connection.reads else None
-        if connection.ignores_flow or not channel.obedience.breached(count, octets, channel.acceptor.now, read_since):
+        if connection.ignores_flow or not channel.flow_compliance.breached(count, octets, channel.acceptor.now, read_since):
             return
         self.ignoring.add(connection)
         connection.ignores_flow = True
         log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client,
-                    peer=connection.peer, user=connection.user, messages=channel.obedience.count)  # fmt: skip
+                    peer=connection.peer, user=connection.user, messages=channel.flow_compliance.count)  # fmt: skip
         if channel.acceptor.settings.flow.flow_ignored == "close":
             text = f"{channel.held_by or channel.warned_by}; published on though told to stop by channel.flow"
             connection.fail(amqp_error(506, text), keep_parked=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from acceptor.clients.parked import ParkedRun
 from acceptor.gates.confirms import Span
 from acceptor.gates.gate import UNLIMITED, Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.publishing.examined import EXAMINED, examined
 from acceptor.publishing.lanes import are_waited_for, next_parked, passing, pieces, wait
 from acceptor.publishing.refusal import is_refused
@@ -226,7 +226,7 @@ class Publishing:
         span = None
         if channel.confirms is not None and run.tag:
             if route.keepers:
-                span = Span(channel.confirms, run.tag, count, route.keepers, () if in_lane else route.inlets, channel,
+                span = Span(channel.confirms, run.tag, count, route.keepers, () if in_lane else route.queue_gates, channel,
                             None if in_lane else route.fan, route)  # fmt: skip
             else:
                 confirm(channel, run.tag, count)
@@ -235,19 +235,19 @@ class Publishing:
             octets = run.batch.body_bytes(run.first, count)
             for meter in route.meters:
                 meter.spend(count, octets, channel)
-        whole = run.batch.whole(run.first, count) if route.inlets else 0
+        whole = run.batch.whole(run.first, count) if route.queue_gates else 0
         returns = Returns(channel, route.returning) if run.mandatory and route.returning else None
         age = self.age_of(channel, run, route, count) if run.since else 0
         for target in route.targets:
             awaited = span if target.keeps else None
             target.link.publish(target.queues, run.batch, run.first, count, awaited, returns, target.slots, age,
                                 channel)  # fmt: skip
-            for inlet in target.inlets:
-                target.link.enter(inlet, count, whole)
-                if in_lane and inlet.lane_line is not None:
-                    target.link.enter(inlet.lane_line, count, whole)
-                if inlet.waiting.remembers and inlet.rounds is not None:
-                    inlet.rounds.charge(inlet, channel, 0 if in_lane else count, 0 if in_lane else whole)
+            for queue_gate in target.queue_gates:
+                target.link.enter(queue_gate, count, whole)
+                if in_lane and queue_gate.lane_line is not None:
+                    target.link.enter(queue_gate.lane_line, count, whole)
+                if queue_gate.waiting.remembers and queue_gate.rounds is not None:
+                    queue_gate.rounds.charge(queue_gate, channel, 0 if in_lane else count, 0 if in_lane else whole)
         self.acceptor.published_total += count
         channel.pulse.count += count
         run.advance(count)
@@ -307,7 +307,7 @@ def refuse(channel: ChannelState, error: AMQPError) -> None:
 
 def room_of_newcomer(channel: ChannelState, gate: Gate) -> tuple[int, int]:
     """Return the (messages, bytes) that a channel that has not waited may send to a queue that was full lately."""
-    assert isinstance(gate, Inlet)
+    assert isinstance(gate, QueueGate)
     assert gate.rounds is not None
     room, octets = gate.room()
     if room <= 0 or octets <= 0:

@@ -3,7 +3,7 @@
 **Theory of operation.** The router drives a move through STOPPING, COPYING and HOMING; a shard follows each step and
 reports. *Old home:* it freezes the queue and waits until every living acceptor and other shard is drained, that is,
 sends it nothing more for the queue. An acceptor sends FENCE; the answer FENCED comes once everything it sent is safe;
-the acceptor's PARTED says that no settlement follows either. Other shards, which send only dead letters, send PARTED at
+the acceptor's DRAINED says that no settlement follows either. Other shards, which send only dead letters, send DRAINED at
 once. The unacked messages of the drained acceptors are then put back among the ready ones, because each acceptor names
 them again at the home, and the whole queue is written to a file. *New home:* it reads the file into a queue that is not
 visible yet, stores it, and reports count, bytes and checksum, which the router compares with those written. *Home:*
@@ -129,12 +129,12 @@ class Moving:
     # The old home, and others that send to it
 
     def announce_drained(self, move: Move) -> None:
-        """Report to the old home that this shard is drained (PARTED): its dead letters for a moving queue wait
+        """Report to the old home that this shard is drained (DRAINED): its dead letters for a moving queue wait
         (LetterRoom).
         """
         if move.source != self.state.index and self.drained.get(move.queue_id) != move.epoch:
             self.drained[move.queue_id] = move.epoch
-            self.peers[move.source].add_operation(bus.PARTED, move.queue_id, move.epoch)
+            self.peers[move.source].add_operation(bus.DRAINED, move.queue_id, move.epoch)
 
     def begin_leaving(self, move: Move) -> None:
         """Freeze a queue that is to leave; or report again that its copy is written."""

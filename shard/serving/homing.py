@@ -1,7 +1,7 @@
 """The home of a queue that moves, new or old: the queue waits there until its unacked messages are known.
 
 Each acceptor re-attaches its consumers of the queue, claims their unacked messages from the ready ones (HOLD) and then
-sends HOMED. Until every acceptor has done so, or has died, the queue delivers nothing and requests about it wait.
+sends REATTACHED. Until every acceptor has done so, or has died, the queue delivers nothing and requests about it wait.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def test_a_late_stop_stops_nobody(node: Node) -> None:
     publish(client, "q", 4)
     client.read()
     node.finish(0)
-    assert node.core(0).gates.inlets[record.queue_id].room()[0] < 4
+    assert node.core(0).gates.queue_gates[record.queue_id].room()[0] < 4
     publish(client, "q", 4)
     client.read()
     assert client.connection.channels[1].inbox

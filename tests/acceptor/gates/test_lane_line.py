@@ -11,10 +11,10 @@ import pytest
 
 from acceptor.gates.claims import Claims
 from acceptor.gates.gate import UNLIMITED
-from acceptor.gates.inlet import Inlet
 from acceptor.gates.lane import Lane
 from acceptor.gates.lane_line import LOOK_SECONDS, LaneLine
 from acceptor.gates.metered import Metered
+from acceptor.gates.queue_gate import QueueGate
 from penstock.limits.watermarks import Marks, QueueLimits
 from penstock.memory.gauges import Gauges
 from tests.acceptor.gates.waiter import Waiter
@@ -45,9 +45,9 @@ def deep(gauges: Gauges, count: int, aside: bool = False) -> None:
 
 
 def line_of(gauges: Gauges, acceptors: int = 1, acceptor: int = 0) -> LaneLine:
-    inlet = Inlet(gauges, acceptors, 1, SLOT, "/", "orders", QueueLimits(None, None, "flow", MARKS))
-    inlet.lane = Lane(5, "", 40)
-    inlet.lane_line = line = LaneLine(inlet, Metered(0.0), lambda: 100.0, Claims(gauges, acceptor, 1))
+    queue_gate = QueueGate(gauges, acceptors, 1, SLOT, "/", "orders", QueueLimits(None, None, "flow", MARKS))
+    queue_gate.lane = Lane(5, "", 40)
+    queue_gate.lane_line = line = LaneLine(queue_gate, Metered(0.0), lambda: 100.0, Claims(gauges, acceptor, 1))
     return line
 
 
@@ -63,7 +63,7 @@ class Urgent(Waiter):
 
     def pass_lane(self, most: int) -> int:
         sent = super().pass_lane(most)
-        for each in (self.line, self.line.inlet):
+        for each in (self.line, self.line.queue_gate):
             each.in_flight += sent
         self.sent += sent
         return sent
@@ -73,7 +73,7 @@ def test_the_room_is_what_is_left_of_the_reserve_and_not_in_flight(gauges: Gauge
     line = line_of(gauges)
     for depth, in_flight, room in ((180, 0, 30), (180, 20, 10), (180, 50, 0), (END, 0, 0), (END + 5, 0, 0)):
         deep(gauges, depth)
-        line.inlet.in_flight = in_flight
+        line.queue_gate.in_flight = in_flight
         assert line.room() == (room, UNLIMITED)
         assert line.is_saturated() == (room == 0)
         assert line.admits(room, 1 << 40) and not line.admits(room + 1, 1)
@@ -84,7 +84,7 @@ def test_without_a_lane_or_at_a_queue_that_stands_aside_there_is_no_bound(gauges
     deep(gauges, END, aside=True)
     assert line.room() == (UNLIMITED, UNLIMITED)
     deep(gauges, END)
-    line.inlet.lane = None
+    line.queue_gate.lane = None
     assert line.room() == (UNLIMITED, UNLIMITED)
 
 
@@ -93,9 +93,9 @@ def test_two_acceptors_are_given_the_reserve_once(gauges: Gauges) -> None:
     deep(gauges, 180)
     assert one.room()[0] == other.room()[0] == 15
     for line in (one, other):
-        line.in_flight = line.inlet.in_flight = 15
+        line.in_flight = line.queue_gate.in_flight = 15
     assert one.room()[0] == other.room()[0] == 0
-    one.inlet.in_flight = 0
+    one.queue_gate.in_flight = 0
     one.taken(15, 0)
     deep(gauges, 195)
     assert (one.in_flight, one.claim.count) == (0, 0)
@@ -106,10 +106,10 @@ def test_what_a_line_has_in_flight_is_claimed_no_longer_once_the_lane_is_gone(ga
     one, other = line_of(gauges, 2, 0), line_of(gauges, 2, 1)
     deep(gauges, 180)
     one.room()
-    one.in_flight = one.inlet.in_flight = 15
+    one.in_flight = one.queue_gate.in_flight = 15
     one.close()
     assert other.room()[0] == 15
-    other.in_flight = other.inlet.in_flight = 15
+    other.in_flight = other.queue_gate.in_flight = 15
     assert other.room()[0] == 15, "the rest, which was claimed"
 
 
@@ -117,7 +117,7 @@ def test_channels_take_turns_by_their_weights(gauges: Gauges) -> None:
     line = line_of(gauges)
     light, heavy = Urgent(line, "light", 4000), Urgent(line, "heavy", 4000, weight=3)
     for _ in range(100):  # the reserve is emptied, again and again
-        line.in_flight = line.inlet.in_flight = 0
+        line.in_flight = line.queue_gate.in_flight = 0
         deep(gauges, END - 40)
         while line.room()[0]:
             line.serve()
@@ -184,7 +184,7 @@ def test_the_reserve_is_used_once_whatever_is_under_way(acceptors: int, seed: in
         assert deepest >= 160 + 40
         node.settle(rechecks=3)
         node.settle()
-        lines = [node.core(index).gates.inlets[node.queue("q").queue_id].lane_line for index in range(acceptors)]
+        lines = [node.core(index).gates.queue_gates[node.queue("q").queue_id].lane_line for index in range(acceptors)]
         assert all(line is not None and (line.in_flight, line.claim.count) == (0, 0) for line in lines)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.gates.inlet import Inlet
 from acceptor.gates.parts import Parts
+from acceptor.gates.queue_gate import QueueGate
 from penstock import bus
 from tests.acceptor.gates.waiter import Waiter
 from tests.joined import Node, open_channel
@@ -24,9 +24,9 @@ def node() -> Iterator[Node]:
         yield node
 
 
-def parts_of(node: Node, queue: str = "q") -> tuple[Parts, Inlet]:
+def parts_of(node: Node, queue: str = "q") -> tuple[Parts, QueueGate]:
     gates = node.core(0).gates
-    return gates.parts, gates.inlets[node.queue(queue).queue_id]
+    return gates.parts, gates.queue_gates[node.queue(queue).queue_id]
 
 
 def reported(node: Node, shard: int = 0) -> list[list[int]]:
@@ -37,49 +37,49 @@ def reported(node: Node, shard: int = 0) -> list[list[int]]:
     return found
 
 
-def wait(inlet: Inlet, weight: int) -> Waiter:
+def wait(queue_gate: QueueGate, weight: int) -> Waiter:
     """Let a channel of that weight be the only one that waits."""
-    for session in list(inlet.waiting):
-        inlet.waiting.pop(session)
+    for session in list(queue_gate.waiting):
+        queue_gate.waiting.pop(session)
     channel = Waiter(weight=weight)
-    inlet.waiting[channel] = None
+    queue_gate.waiting[channel] = None
     return channel
 
 
 def test_a_weight_is_reported_when_it_has_changed_by_enough(node: Node) -> None:
-    parts, inlet = parts_of(node)
+    parts, queue_gate = parts_of(node)
     for weight, is_reported in ((80, True), (80, False), (88, False), (69, True), (100, True), (0, True), (0, False)):
-        channel = wait(inlet, weight or 1)
+        channel = wait(queue_gate, weight or 1)
         if not weight:
-            inlet.waiting.pop(channel)
-        parts.tell([inlet] if weight else [])
-        assert reported(node) == ([[bus.WAITERS, inlet.id, weight]] if is_reported else []), weight
+            queue_gate.waiting.pop(channel)
+        parts.tell([queue_gate] if weight else [])
+        assert reported(node) == ([[bus.WAITERS, queue_gate.id, weight]] if is_reported else []), weight
         if is_reported:
-            assert inlet.weight == weight
+            assert queue_gate.weight == weight
     assert not parts.told
 
 
 def test_queues_that_are_paced_or_deleted_have_no_weight(node: Node) -> None:
-    parts, inlet = parts_of(node)
+    parts, queue_gate = parts_of(node)
     _, paced = parts_of(node, "paced")
-    for each in (inlet, paced):
+    for each in (queue_gate, paced):
         wait(each, 5)
-    inlet.closed = True
-    parts.tell([inlet, paced])
+    queue_gate.closed = True
+    parts.tell([queue_gate, paced])
     assert reported(node) == reported(node, 1) == [] and not parts.told
 
 
 def test_nothing_is_reported_while_the_shard_is_down_and_all_is_to_its_next_incarnation(node: Node) -> None:
-    parts, inlet = parts_of(node)
-    wait(inlet, 5)
-    parts.tell([inlet])
-    inlet.most_weight = inlet.all_weight = 9
+    parts, queue_gate = parts_of(node)
+    wait(queue_gate, 5)
+    parts.tell([queue_gate])
+    queue_gate.most_weight = queue_gate.all_weight = 9
     node.kill_shard(0)
     node.meet(0)
-    assert (inlet.weight, inlet.most_weight, inlet.all_weight) == (0, 0, 0) and not parts.told
+    assert (queue_gate.weight, queue_gate.most_weight, queue_gate.all_weight) == (0, 0, 0) and not parts.told
     reported(node)
-    parts.tell([inlet])
-    assert reported(node) == [] and inlet.weight == 0
+    parts.tell([queue_gate])
+    assert reported(node) == [] and queue_gate.weight == 0
     node.start_shard(0)
     node.meet(0)
     for _ in range(2):
@@ -87,40 +87,40 @@ def test_nothing_is_reported_while_the_shard_is_down_and_all_is_to_its_next_inca
         node.send_up(0, 0)
         node.finish_shard(0)
         node.send_down(0, 0)
-    parts.tell([inlet])
-    assert reported(node) == [[bus.WAITERS, inlet.id, 5]]
+    parts.tell([queue_gate])
+    assert reported(node) == [[bus.WAITERS, queue_gate.id, 5]]
 
 
 def test_the_death_of_another_shard_changes_nothing(node: Node) -> None:
-    parts, inlet = parts_of(node)
-    wait(inlet, 5)
-    parts.tell([inlet])
-    parts.take(bus.MOST_WAITERS, inlet.id, 7, 12)
+    parts, queue_gate = parts_of(node)
+    wait(queue_gate, 5)
+    parts.tell([queue_gate])
+    parts.take(bus.MOST_WAITERS, queue_gate.id, 7, 12)
     parts.forget(1)
-    assert parts.told == {inlet.id: 5}
-    assert (inlet.weight, inlet.most_weight, inlet.all_weight) == (5, 7, 12)
+    assert parts.told == {queue_gate.id: 5}
+    assert (queue_gate.weight, queue_gate.most_weight, queue_gate.all_weight) == (5, 7, 12)
 
 
 def test_the_acceptor_with_less_weight_uses_less_of_its_part(node: Node) -> None:
-    parts, inlet = parts_of(node)
-    whole = inlet.room()[0]
-    wait(inlet, 5)
-    parts.tell([inlet])
-    parts.take(bus.MOST_WAITERS, inlet.id, 5, 10)
-    assert inlet.room()[0] == whole
-    parts.take(bus.MOST_WAITERS, inlet.id, 10, 15)
-    assert inlet.room()[0] == whole // 2
+    parts, queue_gate = parts_of(node)
+    whole = queue_gate.room()[0]
+    wait(queue_gate, 5)
+    parts.tell([queue_gate])
+    parts.take(bus.MOST_WAITERS, queue_gate.id, 5, 10)
+    assert queue_gate.room()[0] == whole
+    parts.take(bus.MOST_WAITERS, queue_gate.id, 10, 15)
+    assert queue_gate.room()[0] == whole // 2
     parts.take(bus.MOST_WAITERS, 4711, 10, 15)  # a queue that is gone
 
 
 def test_room_of_a_paced_queue_is_asked_for_at_its_home_while_that_is_up(node: Node) -> None:
-    parts, inlet = parts_of(node, "paced")
+    parts, queue_gate = parts_of(node, "paced")
     reported(node, 1)
-    assert parts.ask(inlet, 3, 10, 2)
-    assert reported(node, 1) == [[bus.PACED, inlet.id, 3, 10, 2]] and reported(node) == []
+    assert parts.ask(queue_gate, 3, 10, 2)
+    assert reported(node, 1) == [[bus.PACED, queue_gate.id, 3, 10, 2]] and reported(node) == []
     node.kill_shard(1)
     node.meet(0)
-    assert not parts.ask(inlet, 3, 10, 2)
+    assert not parts.ask(queue_gate, 3, 10, 2)
 
 
 def test_acceptors_learn_of_each_others_weight() -> None:
@@ -131,5 +131,8 @@ def test_acceptors_learn_of_each_others_weight() -> None:
             for _ in range(300):
                 client.publish(1, b"m", routing_key="q")
         node.settle(rechecks=3)
-        inlets = [node.core(acceptor).gates.inlets[record.queue_id] for acceptor in range(2)]
-        assert [(inlet.weight, inlet.most_weight, inlet.all_weight) for inlet in inlets] == [(2, 2, 3), (1, 2, 3)]
+        queue_gates = [node.core(acceptor).gates.queue_gates[record.queue_id] for acceptor in range(2)]
+        assert [(queue_gate.weight, queue_gate.most_weight, queue_gate.all_weight) for queue_gate in queue_gates] == [
+            (2, 2, 3),
+            (1, 2, 3),
+        ]

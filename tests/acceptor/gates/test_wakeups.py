@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.wakeups import WakeUps
 from penstock.limits.watermarks import Marks, QueueLimits
 from penstock.memory.gauges import Gauges
@@ -37,68 +37,68 @@ def change(gauges: Gauges, epoch: int) -> None:
     gauges.queue_write(SLOT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, epoch, 0, 0, 0, 0, 0, 0)
 
 
-def inlet_of(gauges: Gauges) -> Inlet:
-    return Inlet(gauges, 1, ID, SLOT, "/", "orders", QueueLimits(None, None, "flow", Marks(4, 2)))
+def queue_gate_of(gauges: Gauges) -> QueueGate:
+    return QueueGate(gauges, 1, ID, SLOT, "/", "orders", QueueLimits(None, None, "flow", Marks(4, 2)))
 
 
 def test_a_change_that_is_not_broadcast_by_the_poll_after_next_is_lost_and_logged(gauges: Gauges) -> None:
-    wakeups, inlet = WakeUps(gauges), inlet_of(gauges)
-    wakeups.look([inlet])
+    wakeups, queue_gate = WakeUps(gauges), queue_gate_of(gauges)
+    wakeups.look([queue_gate])
     change(gauges, 1)
-    wakeups.look([inlet])
+    wakeups.look([queue_gate])
     assert wakeups.lost == 0, "its broadcast may be on the way"
     with capture_logs() as lines:
-        wakeups.look([inlet])
+        wakeups.look([queue_gate])
     assert wakeups.lost == 1
     assert lines == [{"event": "wake-up lost", "log_level": "warning", "queue": "orders", "vhost": "/", "epoch": 1}]
-    wakeups.look([inlet])
+    wakeups.look([queue_gate])
     assert wakeups.lost == 1, "once"
 
 
 @pytest.mark.parametrize("heard_at", [1, 2])
 def test_a_change_that_is_broadcast_before_or_after_the_poll_is_not_lost(gauges: Gauges, heard_at: int) -> None:
-    wakeups, inlet = WakeUps(gauges), inlet_of(gauges)
-    wakeups.look([inlet])
+    wakeups, queue_gate = WakeUps(gauges), queue_gate_of(gauges)
+    wakeups.look([queue_gate])
     change(gauges, 3)
     for poll in (1, 2):
         if poll == heard_at:
             wakeups.hear(ID, 3)
             wakeups.hear(ID, 2)  # a late one
-        wakeups.look([inlet])
-    wakeups.look([inlet])
+        wakeups.look([queue_gate])
+    wakeups.look([queue_gate])
     assert wakeups.lost == 0
 
 
 def test_an_older_broadcast_is_not_that_of_the_change(gauges: Gauges) -> None:
-    wakeups, inlet = WakeUps(gauges), inlet_of(gauges)
-    wakeups.look([inlet])
+    wakeups, queue_gate = WakeUps(gauges), queue_gate_of(gauges)
+    wakeups.look([queue_gate])
     change(gauges, 3)
     wakeups.hear(ID, 2)
-    wakeups.look([inlet])
-    wakeups.look([inlet])
+    wakeups.look([queue_gate])
+    wakeups.look([queue_gate])
     assert wakeups.lost == 1
 
 
 def test_changes_while_no_channel_waited_do_not_count(gauges: Gauges) -> None:
-    wakeups, inlet = WakeUps(gauges), inlet_of(gauges)
+    wakeups, queue_gate = WakeUps(gauges), queue_gate_of(gauges)
     wakeups.look([])
     change(gauges, 1)
     for _ in range(3):
-        wakeups.look([inlet])
+        wakeups.look([queue_gate])
     assert wakeups.lost == 0
 
 
 @pytest.mark.parametrize("ends", ["deleted", "shard died"])
 def test_a_queue_that_is_gone_or_whose_shard_died_has_lost_none(gauges: Gauges, ends: str) -> None:
-    wakeups, inlet = WakeUps(gauges), inlet_of(gauges)
-    wakeups.look([inlet])
+    wakeups, queue_gate = WakeUps(gauges), queue_gate_of(gauges)
+    wakeups.look([queue_gate])
     change(gauges, 1)
-    wakeups.look([inlet])
+    wakeups.look([queue_gate])
     if ends == "deleted":
-        inlet.close()
+        queue_gate.close()
     else:
         wakeups.forget()
-    wakeups.look([inlet])
+    wakeups.look([queue_gate])
     assert wakeups.lost == 0
 
 

@@ -54,12 +54,12 @@ def test_of_a_paced_queue(node: Node, client: Client) -> None:
     marks = {"x-flow-stop-count": 100, "x-flow-resume-count": 50}
     queue = node.declare("paced", **{"x-pace-depth": 10}, **marks)
     publish(client, 4, "paced")
-    inlet = node.core(0).gates.inlets[queue.queue_id]
-    found = facts(Held(inlet, "/", 100.0, 2), True, NOW)
-    count, octets = inlet.depth()
+    queue_gate = node.core(0).gates.queue_gates[queue.queue_id]
+    found = facts(Held(queue_gate, "/", 100.0, 2), True, NOW)
+    count, octets = queue_gate.depth()
     assert count == 4 and octets > 4
     assert found == {
-        "event": "limited", "vhost": "/", "queue": "paced", "of": "queue", "cause": "pace", "reason": str(inlet),
+        "event": "limited", "vhost": "/", "queue": "paced", "of": "queue", "cause": "pace", "reason": str(queue_gate),
         "sessions": 2, **NUMBERS, "count": count, "bytes": octets, "stop_count": 100, "resume_count": 50,
     }  # fmt: skip
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acceptor.gates.confirms import Confirms, Span
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.links.sent import OWN_PARTS, Commit, Publish, Sent, paced_among
 from acceptor.links.unacked_cy import Settlements, UnackedTags
 from acceptor.links.weights import WHOLE
@@ -172,12 +172,12 @@ def test_messages_for_paced_queues_are_counted_over_all_turns(turns: list[tuple[
             node.declare("marked", **{"x-flow-stop-count": 5}).queue_id,
         ]
         node.settle()
-        paced, marked = (node.core(0).gates.inlets[id] for id in ids)
+        paced, marked = (node.core(0).gates.queue_gates[id] for id in ids)
     unsafe = []
     for count, other in turns:
         sent = Sent()
-        sent.inlets = {paced: [count, 10 * count], marked: [other, 10 * other]}
+        sent.queue_gates = {paced: [count, 10 * count], marked: [other, 10 * other]}
         unsafe.append(sent)
-    assert isinstance(paced, Inlet) and paced.pace is not None
+    assert isinstance(paced, QueueGate) and paced.pace is not None
     total = sum(count for count, _ in turns)
     assert paced_among(unsafe) == (Counter({(paced.pace, paced): total}) if turns else Counter())

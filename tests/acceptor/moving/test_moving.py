@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.moving.moving import FENCING, HOME, PARTED, VOID, Away
+from acceptor.moving.moving import DRAINED, FENCING, HOME, VOID, Away
 from penstock import bus
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish
@@ -78,7 +78,7 @@ def test_its_consumers_name_the_old_home_then_no_shard_then_the_new_home(node: N
     assert (away(node).stage, home_of(client)) == (FENCING, 0)
     assert node.core(0).links[0].turn.operations[-1] == [bus.FENCE, node.queue("q").queue_id, away(node).move.epoch]
     fence(node)
-    assert (away(node).stage, home_of(client)) == (PARTED, node.core(0).state.nowhere)
+    assert (away(node).stage, home_of(client)) == (DRAINED, node.core(0).state.nowhere)
     check_over(node, results)
     assert home_of(client) == 1
     assert client.names(1).count("basic.deliver") == 2, "nothing is delivered twice"
@@ -148,7 +148,7 @@ def test_operations_of_another_move_are_ignored(node: Node) -> None:
     assert away(node).stage == FENCING and not away(node).gate.lifted
     fence(node)
     moves.fenced(id, epoch)
-    assert away(node).stage == PARTED
+    assert away(node).stage == DRAINED
     check_over(node, results)
     moves.fenced(id, epoch)
     moves.opened(id, epoch)

@@ -157,7 +157,7 @@ def test_a_newcomer_overtakes_nobody_with_what_comes_second(node: Node) -> None:
     publish(second, "free", 1)
     publish(second, "q", 1)
     second.read()
-    inlet = node.core(0).gates.inlets[node.queue("q").queue_id]
-    inlet.in_flight = 0
+    queue_gate = node.core(0).gates.queue_gates[node.queue("q").queue_id]
+    queue_gate.in_flight = 0
     second.connection.channels[1].resume(Answer(None, None))
-    assert list(inlet.waiting) == [first.connection.channels[1], second.connection.channels[1]]
+    assert list(queue_gate.waiting) == [first.connection.channels[1], second.connection.channels[1]]

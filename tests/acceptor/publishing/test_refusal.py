@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.publishing.refusal import reasons, with_headers
 from penstock.amqp.properties import PROPERTIES_AT, decode_properties, encode_properties
 from penstock.amqp.splice import number, text
@@ -41,12 +41,12 @@ def node() -> Iterator[Node]:
 
 
 @contextmanager
-def full(directory: Path, marks: Marks, name: str = "orders") -> Iterator[Inlet]:
+def full(directory: Path, marks: Marks, name: str = "orders") -> Iterator[QueueGate]:
     """Yield the gate of a queue with 7 messages, which take 700 bytes."""
     with Gauges.create(directory / "gauges", epoch=1, acceptors=1, shards=1, queues=8, pid=os.getpid()) as gauges:
         gauges.queue_open(SLOT, 1, "/", name, 1)
         gauges.queue_write(SLOT, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, whole_bytes=700)
-        yield Inlet(gauges, 1, 1, SLOT, "/", name, QueueLimits(None, None, "flow", marks))
+        yield QueueGate(gauges, 1, 1, SLOT, "/", name, QueueLimits(None, None, "flow", marks))
 
 
 COUNT = {"x-flow-count": 7, "x-flow-stop-count": 6, "x-flow-resume-count": 2}
@@ -60,16 +60,16 @@ SIZE = {"x-flow-size": 700, "x-flow-stop-size": 600, "x-flow-resume-size": 0}
 def test_the_reasons_have_the_numbers_of_the_marks_that_are_set(
     tmp_path: Path, marks: Marks, numbers: dict[str, int]
 ) -> None:
-    with full(tmp_path, marks) as inlet:
+    with full(tmp_path, marks) as queue_gate:
         expected = {name.encode(): number(value) for name, value in numbers.items()}
-        assert reasons(inlet, 1.5) == {
+        assert reasons(queue_gate, 1.5) == {
             b"x-flow-queue": text(b"orders"), b"x-flow-wait": number(1500), **expected,
         }  # fmt: skip
 
 
 def test_the_name_of_a_queue_is_given_as_the_bytes_of_its_declaration(tmp_path: Path) -> None:
-    with full(tmp_path, Marks(6, 2), "caf\udce9") as inlet:
-        assert reasons(inlet, 0)[b"x-flow-queue"] == text(b"caf\xe9")
+    with full(tmp_path, Marks(6, 2), "caf\udce9") as queue_gate:
+        assert reasons(queue_gate, 0)[b"x-flow-queue"] == text(b"caf\xe9")
 
 
 def test_headers_are_added_and_all_else_of_the_messages_is_unchanged() -> None:
