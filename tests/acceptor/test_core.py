@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.clients.asking import Answer
 from penstock import bus
 from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
@@ -84,30 +83,6 @@ def test_who_waits_is_told_though_the_stop_was_lost(node: Node) -> None:
     assert client.take("connection.blocked")
 
 
-@pytest.mark.parametrize(("flow", "lost"), [("keep", 0), ("late", 0), ("lost", 1)])
-def test_a_lost_wake_up_is_counted(node: Node, flow: str, lost: int) -> None:
-    """What heals it does not hide it."""
-    node.declare("q", **FLOW)
-    client, taker = open_channel(node), open_channel(node)
-    publish(client, "q", 16)
-    node.settle()
-    node.recheck(0)
-    drain(taker, "q", 4)
-    taker.read()
-    while node.gauges.flow_epoch(node.queue("q").slot) < 2:
-        node.finish(0)
-        while node.send_up(0, 0):
-            node.finish_shard(0)
-            node.send_down(0, 0, flow=flow)
-    node.recheck(0)
-    if flow == "late":
-        node.stray(0, 0)
-    node.recheck(0)
-    assert node.core(0).gates.wakeups.lost == lost
-    node.settle()
-    assert node.state("q").contents.published > 5
-
-
 # Queues that go, connections that end
 
 
@@ -144,31 +119,12 @@ def test_exclusive_queues_go_with_a_connection_that_was_closed_for_an_error(node
     assert node.router.topology.queue("/", "mine") is None
 
 
-def test_exclusive_queues_go_before_close_is_answered(node: Node) -> None:
-    client = open_channel(node)
-    client.call("queue.declare", 1, queue="mine", exclusive=True)
-    client.call("connection.close")
-    assert node.router.topology.queue("/", "mine") is None
-    client.lose()
-    assert not node.core(0).state.router_requests
-
-
 def test_exclusive_queues_go_with_a_connection_that_is_lost_before_their_declaration_is_answered(node: Node) -> None:
     client = open_channel(node)
     client.send("queue.declare", 1, queue="mine", exclusive=True)
     client.lose()
     node.settle()
     assert node.router.topology.queue("/", "mine") is None
-
-
-def test_a_connection_without_exclusive_queues_asks_nobody_when_it_closes(node: Node) -> None:
-    client = open_channel(node)
-    client.call("queue.declare", 1, queue="everybody's")
-    client.send("connection.close")
-    client.read()
-    assert client.names()[-1] == "connection.close-ok"
-    client.lose()
-    assert not node.core(0).state.router_requests
 
 
 def test_nothing_follows_a_channel_close_but_its_answer(node: Node) -> None:
@@ -210,37 +166,6 @@ def test_who_waits_for_a_queue_that_is_not_on_the_way_any_more_goes_on(node: Nod
         assert client.take("channel.close", 1).code == 404
     else:
         assert node.state("free").depth == 10
-
-
-# The router answers on one socket and publishes on another
-
-
-def test_a_method_goes_on_only_when_the_replica_knows_what_the_router_answered(node: Node) -> None:
-    """Declared and consumed from without waiting: the answer comes before the change does."""
-    client = open_channel(node)
-    client.send("queue.declare", 1, queue="new", nowait=True)
-    client.send("basic.consume", 1, queue="new")
-    client.read()
-    node.finish(0)
-    acceptor = node.acceptors[0]
-    assert acceptor is not None
-    node.reply(acceptor)
-    node.settle()
-    client.take("basic.consume-ok", 1)
-
-
-def test_a_question_to_a_shard_waits_until_the_shard_knows_the_queue(node: Node) -> None:
-    client = open_channel(node)
-    client.send("queue.declare", 1, queue="new")
-    client.read()
-    node.finish(0)
-    acceptor, shard = node.acceptors[0], node.shards[0]
-    assert acceptor is not None and shard is not None
-    node.reply(acceptor)
-    node.finish(0)
-    node.send_up(0, 0)
-    node.settle()
-    assert client.take("queue.declare-ok", 1).queue == "new"
 
 
 # Shards that die and come back
@@ -394,42 +319,6 @@ def test_who_only_waits_hears_of_room_as_soon_as_the_others() -> None:
         drain(open_channel(node, 0), "q", 5)
         node.settle()
         assert not other.connection.channels[1].gates
-
-
-def test_what_waits_behind_a_share_does_not_wait_for_a_recheck(node: Node) -> None:
-    """Let in to one queue, a session goes on with what it has for another as soon as its turn comes."""
-    node.declare("one", **{"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 100})
-    node.declare("two", **FLOW)
-    client = open_channel(node)
-    publish(client, "one", 318 + 218)
-    publish(client, "two", 1)
-    node.settle(2)
-    assert node.state("one").depth == 318
-    drain(open_channel(node), "one", 218)
-    node.settle()
-    assert (node.state("one").depth, node.state("two").depth) == (318, 1)
-
-
-def test_a_newcomer_overtakes_nobody_with_what_comes_second(node: Node) -> None:
-    """Two publishes that waited for a method's answer: also the second one's queue may have others waiting."""
-    node.declare("q", **FLOW)
-    node.declare("free")
-    first, second = open_channel(node), open_channel(node)
-    publish(first, "q", 4)
-    first.read()
-    node.finish(0)
-    publish(first, "q", 2)
-    first.read()
-    assert first.connection.channels[1].gates
-    second.send("basic.get", 1, queue="free")
-    second.read()
-    publish(second, "free", 1)
-    publish(second, "q", 1)
-    second.read()
-    queue_gate = node.core(0).gates.queue_gates[node.queue("q").queue_id]
-    queue_gate.in_flight = 0
-    second.connection.channels[1].resume(Answer(None, None))
-    assert list(queue_gate.waiting) == [first.connection.channels[1], second.connection.channels[1]]
 
 
 # Withheld confirms

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from acceptor import questions as told
 from tests.joined import Client, Node
-from tests.outcomes import jain
 from tests.raw import JAVA
 
 
@@ -127,46 +123,6 @@ def test_the_acceptors_share_a_rate(node: Node, client: Client) -> None:
     assert depth(node) == 140
 
 
-def test_the_acceptors_share_it_by_those_who_wait(node: Node) -> None:
-    """Five channels wait at one and one at the other: each gets a sixth, and together they get all of it."""
-    limit(node, "queues", max_rate=600)
-    clients = [opened(node, int(who > 0)) for who in range(6)]
-    for who, one in enumerate(clients):
-        for _ in range(2000):
-            one.publish(1, bytes([who]), exchange="x", routing_key="k.a")
-    node.settle(rechecks=10)
-    before, began = depth(node), node.now
-    reader = opened(node, 0)
-    for _ in range(before):
-        reader.send("basic.get", 1, queue="a", no_ack=True)
-    node.settle()
-    reader.events[1].clear()
-    for _ in range(400):
-        node.now += 0.01
-        node.meter(0)
-        node.meter(1)
-        node.settle()
-    came = depth(node)
-    assert came == pytest.approx(600 * (node.now - began), abs=60), "and what the bucket had"
-    for _ in range(came):
-        reader.send("basic.get", 1, queue="a", no_ack=True)
-    node.settle()
-    found = Counter(event.body[0] for event in reader.events[1] if event.name == "basic.get-ok")
-    assert len(found) == 6 and jain(found.values()) >= 0.95
-
-
-def test_what_another_acceptor_that_died_had_waiting_is_not_lost(node: Node) -> None:
-    limit(node, "queues", max_rate=100)
-    for acceptor in (0, 1):
-        publish(opened(node, acceptor), 3000)
-    node.settle(rechecks=5)
-    node.kill_acceptor(0)
-    node.settle(rechecks=5)
-    before, began = depth(node), node.now
-    node.settle(rechecks=30)
-    assert depth(node) - before >= 0.95 * 100 * (node.now - began)
-
-
 def test_one_alone_gets_all_of_it(node: Node, client: Client) -> None:
     limit(node, "queues", max_rate=100)
     publish(client, 300)
@@ -192,13 +148,6 @@ def test_who_waits_goes_on_when_the_limit_is_raised_or_gone(node: Node, client: 
     limit(node, "users")
     node.settle()
     assert depth(node) == 100 and not held(client)
-
-
-def test_short_waits_are_not_told(node: Node, client: Client) -> None:
-    limit(node, "queues", max_rate=100)
-    publish(client, 130)
-    node.settle(rechecks=4)
-    assert depth(node) == 130 and not client.names(1)
 
 
 def test_what_goes_nowhere_costs_nothing(node: Node, client: Client) -> None:
@@ -231,73 +180,8 @@ def test_a_transaction_waits_for_all_of_it(node: Node, client: Client) -> None:
     assert depth(node) == 44
 
 
-def test_it_is_told_whom_a_rate_holds(node: Node, client: Client) -> None:
-    limit(node, "queues", max_rate=10)
-    publish(client, 40)
-    node.settle(rechecks=6)
-    (facts,) = told.held(node.core(0))
-    (cause,) = facts["causes"]
-    assert (cause["kind"], cause["text"]) == ("rate", "rate of queue 'a' in vhost '/': 10 messages a second")
-    assert 2.3 <= cause["resumes_in"] <= 2.6
-
-
 def test_without_limits_there_are_no_gates(node: Node, client: Client) -> None:
     publish(client, 5)
     core = node.core(0)
     assert not core.gates.rates.active and not core.gates.rates.by_bucket
     assert not core.gates.metered.closed and core.gates.metered.due() is None
-
-
-def listened(node: Node, key: str) -> list[dict[str, Any]]:
-    """The events that have come to the queue `events`."""
-    listener = node.connect(0)
-    listener.call("channel.open", 1)
-    found = []
-    for _ in range(node.state("events").depth):
-        event = listener.call("basic.get", 1, queue="events", no_ack=True)
-        assert event.routing_key.startswith(key)
-        found.append(json.loads(event.body))
-        assert found[-1] == event.properties["headers"]
-    return found
-
-
-@pytest.mark.parametrize(
-    ("apply_to", "vhost", "name"), [("queues", "/", "a"), ("vhosts", "", "/"), ("node", "", "node")]
-)
-def test_who_is_held_for_long_is_an_event_once(
-    node: Node, client: Client, apply_to: str, vhost: str, name: str
-) -> None:
-    node.declare("events")
-    node.ask("queue_bind", queue="events", source="amq.flow", key="limited.#")
-    node.ask("queue_bind", queue="events", source="amq.flow", key="unlimited.#")
-    limit(node, apply_to, vhost, max_rate=10)
-    publish(client, 40)
-    assert node.state("events").depth == 0, "it has only just begun to wait"
-    node.settle(rechecks=20)
-    (event,) = listened(node, "limited./.")
-    assert (event["queue"], event["cause"], event["sessions"], event["max_rate"]) == (name, "rate", 1, 10)
-    assert event["reason"].startswith("rate of ")
-    node.settle(rechecks=30)
-    (over,) = listened(node, "unlimited./.")
-    assert (over["queue"], over["cause"]) == (name, "rate")
-    assert over["seconds"] >= 1
-    assert [each["event"] for each in node.core(0).events.records] == ["limited", "unlimited"]
-
-
-def test_nobody_is_looked_at_before_it_is_time(node: Node) -> None:
-    """However many wait at a rate, what a look costs is what has happened since the last one."""
-    limit(node, "queues", max_rate=10, rate_burst="100 ms")
-    clients = [opened(node, 0) for _ in range(30)]
-    for client in clients:
-        publish(client, 3)
-    node.settle(rechecks=8)
-    metered = node.core(0).gates.metered
-    assert len(node.core(0).throttle.held) == len(metered.since) == 30
-    assert not metered.untold and not metered.leaving
-    node.settle(rechecks=60)
-    assert depth(node) < 90 and len(metered.since) > 5
-    for client in clients:
-        client.lose()
-    limit(node, "queues")
-    node.settle(rechecks=5)
-    assert not metered.since and not metered.sessions and not metered.closed

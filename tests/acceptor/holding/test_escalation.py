@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from acceptor import questions as told
-from penstock.bus import MESSAGE_WEIGHT
 from penstock.limits.ladder import RUNGS
 from router.model.policy_keys import BY_DESTINATION, OVERTAKING
 from tests.frames import Event
@@ -129,74 +127,6 @@ def test_parking_gets_scarcer(node: Node) -> None:
     assert rung(client) == "pause"
     assert not client.socket.reads
     assert client.connection.parked_octets < PARKING
-
-
-def test_what_is_rejected_is_nacked_and_what_the_queue_has_is_confirmed(node: Node) -> None:
-    client = held(node, "park 1 s, reject")
-    assert confirmed(client) == dict.fromkeys(range(1, FULL), True)
-    later(node, 1)
-    assert confirmed(client) == {**dict.fromkeys(range(1, FULL + 1), True), **dict.fromkeys(range(6, 9), False)}
-    publish(client, 2)
-    assert confirmed(client)[9] is confirmed(client)[10] is False
-    assert node.core(0).escalations.refused_total == 5
-    assert client.connection.parked_octets == 0 and client.socket.reads
-    assert "connection.unblocked" not in client.names()
-    take(node, 3)
-    later(node, 0.1)
-    assert "connection.unblocked" in client.names()
-    publish(client, 1)
-    assert confirmed(client)[11] is True
-
-
-def test_a_returned_message_says_why(node: Node) -> None:
-    node.declare("q", **MARKS, **{"x-hold": "reject"})
-    client = open_one(node)
-    publish(client, FULL)
-    client.publish(1, b"body", routing_key="q", mandatory=True, headers={"mine": 7}, delivery_mode=2)
-    node.settle()
-    later(node, 0.1)
-    returned = client.take("basic.return", 1)
-    assert (returned.code, returned.routing_key, returned.body) == (311, "q", b"body")
-    assert returned.text == "CONTENT_TOO_LARGE - queue 'q' in vhost '/': 5 of 4 messages, resume at 2"
-    headers = returned.properties["headers"]
-    assert returned.properties["delivery_mode"] == 2
-    wait = headers.pop("x-flow-wait")
-    assert 100 <= wait <= 60_000
-    assert headers == {
-        "mine": 7, "x-flow-queue": "q", "x-flow-count": 5, "x-flow-stop-count": 4, "x-flow-resume-count": 2,
-    }  # fmt: skip
-    assert confirmed(client)[FULL + 1] is False
-
-
-def test_how_long_to_wait_at_a_mark_in_bytes_is_what_it_takes_to_get_down_to_it(node: Node) -> None:
-    """One message a second leaves, and two more have to."""
-    whole = MESSAGE_WEIGHT + 1 + 2 + 14 + 10  # exchange, routing key, header and body
-    node.declare("q", **{"qpid.flow_stop_size": 10 * whole, "qpid.flow_resume_size": 8 * whole, "x-hold": "reject"})
-    client = open_one(node)
-    publish(client, 12)
-    later(node, 0.1)
-    assert rung(client) == "reject"
-    take(node, 1)
-    later(node, 0.9)
-    assert node.state("q").depth == 10
-    publish(client, 1, mandatory=True)
-    headers = client.take("basic.return", 1).properties["headers"]
-    assert (headers["x-flow-size"], headers["x-flow-resume-size"]) == (10 * whole, 8 * whole)
-    assert 1_500 <= headers["x-flow-wait"] <= 2_500
-
-
-def test_other_queues_are_not_refused(node: Node) -> None:
-    node.declare("free")
-    client = held(node, "park 1 s, reject", parked=1)
-    client.publish(1, b"behind", routing_key="free")
-    node.settle()
-    assert node.state("free").depth == 0
-    later(node, 1)
-    assert node.state("free").depth == 1
-    client.publish(1, b"and on", routing_key="free")
-    node.settle()
-    assert node.state("free").depth == 2
-    assert rung(client) == "reject"
 
 
 def test_a_channel_is_closed_with_all_confirms_given(node: Node) -> None:
@@ -388,16 +318,6 @@ def test_a_channel_that_overtakes_is_refused_only_what_is_for_the_full_queue(nod
             publish(client, 1)
     assert node.state("free").depth == 3
     assert rung(client) == "reject"
-
-
-def test_a_channel_is_refused_at_once_where_that_is_asked_for(node: Node) -> None:
-    client = held(node, "forever")
-    asked = told.questions(node.core(0))["refuse"][0]
-    named = {"connection": client.connection.id, "channel": 1, "id": node.queue("q").queue_id}
-    assert asked(**named) and asked(**named)
-    node.settle()
-    assert confirmed(client) == {tag: tag <= FULL for tag in range(1, FULL + 4)}
-    assert not asked(**(named | {"channel": 2})) and not asked(**(named | {"id": 99}))
 
 
 def test_events_are_not_held_to_the_marks_of_a_queue_that_hears_them(node: Node) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from random import Random
 from typing import Any
 
 import pytest
@@ -77,71 +76,6 @@ def test_what_another_acceptor_has_under_way_is_bounded(mark: dict[str, int]) ->
         else:
             assert marks.stop_count < state.depth <= marks.stop_count + 2 * marks.overshoot_count + 100
         assert state.saturation.over_count <= marks.overshoot_bound(2, 100)[0]
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("acceptors", [2, 4])
-def test_the_reserve_is_used_once_whatever_is_under_way(acceptors: int, seed: int) -> None:
-    chance = Random(seed)
-    with Node(acceptors, flow={"parking_bytes": 1 << 26}) as node:
-        declare(node, flow_stop_count=160, flow_resume_count=100, lane_priority=5, lane_reserve=40)
-        clients = [open_channel(node, acceptor=number % acceptors) for number in range(2 * acceptors)]
-        reader = open_channel(node)
-        deepest = 0
-        for _ in range(500):
-            acceptor, one = chance.randrange(acceptors), chance.choice(clients)
-            step = chance.randrange(7)
-            if step < 2:
-                for _ in range(chance.randrange(60)):
-                    one.publish(1, b"m", exchange="x", routing_key="data", priority=9 * step)
-                one.read()
-            elif step == 2:
-                reader.send("basic.get", 1, queue="q", no_ack=True)
-                reader.read()
-            elif step == 3:
-                node.now += 0.02
-                node.meter(acceptor)
-                node.recheck(acceptor)
-            else:
-                node.finish(acceptor)
-                if chance.randrange(3):
-                    node.send_up(acceptor, 0)
-                node.finish_shard(0)
-                node.send_down(0, acceptor)
-            state = node.state("q")
-            assert state.depth <= 160 + state.limits.marks.overshoot_bound(acceptors, 40)[0]
-            deepest = max(deepest, state.depth)
-        assert deepest >= 160 + 40
-        node.settle(rechecks=3)
-        node.settle()
-        lines = [node.core(index).gates.queue_gates[node.queue("q").queue_id].lane_line for index in range(acceptors)]
-        assert all(line is not None and (line.in_flight, line.claim.count) == (0, 0) for line in lines)
-
-
-def test_a_burst_beyond_an_acceptors_share_goes_on_as_far_as_the_reserve_has_room() -> None:
-    with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
-        declare(node, lane_priority=5, lane_reserve=40)
-        client = open_channel(node)
-        publish(client, *[b"data"] * 40)
-        publish(client, *[b"high"] * 60, priority=7)
-        node.settle(rechecks=20)
-        assert node.state("q").depth == STOP + 1 + 40
-
-
-def test_what_waits_for_a_lane_goes_on_in_turn_as_messages_leave(node: Node) -> None:
-    declare(node, lane_priority=5, lane_reserve=10)
-    clients = [open_channel(node) for _ in range(2)]
-    publish(clients[0], *[b"data"] * 40)
-    publish(clients[0], *[b"first"] * 30, priority=7)
-    publish(clients[1], *[b"second"] * 30, priority=7)
-    full = STOP + 1 + 10
-    reader = open_channel(node)
-    for _ in range(10):
-        assert node.state("q").depth == full and node.state("q").saturation.saturated
-        reader.send("basic.get", 1, queue="q", no_ack=True)
-        node.settle(rechecks=1)
-    let_in = bodies(node, reader)[full : full + 10]
-    assert sorted(let_in) == [b"first"] * 5 + [b"second"] * 5
 
 
 def test_nobody_overtakes_who_waits_for_a_lane(node: Node) -> None:
