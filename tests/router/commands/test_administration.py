@@ -35,10 +35,10 @@ def test_vhosts_and_users_that_do_not_exist_are_not_found() -> None:
     ledger = Asked().authority.ledger
     check_vhost(ledger, "/")
     check_user(ledger, "guest")
-    with pytest.raises(Refusal, match="^there is no vhost 'guest'$") as refused:
+    with pytest.raises(Refusal, match=r"^there is no vhost 'guest'$") as refused:
         check_vhost(ledger, "guest")
     assert refused.value.kind == "not_found"
-    with pytest.raises(Refusal, match="^there is no user '/'$") as refused:
+    with pytest.raises(Refusal, match=r"^there is no user '/'$") as refused:
         check_user(ledger, "/")
     assert refused.value.kind == "not_found"
 
