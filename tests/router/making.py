@@ -14,7 +14,7 @@ from router.authority.operations import Outcome, perform
 from router.authority.slots import Slots
 from router.commands.administration import Administration
 from router.commands.registry import execute
-from router.model.records import SERVING, Change
+from router.model.records import SERVING, Change, Policy
 from router.model.topology import Topology
 from router.storage.recovery import recover
 from router.storage.store import Stored
@@ -44,6 +44,13 @@ def completed(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments with defaults filled in."""
     here = {} if operation in ("queue_delete", "connection_closed", "hold_off", "move_report") else {"vhost": "/"}
     return {**here, **DEFAULTS.get(operation, {}), **arguments}
+
+
+def policy(name: str = "p", pattern: str = ".*", apply_to: str = "all", priority: int = 0, operator: bool = False,
+           **definition: Any) -> Policy:  # fmt: skip
+    """Return a policy of vhost "/"; the keys of its definition may be written with underscores."""
+    spelled = {key.replace("_", "-"): value for key, value in definition.items()}
+    return Policy("/", operator, name, pattern, apply_to, priority, spelled or {"max-length": 5})
 
 
 def rabbit_hash(password: str, algorithm: str = "sha256", salt: bytes = b"salt") -> str:

@@ -58,23 +58,6 @@ def test_good_behaviour_is_a_new_beginning(asked: Asked) -> None:
     assert hold_off(asked, 60) == pytest.approx(60)
 
 
-@pytest.mark.parametrize(
-    ("named", "left"),
-    [
-        ({}, []),
-        ({"user": "bob"}, []),
-        ({"host": "10.0.0.1"}, ["10.0.0.2"]),
-        ({"user": "ann"}, ["10.0.0.1", "10.0.0.2"]),
-    ],
-)
-def test_taken_back(asked: Asked, named: dict[str, str], left: list[str]) -> None:
-    for host in ("10.0.0.1", "10.0.0.2"):
-        hold_off(asked, 60, host)
-    gone = command(asked, "flow_readmit", **{"user": None, "host": None, **named})
-    assert [each["host"] for each in command(asked, "flow_hold_offs")] == left
-    assert len(gone) + len(left) == 2
-
-
 def test_there_is_an_end_to_how_many(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold_offs, "HOLD_OFFS_MAX", 3)
     for number in range(5):

@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.control.control import Refusal
 from router.authority.moving import MOVES_MAX, STOPPED_SECONDS
-from router.commands.administration import Administration
-from router.commands.registry import execute
 from router.model.records import COPYING, HOMING, STOPPING, Move
 from tests.router.making import Asked
 
@@ -162,19 +159,11 @@ def test_what_takes_too_long(asked: Moved, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_abort(asked: Moved) -> None:
-    administration = Administration(asked.authority.ledger, asked.authority.defaults, moves=asked.moves)
-    arguments = {"vhost": "/", "name": "q"}
-    assert execute(administration, "queue_move_abort", arguments) is False
+    assert asked.moves.abort("/", "q") is False
     asked.start()
-    assert execute(administration, "queue_move_abort", arguments) is True
+    assert asked.moves.abort("/", "q") is True
     assert (asked.move.outcome, asked.move.reason) == ("rolled-back", "aborted")
-    assert execute(administration, "queue_move_abort", arguments) is False
-    with pytest.raises(Refusal):
-        execute(administration, "queue_move_abort", {**arguments, "vhost": "none"})
-    placement = execute(administration, "placement", {"vhost": "/"})
-    assert placement["shards"] == [0, 1, 2]
-    assert [move["queue_id"] for move in placement["moves"]] == [1]
-    assert placement["queues"][0]["immovable"] == ""
+    assert asked.moves.abort("/", "q") is False
 
 
 def test_a_queue_that_is_deleted_on_its_way(asked: Moved) -> None:
