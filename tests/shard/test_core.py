@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -434,17 +433,3 @@ def test_a_turn_is_held_until_the_shard_knows_what_it_was_routed_by(node: Node) 
     assert node.shard(0).state.links[acceptor.identity].taken < 2
     node.settle()
     assert shard.entered(record.queue_id) == [b"1", b"2"]
-
-
-def test_a_snapshot_in_which_a_queue_has_the_slot_of_one_that_has_moved_away() -> None:
-    """The shard has heard of neither move: the slot is the newcomer's when the other one is let go."""
-    with Node(shards=2) as node:
-        coming, going = node.declare("coming", shard=0), node.declare("going", shard=1)
-        node.settle()
-        records = [replace(coming, shard=1, slot=going.slot), replace(going, shard=0, slot=coming.slot)]
-        changes = [change for change in node.snapshot() if change[0] != "queue"]
-        node.shard(1).load(node.version, [*changes, *(record.change() for record in records)])
-        node.finish_shard(1)
-        gauge = node.gauges.queue_read(going.slot)
-        assert gauge is not None and gauge.name == "coming"
-        assert [*node.shard(1).state.queues] == [coming.queue_id]
