@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.routing.gates import Gates
 from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
@@ -36,8 +36,8 @@ def held(client: Client) -> bool:
     return client.connection.channels[1].held_by is not None
 
 
-def inlet(node: Node, name: str) -> Inlet | None:
-    return node.core(0).gates.inlets.get(node.queue(name).queue_id)
+def queue_gate(node: Node, name: str) -> QueueGate | None:
+    return node.core(0).gates.queue_gates.get(node.queue(name).queue_id)
 
 
 def stop(node: Node, **names: str) -> int:
@@ -50,17 +50,17 @@ def test_a_queue_has_a_gate_as_long_as_it_has_a_limit_or_a_pace(node: Node) -> N
     node.declare("paced", **{"x-pace-depth": 10})
     node.declare("plain")
     node.settle()
-    assert inlet(node, "limited") and inlet(node, "paced") and inlet(node, "plain") is None
+    assert queue_gate(node, "limited") and queue_gate(node, "paced") and queue_gate(node, "plain") is None
     node.policy("p", "^plain$", {"flow-stop-count": 5})
     node.settle()
-    made = inlet(node, "plain")
+    made = queue_gate(node, "plain")
     assert made and made.marks.stop_count == 5
     node.policy("p", "^plain$", {"flow-stop-count": 7})
     node.settle()
-    assert inlet(node, "plain") is made and made.marks.stop_count == 7
+    assert queue_gate(node, "plain") is made and made.marks.stop_count == 7
     node.policy("p", "^plain$", None)
     node.settle()
-    assert inlet(node, "plain") is None and made.closed
+    assert queue_gate(node, "plain") is None and made.closed
 
 
 def test_a_raised_limit_and_one_that_is_gone_let_waiting_channels_on(node: Node) -> None:
@@ -87,7 +87,7 @@ def test_a_deleted_queue_leaves_no_gate_and_frees_the_channels_that_wait(node: N
     node.ask("queue_delete", queue_id=queue.queue_id)
     node.settle(rechecks=1)
     assert not held(client)
-    assert (gates.inlets, gates.lanes, gates.contended, gates.freed) == ({}, set(), {}, {})
+    assert (gates.queue_gates, gates.lanes, gates.contended, gates.freed) == ({}, set(), {}, {})
 
 
 def test_an_operators_stop_is_a_gate_until_it_is_lifted(node: Node, gates: Gates) -> None:
@@ -105,25 +105,25 @@ def test_after_a_snapshot_only_gates_of_what_exists_are_left(node: Node, gates: 
     kept, gone = (node.declare(name, **{"x-flow-stop-count": 5}) for name in ("kept", "gone"))
     number, lifted = stop(node, user="ann"), stop(node, user="bob")
     node.settle()
-    assert gates.inlets.keys() == {kept.queue_id, gone.queue_id} and gates.stops.keys() == {number, lifted}
+    assert gates.queue_gates.keys() == {kept.queue_id, gone.queue_id} and gates.stops.keys() == {number, lifted}
     node.ask("queue_delete", queue_id=gone.queue_id)
     node.command("flow_lift", number=lifted)
     acceptor = node.acceptors[0]
     assert acceptor
     acceptor.changes.clear()
     acceptor.core.load(node.version, node.snapshot())
-    assert gates.inlets.keys() == {kept.queue_id} and gates.stops.keys() == {number}
+    assert gates.queue_gates.keys() == {kept.queue_id} and gates.stops.keys() == {number}
 
 
 def test_the_gate_of_a_moved_queue_looks_at_its_new_place(node: Node, gates: Gates) -> None:
     queue = node.declare("q", 0, durable=True, **{"x-flow-stop-count": 10})
     node.settle()
-    gate = gates.inlets[queue.queue_id]
+    gate = gates.queue_gates[queue.queue_id]
     gate.told = 7
     results = node.move("q", 1)
     node.settle(rechecks=3)
     assert [result["result"] for result in results] == ["moved"]
-    assert gates.inlets[queue.queue_id] is gate
+    assert gates.queue_gates[queue.queue_id] is gate
     assert gate.slot == node.queue("q").slot != queue.slot and gate.told != 7
     assert queue.queue_id not in gates.away
 
@@ -137,7 +137,7 @@ def test_the_death_of_a_shard_nacks_withheld_confirms_of_its_transient_queues_al
         for _ in range(30):
             client.publish(1, b"m", routing_key="q", delivery_mode=2)
         node.settle(rechecks=1)
-        gate = inlet(node, "q")
+        gate = queue_gate(node, "q")
         assert gate and gate.withheld
         client.events[1].clear()
         node.kill_shard(0)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.gates.pools import Manifold
+from acceptor.gates.pools import MultiplyingGate
 from acceptor.routing.route import Route
 from acceptor.routing.routes import names
 from router.model.policy_keys import FLOW_SHARE
@@ -52,9 +52,9 @@ def test_a_publish_passes_the_link_of_each_shard_and_the_gate_of_each_limited_qu
     node.bind("x", "a", "b", "c")
     found = route(client, "x")
     core = node.core(0)
-    inlets = {core.gates.inlets[node.queue(name).queue_id] for name in "ac"}
-    assert set(found.gates) == {*core.links, *inlets} and len(found.gates) == 4
-    assert set(found.inlets) == inlets
+    queue_gates = {core.gates.queue_gates[node.queue(name).queue_id] for name in "ac"}
+    assert set(found.gates) == {*core.links, *queue_gates} and len(found.gates) == 4
+    assert set(found.queue_gates) == queue_gates
     assert [sorted(target.queues) for target in found.targets] == [
         sorted(node.queue(name).queue_id for name in names) for names in ("ab", "c")
     ]
@@ -67,8 +67,8 @@ def test_a_limit_that_counts_a_message_several_times_is_one_gate(node: Node, cli
     node.bind("x", "a", "b")
     node.policy("p", "^x$", {"sum-stop-count": 10}, "exchanges")
     found = route(client, "x")
-    (manifold,) = [gate for gate in found.gates if isinstance(gate, Manifold)]
-    assert (manifold.times, found.inlets) == (2, (manifold.pool,))
+    (multiplying_gate,) = [gate for gate in found.gates if isinstance(gate, MultiplyingGate)]
+    assert (multiplying_gate.times, found.queue_gates) == (2, (multiplying_gate.pool,))
 
 
 def test_reply_consumers_keep_nothing_and_no_confirm_waits_for_them(node: Node, client: Client) -> None:
@@ -80,7 +80,7 @@ def test_reply_consumers_keep_nothing_and_no_confirm_waits_for_them(node: Node, 
     node.settle()
     name = client.take("basic.get-ok", 1).properties["reply_to"]
     found = route(client, "", name)
-    assert [(target.queues, target.keeps, target.inlets) for target in found.targets] == [((name,), False, ())]
+    assert [(target.queues, target.keeps, target.queue_gates) for target in found.targets] == [((name,), False, ())]
     assert found.keepers == 0
 
 
@@ -104,7 +104,7 @@ def test_queues_that_lag_behind_others_are_not_passed(node: Node, client: Client
         client.publish(1, b"m", routing_key="full")
     node.settle(rechecks=1)
     found = route(client, "x")
-    full, free = (node.core(0).gates.inlets[node.queue(name).queue_id] for name in ("full", "free"))
+    full, free = (node.core(0).gates.queue_gates[node.queue(name).queue_id] for name in ("full", "free"))
     assert full.is_saturated() and not free.is_saturated()
     assert full in found.gates
     passed = found.gates_for(client.connection.id)

@@ -164,17 +164,17 @@ def test_unacked_messages_are_not_dropped() -> None:
 
 
 def test_an_unprivileged_queue_stands_aside_and_drops_unless_it_was_consumed_from() -> None:
-    for stranger, consumed, aside in (
+    for unprivileged_reason, consumed, aside in (
         (None, False, False), ("exclusive", False, True), ("exclusive", True, True), (UNCONSUMED, False, True),
         (UNCONSUMED, True, False),
     ):  # fmt: skip
-        queue = filled(queue_of(stranger=stranger), *[b""] * 4)
+        queue = filled(queue_of(unprivileged_reason=unprivileged_reason), *[b""] * 4)
         queue.consumed = consumed
-        assert (queue.stands_aside, queue.is_unprivileged) == (aside, aside), stranger
+        assert (queue.stands_aside, queue.is_unprivileged) == (aside, aside), unprivileged_reason
         queue.drop_excess(0)
         assert queue.depth == 4, "there is no limit"
         queue.drop_excess(2 * BESIDE)
-        assert queue.depth == (2 if aside else 4), stranger
+        assert queue.depth == (2 if aside else 4), unprivileged_reason
 
 
 def test_a_queue_that_is_fed_drops_but_does_not_stand_aside() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from router.model.records import Queue
-from shard.dead_letters.letter_room import LetterRoom
+from shard.dead_letters.dead_letter_capacity import DeadLetterCapacity
 from tests.joined import Node, open_channel
 from tests.shard.steps import dlx, drain, get, pass_ms, publish
 
@@ -18,7 +18,7 @@ def node() -> Iterator[Node]:
         yield node
 
 
-def room_for(node: Node, name: str, **arguments: object) -> tuple[LetterRoom, Queue]:
+def room_for(node: Node, name: str, **arguments: object) -> tuple[DeadLetterCapacity, Queue]:
     """The room of shard 0, and a queue on the same shard."""
     node.declare(name, **arguments)
     node.settle()
