@@ -60,6 +60,7 @@ class Alone:
         record_parent(runtime)
         known_passwords.create(self.node.known_passwords)
         shared_counts.create(self.node.shared_counts, self.node.counting)
+        shared_counts.create(self.node.shared_hands, self.node.shard_places)
         shared_rates.create(self.node.shared_rates)
         self.node.store()
         context: zmq.Context[Any] = zmq.Context()

@@ -49,3 +49,17 @@ def recount(node: Node, name: str) -> None:
     assert (gauge.ready, gauge.unacked) == (contents.ready, contents.unacked)
     assert (gauge.ready_bytes, gauge.unacked_bytes) == (contents.ready_bytes, contents.unacked_bytes)
     assert contents.published == contents.ready + contents.unacked + contents.acked + contents.dropped
+
+
+def dlx(to: str = "", key: str | None = "dead", **arguments: Any) -> dict[str, Any]:
+    """Return the arguments of a queue that dead-letters to an exchange, with that key if any; others are named as in
+    Python.
+    """
+    return {
+        "x-dead-letter-exchange": to,
+        **({} if key is None else {"x-dead-letter-routing-key": key}),
+        **{
+            name.replace("qpid_", "qpid.") if name.startswith("qpid") else name.replace("_", "-"): value
+            for name, value in arguments.items()
+        },
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -47,18 +46,6 @@ def numbered(count: int, size: int = 0) -> list[bytes]:
     return [b"%d" % number + bytes(size) for number in range(count)]
 
 
-def outcomes(client: Client) -> tuple[set[int], set[int]]:
-    """(acked, nacked) tags of the first channel."""
-    acked: set[int] = set()
-    nacked: set[int] = set()
-    for event in client.events[1]:
-        if event.name in ("basic.ack", "basic.nack"):
-            first = 1 if event.multiple else event.delivery_tag
-            tags = set(range(first, event.delivery_tag + 1)) - acked - nacked
-            (acked if event.name == "basic.ack" else nacked).update(tags)
-    return acked, nacked
-
-
 def taken(client: Client, queue: str) -> list[bytes]:
     """Bodies of all that is ready."""
     bodies = []
@@ -69,88 +56,6 @@ def taken(client: Client, queue: str) -> list[bytes]:
             client.take("basic.get-empty", 1)
             return bodies
         bodies.append(client.take("basic.get-ok", 1).body)
-
-
-# Limits that are no marks
-
-
-def test_what_a_queue_refuses_of_a_batch_is_told(node: Node) -> None:
-    node.declare("q", **{"x-max-length": 5, "x-overflow": "reject-publish"})
-    client = open_channel(node)
-    client.call("confirm.select", 1)
-    publish(client, "q", *numbered(8))
-    node.settle()
-    assert outcomes(client) == ({1, 2, 3, 4, 5}, {6, 7, 8})
-    assert taken(client, "q") == numbered(5)
-
-
-def test_consumers_make_room_while_a_batch_enters(node: Node) -> None:
-    node.declare("q", **{"x-max-length": 2, "x-overflow": "reject-publish"})
-    consumer, client = open_channel(node), open_channel(node)
-    consumer.call("basic.qos", 1, prefetch_count=3)
-    consumer.call("basic.consume", 1, queue="q")
-    client.call("confirm.select", 1)
-    publish(client, "q", *numbered(8))
-    node.settle()
-    assert outcomes(client) == ({1, 2, 3, 4, 5}, {6, 7, 8})
-
-
-def test_one_of_two_queues_refuses(node: Node) -> None:
-    """Any refusal is a nack; the other queue has it all the same."""
-    node.declare("small", **{"x-max-length": 1, "x-overflow": "reject-publish"})
-    node.declare("large")
-    node.bind("x", "small", "large")
-    client = open_channel(node)
-    client.call("confirm.select", 1)
-    for body in numbered(3):
-        client.publish(1, body, exchange="x")
-    node.settle()
-    assert outcomes(client) == ({1}, {2, 3})
-    assert (node.state("small").depth, node.state("large").depth) == (1, 3)
-
-
-def test_a_limit_in_bytes_refuses_within_a_batch(node: Node) -> None:
-    """Each message that would exceed the limit is refused; a smaller one behind it may still fit."""
-    node.declare("q", **{"x-max-length-bytes": 1000, "x-overflow": "reject-publish"})
-    client = open_channel(node)
-    client.call("confirm.select", 1)
-    publish(client, "q", *(bytes(size) for size in (400, 500, 200, 150, 100, 1, 0, 5000)))
-    node.settle()
-    assert outcomes(client) == ({1, 2, 5, 7}, {3, 4, 6, 8})
-    assert node.state("q").contents.ready_bytes == 1000
-
-
-def test_both_limits_refuse(node: Node) -> None:
-    node.declare("q", **{"x-max-length": 3, "x-max-length-bytes": 100, "x-overflow": "reject-publish"})
-    client = open_channel(node)
-    client.call("confirm.select", 1)
-    publish(client, "q", bytes(90), bytes(20), b"", b"", b"", bytes(10))
-    node.settle()
-    assert outcomes(client) == ({1, 3, 4}, {2, 5, 6})
-
-
-def test_the_oldest_are_dropped(node: Node) -> None:
-    node.declare("count", **{"x-max-length": 3})
-    node.declare("bytes", **{"x-max-length-bytes": 35})
-    client = open_channel(node)
-    for queue in "count", "bytes":
-        publish(client, queue, *numbered(9, size=9))
-    node.settle()
-    assert taken(client, "count") == numbered(9, size=9)[-3:]
-    assert taken(client, "bytes") == numbered(9, size=9)[-3:]
-    gauge = node.gauges.queue_read(node.queue("count").slot)
-    assert gauge is not None and gauge.dropped == 6
-
-
-def test_what_consumers_have_in_hand_is_not_dropped(node: Node) -> None:
-    node.declare("q", **{"x-max-length": 2})
-    consumer, client = open_channel(node), open_channel(node)
-    consumer.call("basic.qos", 1, prefetch_count=2)
-    consumer.call("basic.consume", 1, queue="q")
-    publish(client, "q", *numbered(9))
-    node.settle()
-    assert [event.body for event in consumer.events[1]] == [b"0", b"1"]
-    assert taken(client, "q") == [b"7", b"8"]
 
 
 # Consumers
@@ -434,17 +339,3 @@ def test_a_turn_is_held_until_the_shard_knows_what_it_was_routed_by(node: Node) 
     assert node.shard(0).state.links[acceptor.identity].taken < 2
     node.settle()
     assert shard.entered(record.queue_id) == [b"1", b"2"]
-
-
-def test_a_snapshot_in_which_a_queue_has_the_slot_of_one_that_has_moved_away() -> None:
-    """The shard has heard of neither move: the slot is the newcomer's when the other one is let go."""
-    with Node(shards=2) as node:
-        coming, going = node.declare("coming", shard=0), node.declare("going", shard=1)
-        node.settle()
-        records = [replace(coming, shard=1, slot=going.slot), replace(going, shard=0, slot=coming.slot)]
-        changes = [change for change in node.snapshot() if change[0] != "queue"]
-        node.shard(1).load(node.version, [*changes, *(record.change() for record in records)])
-        node.finish_shard(1)
-        gauge = node.gauges.queue_read(going.slot)
-        assert gauge is not None and gauge.name == "coming"
-        assert [*node.shard(1).state.queues] == [coming.queue_id]

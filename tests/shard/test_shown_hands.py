@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from penstock.memory.shared_counts import SharedCounts
 from penstock.memory.shared_rows import Use
 from penstock.settings.limits import LimitSettings
@@ -35,19 +32,3 @@ def test_what_is_near_is_shown_as_long_as_it_is() -> None:
     del bob
     shown.publish_changes()
     assert not list(shared.near()), "it has no consumers any more"
-
-
-def test_without_limits_nothing_is_counted() -> None:
-    hands = Hands(LimitSettings(), 2)
-    assert hands.of("ann") is None and not list(hands.uses())
-
-
-@given(st.integers(-1, 100), st.integers(1, 8))
-def test_parts_are_no_more_than_the_limit_or_a_message_each(limit: int, shards: int) -> None:
-    hands = Hands(LimitSettings(user_unacked_messages=limit), shards)
-    hand = hands.of("ann")
-    if limit < 0:
-        assert hand is None
-        return
-    assert hand is not None
-    assert hand.count_limit * shards <= max(limit, shards) and (hand.count_limit > 0) == (limit > 0)

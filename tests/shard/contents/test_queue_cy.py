@@ -565,10 +565,3 @@ def test_many_batches_pass_through(load: Load, count: int) -> None:
                 if turn % 2:
                     queue.settle(sequence, 1)
     assert queue.ready == count * 6 - expected and queue.unacked == 0
-
-
-@both_ways
-def test_settlements_that_say_nothing(load: Load) -> None:
-    module = load("shard.queue.consumer_cy")
-    assert module.settle_rows(b"", {}) == {}
-    assert module.settle_rows(row(2**40, 0, 5, ACK), {}) == {}

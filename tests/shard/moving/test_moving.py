@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from router.model.records import HOMING, Move
-from shard.contents.errors import StoreError
 from shard.contents.queue_cy import NEVER
-from shard.queue.copying import Reader, Writer, path_of, remove_all
 from shard.serving.homing import Homing
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish, recount
@@ -284,38 +281,6 @@ def test_an_auto_delete_queue_goes_when_its_last_consumer_went_on_the_way(node: 
     client.send("channel.close", 1, code=200, text="")
     node.settle()
     assert node.router.topology.queue("/", QUEUE) is None
-
-
-def test_a_copy_that_is_damaged_is_not_taken(node: Node, tmp_path: Path) -> None:
-    client = opened(node)
-    publish(client, QUEUE, *(b"%d" % number for number in range(10)), delivery_mode=2)
-    path = path_of(tmp_path, 1, 2)
-    writer = Writer(path, node.state(QUEUE), 2)
-    while (chunk := writer.next_chunk()) is not None:
-        writer.write(chunk)
-    writer.close()
-    assert path.stat().st_mode & 0o777 == 0o600
-    reader = Reader(path)
-    pieces = reader.next_pieces()
-    assert [piece.batch.count for piece in pieces] == [10]
-    assert reader.next_pieces() == []
-    assert reader.checksum == writer.checksum
-    assert reader.facts is not None and reader.facts.epoch == 2
-    reader.close()
-    whole = path.read_bytes()
-    for size in range(0, len(whole), 7):
-        path.write_bytes(whole[:size])
-        cut = Reader(path)
-        with pytest.raises(StoreError):
-            read_all(cut)
-        cut.close()
-    remove_all(tmp_path)
-    assert not path.exists()
-
-
-def read_all(reader: Reader) -> None:
-    while reader.next_pieces():
-        pass
 
 
 def moves_on(node: Node, results: list[dict[str, Any]], shards: tuple[int, ...], *, met: bool = True) -> None:

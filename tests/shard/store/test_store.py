@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from penstock.batch.batch_cy import HAS_PRIORITY, PERSISTENT, Batch, BatchBuilder
 from penstock.files.witness import Witness
 from shard.contents.errors import StoreError
-from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import EXPIRED, MAXLEN, UNLIMITED, Queue
-from shard.contents.segment_cy import Segment
 from shard.store.environment import Environment
 from shard.store.journal import Journal
 from shard.store.store import Store
@@ -214,23 +212,6 @@ def test_expiry_outlives_the_shard(tmp_path: Path) -> None:
     life.end()
 
 
-def test_lines_of_priorities_come_back(tmp_path: Path) -> None:
-    def make(journal: Journal) -> Queue:
-        return PriorityQueue(7, None, 9, 1 << 36, journal, True)
-
-    life = Life(tmp_path, make)
-    for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
-        life.queue.enqueue(prioritised(body, priority), 0, 1)
-    taken = life.queue.take(1, UNLIMITED, False)
-    life.queue.note_position()
-    life.commit()
-    life.end()
-    life = Life(tmp_path, make)
-    assert life.queue.claim(taken[0].sequence, 1) == [(taken[0].sequence, 1)]
-    assert bodies(life.queue) == [(b"middle", False), (b"low", False)]
-    life.end()
-
-
 def test_the_end_of_a_queue_leaves_nothing(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.queue.enqueue(batch(b"a", b"b"), 0, 2)
@@ -274,52 +255,6 @@ def test_a_lease_that_cannot_be_read_is_said(tmp_path: Path, record: bytes) -> N
     life.end()
 
 
-def test_what_is_paged_out_comes_back(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    expected = []
-    for i in range(40):
-        life.queue.enqueue(batch(b"%d" % i, b"x" * 1000, flags=PERSISTENT if i % 2 else 0), 0, 2)
-        expected += [b"%d" % i, b"x" * 1000]
-    depth, weight = life.queue.ready_whole, life.queue.weight()
-    while life.queue.page_out(UNLIMITED, 0):
-        life.commit()
-    assert life.queue.weight() == 0
-    assert life.queue.ready_whole == depth
-    (wanted, *_) = life.queue.ahead(life.queue.first_ready(), 1)
-    life.queue.install(wanted, life.journal.load(7, wanted))
-    assert [body for body, _ in bodies(life.queue)] == expected
-    assert (life.queue.paged, life.queue.weight()) == (0, weight)
-    life.end()
-
-
-def test_a_head_that_is_kept_stays_in_memory(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    for _ in range(20):
-        life.queue.enqueue(batch(b"x" * 1000), 0, 1)
-    for _ in range(2):
-        life.commit()
-        life.queue.page_out(UNLIMITED, 5000)
-    assert 0 < life.queue.paged < 9 * life.queue.ready_whole // 10
-    assert life.queue.ahead(life.queue.first_ready(), 4000) == []
-    life.end()
-
-
-def test_small_messages_that_are_spilled_become_one_segment(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    for i in range(500):
-        life.queue.enqueue(batch(b"%d" % i, flags=0), 0, 1)
-    life.queue.page_out(UNLIMITED, 0)
-    commit = life.journal.hand_over()
-    assert len(commit.spilled.index) == 1
-    assert not commit.promises
-    life.store.write(commit)
-    life.queue.page_out(UNLIMITED, 0)
-    life.end()
-    life = Life(tmp_path)
-    assert [body for body, _ in bodies(life.queue)] == [b"%d" % i for i in range(500)]
-    life.end()
-
-
 def test_what_replaces_contents_that_are_paged_out_is_in_memory(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.queue.merges = False
@@ -354,69 +289,11 @@ def test_what_was_replaced_does_not_outlive_what_replaced_it(tmp_path: Path, fai
     life.end()
 
 
-def test_messages_that_may_be_replaced_stay_apart(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.merges = False
-    numbers = [life.queue.enqueue(batch(b"%d" % i, flags=0), 0, 1) for i in range(3)]
-    life.queue.page_out(UNLIMITED, 0)
-    life.commit()
-    life.queue.page_out(UNLIMITED, 0)
-    assert life.queue.replace(numbers[1], batch(b"new", flags=0), 0)
-    assert [body for body, _ in bodies(life.queue)] == [b"0", b"new", b"2"]
-    life.end()
-
-
 def test_a_message_among_others_is_not_replaced(tmp_path: Path) -> None:
     life = Life(tmp_path)
     first = life.queue.enqueue(batch(b"a", b"b"), 0, 2)
     assert not life.queue.replace(first, batch(b"new"), 0)
     assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
-    life.end()
-
-
-def test_small_messages_that_the_store_has_become_one_segment(tmp_path: Path) -> None:
-    """Or a backlog of single publishes would take a record of memory each. The rest stays as it was written."""
-    life = Life(tmp_path)
-    large = life.queue.enqueue(batch(b"0" * 5000), 0, 1)
-    for i in range(1, 500):
-        life.queue.enqueue(batch(b"%d" % i), 0, 1)
-    life.commit()
-    octets = life.journal.octets
-    life.queue.page_out(UNLIMITED, 0)
-    assert life.queue.weight() == sum(2 + 14 + len(b"%d" % i) + 64 for i in range(1, 500)) + SEGMENT_WEIGHT
-    commit = life.journal.hand_over()
-    assert sum(record is not None for record in commit.kept.index.values()) == 1
-    assert sum(record is None for record in commit.kept.index.values()) == 498
-    assert life.journal.octets == octets
-    life.store.write(commit)
-    life.journal.written()
-    life.queue.page_out(UNLIMITED, 0)
-    assert life.queue.weight() == 0
-    assert not life.journal
-    assert [segment.sequence for _, segment in life.store.segments()] == [large, large + 1]
-    life.end()
-    life = Life(tmp_path)
-    assert [body for body, _ in bodies(life.queue)] == [b"0" * 5000, *(b"%d" % i for i in range(1, 500))]
-    life.end()
-
-
-def test_lines_of_priorities_are_read_ahead_in_the_order_in_which_they_are_served(tmp_path: Path) -> None:
-    life = Life(tmp_path, lambda journal: PriorityQueue(7, None, 9, 1 << 36, journal, True))
-    for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
-        life.queue.enqueue(prioritised(body, priority), 0, 1)
-    life.commit()
-    life.queue.page_out(UNLIMITED, 0)
-    wanted = life.queue.ahead(life.queue.first_ready(), 100)
-    assert [segment.sequence >> 48 for segment in wanted] == [9, 5]
-    life.queue.reading = True
-    assert bodies(life.queue) == []
-    life.queue.enqueue(prioritised(b"new", 9), 0, 1)
-    life.queue.enqueue(prioritised(b"newest", 7), 0, 1)
-    assert bodies(life.queue) == [], "what is lower does not overtake what is being read"
-    for segment in wanted:
-        life.queue.install(segment, life.journal.load(7, segment))
-    life.queue.reading = False
-    assert [body for body, _ in bodies(life.queue)] == [b"high", b"new", b"newest", b"middle", b"low"]
     life.end()
 
 
@@ -432,19 +309,6 @@ def test_what_was_spilled_does_not_outlive_the_node(tmp_path: Path) -> None:
     store.close()
 
 
-def test_purging_what_is_paged_out_reads_nothing(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"a", b"b"), 0, 2)
-    life.commit()
-    life.queue.page_out(UNLIMITED, 0)
-    life.journal.read = _refuse
-    assert life.queue.purge() == 2
-    assert (life.queue.ready_bytes, life.queue.paged) == (0, 0)
-    life.commit()
-    assert list(life.store.segments()) == []
-    life.end()
-
-
 def test_while_contents_are_read_what_is_taken_ends_before_them(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.queue.enqueue(batch(b"a"), 0, 1)
@@ -457,10 +321,6 @@ def test_while_contents_are_read_what_is_taken_ends_before_them(tmp_path: Path) 
     life.queue.reading = False
     assert [body for body, _ in bodies(life.queue)] == [b"b" * 5000]
     life.end()
-
-
-def _refuse(key: bytes, count: int, spilled: bool) -> Batch:
-    raise AssertionError(f"{key!r} was read")
 
 
 def test_another_shards_store_is_refused(tmp_path: Path) -> None:
@@ -661,36 +521,3 @@ def _after_drop(life: Life, there: dict[bytes, int], held: dict[bytes, int]) -> 
     for item in taken:
         life.queue.requeue(item.sequence, item.count)
     return {name: kept for name, kept in there.items() if name in left or name in held}
-
-
-def test_a_segment_of_many_rows_is_read_back_in_part(tmp_path: Path) -> None:
-    segment = Segment(batch(*[b"%d" % i for i in range(20)]), 0, 20, 0)
-    assert segment.undone() == [(0, 20)]
-    assert not segment.finish(0, 3)
-    assert not segment.finish(7, 10)
-    assert segment.undone() == [(3, 4), (17, 3)]
-    assert not segment.finish(3, 4)
-    assert segment.finish(17, 3)
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_what_is_being_written_stays_in_memory(tmp_path: Path, fails: bool) -> None:
-    """Until the commit is there the store could not give it back."""
-    life = Life(tmp_path)
-    first = life.queue.enqueue(batch(b"a", b"b"), 0, 2)
-    life.queue.take(1, UNLIMITED, False)
-    commit = life.journal.hand_over()
-    assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
-    assert life.queue.page_out(UNLIMITED, 0) == 0
-    if fails:
-        life.journal.take_back(commit)
-        assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
-        commit = life.journal.hand_over()
-    life.queue.requeue(first, 1)
-    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
-    life.store.write(commit)
-    life.journal.written()
-    assert life.queue.page_out_front(UNLIMITED, 0, False) > 0
-    life.queue.requeue(first, 2)
-    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
-    life.end()

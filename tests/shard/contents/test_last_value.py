@@ -1,6 +1,4 @@
-"""What happens beyond a limit: rings, strict rings and last-value queues. The rest is in test_core and
-test_dead_letters.
-"""
+"""Last-value queues: the newest message of a key takes the place of the first, and limits, deaths and policies."""
 
 from __future__ import annotations
 
@@ -19,65 +17,6 @@ from tests.shard.steps import drain, get, pass_ms, publish, recount
 def node() -> Iterator[Node]:
     with Node() as node:
         yield node
-
-
-def nacked(client: Client) -> set[int]:
-    tags: set[int] = set()
-    seen = 0
-    for event in client.events[1]:
-        if event.name in ("basic.ack", "basic.nack"):
-            first = seen + 1 if event.multiple else event.delivery_tag
-            if event.name == "basic.nack":
-                tags |= set(range(first, event.delivery_tag + 1))
-            seen = max(seen, event.delivery_tag)
-    return tags
-
-
-def test_a_ring_drops_the_oldest(node: Node) -> None:
-    node.declare("q", **{"x-max-length": 3, "x-overflow": "ring"})
-    client = open_channel(node)
-    publish(client, "q", *(b"%d" % number for number in range(7)))
-    assert drain(client, "q") == [b"4", b"5", b"6"]
-    recount(node, "q")
-
-
-def test_a_strict_ring_refuses_while_the_oldest_is_in_somebodys_hands(node: Node) -> None:
-    node.declare("q", **{"x-max-length": 3, "x-overflow": "ring-strict"})
-    client = open_channel(node)
-    client.call("confirm.select", 1)
-    publish(client, "q", *(b"%d" % number for number in range(5)))
-    assert not nacked(client)
-    held = get(client, "q", no_ack=False)
-    assert held and held.body == b"2"
-    publish(client, "q", b"5", b"6")
-    assert len(nacked(client)) == 2
-    client.send("basic.nack", 1, delivery_tag=held.delivery_tag, requeue=True)
-    publish(client, "q", b"7")
-    assert drain(client, "q") == [b"3", b"4", b"7"]
-    recount(node, "q")
-
-
-def test_a_strict_ring_drops_what_came_back_before_what_is_in_hand(node: Node) -> None:
-    node.declare("q", **{"x-max-length": 3, "x-overflow": "ring-strict"})
-    client = open_channel(node)
-    publish(client, "q", b"0", b"1", b"2")
-    for _ in range(3):
-        get(client, "q", no_ack=False)
-    client.send("basic.nack", 1, delivery_tag=1, requeue=True)
-    publish(client, "q", b"3", b"4")
-    assert drain(client, "q") == [b"3"]
-    client.send("basic.ack", 1, delivery_tag=3, multiple=True)
-    node.settle()
-    assert node.state("q").depth == 0
-
-
-def test_a_strict_ring_of_octets(node: Node) -> None:
-    node.declare("q", **{"x-max-length-bytes": 10, "x-overflow": "ring-strict"})
-    client = open_channel(node)
-    client.call("confirm.select", 1)
-    publish(client, "q", b"aaaa", b"bbbb", b"too long for it", b"cccc", b"dd")
-    assert nacked(client) == {3}
-    assert drain(client, "q") == [b"bbbb", b"cccc", b"dd"]
 
 
 def last_value(key: str | None = None, **more: Any) -> dict[str, Any]:
@@ -188,6 +127,28 @@ def test_messages_of_before_that_policy_keep_their_place_over_a_death() -> None:
             publish(client, "q", body, headers={"k": "a"}, delivery_mode=2)
         assert drain(client, "q") == [b"a1", b"b1", b"a2", b"a4"]
         assert node.state("q").contents.ready_bytes == 0
+
+
+def test_keys_of_different_types_are_different(node: Node) -> None:
+    node.declare("q", **last_value("k"))
+    client = open_channel(node)
+    for body, key in ((b"text", "1"), (b"number", 1), (b"truth", True), (b"nothing", None), (b"newer number", 1)):
+        keyed(client, body, key)
+    assert drain(client, "q") == [b"text", b"newer number", b"truth", b"nothing"]
+
+
+def test_the_next_incarnation_of_the_shard_knows_the_keys() -> None:
+    with Node(stores=True) as node:
+        node.declare("q", durable=True, **last_value("k"))
+        client = open_channel(node)
+        for body in (b"a1", b"b1"):
+            publish(client, "q", body, headers={"k": body[:1].decode()}, delivery_mode=2)
+        publish(client, "q", b"no key", delivery_mode=2)
+        node.kill_shard(0)
+        node.start_shard(0)
+        node.settle()
+        publish(client, "q", b"a2", headers={"k": "a"}, delivery_mode=2)
+        assert drain(client, "q") == [b"a2", b"b1", b"no key"]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=20))

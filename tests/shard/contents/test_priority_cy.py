@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -12,13 +13,16 @@ from hypothesis import strategies as st
 
 from penstock.amqp.properties import encode_properties
 from penstock.batch.batch_cy import HAS_PRIORITY
+from shard.contents.priority_cy import PriorityQueue
+from shard.contents.queue_cy import UNLIMITED, Queue
+from shard.store.journal import Journal
 from tests.joined import Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish, recount
+from tests.shard.store.test_store import Life, bodies, prioritised
 from tests.twins import both_ways
 
 Load = Callable[[str], ModuleType]
 HIGHEST = 5
-UNLIMITED = 1 << 62
 
 
 @pytest.fixture
@@ -106,6 +110,43 @@ def test_consumers_with_prefetch(node: Node) -> None:
     expected = sorted(range(60), key=lambda number: (-min(number % 6, HIGHEST), number))
     assert got == [b"%d" % number for number in expected]
     assert node.state("q").depth == 0
+
+
+def test_lines_of_priorities_come_back(tmp_path: Path) -> None:
+    def make(journal: Journal) -> Queue:
+        return PriorityQueue(7, None, 9, 1 << 36, journal, True)
+
+    life = Life(tmp_path, make)
+    for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
+        life.queue.enqueue(prioritised(body, priority), 0, 1)
+    taken = life.queue.take(1, UNLIMITED, False)
+    life.queue.note_position()
+    life.commit()
+    life.end()
+    life = Life(tmp_path, make)
+    assert life.queue.claim(taken[0].sequence, 1) == [(taken[0].sequence, 1)]
+    assert bodies(life.queue) == [(b"middle", False), (b"low", False)]
+    life.end()
+
+
+def test_lines_of_priorities_are_read_ahead_in_the_order_in_which_they_are_served(tmp_path: Path) -> None:
+    life = Life(tmp_path, lambda journal: PriorityQueue(7, None, 9, 1 << 36, journal, True))
+    for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
+        life.queue.enqueue(prioritised(body, priority), 0, 1)
+    life.commit()
+    life.queue.page_out(UNLIMITED, 0)
+    wanted = life.queue.ahead(life.queue.first_ready(), 100)
+    assert [segment.sequence >> 48 for segment in wanted] == [9, 5]
+    life.queue.reading = True
+    assert bodies(life.queue) == []
+    life.queue.enqueue(prioritised(b"new", 9), 0, 1)
+    life.queue.enqueue(prioritised(b"newest", 7), 0, 1)
+    assert bodies(life.queue) == [], "what is lower does not overtake what is being read"
+    for segment in wanted:
+        life.queue.install(segment, life.journal.load(7, segment))
+    life.queue.reading = False
+    assert [body for body, _ in bodies(life.queue)] == [b"high", b"new", b"newest", b"middle", b"low"]
+    life.end()
 
 
 def batch_of(load: Load, priorities: list[int], start: int) -> Any:

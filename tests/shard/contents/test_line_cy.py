@@ -1,0 +1,311 @@
+"""The segments of a queue: which contents leave memory and come back, which are merged, and what memory they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from penstock.batch.batch_cy import PERSISTENT, Batch
+from shard.contents.errors import StoreError
+from shard.contents.queue_cy import UNLIMITED, Queue
+from shard.store.journal import Journal
+from tests.shard.store.test_store import Life, batch, bodies
+from tests.twins import load_compiled, load_plain
+
+Load = Callable[[str], ModuleType]
+SEGMENT_WEIGHT = 1100
+
+
+def test_what_is_paged_out_comes_back(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    expected = []
+    for i in range(40):
+        life.queue.enqueue(batch(b"%d" % i, b"x" * 1000, flags=PERSISTENT if i % 2 else 0), 0, 2)
+        expected += [b"%d" % i, b"x" * 1000]
+    depth, weight = life.queue.ready_whole, life.queue.weight()
+    while life.queue.page_out(UNLIMITED, 0):
+        life.commit()
+    assert life.queue.weight() == 0
+    assert life.queue.ready_whole == depth
+    (wanted, *_) = life.queue.ahead(life.queue.first_ready(), 1)
+    life.queue.install(wanted, life.journal.load(7, wanted))
+    assert [body for body, _ in bodies(life.queue)] == expected
+    assert (life.queue.paged, life.queue.weight()) == (0, weight)
+    life.end()
+
+
+def test_a_head_that_is_kept_stays_in_memory(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    for _ in range(20):
+        life.queue.enqueue(batch(b"x" * 1000), 0, 1)
+    for _ in range(2):
+        life.commit()
+        life.queue.page_out(UNLIMITED, 5000)
+    assert 0 < life.queue.paged < 9 * life.queue.ready_whole // 10
+    assert life.queue.ahead(life.queue.first_ready(), 4000) == []
+    life.end()
+
+
+def test_small_messages_that_are_spilled_become_one_segment(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    for i in range(500):
+        life.queue.enqueue(batch(b"%d" % i, flags=0), 0, 1)
+    life.queue.page_out(UNLIMITED, 0)
+    commit = life.journal.hand_over()
+    assert len(commit.spilled.index) == 1
+    assert not commit.promises
+    life.store.write(commit)
+    life.queue.page_out(UNLIMITED, 0)
+    life.end()
+    life = Life(tmp_path)
+    assert [body for body, _ in bodies(life.queue)] == [b"%d" % i for i in range(500)]
+    life.end()
+
+
+def test_messages_that_may_be_replaced_stay_apart(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.merges = False
+    numbers = [life.queue.enqueue(batch(b"%d" % i, flags=0), 0, 1) for i in range(3)]
+    life.queue.page_out(UNLIMITED, 0)
+    life.commit()
+    life.queue.page_out(UNLIMITED, 0)
+    assert life.queue.replace(numbers[1], batch(b"new", flags=0), 0)
+    assert [body for body, _ in bodies(life.queue)] == [b"0", b"new", b"2"]
+    life.end()
+
+
+def test_small_messages_that_the_store_has_become_one_segment(tmp_path: Path) -> None:
+    """Or a backlog of single publishes would take a record of memory each. The rest stays as it was written."""
+    life = Life(tmp_path)
+    large = life.queue.enqueue(batch(b"0" * 5000), 0, 1)
+    for i in range(1, 500):
+        life.queue.enqueue(batch(b"%d" % i), 0, 1)
+    life.commit()
+    octets = life.journal.octets
+    life.queue.page_out(UNLIMITED, 0)
+    assert life.queue.weight() == sum(2 + 14 + len(b"%d" % i) + 64 for i in range(1, 500)) + SEGMENT_WEIGHT
+    commit = life.journal.hand_over()
+    assert sum(record is not None for record in commit.kept.index.values()) == 1
+    assert sum(record is None for record in commit.kept.index.values()) == 498
+    assert life.journal.octets == octets
+    life.store.write(commit)
+    life.journal.written()
+    life.queue.page_out(UNLIMITED, 0)
+    assert life.queue.weight() == 0
+    assert not life.journal
+    assert [segment.sequence for _, segment in life.store.segments()] == [large, large + 1]
+    life.end()
+    life = Life(tmp_path)
+    assert [body for body, _ in bodies(life.queue)] == [b"0" * 5000, *(b"%d" % i for i in range(1, 500))]
+    life.end()
+
+
+def _refuse(key: bytes, count: int, spilled: bool) -> Batch:
+    raise AssertionError(f"{key!r} was read")
+
+
+def test_purging_what_is_paged_out_reads_nothing(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    life.commit()
+    life.queue.page_out(UNLIMITED, 0)
+    life.journal.read = _refuse
+    assert life.queue.purge() == 2
+    assert (life.queue.ready_bytes, life.queue.paged) == (0, 0)
+    life.commit()
+    assert list(life.store.segments()) == []
+    life.end()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_being_written_stays_in_memory(tmp_path: Path, fails: bool) -> None:
+    """Until the commit is there the store could not give it back."""
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    life.queue.take(1, UNLIMITED, False)
+    commit = life.journal.hand_over()
+    assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
+    assert life.queue.page_out(UNLIMITED, 0) == 0
+    if fails:
+        life.journal.take_back(commit)
+        assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
+        commit = life.journal.hand_over()
+    life.queue.requeue(first, 1)
+    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
+    life.store.write(commit)
+    life.journal.written()
+    assert life.queue.page_out_front(UNLIMITED, 0, False) > 0
+    life.queue.requeue(first, 2)
+    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
+    life.end()
+
+
+UNREADABLE = st.lists(
+    st.tuples(
+        st.sampled_from(("take", "take settled", "settle", "requeue", "page out", "drop", "unreadable", "readable")),
+        st.integers(1, 6),
+    ),
+    max_size=40,
+)
+
+
+@given(
+    sizes=st.lists(st.lists(st.sampled_from((0, 1, 5000)), min_size=1, max_size=6), min_size=1, max_size=4),
+    steps=UNREADABLE,
+)
+@example(sizes=[[5000, 1]], steps=[("take", 1), ("page out", 1), ("unreadable", 1), ("settle", 1), ("drop", 1)])
+@example(sizes=[[1, 5000]], steps=[("take", 1), ("page out", 1), ("unreadable", 1), ("requeue", 1)])
+def test_what_cannot_be_read_is_never_counted_below_nothing(
+    sizes: list[list[int]], steps: list[tuple[str, int]]
+) -> None:
+    """Its sizes are estimated: the gauges take no negative number, and of no messages there are no bytes."""
+    read = {}
+    readable = True
+
+    def load(key: bytes, count: int, spilled: bool) -> Batch:
+        if not readable:
+            raise StoreError(Path("store"), "cannot be read")
+        return read[key]
+
+    journal = Journal(load)
+    queue = Queue(7, None, 0, journal, True)
+    for bodies_of in sizes:
+        queue.enqueue(batch(*(bytes(size) for size in bodies_of)), 0, len(bodies_of))
+    commit = journal.hand_over()
+    for key, parts in commit.kept.contents.items():
+        assert parts is not None
+        read[key] = Batch(*map(bytes, parts))
+    journal.written()
+    in_hand: list[int] = []
+    for step, count in steps:
+        if step in ("readable", "unreadable"):
+            readable = step == "readable"
+        elif step == "page out":
+            queue.page_out_front(UNLIMITED, 0, False)
+            queue.page_out(UNLIMITED, 0)
+        elif step == "drop":
+            with suppress(StoreError):
+                queue.drop_head(max(queue.ready - count, 0), UNLIMITED)
+        elif step.startswith("take"):
+            with suppress(StoreError):
+                for item in queue.take(count, UNLIMITED, step == "take settled"):
+                    in_hand += range(item.sequence, item.sequence + item.count) if step == "take" else ()
+        elif in_hand:
+            (queue.settle if step == "settle" else queue.requeue)(in_hand.pop(0), 1)
+        counts = queue.ready_bytes, queue.ready_whole, queue.unacked_bytes, queue.unacked_whole, queue.weight()
+        assert min(counts) >= 0
+        if queue.ready == 0:
+            assert (queue.ready_bytes, queue.ready_whole) == (0, 0)
+        if queue.unacked == 0:
+            assert (queue.unacked_bytes, queue.unacked_whole) == (0, 0)
+    readable = True
+    for sequence in in_hand:
+        queue.settle(sequence, 1)
+    queue.purge()
+    assert (queue.ready_bytes, queue.unacked_bytes, queue.weight(), queue.paged) == (0, 0, 0, 0)
+
+
+class Twin:
+    """A queue, compiled or plain, whose journal writes into dictionaries."""
+
+    def __init__(self, load: Load) -> None:
+        self.batch_module = load("penstock.batch.batch_cy")
+        self.written: dict[tuple[bytes, bool], Any] = {}
+        self.journal = Journal(lambda key, count, spilled: self.written[key, spilled])
+        self.queue = load("shard.contents.queue_cy").Queue(7, None, 0, self.journal, True)
+
+    def enqueue(self, sizes: list[int], flags: int) -> None:
+        builder = self.batch_module.BatchBuilder()
+        for size in sizes:
+            builder.add(b"\0\0", bytes(14), bytes(size), flags)
+        self.queue.enqueue(builder.finish(), 0, len(sizes))
+
+    def commit(self) -> None:
+        commit = self.journal.hand_over()
+        for spilled, part in ((False, commit.kept), (True, commit.spilled)):
+            for key, pair in part.contents.items():
+                self.written.pop((key, spilled), None)
+                if pair is not None:
+                    self.written[key, spilled] = self.batch_module.Batch(*map(bytes, pair))
+        self.journal.written()
+
+    def read_ahead(self, octets: int) -> None:
+        if self.queue.ready:
+            for segment in self.queue.ahead(self.queue.first_ready(), octets):
+                if not self.journal.waits(7, segment):
+                    self.queue.install(segment, self.journal.load(7, segment))
+
+    def counts(self) -> tuple[int, ...]:
+        queue = self.queue
+        return queue.ready, queue.unacked, queue.ready_whole, queue.unacked_whole, queue.weight(), queue.paged
+
+
+PAGING = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("enqueue"),
+            st.lists(st.sampled_from((0, 10, 3000)), min_size=1, max_size=4),
+            st.sampled_from((0, PERSISTENT)),
+        ),
+        st.tuples(st.just("commit")),
+        st.tuples(st.sampled_from(("take", "take", "settle", "requeue", "purge"))),
+        st.tuples(st.sampled_from(("page out", "read ahead")), st.sampled_from((1, 4000, UNLIMITED))),
+        st.tuples(st.just("page out front"), st.booleans()),
+    ),
+    max_size=40,
+)
+
+
+@given(PAGING)
+@example([("enqueue", [10, 3000], PERSISTENT), ("commit",), ("page out", UNLIMITED), ("read ahead", 1), ("settle",)])
+def test_the_memory_of_a_queue_is_that_of_the_segments_with_contents(steps: list[tuple[Any, ...]]) -> None:
+    """`weight` is kept by additions and subtractions; the plain twin shows its segments, so they can be added up."""
+    twins = Twin(load_compiled), Twin(load_plain)
+    unacked: list[int] = []
+    for step, *arguments in steps:
+        taken: list[list[int]] = []
+        number = unacked.pop(len(unacked) // 2) if step in ("settle", "requeue") and unacked else None
+        for twin in twins:
+            if step == "enqueue":
+                twin.enqueue(*arguments)
+            elif step == "take":
+                items = twin.queue.take(2, UNLIMITED, False)
+                taken.append([item.sequence + i for item in items for i in range(item.count)])
+            elif step == "commit":
+                twin.commit()
+            elif step == "purge":
+                twin.queue.purge()
+            elif step == "page out":
+                twin.queue.page_out(arguments[0], 0)
+            elif step == "page out front":
+                twin.queue.page_out_front(UNLIMITED, 0, arguments[0])
+            elif step == "read ahead":
+                twin.read_ahead(arguments[0])
+            elif number is not None:
+                (twin.queue.settle if step == "settle" else twin.queue.requeue)(number, 1)
+        if taken:
+            assert taken[0] == taken[1]
+            unacked += taken[0]
+        compiled, plain = twins
+        assert compiled.counts() == plain.counts()
+        there = [segment for segment in plain.queue.segments if segment is not None and segment.live]
+        assert plain.queue.weight() == sum(segment.weight() for segment in there if segment.batch is not None)
+        assert plain.queue.paged == sum(segment.weight() for segment in there if segment.batch is None)
+
+
+def test_settled_segments_behind_an_unacked_message_leave_the_list() -> None:
+    """Or a message that stays unacked for long would keep a record of every later one."""
+    queue = Twin(load_plain).queue
+    for number in range(1000):
+        queue.enqueue(batch(b"%d" % number), 0, 1)
+        (item,) = queue.take(1, UNLIMITED, number > 0)
+        assert item.sequence == number
+    assert len(queue.segments) < 100
+    assert queue.batch_of(0).record(0)[2] == b"0"

@@ -1,0 +1,102 @@
+"""Expiration and priority as a queue reads them from a row of a batch, compiled and plain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.amqp.properties import PROPERTIES, encode_properties
+from penstock.amqp.values import Timestamp
+from tests.penstock.amqp import strategies
+from tests.twins import both_ways, load_compiled, load_plain
+
+Load = Callable[[str], ModuleType]
+NAME = "shard.contents.properties_cy"
+TEN_YEARS_MS = 10 * 365 * 24 * 3600 * 1000
+HEAD = b"\0\x3c\0\0" + bytes(8)
+
+DOMAINS: dict[str, strategies.Strategy] = {
+    "shortstr": strategies.shortstrs,
+    "octet": st.integers(0, 255),
+    "timestamp": st.integers(0, 2**64 - 1).map(Timestamp),
+    "table": strategies.tables,
+}
+OTHERS = {name: DOMAINS[domain] for name, domain in PROPERTIES if name not in ("expiration", "priority")}
+
+
+def batch_of(load: Load, *headers: bytes) -> Any:
+    """A message for each content header; the last has no body, so a read behind its header leaves the batch."""
+    builder = load("penstock.batch.batch_cy").BatchBuilder()
+    for number, header in enumerate(headers, 1):
+        builder.add(b"\0\1q", header, b"99999" if number < len(headers) else b"", 0)
+    return builder.finish()
+
+
+def read(load: Load, header: bytes, row: int = 1) -> tuple[int, int]:
+    """Expiration and priority of a message with that content header, between others."""
+    module = load(NAME)
+    other = HEAD + encode_properties({"expiration": "7", "priority": 7})
+    batch = batch_of(load, *[other] * row, header)
+    return module.expiration_ms(batch, row), module.priority_of(batch, row)
+
+
+@both_ways
+@given(
+    others=st.fixed_dictionaries({}, optional=OTHERS),
+    expiration=st.none() | st.integers(0, TEN_YEARS_MS),
+    priority=st.none() | st.integers(0, 255),
+    row=st.integers(0, 2),
+)
+def test_they_are_found_among_any_other_properties(
+    load: Load, others: dict[str, Any], expiration: int | None, priority: int | None, row: int
+) -> None:
+    properties = dict(others)
+    if expiration is not None:
+        properties["expiration"] = str(expiration)
+    if priority is not None:
+        properties["priority"] = priority
+    expected = (-1 if expiration is None else expiration, priority or 0)
+    assert read(load, HEAD + encode_properties(properties), row) == expected
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("0", 0),
+        ("007", 7),
+        (str(TEN_YEARS_MS - 1), TEN_YEARS_MS - 1),
+        (str(TEN_YEARS_MS + 1), TEN_YEARS_MS),
+        ("9" * 255, TEN_YEARS_MS),
+        ("", -1),
+        ("-1", -1),
+        ("1.5", -1),
+        (" 1", -1),
+        ("1:", -1),
+        ("1/", -1),
+    ],
+)
+def test_an_expiration_is_a_number_of_at_most_ten_years_or_absent(load: Load, text: str, milliseconds: int) -> None:
+    assert read(load, HEAD + encode_properties({"expiration": text}))[0] == milliseconds
+
+
+@given(strategies.damaged(st.fixed_dictionaries({}, optional=dict(OTHERS, priority=st.just(3))).map(encode_properties)))
+def test_a_damaged_header_is_read_to_its_end_at_most(properties: bytes) -> None:
+    """The plain twin raises an error where it leaves the batch."""
+    header = HEAD + properties
+    assert read(load_compiled, header) == read(load_plain, header)
+
+
+@both_ways
+def test_a_header_that_ends_too_early_has_no_property(load: Load) -> None:
+    """The bodies of other messages follow in the batch, and none of their bytes is taken for a property."""
+    module, whole = load(NAME), HEAD + encode_properties({"content_type": "t", "priority": 5, "expiration": "12345"})
+    for size in range(len(whole)):
+        batch = batch_of(load, whole[:size], whole)
+        assert module.expiration_ms(batch, 0) == -1
+        assert module.priority_of(batch, 0) == (5 if size >= len(HEAD) + 5 else 0)
