@@ -55,25 +55,25 @@ def test_it_ends_once_every_acceptor_has_reported_this_move(node: Node) -> None:
     assert node.state(QUEUE).frozen and homings.by_id[move.queue_id].awaited == {
         ("acceptor", 0, 1), ("acceptor", 1, 1),
     }  # fmt: skip
-    homings.on_homed(first, move.queue_id, 2)
-    homings.on_homed(second, move.queue_id, 1)
+    homings.on_reattached(first, move.queue_id, 2)
+    homings.on_reattached(second, move.queue_id, 1)
     homings.end_complete()
     assert node.state(QUEUE).frozen and not reports(node), "the second reported an earlier move"
-    homings.on_homed(second, move.queue_id, 2)
+    homings.on_reattached(second, move.queue_id, 2)
     homings.end_complete()
     assert not node.state(QUEUE).frozen
-    assert reports(node) == [("homed", 2)]
+    assert reports(node) == [("reattached", 2)]
     for link in first, second:
         assert link.turn.operations[-1] == [bus.OPENED, move.queue_id, 2]
     homings.begin(move)
-    assert reports(node) == [("homed", 2)], "the router, started again, is told again"
+    assert reports(node) == [("reattached", 2)], "the router, started again, is told again"
     assert not node.state(QUEUE).frozen
 
 
 def test_a_silent_acceptor_is_awaited_until_patience_ends(node: Node) -> None:
     homings, move = begun(node)
     state = node.shard(0).state
-    homings.on_homed(links(node)[1], move.queue_id, 1)
+    homings.on_reattached(links(node)[1], move.queue_id, 1)
     assert homings.next_wake() == state.now + PATIENCE_US
     state.now = homings.next_wake() - 1
     homings.end_complete()
@@ -87,7 +87,7 @@ def test_a_silent_acceptor_is_awaited_until_patience_ends(node: Node) -> None:
 
 def test_a_dead_acceptor_is_not_awaited(node: Node) -> None:
     homings, move = begun(node)
-    homings.on_homed(links(node)[0], move.queue_id, 1)
+    homings.on_reattached(links(node)[0], move.queue_id, 1)
     homings.died("shard", 1, 1)
     homings.end_complete()
     assert node.state(QUEUE).frozen
