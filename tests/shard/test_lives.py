@@ -232,25 +232,6 @@ def test_a_queue_whose_end_the_router_was_not_told_of_goes_in_the_next_life(node
     assert node.router.topology.queue("/", "q") is None
 
 
-def test_an_auto_delete_queue_does_not_go_while_an_acceptor_is_silent(node: Node) -> None:
-    node.ask("queue_declare", name="q", auto_delete=True)
-    shard = node.queue("q").shard
-    client = open_channel(node)
-    client.call("basic.consume", 1, queue="q", consumer_tag="c")
-    node.kill_shard(shard)
-    node.start_shard(shard)
-    while node.step(slow=0):
-        pass
-    node.now += 10
-    while node.step(slow=0):
-        pass
-    assert node.shard(shard).state.recovery is None
-    node.settle()
-    assert len(node.state("q").ring) == 1
-    client.call("basic.cancel", 1, consumer_tag="c")
-    assert node.router.topology.queue("/", "q") is None
-
-
 def test_what_was_requeued_and_came_again_is_in_one_hand_only(node: Node) -> None:
     """The death undoes that it was requeued, not that it was delivered to somebody else."""
     node.declare("q", durable=True)
@@ -415,27 +396,6 @@ def test_withheld_confirms_stay_so_for_what_is_still_there(node: Node) -> None:
     client.call("queue.purge", 2, queue="kept")
     node.settle(2)
     assert [event.delivery_tag for event in client.events[1]] == [1, 2]
-
-
-def test_deliveries_over_two_acceptors_wait_for_both(node: Node) -> None:
-    """Until the second one has said what it has in hand the first is sent nothing, and its requests wait."""
-    node.declare("q", durable=True)
-    first, second = open_channel(node, 0), open_channel(node, 1)
-    second.call("basic.qos", 1, prefetch_count=2)
-    second.call("basic.consume", 1, queue="q")
-    publish(first, *numbered(*range(4)))
-    node.settle()
-    assert len(delivered(second)) == 2
-    node.kill_shard(0)
-    node.start_shard(0)
-    first.send("basic.get", 1, queue="q")
-    first.read()
-    while node.meet(0) or node.finish(0) or node.send_up(0, 0) or node.finish_shard(0) or node.send_down(0, 0):
-        pass
-    assert not first.names(1) and ready(node) == (4, 0)
-    node.settle()
-    assert first.take("basic.get-ok", 1).body == b"2"
-    assert ready(node) == (1, 3)
 
 
 def test_what_an_acceptor_had_in_hand_is_ready_when_both_die(node: Node) -> None:

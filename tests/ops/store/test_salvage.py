@@ -13,7 +13,6 @@ from ops.store.recognition import recognise
 from ops.store.salvage import Salvaged, salvage
 from router.storage.store import Store as TopologyStore
 from shard.store.journal import Journal
-from shard.store.pages import Pages
 from shard.store.store import Store
 from shard.store.stored import TRANSACTION
 from tests.ops.store.making import LIMIT, change, fill
@@ -135,18 +134,3 @@ def test_transactions_that_were_not_over_are_undone_and_counted(data: Path, tmp_
     assert (saved.undone, other.undone) == (3, 0)
     assert (saved.messages, saved.again) == (500, lost > 0)
     assert bodies(tmp_path / "new", 0) == published(COUNTS)
-
-
-def test_pages_of_garbage(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    for seed in range(50):
-        chance = random.Random(seed)
-        octets = bytearray(chance.randbytes(4096 * 8 - chance.randrange(4000)))
-        for number in range(8):
-            octets[4096 * number : 4096 * number + 8] = number.to_bytes(8, "little")
-        path.write_bytes(octets)
-        with Pages(path) as pages:
-            assert len(list(pages.scan())) < 4096 * 8
-            for root in range(9):
-                assert len(list(pages.walk(root))) < 1_000_000
-            pages.databases()

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from router.model.records import HOMING, Move
-from shard.contents.queue_cy import NEVER
-from shard.serving.homing import Homing
+from router.model.records import HOMING
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish, recount
 
@@ -467,39 +465,6 @@ def test_who_consumes_on_the_way_shares_the_prefetch_of_his_channel(node: Node) 
     assert client.names(1).count("basic.deliver") == 4
 
 
-def waiting_at_home(node: Node) -> Client:
-    """A consumer whose request waits in the next life of the shard, for an acceptor to say what it has in hand."""
-    client, _ = opened(node), open_channel(node, 1)
-    node.kill_shard(0)
-    client.send("basic.consume", 1, queue=QUEUE)
-    client.read()
-    node.start_shard(0)
-    node.move(QUEUE, 1)
-    node.abort_move(QUEUE)
-    slow, shard = node.acceptors[1], node.shards[0]
-    assert slow is not None and shard is not None
-    changes, slow.changes = slow.changes, type(slow.changes)()
-    node.settle()
-    assert shard.core.moving.homings.by_id[node.queue(QUEUE).queue_id].waiting
-    slow.changes = changes
-    return client
-
-
-@pytest.mark.parametrize("how", ["its channel is closed", "its acceptor dies"])
-def test_who_is_gone_when_his_queue_is_at_home_does_not_consume(how: str) -> None:
-    with Node(2, 2, stores=True) as node:
-        client = waiting_at_home(node)
-        if how == "its acceptor dies":
-            node.kill_acceptor(0)
-        else:
-            client.lose()
-            node.finish(0)
-            node.send_up(0, 0)
-        node.settle()
-        assert not node.state(QUEUE).frozen
-        assert not node.state(QUEUE).ring.consumers
-
-
 def test_who_has_not_seen_the_end_of_a_move_goes_on_with_the_next(node: Node) -> None:
     """The router dies, and its next life tells of another move of the queue: what waited for the first one is done."""
     client = opened(node)
@@ -542,24 +507,3 @@ def test_a_stop_goes_on_from_its_beginning_where_the_new_home_dies_as_it_takes_t
     assert node.state(QUEUE).saturation.stop() == stop
     gauge = node.gauges.queue_read(node.queue(QUEUE).slot)
     assert gauge is not None and (gauge.saturated, gauge.saturated_since_us) == (True, stop.since)
-
-
-def test_a_consume_that_waits_for_the_home_is_active_if_that_was_said_meanwhile(node: Node) -> None:
-    """Deliveries of its connection were withheld when it was sent, and are not any more when it is carried out."""
-    client = opened(node)
-    publish(client, QUEUE, b"1")
-    shard, id = node.shard(0), node.queue(QUEUE).queue_id
-    move = Move(id, 1, 1, 0, HOMING, 1, 1, None, 0.0, outcome="moved")
-    homing = shard.moving.homings.by_id[id] = Homing(move, {("shard", 9, 1)}, NEVER)
-    withhold = node.core(0).last_resort.withhold
-    withhold(client.connection, True)
-    client.send("basic.consume", 1, queue=QUEUE, consumer_tag="c")
-    node.settle()
-    assert homing.waiting
-    withhold(client.connection, False)
-    node.settle()
-    homing.awaited.clear()
-    shard.moving.advance()
-    node.settle()
-    client.take("basic.consume-ok", 1)
-    assert client.take("basic.deliver", 1).body == b"1"

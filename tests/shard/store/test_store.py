@@ -119,37 +119,6 @@ def test_an_undelivered_message_that_comes_back_after_its_delivery_says_so(tmp_p
     life.end()
 
 
-def test_what_is_gone_before_it_was_handed_over_is_never_written(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"a"), 0, 1)
-    (item,) = life.queue.take(1, UNLIMITED, False)
-    life.queue.settle(item.sequence, 1)
-    commit = life.journal.hand_over()
-    assert not commit.kept.index
-    assert not commit.kept.contents
-    life.end()
-
-
-def test_settled_segments_leave_the_store(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(*[b"x" * 100] * 50), 0, 50)
-    life.commit()
-    assert life.journal.octets > 5000
-    (item,) = life.queue.take(50, UNLIMITED, False)
-    life.queue.settle(item.sequence, 50)
-    life.commit()
-    assert life.journal.octets == 0
-    assert list(life.store.segments()) == []
-    life.end()
-
-
-def test_transient_messages_are_not_written(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"a", flags=0), 0, 1)
-    assert not life.journal
-    life.end()
-
-
 def test_numbers_do_not_come_again(tmp_path: Path) -> None:
     life = Life(tmp_path)
     before = life.queue.enqueue(batch(b"a", flags=0), 0, 1)
@@ -344,31 +313,6 @@ def test_a_witness_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert caught.value.path == witness.path
 
 
-def test_a_commit_that_was_not_written_gathers_with_what_came_since(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"old", b"older"), 0, 2)
-    life.commit()
-    for body in (b"gone", b"stays"):
-        life.queue.enqueue(batch(body), 0, 1)
-    life.queue.settle(life.queue.take(1, UNLIMITED, False)[0].sequence, 1)
-    failed = life.journal.hand_over()
-    octets = life.journal.octets
-    taken = life.queue.take(2, UNLIMITED, False)
-    assert [item.count for item in taken] == [1, 1]
-    for item in taken:
-        life.queue.settle(item.sequence, 1)
-    life.queue.enqueue(batch(b"new"), 0, 1)
-    life.journal.take_back(failed)
-    commit = life.journal.hand_over()
-    assert sum(parts is not None for parts in commit.kept.contents.values()) == 2
-    assert life.journal.octets < octets
-    life.store.write(commit)
-    life.end()
-    life = Life(tmp_path)
-    assert [body for body, _ in bodies(life.queue)] == [b"stays", b"new"]
-    life.end()
-
-
 def test_nothing_is_safe_before_what_was_taken_back_is_written(tmp_path: Path) -> None:
     life = Life(tmp_path)
     first = life.queue.enqueue(batch(b"a"), 0, 1)
@@ -521,3 +465,13 @@ def _after_drop(life: Life, there: dict[bytes, int], held: dict[bytes, int]) -> 
     for item in taken:
         life.queue.requeue(item.sequence, item.count)
     return {name: kept for name, kept in there.items() if name in left or name in held}
+
+
+def test_a_segment_of_many_rows_is_read_back_in_part(tmp_path: Path) -> None:
+    segment = Segment(batch(*[b"%d" % i for i in range(20)]), 0, 20, 0)
+    assert segment.undone() == [(0, 20)]
+    assert not segment.finish(0, 3)
+    assert not segment.finish(7, 10)
+    assert segment.undone() == [(3, 4), (17, 3)]
+    assert not segment.finish(3, 4)
+    assert segment.finish(17, 3)

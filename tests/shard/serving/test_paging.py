@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.batch.batch_cy import Batch
+from shard.serving.paging import HEAD, TARGET_PERCENT
 from tests.joined import Client, Node, open_channel
 from tests.living import living
 from tests.shard.steps import drain, pass_ms, publish, recount
@@ -15,6 +16,8 @@ MEMORY = 500_000
 SIZE = 1000
 COUNT = 600
 """Messages: more than there is memory for."""
+LARGEST_PIECE = 64 * 1024
+"""Small messages go to disk together, up to that many bytes."""
 
 
 @pytest.fixture
@@ -135,3 +138,32 @@ def test_what_a_deleted_queue_had_is_gone_at_once(node: Node, durable: bool, arg
     assert (shard.state.weight, node.state("other").depth) == (0, 0)
     if durable:
         assert shard.state.journal.octets == 0
+
+
+def test_contents_leave_above_half_of_the_memory_until_two_fifths_are_left(node: Node) -> None:
+    """Between the two nothing happens: not every message beyond a mark is worth a write."""
+    node.declare("q")
+    client, shard = open_channel(node), node.shard(0)
+    queue = node.state("q")
+    while shard.state.weight <= MEMORY * 48 // 100:
+        publish(client, "q", *numbered(4))
+    assert queue.contents.paged == 0
+    while shard.state.weight > MEMORY * 45 // 100:
+        publish(client, "q", *numbered(4))
+        assert shard.state.weight <= MEMORY * 52 // 100
+    target = MEMORY * TARGET_PERCENT // 100
+    assert target - LARGEST_PIECE < shard.state.weight <= target
+    assert queue.contents.paged > 0 and not shard.paging.begun
+    recount(node, "q")
+
+
+@pytest.mark.parametrize("queues", [1, 4])
+def test_heads_share_half_of_the_memory_at_which_paging_ends(node: Node, queues: int) -> None:
+    """Only queues with consumers have one."""
+    node.declare("idle")
+    for number in range(queues):
+        node.declare(f"q{number}")
+        open_channel(node).call("basic.consume", 1, queue=f"q{number}")
+    paging = node.shard(0).paging
+    paging.share_heads()
+    assert paging.head == min(HEAD, MEMORY * TARGET_PERCENT // 100 // (2 * queues))
