@@ -40,13 +40,17 @@ class Peer:
         self._input = connection.makefile("rb")
         self.client_properties: dict[str, Any] = {}
 
-    def greet(self) -> None:
-        """Do the handshake up to connection.tune-ok."""
+    def start(self) -> None:
+        """Do the handshake up to the producer's login."""
         assert self._input.read(len(PROTOCOL_HEADER)) == PROTOCOL_HEADER
         capabilities = {"publisher_confirms": True, "basic.nack": True, "connection.blocked": True}
         properties = {"product": "a test", "capabilities": capabilities}
         self.send("connection.start", minor=9, server_properties=properties, mechanisms="PLAIN", locales="en_US")
         self.client_properties = self.take("connection.start-ok").client_properties
+
+    def greet(self) -> None:
+        """Do the handshake up to connection.tune-ok."""
+        self.start()
         self.send("connection.tune", channel_max=2047, frame_max=131072)
         self.take("connection.tune-ok")
 
