@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from penstock.files.kept_file import KeptFile, Records
+from penstock.files.atomic_file import AtomicFile, Records
 
 values = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8"))
 records = st.lists(st.dictionaries(st.text(st.characters(codec="utf-8")), values, max_size=3), max_size=4)
@@ -25,21 +25,21 @@ def path(tmp_path: Path) -> Path:
 @given(st.lists(records, min_size=1, max_size=4))
 def test_the_last_records_are_read(tmp_path_factory: pytest.TempPathFactory, kept: list[Records]) -> None:
     path = tmp_path_factory.mktemp("kept") / "stops.json"
-    file = KeptFile(path, "stops")
+    file = AtomicFile(path, "stops")
     for each in kept:
         file.keep(each)
-    assert KeptFile(path, "stops").read() == kept[-1]
+    assert AtomicFile(path, "stops").read() == kept[-1]
 
 
 def test_there_are_none_at_first(path: Path) -> None:
-    assert KeptFile(path, "stops").read() == []
-    KeptFile(path, "stops").keep([])
+    assert AtomicFile(path, "stops").read() == []
+    AtomicFile(path, "stops").keep([])
     assert not path.exists()
 
 
 def test_the_same_records_are_not_written_again(path: Path) -> None:
-    KeptFile(path, "stops").keep([{"queue": "q"}])
-    file = KeptFile(path, "stops")
+    AtomicFile(path, "stops").keep([{"queue": "q"}])
+    file = AtomicFile(path, "stops")
     assert file.read() == [{"queue": "q"}]
     before = path.stat().st_ino
     file.keep([{"queue": "q"}])
@@ -49,8 +49,8 @@ def test_the_same_records_are_not_written_again(path: Path) -> None:
 
 
 def test_a_name_need_not_be_utf_8(path: Path) -> None:
-    KeptFile(path, "stops").keep([{"queue": "caf\udce9"}])
-    assert KeptFile(path, "stops").read() == [{"queue": "caf\N{REPLACEMENT CHARACTER}"}]
+    AtomicFile(path, "stops").keep([{"queue": "caf\udce9"}])
+    assert AtomicFile(path, "stops").read() == [{"queue": "caf\N{REPLACEMENT CHARACTER}"}]
 
 
 @pytest.mark.parametrize("octets", [b"", b"[", b"\xff", b'{"queue": "q"}'])
@@ -58,18 +58,18 @@ def test_what_is_not_a_list_of_records_cannot_be_read(path: Path, octets: bytes)
     path.parent.mkdir()
     path.write_bytes(octets)
     with pytest.raises(ValueError, match=r"\w"):
-        KeptFile(path, "stops").read()
+        AtomicFile(path, "stops").read()
 
 
 def test_a_failure_is_logged_once_and_the_next_call_tries_again(path: Path) -> None:
     path.parent.touch()
-    file = KeptFile(path, "stops")
+    file = AtomicFile(path, "stops")
     with capture_logs() as lines:
         file.keep([{"number": 1}])
         file.keep([{"number": 2}])
         path.parent.unlink()
         file.keep([{"number": 2}])
-        assert KeptFile(path, "stops").read() == [{"number": 2}]
+        assert AtomicFile(path, "stops").read() == [{"number": 2}]
         path.unlink()
         path.parent.rmdir()
         path.parent.touch()
@@ -80,7 +80,7 @@ def test_a_failure_is_logged_once_and_the_next_call_tries_again(path: Path) -> N
 CUT = """
 import resource, sys
 from pathlib import Path
-from penstock.files.kept_file import KeptFile
+from penstock.files.atomic_file import KeptFile
 file = KeptFile(Path(sys.argv[1]), "stops")
 file.keep([{"number": 1}])
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, -1))
@@ -92,4 +92,4 @@ assert file.read() == [{"number": 1}]
 def test_a_disk_that_takes_only_a_part_leaves_the_records_before(path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", CUT, str(path)], check=True, capture_output=True, text=True)
     assert "stops cannot be recorded" in done.stdout + done.stderr
-    assert KeptFile(path, "stops").read() == [{"number": 1}]
+    assert AtomicFile(path, "stops").read() == [{"number": 1}]
