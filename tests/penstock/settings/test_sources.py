@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,16 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.settings import Settings
-from penstock.settings.machine import half_the_cores, stored_bytes
-from penstock.settings.sources import SettingsError, known_keys, load_settings
+from penstock.settings.machine import half_the_cores
+from penstock.settings.sources import known_keys, load_settings
 from penstock.settings.values import MIB
-
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.upper().startswith("PENSTOCK_"):
-            monkeypatch.delenv(name)
+from tests.penstock.settings.conftest import complaint
 
 
 @pytest.fixture
@@ -27,14 +20,6 @@ def config(tmp_path: Path) -> Path:
     path = tmp_path / "penstock.toml"
     path.write_text("port = 1001\nshards = 3\n[flow]\nmax_count = 11\nmax_bytes = '1 MiB'\n")
     return path
-
-
-def complaint(*assignments: str, config: Path | None = None) -> str:
-    with pytest.raises(SettingsError) as caught:
-        load_settings(config, assignments=assignments)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
 
 
 def test_defaults() -> None:
@@ -47,14 +32,6 @@ def test_defaults() -> None:
     assert (settings.amqp.frame_max, settings.amqp.channel_max, settings.amqp.heartbeat) == (131072, 2047, 60)
     assert settings.amqp.max_message_size == 128 * MIB
     assert (settings.flow.max_count, settings.flow.stop_percent, settings.flow.resume_percent) == (0, 80, 70)
-
-
-def test_data_directory_follows_the_xdg_specification(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert load_settings().data == tmp_path / "penstock"
-    monkeypatch.setenv("XDG_DATA_HOME", "relative/is/ignored")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert load_settings().data == tmp_path / ".local/share/penstock"
 
 
 def test_later_sources_win(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,25 +50,6 @@ def test_later_sources_win(config: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_counts_of_zero_are_resolved() -> None:
     settings = load_settings(flags={"acceptors": 0, "shards": 5})
     assert (settings.acceptors, settings.shards) == (half_the_cores(), 5)
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("4096", 4096), ("64KiB", 65536), ("1 MiB", MIB), ("2MB", 2_000_000), ("1.5 GiB", 1536 * MIB)]
-)
-def test_sizes_may_have_a_unit(text: str, size: int) -> None:
-    assert load_settings(assignments=[f"flow.parked_memory={text}"]).flow.parked_memory == size
-
-
-@pytest.mark.parametrize(("text", "names"), [("guest, bob", ("guest", "bob")), ("bob", ("bob",)), ("", ())])
-def test_names_are_separated_by_commas(
-    text: str, names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert load_settings(assignments=[f"amqp.loopback_users={text}"]).amqp.loopback_users == names
-    path = tmp_path / "x.toml"
-    path.write_text(f"[amqp]\nloopback_users = {list(names)}")
-    assert load_settings(path).amqp.loopback_users == names
-    monkeypatch.setenv("PENSTOCK_AMQP__LOOPBACK_USERS", text)
-    assert load_settings().amqp.loopback_users == names
 
 
 @pytest.mark.parametrize(
@@ -166,36 +124,6 @@ def test_a_child_rebuilds_the_same_settings_and_reads_nothing(monkeypatch: pytes
     assert Settings().port == 5672
 
 
-def test_settings_cannot_be_changed() -> None:
-    settings = Settings()
-    with pytest.raises(ValueError, match="frozen"):
-        settings.port = 1
-    with pytest.raises(ValueError, match="frozen"):
-        settings.flow.max_count = 1
-
-
-def test_every_setting_says_what_it_means_and_numbers_have_bounds() -> None:
-    schema = Settings.model_json_schema()
-    for model in (schema, *schema["$defs"].values()):
-        for name, field in model["properties"].items():
-            if "$ref" in field:
-                continue
-            assert field["description"], name
-            if field.get("type") in ("integer", "number"):
-                assert "minimum" in field or "exclusiveMinimum" in field, name
-
-
-def test_what_is_stored_already_counts_as_room_for_the_store(tmp_path: Path) -> None:
-    """Or else a store would be full after a restart that was not before."""
-    assert stored_bytes(tmp_path / "none") == 0
-    for name in ("shards/0/data.mdb", "shards/1/data.mdb", "shards/1/spill/data.mdb"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x" * (1 << 20))
-    (tmp_path / "shards" / "other").write_bytes(b"x" * (1 << 20))
-    assert stored_bytes(tmp_path) == 3 << 20
-
-
 def test_names_of_other_brokers(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text('default-queue-limit = "10 MB"\n[systemUsage]\nmemoryUsage = "64 MiB"\ntempUsage = "1 GiB"\n')
@@ -210,14 +138,3 @@ def test_names_of_other_brokers(tmp_path: Path) -> None:
     assert complaint(config=path) == f"'default-queue-limit' and 'flow.max_bytes' are the same setting (in {path})"
     path.write_text("[systemUsage]\nmemoryUsge = 5\n")
     assert complaint(config=path).startswith("unknown setting 'systemUsage' ")
-
-
-@pytest.mark.parametrize("section", ["flow", "memory", "store"])
-def test_resume_above_stop_is_refused(section: str) -> None:
-    text = complaint(f"{section}.stop_percent=50", f"{section}.resume_percent=60")
-    assert text == f"{section}: resume_percent (60) is above stop_percent (50)"
-
-
-def test_a_watchdog_has_to_have_patience() -> None:
-    assert load_settings(assignments=["watchdog.seconds=0"]).watchdog.seconds == 0
-    assert "seconds (1) is below 2" in complaint("watchdog.seconds=1")
