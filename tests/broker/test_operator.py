@@ -207,7 +207,7 @@ def test_a_circle_of_held_clients_is_seen(
     [
         (["stop"], "give --all, or any of --vhost"),
         (["stop", "--all", "--queue", "q"], "give --all, or any of --vhost"),
-        (["stop", "--all", "--for", "soon"], "--for: 'soon' is no time"),
+        (["stop", "--all", "--for", "soon"], "--for: 'soon' is not a time"),
         (["stop", "--vhost", "none"], "there is no vhost 'none'"),
         (["start", "--queue", "never stopped"], "there is no such stop"),
         (["start", "4711"], "there is no stop 4711"),

@@ -49,7 +49,7 @@ def test_who_waits_is_told(connect: Callable[..., Client], channel: Channel, que
     [
         ({"x-pace-depth": 0}, "'x-pace-depth' for {}: {{value_zero,0}}"),
         ({"x-pace-wait": 200}, "'x-pace-wait' for {}: {{unacceptable_type,signedint}}"),
-        ({"x-pace-wait": "200"}, "'x-pace-wait' for {}: \"'200' is no time"),
+        ({"x-pace-wait": "200"}, "'x-pace-wait' for {}: \"'200' is not a time"),
     ],
     ids=str,
 )

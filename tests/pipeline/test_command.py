@@ -38,10 +38,10 @@ def run(*arguments: str, timeout: float = 600, **environment: str) -> subprocess
     ("arguments", "complaint"),
     [
         (["report", "--telemetry", "/t"], "no output given: use --html FILE, --json FILE or both"),
-        (["report", "--telemetry", "/t", "--html", "x", "--from", "soon"], "'soon' is no time"),
+        (["report", "--telemetry", "/t", "--html", "x", "--from", "soon"], "'soon' is not a time"),
         (["report", "--telemetry", "/t", "--html", "x", "--to", "2026-01-01", "--from", "2026-01-02"], "is not before"),
         (["inputs", "--telemetry", "/t", "--output", "-", "--conf", "memory=3"], "--conf memory=3: write spark."),
-        (["compact", "--telemetry", "/t", "--grace", "later"], "'later' is no time"),
+        (["compact", "--telemetry", "/t", "--grace", "later"], "'later' is not a time"),
         (["alerts", "--telemetry", "/t", "--checkpoint", "/c", "--url", "amqp://127.0.0.1:1/"], "no alert can be"),
         (["report"], "Missing option '--telemetry'"),
     ],
