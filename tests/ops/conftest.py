@@ -1,4 +1,4 @@
-"""A node of stand-ins as a fixture: nothing of it is left afterwards, whatever the test did to it."""
+"""Nodes as fixtures, of stand-ins or in memory: nothing of them is left afterwards, whatever the test did to them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from ops.claim import Pointer, claimed
 from penstock.node.node import Node
 from penstock.settings import Settings
+from tests.ops.commanded import Commanded
 from tests.ops.stand_in import COMMAND
 from tests.waiting import PATIENCE, wait_for
 
@@ -117,3 +118,10 @@ def start_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartNode]:
                 stream.close()
     with claimed(directory / "data"):
         pass  # claiming removes the files that a killed supervisor has left
+
+
+@pytest.fixture
+def commanded() -> Iterator[Commanded]:
+    """A node in memory, of one acceptor and one shard, to which commands can be given."""
+    with Commanded() as node:
+        yield node

@@ -59,26 +59,6 @@ def test_commands_need_a_node(command: list[str], tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"penstock: no node runs on {tmp_path}\n")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["--data", "{}", "flow", "stop", "--all"],
-        ["flow", "--data", "{}", "stop", "--all"],
-        ["flow", "stop", "--all", "--data", "{}"],
-        ["--data", "/nowhere", "flow", "--data", "/nowhere", "stop", "--all", "--data", "{}"],
-        ["--config", "{}/node.toml", "flow", "stop", "--all"],
-        ["--config", "{}/node.toml", "flow", "hold-offs", "clear"],
-        ["--config", "{}/node.toml", "vhost", "list"],
-    ],
-    ids=" ".join,
-)
-def test_a_node_is_named_before_a_command_behind_it_or_in_between(command: list[str], tmp_path: Path) -> None:
-    """Whatever is named nearest to the command is meant, and nothing is ignored."""
-    (tmp_path / "node.toml").write_text(f'data = "{tmp_path}"\n')
-    done = penstock(*(word.format(tmp_path) for word in command))
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"penstock: no node runs on {tmp_path}\n")
-
-
 def test_status_and_serve_are_told_so_too(tmp_path: Path) -> None:
     done = penstock("--data", str(tmp_path), "status")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"penstock: no node runs on {tmp_path}\n")

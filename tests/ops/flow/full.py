@@ -1,0 +1,27 @@
+"""Producers that full queues hold, on a node in memory."""
+
+from __future__ import annotations
+
+from tests.joined import Client, open_channel
+from tests.ops.commanded import Commanded
+
+STOP = 4
+MARKS = {"qpid.flow_stop_count": STOP, "qpid.flow_resume_count": 1}
+
+
+def hold(commanded: Commanded, queue: str = "q", product: str = "a producer") -> Client:
+    """Return a client that is held because it has filled a queue."""
+    if commanded.node.router.topology.queue("/", queue) is None:
+        commanded.node.declare(queue, durable=True, **MARKS)
+    client = open_channel(commanded.node, properties={"product": product})
+    for _ in range(2 * STOP):
+        client.publish(1, b"x", routing_key=queue)
+    commanded.node.settle(1)
+    return client
+
+
+def pass_time(commanded: Commanded, seconds: float) -> None:
+    """Let the node's clock go on."""
+    commanded.node.now += seconds
+    for _, acceptor in commanded.node.running_acceptors():
+        acceptor.core.state.now = commanded.node.now

@@ -1,0 +1,192 @@
+"""The search for deadlocks: what it asks a node in memory, and what it has the queues of a circle do.
+
+The watch's own thread and times: tests/broker/test_deadlocks.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ops.administration.processes import Processes
+from ops.deadlocks import DeadlockWatch, QueueCheck, _refuse_youngest, acceptor_of
+from ops.flow.circles import Circle, Times
+from tests.joined import Client, open_channel
+from tests.ops.commanded import Commanded
+from tests.ops.flow.full import MARKS, STOP, pass_time
+from tests.waiting import PATIENCE
+
+AT_ONCE = Times(0.0, 0.0)
+NEVER = Times(1e9, 1e9)
+
+
+def worker(commanded: Commanded, source: str, target: str) -> Client:
+    """Return a client that holds what it has of one queue unacked and has filled the other one."""
+    client = open_channel(commanded.node)
+    client.call("basic.consume", 1, queue=source, consumer_tag="c")
+    for _ in range(2 * STOP):
+        client.publish(1, b"x", routing_key=target)
+    commanded.node.settle(1)
+    return client
+
+
+def jam(commanded: Commanded, **arguments: Any) -> list[Client]:
+    """Return two clients that wait for each other, for longer than anybody waits for a consumer."""
+    for name in ("a", "b"):
+        commanded.node.declare(name, durable=True, **MARKS, **arguments)
+    clients = [worker(commanded, "a", "b"), worker(commanded, "b", "a")]
+    pass_time(commanded, 60)
+    return clients
+
+
+def search(commanded: Commanded, watch: DeadlockWatch, times: Times = AT_ONCE, rings: Times = NEVER) -> None:
+    watch._search(commanded.node.gauges, times, rings)
+    commanded.node.settle(1)
+
+
+def watch_of(commanded: Commanded) -> DeadlockWatch:
+    return DeadlockWatch(commanded.node.settings, commanded.data / "gauges")
+
+
+def deadlocks(commanded: Commanded) -> list[str]:
+    return [line["action"] for line in commanded.node.logs if line["event"] == "deadlock"]
+
+
+def lent(commanded: Commanded) -> dict[str, int]:
+    """Return how many messages each queue has lent."""
+    rows = {name: commanded.node.gauges.queue_read(commanded.node.queue(name).slot) for name in ("a", "b")}
+    return {name: row.lent_count for name, row in rows.items() if row is not None and row.lent_count}
+
+
+def test_one_queue_of_a_circle_lends_and_that_is_logged(commanded: Commanded) -> None:
+    jam(commanded)
+    search(commanded, watch_of(commanded))
+    assert deadlocks(commanded) == ["credit"]
+    assert len(lent(commanded)) == 1
+
+
+def test_the_circle_goes_on_with_what_is_lent(commanded: Commanded) -> None:
+    """Each acknowledges what it has once all that it published is taken."""
+    clients = jam(commanded)
+    watch, rounds = watch_of(commanded), 0
+    while any(client.connection.parked_octets for client in clients) and rounds < 20:
+        search(commanded, watch)
+        for client in clients:
+            if not client.connection.parked_octets:
+                client.send("basic.ack", 1, delivery_tag=0, multiple=True)
+        commanded.node.settle(1)
+        pass_time(commanded, 60)
+        rounds += 1
+    assert [client.connection.parked_octets for client in clients] == [0, 0]
+
+
+def test_clients_that_are_not_stuck_yet_are_left_alone(commanded: Commanded) -> None:
+    jam(commanded)
+    search(commanded, watch_of(commanded), NEVER)
+    assert deadlocks(commanded) == [] and lent(commanded) == {}
+
+
+def test_a_ring_has_one_queue_lend_early_and_no_second_one(commanded: Commanded) -> None:
+    jam(commanded)
+    watch = watch_of(commanded)
+    watch._search_rings(commanded.node.gauges, AT_ONCE)
+    commanded.node.settle(1)
+    assert deadlocks(commanded) == ["credit"] and len(lent(commanded)) == 1
+
+
+def test_what_is_only_reported_is_logged_once(commanded: Commanded) -> None:
+    commanded.node.policy("p", ".*", {"deadlock": "report"})
+    jam(commanded)
+    watch = watch_of(commanded)
+    for _ in range(2):
+        search(commanded, watch)
+    assert deadlocks(commanded) == ["report"] and lent(commanded) == {}
+
+
+def test_where_a_policy_says_so_one_of_the_clients_has_its_publishes_refused(commanded: Commanded) -> None:
+    commanded.node.policy("p", ".*", {"deadlock": "nack"})
+    for name in ("a", "b"):
+        commanded.node.declare(name, durable=True, **MARKS)
+    clients = [confirming(commanded, target) for target in ("b", "a")]
+    for client, source in zip(clients, ("a", "b"), strict=True):
+        client.call("basic.consume", 1, queue=source, consumer_tag="c")
+    pass_time(commanded, 60)
+    search(commanded, watch_of(commanded))
+    assert deadlocks(commanded) == ["nack"] and lent(commanded) == {}
+    assert sorted(client.names(1).count("basic.nack") > 0 for client in clients) == [False, True]
+
+
+def test_of_those_who_wait_for_a_queue_it_is_the_one_that_was_held_last(commanded: Commanded) -> None:
+    queue = commanded.node.declare("a", durable=True, **MARKS)
+    commanded.node.declare("b", durable=True, **MARKS)
+    clients = []
+    for target in ("a", "a", "b"):
+        clients.append(confirming(commanded, target))
+        pass_time(commanded, 10)
+    processes = Processes(commanded.data)
+    _refuse_youngest(processes, {"id": queue.queue_id}, processes.ask_acceptors("held"))
+    commanded.node.settle(1)
+    assert ["basic.nack" in client.names(1) for client in clients] == [False, True, False]
+
+
+def confirming(commanded: Commanded, target: str) -> Client:
+    """Return a client with confirms that has filled a queue, or found it full."""
+    client = open_channel(commanded.node)
+    client.call("confirm.select", 1)
+    for _ in range(2 * STOP):
+        client.publish(1, b"x", routing_key=target)
+    commanded.node.settle(1)
+    return client
+
+
+def test_a_queue_whose_messages_were_acked_since_the_last_check_has_no_stuck_consumers(commanded: Commanded) -> None:
+    one, _ = jam(commanded)
+    processes = Processes(commanded.data)
+    sessions = processes.ask_acceptors("entangled")
+    causes = {cause["name"]: cause for each in sessions for cause in each["causes"]}
+    first = QueueCheck(processes, commanded.node.gauges, sessions, {})
+    ((consumer,), _) = [first.consumers(causes[name]) for name in ("a", "b")]
+    assert (consumer["connection"], consumer["party"]) == (one.connection.id, "guest at 127.0.0.1")
+    again = QueueCheck(processes, commanded.node.gauges, sessions, first.moved)
+    assert again.consumers(causes["a"]) == [consumer]
+    one.send("basic.ack", 1, delivery_tag=1)
+    commanded.node.settle()
+    after = QueueCheck(processes, commanded.node.gauges, sessions, first.moved)
+    assert after.consumers(causes["a"]) == [] and len(after.consumers(causes["b"])) == 1
+
+
+def test_a_queue_is_still_if_it_has_nothing_ready_and_nothing_has_moved(commanded: Commanded) -> None:
+    one, _ = jam(commanded)
+    processes = Processes(commanded.data)
+    sessions = processes.ask_acceptors("entangled")
+    causes = {cause["name"]: cause for each in sessions for cause in each["causes"]}
+    first = QueueCheck(processes, commanded.node.gauges, sessions, {})
+    assert not first.is_still(causes["a"]), "there was no check before"
+    assert QueueCheck(processes, commanded.node.gauges, sessions, first.moved).is_still(causes["a"])
+    one.send("basic.ack", 1, delivery_tag=1)
+    commanded.node.settle()
+    assert not QueueCheck(processes, commanded.node.gauges, sessions, first.moved).is_still(causes["a"])
+
+
+def test_a_queue_that_has_acted_is_asked_first_so_that_it_does_more(commanded: Commanded) -> None:
+    watch = watch_of(commanded)
+    circle = Circle(("x", "y", "z"), tuple({"id": id} for id in (3, 4, 5)))
+    watch._record_action({"id": 4})
+    assert [queue["id"] for queue in watch._acted_first(circle)] == [4, 3, 5]
+
+
+@pytest.mark.parametrize(("connection", "acceptor"), [("0.1.17", 0), ("12.3.4", 12)])
+def test_a_connection_s_id_begins_with_its_acceptor(connection: str, acceptor: int) -> None:
+    assert acceptor_of(connection) == acceptor
+
+
+def test_the_watch_starts_no_thread_unless_a_time_is_set(commanded: Commanded) -> None:
+    flow = commanded.node.settings.flow.model_copy(update={"deadlock_seconds": 0})
+    watch = DeadlockWatch(commanded.node.settings.model_copy(update={"flow": flow}), commanded.data / "gauges")
+    with watch:
+        assert not watch._thread.is_alive()
+    with (other := watch_of(commanded)):
+        assert other._thread.is_alive()
+    other._thread.join(PATIENCE)
+    assert not other._thread.is_alive()
