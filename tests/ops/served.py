@@ -11,9 +11,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+
+from structlog.testing import capture_logs
 
 from ops.claim import Pointer, claimed
 from ops.runtime import runtime_directory
@@ -78,6 +81,8 @@ class ServedNode:
         self.node, self.gauges, self.data = node, gauges, node.settings.data
         self.commands: list[str] = []
         """The commands that were sent to it."""
+        self.lost: set[str] = set()
+        """The queues that their shards do not have."""
         self._loop = loop
         self.core = loop.do(self._make_core)
         self.set_process("acceptor", 0, READY)
@@ -139,6 +144,12 @@ class ServedNode:
         self.core.authority.placing.advance()
         self._finish_turns()
 
+    def answer_of_shard(self, shard: int, question: str, arguments: dict[str, Any], answered: Answered) -> None:
+        """Answer `queues` as that shard does: the ids of its queues, except those that it has lost."""
+        assert (question, arguments) == ("queues", {})
+        queues = self.core.authority.topology.queues()
+        answered({"result": [each.queue_id for each in queues if each.shard == shard and each.name not in self.lost]})
+
     def _finish_turns(self) -> None:
         """End the turn, and further ones until no queue moves."""
         moves = self.core.authority.moves
@@ -177,7 +188,7 @@ def served(data: Path, shards: int = 2, **settings: Any) -> Iterator[ServedNode]
     chosen = Settings.from_resolved(
         {"port": 5672, "data": data, "acceptors": 1, "shards": shards, "spare_shards": 1} | settings
     )
-    with claimed(data), runtime_directory() as runtime:
+    with claimed(data), runtime_directory() as runtime, capture_logs():  # its log is not the output of a command
         node = Node(1, runtime, runtime / "gauges", "127.0.0.1", 5672, chosen, clock.ahead_us())
         node.store()
         sizes = {"acceptors": 1, "shards": node.shard_places, "queues": QUEUES}
@@ -187,7 +198,11 @@ def served(data: Path, shards: int = 2, **settings: Any) -> Iterator[ServedNode]
                 Pointer(os.getpid(), runtime, node.gauges).store(data)
                 found = ServedNode(node, gauges, loop)
                 try:
-                    with loop.answering(node.control, found.answer):
+                    with ExitStack() as stack:
+                        stack.enter_context(loop.answering(node.control, found.answer))
+                        for index in node.shards:
+                            path = node.control_of("shard", index, 1)
+                            stack.enter_context(loop.answering(path, partial(found.answer_of_shard, index)))
                         yield found
                 finally:
                     loop.do(found.core.store.close)
