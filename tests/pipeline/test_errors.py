@@ -1,4 +1,4 @@
-"""The error that commands report: one line to their user, and status 2, for a mistake that is found before Spark is started."""
+"""The error that commands report: one line to their user, and status 2."""
 
 from __future__ import annotations
 
