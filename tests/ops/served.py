@@ -159,7 +159,7 @@ class ServedNode:
             if not moves.topology.moves:
                 return
             for move in list(moves.topology.moves.values()):
-                state = {STOPPING: "written", COPYING: "kept"}.get(move.phase, "homed")
+                state = {STOPPING: "written", COPYING: "kept"}.get(move.phase, "reattached")
                 shard = {STOPPING: move.source, COPYING: move.target}.get(move.phase, move.home)
                 facts = {"queue_id": move.queue_id, "epoch": move.epoch, "shard": shard, "life": 1, "state": state}
                 perform(self.core.authority, "move_report", {**facts, **EMPTY}, "test")
