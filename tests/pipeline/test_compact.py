@@ -178,15 +178,6 @@ def test_an_hour_whose_manifest_is_torn_is_made_again(spark: SparkSession, day: 
     assert read(spark, tmp_path, day) == expected(day)
 
 
-def test_only_what_is_asked_for_is_read(spark: SparkSession, day: Day, tmp_path: Path) -> None:
-    live.write_day(tmp_path, day)
-    since, until = day.since + 100_000_000, day.since + 200_000_000
-    found = Telemetry(spark, str(tmp_path)).rows("depth", since, until).count()
-    assert found == sum(since <= row["ts"] < until for row in day.depth) > 0
-    assert Telemetry(spark, str(tmp_path)).rows("depth", HOUR.ends, HOUR.ends + 1).count() == 0
-    assert Telemetry(spark, str(tmp_path / "nowhere")).rows("depth", since, until).count() == 0
-
-
 def hours_of(day: Day, count: int) -> list[list[Row]]:
     """The day's rows of depth once for each of so many hours, numbered on."""
     last = max(row["seq"] for row in day.depth)

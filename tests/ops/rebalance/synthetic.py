@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from hypothesis import strategies
+from hypothesis import HealthCheck, settings, strategies
 
 from ops.rebalance.goals import Home, Rules, Shard
-from ops.rebalance.plan import Move, Plan, World
+from ops.rebalance.making import make_plan
+from ops.rebalance.plan import Move, Plan, PlanError, World
 from ops.rebalance.rows import QueueRow
 from router.model.placement import place
 
 VHOST = "/"
+NOW = 1_800_000_000.0
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow])  # how long it takes says how busy the machine is
 
 
 def row(queue: str, shard: int, rate: float = 0.0, backlog: int = 0, **more: float) -> QueueRow:
@@ -58,6 +61,26 @@ def moved(start: World, plan: Plan | Sequence[Move]) -> World:
 
 
 RULES = Rules(low_rate=10.0)
+
+
+def plan_for(rows: Sequence[QueueRow], at: World, rules: Rules = RULES) -> Plan:
+    """Make the plan for these rows."""
+    return make_plan(rows, at, rules, source="test", now=NOW, lasts=3600)
+
+
+def load(plan: Plan, when: str = "after") -> float:
+    """Return the largest load of a shard over the mean."""
+    score: float = getattr(plan, when)["load"]["max_over_mean"]
+    return score
+
+
+def made_or_none(case: tuple[list[QueueRow], World, Rules]) -> Plan | None:
+    """Make the plan of a case of `worlds`; None if too little is known."""
+    try:
+        return plan_for(*case)
+    except PlanError:
+        return None
+
 
 rates = strategies.one_of(
     strategies.just(0.0), strategies.floats(0, 50), strategies.integers(0, 5000).map(float), strategies.floats(1e3, 1e5)

@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 
-from ops.rebalance.balance import GOALS, Balance, items_of
-from ops.rebalance.goals import Home, Rules, Shard, soft_goals
-from ops.rebalance.making import make_plan, pinned
-from ops.rebalance.plan import Plan, PlanError, World, undo_plan
+from ops.rebalance.goals import Home, Rules, Shard
+from ops.rebalance.making import pinned
+from ops.rebalance.plan import PlanError, World
 from ops.rebalance.planner import FEW_MOVES
 from ops.rebalance.rows import QueueRow
-from tests.ops.rebalance.synthetic import RULES, VHOST, moved, one_hot, row, world, worlds
+from tests.ops.rebalance.synthetic import (
+    RULES,
+    VHOST,
+    load,
+    made_or_none,
+    moved,
+    one_hot,
+    plan_for,
+    row,
+    unhurried,
+    world,
+    worlds,
+)
 
 pytestmark = pytest.mark.long
-
-NOW = 1_800_000_000.0
-unhurried = settings(suppress_health_check=[HealthCheck.too_slow])  # how long it takes says how busy the machine is
-
-
-def plan_for(rows: Sequence[QueueRow], at: World, rules: Rules = RULES) -> Plan:
-    return make_plan(rows, at, rules, source="test", now=NOW, lasts=3600)
-
-
-def load(plan: Plan, when: str = "after") -> float:
-    score: float = getattr(plan, when)["load"]["max_over_mean"]
-    return score
-
-
-def made_or_none(case: tuple[list[QueueRow], World, Rules]) -> Plan | None:
-    try:
-        return plan_for(*case)
-    except PlanError:
-        return None
 
 
 def test_one_hot_shard_of_eight_is_relieved_by_a_few_empty_queues() -> None:
@@ -97,19 +88,6 @@ def cpu_of(each: QueueRow, rows: Sequence[QueueRow], at: World) -> float:
 
 @unhurried
 @given(worlds())
-def test_inverse_moves_restore_the_placement(case: tuple[list[QueueRow], World, Rules]) -> None:
-    plan = made_or_none(case)
-    assume(plan is not None and plan.moves)
-    assert plan is not None
-    after = moved(case[1], plan)
-    back = undo_plan(plan, after, now=NOW, lasts=60)
-    assert [move.where() for move in back.moves] == plan.to_json()["inverse"]
-    assert moved(after, back).homes == case[1].homes
-    assert (back.undoes, back.notes) == (plan.id, ())
-
-
-@unhurried
-@given(worlds())
 def test_the_same_inputs_give_the_same_plan_whatever_their_order(case: tuple[list[QueueRow], World, Rules]) -> None:
     rows, at, rules = case
     plan = made_or_none(case)
@@ -141,47 +119,6 @@ def test_a_plan_never_makes_the_load_worse(case: tuple[list[QueueRow], World, Ru
     limit = max(1.1 * mean, case[2].low_rate)
     largest = {when: max(getattr(plan, when)["load"]["shards"].values(), default=0) for when in ("before", "after")}
     assert largest["after"] <= max(largest["before"], limit) + 0.01
-
-
-@unhurried
-@given(worlds())
-def test_a_later_goal_hurts_no_earlier_one(case: tuple[list[QueueRow], World, Rules]) -> None:
-    """No step made for one goal lifts a shard beyond the aim of an earlier one and above the shard it relieves."""
-    rows, at, rules = case
-    plan = made_or_none(case)
-    assume(plan is not None)
-    assert plan is not None
-    goals = soft_goals(rules.low_rate)
-    items = items_of(at.homes, {each.key: each for each in rows}, at.shards, {})
-    numbers = {item.home.key: number for number, item in enumerate(items)}
-    balance = Balance(items, at.shards, rules)
-    for move in plan.moves:
-        earlier = itertools.takewhile(lambda goal, move=move: goal.name != move.goal, goals)
-        if move.goal in GOALS:
-            assert not any(balance.hurts(goal, numbers[move.key], move.target) for goal in earlier)
-        balance.move(numbers[move.key], move.target)
-
-
-def test_stopped_queues_are_spread_where_the_load_allows() -> None:
-    rows = [row(f"s{n}", 0, 50.0, stopped_share=0.5) for n in range(6)]
-    rows += [row(f"o{n}", n % 3, 1000.0) for n in range(18)]
-    plan = plan_for(rows, world(rows, 3))
-    assert plan.after["held"]["max_over_mean"] < plan.before["held"]["max_over_mean"]
-    assert load(plan) <= 1.10
-
-
-def test_an_indivisible_queue_keeps_its_shard_for_itself() -> None:
-    rows = [row("giant", 0, 50_000.0), row("a", 0, 3000.0), row("b", 0, 2000.0), row("c", 1, 5000.0)]
-    plan = plan_for(rows, world(rows, 2))
-    assert {move.queue for move in plan.moves} == {"a", "b"}
-
-
-def test_queues_with_little_in_them_go_first() -> None:
-    rows = [row(f"full{n}", 0, 1000.0, backlog=10_000) for n in range(10)]
-    rows += [row(f"empty{n}", 0, 1000.0) for n in range(10)] + [row("other", 1, 10.0)]
-    plan = plan_for(rows, world(rows, 2))
-    assert len(plan.moves) == 10
-    assert all(move.queue.startswith("empty") for move in plan.moves)
 
 
 def test_a_shard_that_is_leaving_is_emptied() -> None:

@@ -9,12 +9,8 @@ from typing import Any
 
 import pytest
 
-from ops.errors import CommandError
-from ops.store.apart import apart
-from ops.store.check import PROBLEMS_MAX, Findings, check
-from ops.store.topology import check_topology
+from ops.store.check import PROBLEMS_MAX, check
 from penstock.bus import pack
-from router.storage.store import Store as TopologyStore
 from shard.contents.queue_cy import UNLIMITED, Queue
 from shard.store.journal import Journal
 from shard.store.sealed_cy import seal
@@ -145,23 +141,3 @@ def test_of_many_problems_the_first_are_told(tmp_path: Path) -> None:
     change(path, forget)
     found = check(path, 0)
     assert (found.problems, len(found.first_problems)) == (100, PROBLEMS_MAX)
-
-
-def test_a_file_cut_off_ends_the_reader_and_nobody_else(tmp_path: Path) -> None:
-    path = fill(tmp_path, 0, {7: 3000})
-    with (path / "data.mdb").open("r+b") as file:
-        file.truncate(3 * 4096)
-
-    def look() -> Findings:
-        return check(path, 0)
-
-    with pytest.raises(CommandError, match=r"damaged|^/"):
-        apart("the store", look)
-
-
-def test_the_topology(tmp_path: Path) -> None:
-    assert check_topology(tmp_path) == []
-    TopologyStore(tmp_path / "topology.sqlite", 1).close()
-    assert check_topology(tmp_path) == []
-    (tmp_path / "topology.sqlite").write_bytes(b"x" * 10_000)
-    assert check_topology(tmp_path) == [f"{tmp_path}/topology.sqlite: file is not a database"]

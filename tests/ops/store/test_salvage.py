@@ -15,8 +15,8 @@ from router.storage.store import Store as TopologyStore
 from shard.store.journal import Journal
 from shard.store.store import Store
 from shard.store.stored import TRANSACTION
+from tests.ops.store.dumping import with_topology
 from tests.ops.store.making import LIMIT, change, fill
-from tests.ops.store.test_dump import with_topology
 
 COUNTS = {7: 300, 8: 200}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from penstock.telemetry.schema import TABLES, Table
 from pipeline.answers import TABLES as ANSWERS
 from pipeline.report.answers import Answer, Curve, Report
-from pipeline.report.as_json import as_json
 from pipeline.report.page import NOTHING, TITLES, page
 
 SINCE, UNTIL = 1_795_172_400_000_000, 1_795_173_600_000_000
@@ -73,10 +71,3 @@ def test_a_report_of_nothing_says_so() -> None:
     checked(text)
     assert all(words in text for words in NOTHING.values())
     assert NOTHING.keys() == TITLES.keys()
-
-
-def test_json_has_every_column() -> None:
-    told = json.loads(as_json(reported(2)))
-    assert told["answers"].keys() == {table.name for table in ANSWERS}
-    for answer in told["answers"].values():
-        assert [column["name"] for column in answer["columns"]] == list(answer["rows"][0])
