@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import lmdb
 
-from penstock.batch.batch_cy import Batch
-from shard.contents.errors import DamagedError, StoreError
+from shard.contents.errors import DamagedError
 from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import UNLIMITED
 from shard.store.environment import Environment
@@ -145,67 +143,3 @@ def test_the_key_of_what_is_damaged(tmp_path: Path) -> None:
     assert damaged.key is not None
     assert KEY.unpack(damaged.key) == (7, 1 << 36)
     life.end()
-
-
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(("take", "take settled", "settle", "requeue", "page out", "drop", "unreadable", "readable")),
-        st.integers(1, 6),
-    ),
-    max_size=40,
-)
-
-
-@given(
-    sizes=st.lists(st.lists(st.sampled_from((0, 1, 5000)), min_size=1, max_size=6), min_size=1, max_size=4), steps=STEPS
-)
-@example(sizes=[[5000, 1]], steps=[("take", 1), ("page out", 1), ("unreadable", 1), ("settle", 1), ("drop", 1)])
-@example(sizes=[[1, 5000]], steps=[("take", 1), ("page out", 1), ("unreadable", 1), ("requeue", 1)])
-def test_what_cannot_be_read_is_never_counted_below_nothing(
-    sizes: list[list[int]], steps: list[tuple[str, int]]
-) -> None:
-    """Its sizes are estimated: the gauges take no negative number, and of no messages there are no octets."""
-    read = {}
-    readable = True
-
-    def load(key: bytes, count: int, spilled: bool) -> Batch:
-        if not readable:
-            raise StoreError(Path("store"), "cannot be read")
-        return read[key]
-
-    journal = Journal(load)
-    queue = Queue(7, None, 0, journal, True)
-    for bodies_of in sizes:
-        queue.enqueue(batch(*(bytes(size) for size in bodies_of)), 0, len(bodies_of))
-    commit = journal.hand_over()
-    for key, parts in commit.kept.contents.items():
-        assert parts is not None
-        read[key] = Batch(*map(bytes, parts))
-    journal.written()
-    in_hand: list[int] = []
-    for step, count in steps:
-        if step in ("readable", "unreadable"):
-            readable = step == "readable"
-        elif step == "page out":
-            queue.page_out_front(UNLIMITED, 0, False)
-            queue.page_out(UNLIMITED, 0)
-        elif step == "drop":
-            with suppress(StoreError):
-                queue.drop_head(max(queue.ready - count, 0), UNLIMITED)
-        elif step.startswith("take"):
-            with suppress(StoreError):
-                for item in queue.take(count, UNLIMITED, step == "take settled"):
-                    in_hand += range(item.sequence, item.sequence + item.count) if step == "take" else ()
-        elif in_hand:
-            (queue.settle if step == "settle" else queue.requeue)(in_hand.pop(0), 1)
-        counts = queue.ready_bytes, queue.ready_whole, queue.unacked_bytes, queue.unacked_whole, queue.weight()
-        assert min(counts) >= 0
-        if queue.ready == 0:
-            assert (queue.ready_bytes, queue.ready_whole) == (0, 0)
-        if queue.unacked == 0:
-            assert (queue.unacked_bytes, queue.unacked_whole) == (0, 0)
-    readable = True
-    for sequence in in_hand:
-        queue.settle(sequence, 1)
-    queue.purge()
-    assert (queue.ready_bytes, queue.unacked_bytes, queue.weight(), queue.paged) == (0, 0, 0, 0)

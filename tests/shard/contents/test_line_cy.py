@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -121,29 +120,6 @@ def test_purging_what_is_paged_out_reads_nothing(tmp_path: Path) -> None:
     assert (life.queue.ready_bytes, life.queue.paged) == (0, 0)
     life.commit()
     assert list(life.store.segments()) == []
-    life.end()
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_what_is_being_written_stays_in_memory(tmp_path: Path, fails: bool) -> None:
-    """Until the commit is there the store could not give it back."""
-    life = Life(tmp_path)
-    first = life.queue.enqueue(batch(b"a", b"b"), 0, 2)
-    life.queue.take(1, UNLIMITED, False)
-    commit = life.journal.hand_over()
-    assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
-    assert life.queue.page_out(UNLIMITED, 0) == 0
-    if fails:
-        life.journal.take_back(commit)
-        assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
-        commit = life.journal.hand_over()
-    life.queue.requeue(first, 1)
-    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
-    life.store.write(commit)
-    life.journal.written()
-    assert life.queue.page_out_front(UNLIMITED, 0, False) > 0
-    life.queue.requeue(first, 2)
-    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
     life.end()
 
 

@@ -56,20 +56,6 @@ def test_consumers_make_room_while_a_batch_enters(node: Node) -> None:
     assert outcomes(client) == ({1, 2, 3, 4, 5}, {6, 7, 8})
 
 
-def test_one_of_two_queues_refuses(node: Node) -> None:
-    """Any refusal is a nack; the other queue has it all the same."""
-    node.declare("small", **{"x-max-length": 1, "x-overflow": "reject-publish"})
-    node.declare("large")
-    node.bind("x", "small", "large")
-    client = open_channel(node)
-    client.call("confirm.select", 1)
-    for body in numbered(3):
-        client.publish(1, body, exchange="x")
-    node.settle()
-    assert outcomes(client) == ({1}, {2, 3})
-    assert (node.state("small").depth, node.state("large").depth) == (1, 3)
-
-
 def test_a_limit_in_bytes_refuses_within_a_batch(node: Node) -> None:
     """Each message that would exceed the limit is refused; a smaller one behind it may still fit."""
     node.declare("q", **{"x-max-length-bytes": 1000, "x-overflow": "reject-publish"})

@@ -465,13 +465,3 @@ def _after_drop(life: Life, there: dict[bytes, int], held: dict[bytes, int]) -> 
     for item in taken:
         life.queue.requeue(item.sequence, item.count)
     return {name: kept for name, kept in there.items() if name in left or name in held}
-
-
-def test_a_segment_of_many_rows_is_read_back_in_part(tmp_path: Path) -> None:
-    segment = Segment(batch(*[b"%d" % i for i in range(20)]), 0, 20, 0)
-    assert segment.undone() == [(0, 20)]
-    assert not segment.finish(0, 3)
-    assert not segment.finish(7, 10)
-    assert segment.undone() == [(3, 4), (17, 3)]
-    assert not segment.finish(3, 4)
-    assert segment.finish(17, 3)
