@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from acceptor.gates.metered import FORGOTTEN_AFTER, INTERVAL, TOLD_AFTER, Held, Metered
 from acceptor.gates.shut_gate import ShutGate
 from tests.acceptor.gates.test_rates import depth, limit, opened, publish
-from tests.acceptor.gates.waiter import Waiter
+from tests.acceptor.gates.waiter import Shut, Waiter
 from tests.joined import Node
 
 MOMENT = 0.001
@@ -26,7 +26,7 @@ def node() -> Iterator[Node]:
 
 def open_gate() -> ShutGate:
     """A gate at which no stop holds channels."""
-    gate = ShutGate()
+    gate = Shut()
     gate.lifted = True
     return gate
 
@@ -77,7 +77,7 @@ def test_a_channel_that_stays_away_is_forgotten() -> None:
 
 
 def test_a_stop_that_holds_the_channels_is_left_to_announce_it() -> None:
-    metered, gate, channel = Metered(0.0), ShutGate(), Waiter()
+    metered, gate, channel = Metered(0.0), Shut(), Waiter()
     wait(metered, gate, channel, 10.0)
     metered.look(10.0 + TOLD_AFTER)
     assert channel.held_by is None

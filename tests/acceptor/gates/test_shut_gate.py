@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from acceptor.gates.gate import UNLIMITED
-from acceptor.gates.shut_gate import ShutGate
-from tests.acceptor.gates.waiter import Waiter
+from tests.acceptor.gates.waiter import Shut, Waiter
 
 
 def test_a_shut_gate_has_no_room_and_a_lifted_one_any() -> None:
-    gate = ShutGate()
+    gate = Shut()
     assert gate.room() == gate.some_room() == (0, 0)
     assert gate.is_saturated() and not gate.admits(1, 1)
     gate.lifted = True
@@ -17,7 +16,7 @@ def test_a_shut_gate_has_no_room_and_a_lifted_one_any() -> None:
 
 
 def test_no_waiting_channel_is_admitted_before_it_is_lifted_and_all_are_then() -> None:
-    gate = ShutGate()
+    gate = Shut()
     channels = [Waiter(name, wants=5, length=1000) for name in "abc"]
     gate.waiting.update(dict.fromkeys(channels))
     gate.serve()

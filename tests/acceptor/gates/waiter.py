@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from acceptor.gates.cause import HoldCause
 from acceptor.gates.gate import Gate
+from acceptor.gates.shut_gate import ShutGate
 
 
 class Waiter:
@@ -53,3 +55,10 @@ class Waiter:
 
     def reconsider(self) -> None:
         pass
+
+
+class Shut(ShutGate):
+    """A shut gate with no reason in particular."""
+
+    def describe(self) -> HoldCause:
+        return HoldCause("stop", "shut", "shut", "operator")
