@@ -130,47 +130,6 @@ def test_confirms_of_a_deleted_queue_are_given_whatever_its_slot_says(node: Node
     assert client.events[1][-1].delivery_tag == 5
 
 
-def test_exclusive_queues_go_with_a_connection_that_was_closed_for_an_error(node: Node) -> None:
-    client = open_channel(node)
-    client.call("queue.declare", 1, queue="mine", exclusive=True)
-    client.send("basic.qos", 7)
-    node.settle()
-    assert client.take("connection.close").code == 504
-    client.send("connection.close-ok")
-    node.settle()
-    assert client.socket.closed
-    client.lose()
-    node.settle()
-    assert node.router.topology.queue("/", "mine") is None
-
-
-def test_exclusive_queues_go_before_close_is_answered(node: Node) -> None:
-    client = open_channel(node)
-    client.call("queue.declare", 1, queue="mine", exclusive=True)
-    client.call("connection.close")
-    assert node.router.topology.queue("/", "mine") is None
-    client.lose()
-    assert not node.core(0).state.router_requests
-
-
-def test_exclusive_queues_go_with_a_connection_that_is_lost_before_their_declaration_is_answered(node: Node) -> None:
-    client = open_channel(node)
-    client.send("queue.declare", 1, queue="mine", exclusive=True)
-    client.lose()
-    node.settle()
-    assert node.router.topology.queue("/", "mine") is None
-
-
-def test_a_connection_without_exclusive_queues_asks_nobody_when_it_closes(node: Node) -> None:
-    client = open_channel(node)
-    client.call("queue.declare", 1, queue="everybody's")
-    client.send("connection.close")
-    client.read()
-    assert client.names()[-1] == "connection.close-ok"
-    client.lose()
-    assert not node.core(0).state.router_requests
-
-
 def test_nothing_follows_a_channel_close_but_its_answer(node: Node) -> None:
     """A held client that made a mistake is not told to go on: late methods on a closed channel break clients."""
     node.declare("q", **FLOW)
