@@ -21,8 +21,8 @@ from acceptor.budgets.unfinished import Unfinished
 from acceptor.budgets.unread import Unread
 from acceptor.clients.connection_state import ConnectionState, Transport
 from acceptor.clients.state import AcceptorState
+from acceptor.consuming.consumer_timeouts import ConsumerTimeouts
 from acceptor.consuming.delivery import Delivery
-from acceptor.consuming.patience import Patience
 from acceptor.consuming.replies import Replies
 from acceptor.consuming.settling import Settling
 from acceptor.gates.fair import Weights
@@ -101,7 +101,7 @@ class AcceptorCore:
         self.moves = Moves(state, self.gates, self.delivery, self.queue_is_home)
         self.routes = Routes(self.topology, self.links, settings.acceptors, self.gates, self.moves)
         self.early = EarlyNotice(state, self.gates, self.routes, self.throttle, self.user_terms)
-        self.patience = Patience(state)
+        self.patience = ConsumerTimeouts(state)
         self.replies = Replies(state, self.outputs)
         self.suspects = Suspects(state)
         self.orphans = Orphans(self.quotas)
@@ -114,7 +114,7 @@ class AcceptorCore:
             acceptor=state, handlers=HANDLERS, permissions=self.permissions, logins=self.logins,
             headcount=self.headcount, weights=self.weights, user_terms=self.user_terms, gates=self.gates,
             routes=self.routes, overtaking=overtaking, publishing=publishing,
-            settling=Settling(state, self.gates.inlets), delivery=self.delivery, replies=self.replies,
+            settling=Settling(state, self.gates.queue_gates), delivery=self.delivery, replies=self.replies,
             moves=self.moves, requests=self.requests, orphans=self.orphans, episodes=self.episodes,
             escalations=self.escalations, throttle=self.throttle, early=self.early, accounts=self.accounts,
             outputs=self.outputs, unfinished=self.unfinished, unread=self.unread,
@@ -165,9 +165,9 @@ class AcceptorCore:
         self.gates.look_at_changed()
         if self.powers_changed:
             self.powers_changed = False
-            for inlet in self.gates.inlets.values():
-                if inlet.withheld:
-                    inlet.release_others(partial(self.routes.waits, inlet))
+            for queue_gate in self.gates.queue_gates.values():
+                if queue_gate.withheld:
+                    queue_gate.release_others(partial(self.routes.waits, queue_gate))
         self.requests.catch_up()
 
     def change(self, change: list[Any]) -> None:
@@ -177,7 +177,7 @@ class AcceptorCore:
         if change[0] == "queue":
             self.gates.limit_queue(Queue(*change[1:]))
         elif change[0] == "queue_gone":
-            self.gates.close_inlet(change[3])
+            self.gates.close_queue_gate(change[3])
         elif change[0] == "move":
             self.moves.follow(self.topology.moves[change[1]])
         elif change[0] == "move_gone":

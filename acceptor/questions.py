@@ -35,16 +35,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.channel_state import ChannelState
-from acceptor.clients.parked import ParkedRun
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
-from acceptor.gates.move_gate import MoveGate
-from acceptor.gates.pools import Pool, itself
-from acceptor.gates.pressure import VhostGate
-from acceptor.gates.rates import RateGate
-from acceptor.gates.stops import StopGate
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.holding.sessions import sessions, state
-from acceptor.links.shard_link import ShardLink
 from penstock.control.questions import Question
 
 if TYPE_CHECKING:
@@ -101,23 +94,23 @@ def consumers(core: AcceptorCore, ids: list[Any]) -> list[dict[str, Any]]:
 def refuse(core: AcceptorCore, connection: str, channel: int, id: int) -> bool:
     """Have a queue refuse the publishes of a held channel. Return False if the channel is not held."""
     found = core.state.connections.get(connection)
-    held, inlet = found and found.channels.get(channel), core.gates.inlets.get(id)
-    if held is None or inlet is None or held not in core.throttle.held:
+    held, queue_gate = found and found.channels.get(channel), core.gates.queue_gates.get(id)
+    if held is None or queue_gate is None or held not in core.throttle.held:
         return False
-    core.escalations.refuse(held, inlet)
+    core.escalations.refuse(held, queue_gate)
     return True
 
 
-def _withheld(core: AcceptorCore) -> dict[Any, dict[Inlet, None]]:
+def _withheld(core: AcceptorCore) -> dict[Any, dict[QueueGate, None]]:
     """Return, by channel, the queues and limits for which its confirms wait."""
-    found: dict[Any, dict[Inlet, None]] = {}
-    for inlet in core.gates.limited():
-        for span in (span for span in inlet.withheld if not span.done):
-            found.setdefault(span.session, {})[inlet] = None
+    found: dict[Any, dict[QueueGate, None]] = {}
+    for queue_gate in core.gates.limited():
+        for span in (span for span in queue_gate.withheld if not span.done):
+            found.setdefault(span.session, {})[queue_gate] = None
     return found
 
 
-def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> dict[str, Any]:
+def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[QueueGate, None]]) -> dict[str, Any]:
     connection = channel.connection
     return {
         **state(channel),
@@ -139,7 +132,7 @@ def _party(channel: ChannelState) -> str:
     return f"{channel.connection.user} at {channel.connection.peer_host}"
 
 
-def _causes(channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> dict[Gate, None]:
+def _causes(channel: ChannelState, withheld: dict[Any, dict[QueueGate, None]]) -> dict[Gate, None]:
     """Return the gates at which a channel or its confirms wait."""
     causes: dict[Gate, None] = dict.fromkeys([*channel.gates, *withheld.get(channel, ())])
     if not causes and channel.held_by is not None:
@@ -148,29 +141,13 @@ def _causes(channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> di
 
 
 def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
-    gate = itself(gate)
-    if isinstance(gate, Pool):
-        return {"kind": "limit", "text": str(gate)}
-    if isinstance(gate, RateGate):
-        return {"kind": "rate", "resumes_in": round(gate.seconds_for(_parked(gate)), 1), "text": str(gate)}
-    if isinstance(gate, VhostGate):
-        return {"kind": "vhost", "vhost": gate.vhost, "text": str(gate)}
-    if isinstance(gate, Inlet):
-        queue = core.state.topology.queue_by_id(gate.id)
-        place = {"shard": queue.shard if queue else None, "slot": gate.slot, "id": gate.id}
-        return {"kind": "queue", "vhost": gate.vhost, "name": gate.name, **place, "text": str(gate)}
-    if isinstance(gate, MoveGate):
-        queue, move = gate.queue, gate.move
-        place = {"id": queue.queue_id, "source": move.source, "target": move.target}
-        return {"kind": "rebalance", "vhost": queue.vhost, "name": queue.name, **place, "text": str(gate)}
-    if isinstance(gate, StopGate):
-        until = gate.stop.until and gate.stop.until - core.state.node_began + core.state.began
-        return {"kind": "stop", "number": gate.stop.number, "until": until, "text": str(gate)}
-    assert isinstance(gate, ShardLink)
-    return {"kind": "shard", "shard": gate.index, "text": str(gate)}
-
-
-def _parked(gate: Gate) -> int:
-    """Return the number of messages that wait at a gate."""
-    waiting = (session for session in gate.waiting if isinstance(session, ChannelState))
-    return sum(item.count for channel in waiting for item in channel.inbox if isinstance(item, ParkedRun))
+    cause = gate.describe()
+    facts = dict(cause.facts)
+    if cause.kind == "queue":
+        queue = core.state.topology.queue_by_id(cause.queue_id)
+        facts |= {"vhost": cause.vhost, "name": cause.queue, "id": cause.queue_id, "shard": queue and queue.shard}
+    elif cause.kind == "shard":
+        facts["shard"] = cause.shard
+    elif facts.get("until"):
+        facts["until"] += core.state.began - core.state.node_began
+    return {"kind": cause.kind, **facts, "text": cause.text}

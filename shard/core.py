@@ -70,7 +70,7 @@ class ShardCore:
         self.paging = Paging(state, self.commits, self.gate)
         self.paging.limit(*memory_of(settings, settings.shards))
         leases = Leases(state, self.stalls)
-        self.serving = Serving(state, self.stalls, leases, settings.flow.stranger_limit)
+        self.serving = Serving(state, self.stalls, leases, settings.flow.unprivileged_limit)
         self.intake = Intake(state, self.serving, lambda queue: self.two_phase.first_held(queue))
         self.two_phase = TwoPhase(state, self.peers, self.commits, self.intake, self.apply_known_deaths)
         if recovered is not None:
@@ -107,8 +107,8 @@ class ShardCore:
             bus.WAITERS: self.waiters.on_waiters,
             bus.PACED: self.paces.on_paced,
             bus.FENCE: self.moving.fence,
-            bus.PARTED: self.moving.on_drained,
-            bus.HOMED: homings.on_homed,
+            bus.DRAINED: self.moving.on_drained,
+            bus.REATTACHED: homings.on_reattached,
             **requests.operations,
             **self.consuming.operations,
         }

@@ -34,10 +34,10 @@ from penstock.node.clock import now_us
 from penstock.node.failures import end_on_failure
 from penstock.node.node import Node
 from penstock.process import process
-from penstock.process.lately import Lately, LoopLag
 from penstock.process.process_memory import IdleMemory, NodeMemory
 from penstock.process.progress import Progress
 from penstock.process.pulse import Pulse, Work
+from penstock.process.recent_samples import LoopLag, RecentSamples
 from router.model.records import LEAVING
 from shard import questions
 from shard.contents.errors import StoreError
@@ -107,7 +107,7 @@ class Shard:
         self.writing: tuple[Commit, Job] | None = None
         self.resting = False
         self.ending = False
-        self.commit_us = Lately()
+        self.commit_us = RecentSamples()
         self.lag = LoopLag(loop)
         self.node_memory = NodeMemory(self.gauges)
         self.idle_memory = IdleMemory(node.settings.memory.process_limit)
@@ -210,7 +210,7 @@ class Shard:
         self.state.wall_ahead = clock.wall_ahead_us()
         self.gate.update_processes(self.node_memory.look(), now_us())
         self.gauges.measures_write(
-            "shard", self.index, self.lag.lately.percentile(50), self.lag.lately.percentile(99),
+            "shard", self.index, self.lag.samples.percentile(50), self.lag.samples.percentile(99),
             self.commit_us.percentile(99), self.gate.stored,
         )  # fmt: skip
         self.write_records(self.flow.short_stops.take(now_us() / 1e6))

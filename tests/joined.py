@@ -1217,7 +1217,7 @@ def fill_beside(node: Node, queue: Queue, late: Client, client: Client) -> None:
     """
     late.read()
     node.finish(late.acceptor)
-    assert node.core(late.acceptor).gates.inlets[queue.queue_id].in_flight
+    assert node.core(late.acceptor).gates.queue_gates[queue.queue_id].in_flight
     for _ in range(500):
         client.read()
         node.finish(client.acceptor)

@@ -2,7 +2,7 @@
 
     make shake                                        # against the branch point from origin/main, or main
     make shake BASE=HEAD~3 TIMES=100
-    make shake TESTS='tests/acceptor/gates/test_due.py tests/shard/test_room.py::test_a_queue'   # these as well
+    make shake TESTS='tests/acceptor/gates/test_deadline_queue.py tests/shard/test_room.py::test_a_queue'   # these as well
 
 A test counts as changed if a line of it is, or of a function, fixture or constant of its file that it uses. Changes to
 other files are not followed: name the tests that rely on them.

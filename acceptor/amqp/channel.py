@@ -289,7 +289,7 @@ class Channel(ChannelState):
         gate.waiting[self] = None
         if gate not in self.gates:
             self.gates.append(gate)
-            if self.held_by is not None and gate is not self.held_by:
+            if self.hold is not None and gate is not self.held_by:
                 self.services.throttle.look_at_cause(self)
         if gate.opens_with_time:
             self.services.gates.waits_for_time(gate, self)
@@ -302,10 +302,10 @@ class Channel(ChannelState):
 
     def unwarn(self) -> None:
         """Retract the early notice of a stop. The client of a held channel is notified only when that is released."""
-        inlet, self.warned_by = self.warned_by, None
-        if inlet is not None:
-            del inlet.warned[self]
-            if self.held_by is None:
+        queue_gate, self.warned_by = self.warned_by, None
+        if queue_gate is not None:
+            del queue_gate.warned[self]
+            if self.hold is None:
                 self.services.throttle.untell(self)
 
     def look_at_warning(self) -> None:
@@ -338,14 +338,14 @@ class Channel(ChannelState):
     def release_if_free(self) -> None:
         """Release the channel if nothing of it waits, neither publishes nor confirms."""
         waits = self.inbox or self.gates or self.withheld or self.refusing is not None
-        if self.held_by is not None and not waits:
+        if self.hold is not None and not waits:
             self.services.throttle.release(self)
 
-    def withholds(self, inlet: Withholding) -> bool:
+    def withholds(self, queue_gate: Withholding) -> bool:
         """Whether confirms are withheld from the channel while this queue is saturated."""
         return (
-            self.refusing is not inlet
-            and self.services.user_terms.at(self.vhost, self.connection.user, inlet.terms).means.confirms
+            self.refusing is not queue_gate
+            and self.services.user_terms.at(self.vhost, self.connection.user, queue_gate.terms).means.confirms
         )
 
     def withheld_at(self, gate: Gate) -> None:
@@ -421,7 +421,7 @@ class Channel(ChannelState):
         self.unacked = UnackedTags()
         self.leave_gates()
         self.unwarn()
-        if self.held_by is not None:
+        if self.hold is not None:
             self.services.throttle.release(self)
         parked = [item for item in self.inbox if isinstance(item, ParkedRun)] if keep_parked else []
         while self.inbox:

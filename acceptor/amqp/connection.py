@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from acceptor.amqp import handshake
-from acceptor.amqp.arrivals import Stay
 from acceptor.amqp.channel import Channel
+from acceptor.amqp.connection_record import ConnectionRecord
 from acceptor.amqp.read_size import LARGE_READ_OCTETS, MANY_EVENTS, READ_OCTETS, ReadSize
 from acceptor.budgets.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
 from acceptor.budgets.unread import WHY
@@ -57,7 +57,7 @@ class Connection(ConnectionState):
         super().__init__(acceptor, id, number, transport, peer, peer_host, services.permissions.access("", ""))
         self.services = services
         self.held: list[Method] | None = None
-        self.stay = Stay()
+        self.stay = ConnectionRecord()
         self.read_size = ReadSize()
         self.last_received = acceptor.now
         self.deadline: float | None = acceptor.now + acceptor.settings.amqp.handshake_timeout

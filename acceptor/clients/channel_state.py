@@ -8,14 +8,15 @@ from collections.abc import Generator, Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.clients.asking import Answer
-from acceptor.clients.obedience import Obedience
+from acceptor.clients.flow_compliance import FlowCompliance
+from acceptor.clients.hold import Hold
 from acceptor.clients.parked import ParkedMethod, ParkedRun
 from acceptor.clients.prefetch import SharedPrefetch
 from acceptor.clients.pulse import Pulse
 from acceptor.clients.reply_consumer import ReplyConsumer
 from acceptor.gates.confirms import Confirms, Withholding
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.links.unacked_cy import Settlements, UnackedTags
 from acceptor.routing.route import Route
 from acceptor.routing.routing import Routing
@@ -82,15 +83,12 @@ class ChannelState(ABC):
         self.runs_at_gates = False
         self.method: MethodSpec | None = None
         self.gates: list[Gate] = []
-        self.held_by: Gate | None = None
-        self.held_since = 0.0
+        self.hold: Hold | None = None
         self.told_flow = False
         self.told_blocked = False
-        self.warned_by: Inlet | None = None
+        self.warned_by: QueueGate | None = None
         self.pulse = Pulse()
-        self.budgets = 1
-        self.refusing: Inlet | None = None
-        self.obedience = Obedience()
+        self.flow_compliance = FlowCompliance()
         self.confirms: Confirms | None = None
         self.withheld = 0
         self.routing: Routing | None = None
@@ -151,10 +149,24 @@ class ChannelState(ABC):
         """What is left to its connection for routing in this turn."""
         return self.connection.budget.at(self.acceptor.turns)
 
+    def messages_parked(self) -> int:
+        """Return the number of publishes that wait in it."""
+        return sum(item.count for item in self.inbox if isinstance(item, ParkedRun))
+
     def size(self) -> int:
         """Return the approximate size of the next parked message in bytes; at least 1."""
         item = self.inbox[0] if self.inbox else None
         return max(item.octets // item.count, 1) if isinstance(item, ParkedRun) and item.count else 1
+
+    @property
+    def held_by(self) -> Gate | None:
+        """The gate that its client was notified of; None while the channel is free."""
+        return None if self.hold is None else self.hold.gate
+
+    @property
+    def refusing(self) -> QueueGate | None:
+        """The queue that refuses its publishes."""
+        return None if self.hold is None else self.hold.refusing
 
     def cause(self) -> Gate | None:
         """Return the gate that holds the channel: the one that its client was notified of while that is in the way,
@@ -257,7 +269,7 @@ class ChannelState(ABC):
         """A gate that it waits at is saturated: now its client is told."""
 
     @abstractmethod
-    def withholds(self, inlet: Withholding) -> bool:
+    def withholds(self, queue_gate: Withholding) -> bool:
         """Whether confirms are withheld from the channel while this queue is saturated."""
 
     @abstractmethod

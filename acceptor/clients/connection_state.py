@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.clients.pauses import HELD
 from acceptor.clients.traits import Traits
-from acceptor.gates.inlet import Inlet
 from acceptor.gates.permissions import Access
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.routing.routing import Budget
 from penstock.amqp import methods
 from penstock.amqp.encode_cy import Output
@@ -85,7 +85,7 @@ class ConnectionState(ABC):
         self.kept_octets = 0
         self.ignores_flow = False
         self.deliveries_withheld = False
-        self.closed_at: dict[Inlet, float] = {}
+        self.closed_at: dict[QueueGate, float] = {}
         self.pauses = 0
         self.told_unread = 0
         self.read_since = acceptor.now

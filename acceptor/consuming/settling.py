@@ -13,18 +13,18 @@ from acceptor.links.unacked_cy import Settlements
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.state import AcceptorState
-    from acceptor.gates.inlet import Inlet
+    from acceptor.gates.queue_gate import QueueGate
 
 # The settlements of a channel with more consumers than this are not checked: they count as awaited.
 FEW = 8
 
 
 class Settling:
-    """The settlements of an acceptor's channels, on their way; `inlets` are the gates of queues, by queue id."""
+    """The settlements of an acceptor's channels, on their way; `queue_gates` are the gates of queues, by queue id."""
 
-    def __init__(self, acceptor: AcceptorState, inlets: dict[int, Inlet]) -> None:
+    def __init__(self, acceptor: AcceptorState, queue_gates: dict[int, QueueGate]) -> None:
         self.acceptor = acceptor
-        self.inlets = inlets
+        self.queue_gates = queue_gates
 
     def places(self, shards: set[int]) -> list[Settlements]:
         """Return where to put settlements, by shard, and last those of unassigned queues. The turns to `shards` get an
@@ -55,7 +55,7 @@ class Settling:
         for consumer in channel.consumers.values():
             if 0 < consumer.prefetch < 2 * held:
                 return True
-            inlet = self.inlets.get(consumer.queue.queue_id)
-            if inlet is not None and (inlet.waiting or inlet.is_saturated()):
+            queue_gate = self.queue_gates.get(consumer.queue.queue_id)
+            if queue_gate is not None and (queue_gate.waiting or queue_gate.is_saturated()):
                 return True
         return any(link.waiting for link in self.acceptor.links)

@@ -67,7 +67,7 @@ class FlowSet(Protocol):
     """Several queues of one publish that may hold it (acceptor/gates/fan.py)."""
 
     @property
-    def inlets(self) -> tuple[Withholding, ...]: ...
+    def queue_gates(self) -> tuple[Withholding, ...]: ...
 
     def leavers(self) -> frozenset[Withholding]: ...
 
@@ -98,7 +98,7 @@ class Confirmed(Protocol):
 
     def broken(self, error: Exception) -> None: ...
 
-    def withholds(self, inlet: Withholding) -> bool: ...
+    def withholds(self, queue_gate: Withholding) -> bool: ...
 
     def withheld_at(self, gate: Gate) -> None: ...
 
@@ -109,18 +109,29 @@ class Span:
     """Tags `first` to `first + count - 1`, waiting for `awaited` more shards, and then for queues.
 
     `route` is the route of its publishes. Where queues of it are a flow set (`fan`), the span waits for them as long as
-    the set holds its producers, and for no queue that lags. `inlets` are its queues with marks, and those that it waits
-    for while it is `withheld`; `left` has the tags that have left each queue, `untold` the unconfirmed tags once some
-    of the span are confirmed.
+    the set holds its producers, and for no queue that lags. `queue_gates` are its queues with marks, and those that it
+    waits for while it is `withheld`; `left` has the tags that have left each queue, `untold` the unconfirmed tags once
+    some of the span are confirmed.
     """
 
     __slots__ = (
-        "awaited", "confirms", "count", "done", "fan", "first", "inlets", "left", "rejected", "route", "session",
-        "untold", "withheld",
+        "awaited",
+        "confirms",
+        "count",
+        "done",
+        "fan",
+        "first",
+        "left",
+        "queue_gates",
+        "rejected",
+        "route",
+        "session",
+        "untold",
+        "withheld",
     )  # fmt: skip
 
     def __init__(
-        self, confirms: Confirms, first: int, count: int, shards: int, inlets: Sequence[Withholding],
+        self, confirms: Confirms, first: int, count: int, shards: int, queue_gates: Sequence[Withholding],
         session: Confirmed, fan: FlowSet | None = None, route: Way | None = None,
     ) -> None:  # fmt: skip
         self.confirms = confirms
@@ -128,7 +139,7 @@ class Span:
         self.first = first
         self.count = count
         self.awaited = shards
-        self.inlets = inlets
+        self.queue_gates = queue_gates
         self.fan = fan
         self.done = False
         self.rejected: RangeSet | None = None
@@ -153,28 +164,28 @@ class Span:
         self.awaited -= 1
         if self.awaited:
             return
-        inlets, self.inlets = self.inlets, ()
-        left = self.fan.leavers() if inlets and self.fan is not None else ()
-        for inlet in inlets:
-            if inlet not in left and inlet.is_saturated() and self.session.withholds(inlet):
-                inlet.withheld.append(self)
-                self.inlets = (*self.inlets, inlet)
-                if self.fan is not None and inlet not in self.fan.inlets:
+        queue_gates, self.queue_gates = self.queue_gates, ()
+        left = self.fan.leavers() if queue_gates and self.fan is not None else ()
+        for queue_gate in queue_gates:
+            if queue_gate not in left and queue_gate.is_saturated() and self.session.withholds(queue_gate):
+                queue_gate.withheld.append(self)
+                self.queue_gates = (*self.queue_gates, queue_gate)
+                if self.fan is not None and queue_gate not in self.fan.queue_gates:
                     self.fan = None  # a queue outside the set is waited for, whatever the set does
                 if not self.withheld:
                     self.withheld = True
-                    self.session.withheld_at(inlet)
+                    self.session.withheld_at(queue_gate)
         if not self.withheld:
             self.complete()
         elif self.left is not None:
             self.give([(self.first, self.first + self.count)])
 
-    def let_go(self, inlet: Withholding) -> None:
+    def let_go(self, queue_gate: Withholding) -> None:
         """Stop waiting for a queue."""
         if self.done:
             return  # it waited for several queues, and not all of them were needed
-        self.inlets = tuple(other for other in self.inlets if other is not inlet)
-        if not self.inlets:
+        self.queue_gates = tuple(other for other in self.queue_gates if other is not queue_gate)
+        if not self.queue_gates:
             self.complete()
             return
         if self.left is not None:
@@ -186,18 +197,18 @@ class Span:
         if self.withheld and self.fan is not None and not self.done and not self.fan.holders():
             self.complete()
 
-    def lose(self, inlet: Withholding) -> None:
+    def lose(self, queue_gate: Withholding) -> None:
         """Reject the publishes that had not left a queue which is gone with its contents, and stop waiting for it."""
         lost = RangeSet()
         lost.add(self.first, self.count)
-        if self.left is not None and inlet in self.left:
-            for low, high in self.left[inlet].ranges():
+        if self.left is not None and queue_gate in self.left:
+            for low, high in self.left[queue_gate].ranges():
                 lost.remove(low, high - low)
         for low, high in lost.ranges():
             self.reject(low - self.first, high - low)
-        self.let_go(inlet)
+        self.let_go(queue_gate)
 
-    def leave(self, inlet: Withholding, offset: int, count: int) -> None:
+    def leave(self, queue_gate: Withholding, offset: int, count: int) -> None:
         """Record that `count` publishes, from the span's publish number `offset` on, have left a saturated queue for
         good.
         """
@@ -205,7 +216,7 @@ class Span:
             return
         if self.left is None:
             self.left = {}
-        left = self.left.setdefault(inlet, RangeSet())
+        left = self.left.setdefault(queue_gate, RangeSet())
         left.remove(self.first + offset, count)
         left.add(self.first + offset, count)
         if self.withheld:
@@ -214,10 +225,10 @@ class Span:
     def give(self, tags: list[tuple[int, int]]) -> None:
         """Confirm those of some tags that have left every queue the span waits for; `tags` are ranges (start, end)."""
         assert self.left is not None
-        for inlet in self.inlets:
-            if inlet not in self.left:
+        for queue_gate in self.queue_gates:
+            if queue_gate not in self.left:
                 return
-            tags = overlaps(tags, self.left[inlet].ranges())
+            tags = overlaps(tags, self.left[queue_gate].ranges())
         if self.untold is None:
             self.untold = RangeSet()
             self.untold.add(self.first, self.count)

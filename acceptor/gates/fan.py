@@ -4,7 +4,7 @@ A queue with an inherited limit that lags leaves the set while others keep up: p
 and are kept for it on disk (shard/queue/queue_state.py). Producers are held once the lagging queues are as large a
 share as the policy of an exchange on the way says (`flow-share`; all, if none does), or one of them never leaves: an
 essential queue, or where no policy says a share, one that was chosen to hold its producers, by its declaration or a
-policy of its own. Unprivileged queues (router/authority/strangers.py, router/model/grants.py) are not in the set: they
+policy of its own. Unprivileged queues (router/authority/standing.py, router/model/grants.py) are not in the set: they
 hold no producer, and no queue leaves because of them.
 """
 
@@ -21,10 +21,10 @@ from router.model.policy_keys import EXCHANGE, FLOW_SHARE
 from router.model.topology import Queue, Topology
 
 if TYPE_CHECKING:
-    from acceptor.gates.inlet import Inlet
+    from acceptor.gates.queue_gate import QueueGate
 
 ALL = 100
-NOBODY: frozenset[Inlet] = frozenset()
+NOBODY: frozenset[QueueGate] = frozenset()
 
 log = get_logger()
 
@@ -34,51 +34,59 @@ class Fan:
     leave. `tell` is called for a queue that is left behind.
     """
 
-    __slots__ = ("inlets", "share", "stay", "tell")
+    __slots__ = ("queue_gates", "share", "stay", "tell")
 
     def __init__(
-        self, inlets: Iterable[Inlet], stay: Iterable[Inlet], share: int, tell: Callable[[Inlet], None]
+        self, queue_gates: Iterable[QueueGate], stay: Iterable[QueueGate], share: int, tell: Callable[[QueueGate], None]
     ) -> None:
-        self.inlets = tuple(inlets)
+        self.queue_gates = tuple(queue_gates)
         self.tell = tell
-        for inlet in self.inlets:
-            inlet.fanned = True
+        for queue_gate in self.queue_gates:
+            queue_gate.fanned = True
         self.stay = frozenset(stay)
         self.share = share
 
-    def leavers(self) -> frozenset[Inlet]:
+    def leavers(self) -> frozenset[QueueGate]:
         """Return the lagging queues that hold no producer. One that newly leaves is marked, announced and logged."""
-        lagging = [inlet for inlet in self.inlets if inlet.is_saturated()]
-        if not lagging or 100 * len(lagging) >= self.share * sum(not inlet.stands_aside() for inlet in self.inlets):
+        lagging = [queue_gate for queue_gate in self.queue_gates if queue_gate.is_saturated()]
+        if not lagging or 100 * len(lagging) >= self.share * sum(
+            not queue_gate.stands_aside() for queue_gate in self.queue_gates
+        ):
             return NOBODY
         left = frozenset(lagging) - self.stay
-        for inlet in left:
-            if not inlet.left:
-                inlet.left = True
-                self.tell(inlet)
-                log.info("queue left behind", reason=str(inlet))
+        for queue_gate in left:
+            if not queue_gate.left:
+                queue_gate.left = True
+                self.tell(queue_gate)
+                log.info("queue left behind", reason=str(queue_gate))
         return left
 
-    def holders(self) -> list[Inlet]:
+    def holders(self) -> list[QueueGate]:
         """Return the queues that hold their producers at present."""
         left = self.leavers()
-        return [inlet for inlet in self.inlets if inlet.is_saturated() and inlet not in left]
+        return [queue_gate for queue_gate in self.queue_gates if queue_gate.is_saturated() and queue_gate not in left]
 
 
 def fan_of(
-    inlets: Iterable[Inlet], topology: Topology, vhost: str, exchanges: Iterable[str], tell: Callable[[Inlet], None]
+    queue_gates: Iterable[QueueGate],
+    topology: Topology,
+    vhost: str,
+    exchanges: Iterable[str],
+    tell: Callable[[QueueGate], None],
 ) -> Fan | None:
     """Return the flow set of queues with marks, reached by way of `exchanges`; None where none of them may leave."""
-    inlets = tuple(inlets)
-    if len(inlets) < 2:
+    queue_gates = tuple(queue_gates)
+    if len(queue_gates) < 2:
         return None
     share = _share(topology, vhost, exchanges)
     if share == 0:
         return None
-    stay = [inlet for inlet in inlets if _stays(topology.queue_by_id(inlet.id), chosen=share is None)]
-    if len(stay) == len(inlets):
+    stay = [
+        queue_gate for queue_gate in queue_gates if _stays(topology.queue_by_id(queue_gate.id), chosen=share is None)
+    ]
+    if len(stay) == len(queue_gates):
         return None
-    return Fan(inlets, stay, ALL if share is None else share, tell)
+    return Fan(queue_gates, stay, ALL if share is None else share, tell)
 
 
 def _stays(queue: Queue | None, chosen: bool) -> bool:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Protocol
 
+from acceptor.gates.cause import HoldCause
 from acceptor.gates.terms import Terms
 
 UNLIMITED = 1 << 62
@@ -20,8 +21,10 @@ class Session(Protocol):
     `held_by` is the gate that its client was notified of; None while the channel is free.
     """
 
-    held_by: Gate | None
     vhost: str
+
+    @property
+    def held_by(self) -> Gate | None: ...
 
     def admit(self, most: int) -> None: ...
 
@@ -33,6 +36,10 @@ class Session(Protocol):
 
     def share(self, by: str) -> tuple[Hashable, int]:
         """Return the key of the share that the channel takes its turns in, and the weight of that share."""
+        ...
+
+    def messages_parked(self) -> int:
+        """Return the number of publishes that wait in it."""
         ...
 
     def size(self) -> int:
@@ -57,6 +64,10 @@ class Gate(Protocol):
 
     @property
     def waiting(self) -> OrderedDict[Session, None]: ...
+
+    def describe(self) -> HoldCause:
+        """Describe what holds the channels that wait here, with the numbers of this moment."""
+        ...
 
     def room(self) -> tuple[int, int]:
         """Return how much may be sent at present: (messages, bytes)."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from acceptor.gates.cause import HoldCause
 from acceptor.gates.claims import NO_PLACE, Claim, Claims
 from acceptor.gates.fair import FairLine
 from acceptor.gates.gate import UNLIMITED, Session
-from acceptor.gates.inlet import share_of
+from acceptor.gates.queue_gate import share_of
 from penstock.limits.watermarks import overshoot_of
 
 if TYPE_CHECKING:
-    from acceptor.gates.inlet import Inlet
     from acceptor.gates.metered import Metered
+    from acceptor.gates.queue_gate import QueueGate
 
 # Poll interval of the reserve while channels wait for it: no event announces that messages have left.
 LOOK_SECONDS = 0.01
@@ -30,38 +31,47 @@ class LaneLine:
     """
 
     __slots__ = (
-        "claim", "clock", "due_here", "in_flight", "in_flight_bytes", "inlet", "looked", "metered", "slot", "waiting"
+        "claim",
+        "clock",
+        "due_here",
+        "in_flight",
+        "in_flight_bytes",
+        "looked",
+        "metered",
+        "queue_gate",
+        "slot",
+        "waiting"
     )  # fmt: skip
 
     opens_with_time = True
     terms = None
 
-    def __init__(self, inlet: Inlet, metered: Metered, clock: Callable[[], float], claims: Claims) -> None:
-        self.inlet = inlet
+    def __init__(self, queue_gate: QueueGate, metered: Metered, clock: Callable[[], float], claims: Claims) -> None:
+        self.queue_gate = queue_gate
         self.in_flight = self.in_flight_bytes = 0
         self.claim = Claim(claims, self)
         self.slot = -1
         self.metered = metered
         self.clock = clock
-        self.waiting = FairLine(inlet.waiting.by)
+        self.waiting = FairLine(queue_gate.waiting.by)
         self.looked = -LOOK_SECONDS
         self.due_here = 0.0
 
     def wait(self, channel: Session) -> None:
         """Put a channel into the line."""
-        if not self.waiting and self.waiting.by != self.inlet.waiting.by:
-            self.waiting = FairLine(self.inlet.waiting.by)
+        if not self.waiting and self.waiting.by != self.queue_gate.waiting.by:
+            self.waiting = FairLine(self.queue_gate.waiting.by)
         self.waiting[channel] = None
         self.metered.closed[self] = None
 
     def room(self) -> tuple[int, int]:
         """Return (messages, bytes) that may pass at this acceptor at present; claims them where there are others."""
-        inlet, lane = self.inlet, self.inlet.lane
-        if lane is None or inlet.stands_aside():
+        queue_gate, lane = self.queue_gate, self.queue_gate.lane
+        if lane is None or queue_gate.stands_aside():
             return UNLIMITED, UNLIMITED
-        count, octets = inlet.left_to_lane(lane)
-        if inlet.acceptors == 1:
-            return max(count - inlet.in_flight, 0), max(octets - inlet.in_flight_bytes, 0)
+        count, octets = queue_gate.left_to_lane(lane)
+        if queue_gate.acceptors == 1:
+            return max(count - queue_gate.in_flight, 0), max(octets - queue_gate.in_flight_bytes, 0)
         if not self.has_place():
             return self.share(count, octets)
         wanted, wanted_octets = self.part(count), self.part(octets)
@@ -77,38 +87,38 @@ class LaneLine:
 
     def has_place(self) -> bool:
         """Whether messages in flight are claimed, so that other acceptors count them. Follows a queue that moved."""
-        if self.slot != self.inlet.slot:
-            self.slot = self.inlet.slot
+        if self.slot != self.queue_gate.slot:
+            self.slot = self.queue_gate.slot
             self.claim.at(self.claim.claims.place_of(f"lane {self.slot}"))
         return self.claim.place != NO_PLACE
 
     def part(self, left: int) -> int:
         """Return the equal part of the remaining room that this acceptor claims."""
-        return 0 if left == UNLIMITED else max(left // self.inlet.acceptors, 1 if left > 0 else 0)
+        return 0 if left == UNLIMITED else max(left // self.queue_gate.acceptors, 1 if left > 0 else 0)
 
     def room_now(self) -> tuple[int, int]:
         """Return the messages and bytes that all acceptors together may have in flight for the lane, by the present
         depth. No more than the reserve: others may fill the queue up to its mark meanwhile.
         """
-        inlet, lane = self.inlet, self.inlet.lane
+        queue_gate, lane = self.queue_gate, self.queue_gate.lane
         assert lane is not None
-        count, octets = inlet.left_to_lane(lane)
-        most, most_octets = lane.reserve, inlet.marks.reserve_bytes
+        count, octets = queue_gate.left_to_lane(lane)
+        most, most_octets = lane.reserve, queue_gate.marks.reserve_bytes
         return (
-            min(count - (inlet.in_flight - self.in_flight), most),
-            min(octets - (inlet.in_flight_bytes - self.in_flight_bytes), most_octets),
+            min(count - (queue_gate.in_flight - self.in_flight), most),
+            min(octets - (queue_gate.in_flight_bytes - self.in_flight_bytes), most_octets),
         )
 
     def share(self, count: int, octets: int) -> tuple[int, int]:
         """Return an equal share of the remaining room, where the messages in flight elsewhere are not known."""
-        inlet, lane, marks = self.inlet, self.inlet.lane, self.inlet.marks
+        queue_gate, lane, marks = self.queue_gate, self.queue_gate.lane, self.queue_gate.marks
         assert lane is not None
         if count != UNLIMITED:
-            most = overshoot_of(count - lane.reserve + inlet.depth()[0]) + lane.reserve
-            count = max(share_of(count, most, inlet.acceptors) - inlet.in_flight, 0)
+            most = overshoot_of(count - lane.reserve + queue_gate.depth()[0]) + lane.reserve
+            count = max(share_of(count, most, queue_gate.acceptors) - queue_gate.in_flight, 0)
         if octets != UNLIMITED:
             most = marks.overshoot_bytes + marks.reserve_bytes
-            octets = max(share_of(octets, most, inlet.acceptors) - inlet.in_flight_bytes, 0)
+            octets = max(share_of(octets, most, queue_gate.acceptors) - queue_gate.in_flight_bytes, 0)
         return count, octets
 
     some_room = room
@@ -122,6 +132,10 @@ class LaneLine:
     def admits(self, count: int, octets: int) -> bool:
         room, space = self.room()
         return count <= room and octets <= space
+
+    def describe(self) -> HoldCause:
+        """Describe the queue whose lane it is."""
+        return self.queue_gate.describe()
 
     def is_saturated(self) -> bool:
         return min(self.room()) <= 0
@@ -137,33 +151,36 @@ class LaneLine:
     def serve(self) -> None:
         """Admit waiting channels to the lane in turn, as far as there is room."""
         line, left = self.waiting, self.due_now()
-        for _ in range(len(line)):
+        turns = len(line)
+        while turns and line and left > 0:
             room = self.room()
-            if not line or left <= 0 or min(room) <= 0:
+            if min(room) <= 0:
                 break
-            quantum = max(min(room[0], left) // line.weight, 1)
-            share = line.begin_turn(quantum)
-            if share.surplus > 0:
-                session = next(iter(share.sessions))
-                line.pop(session)
-                sent = session.pass_lane(min(share.surplus, left))
-                share.surplus -= sent
-                left -= sent
-                self.due_here -= sent
-                if session.waits_for_lane():
-                    line[session] = None
+            share = line.next_turn()
+            if share is None:  # a round goes on where room ended: with room for one message weights count as well
+                line.next_round(max(min(room[0], left) // line.weight, 1))
+                continue
+            turns -= 1
+            session = next(iter(share.sessions))
+            line.pop(session)
+            sent = session.pass_lane(min(share.surplus, left))
+            share.surplus -= sent
+            left -= sent
+            self.due_here -= sent
+            if session.waits_for_lane():
+                line[session] = None
             line.end_turn()
 
     def due_now(self) -> int:
         """Return how many messages may be sent from this acceptor at present."""
-        inlet, now = self.inlet, self.clock()
+        queue_gate, now = self.queue_gate, self.clock()
         room = self.room()[0]
-        if inlet.acceptors == 1 or room == UNLIMITED:
+        if queue_gate.acceptors == 1 or room == UNLIMITED:
             self.due_here = 0.0
             return room
         if now < self.looked + LOOK_SECONDS:
             return 0
         self.looked = now
-        part = inlet.weight / inlet.most_weight if 0 < inlet.weight < inlet.most_weight else 1.0
+        part = queue_gate.weight / queue_gate.most_weight if 0 < queue_gate.weight < queue_gate.most_weight else 1.0
         self.due_here = min(max(self.due_here, 0.0), 1.0) + room * part / 2  # half, so that all find some
         return int(self.due_here)

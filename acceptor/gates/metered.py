@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple, Protocol
 
-from acceptor.gates.due import Due
+from acceptor.gates.deadline_queue import DeadlineQueue
 from acceptor.gates.gate import Gate, Session
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 
 # Shortest poll interval of rates, in seconds; acceptors poll in turn, each at its own phase of the interval.
 INTERVAL = 0.01
@@ -56,8 +56,8 @@ class Metered:
         self.phase = phase
         self.closed: dict[MeteredGate, None] = {}
         self.since: dict[Wait, float] = {}
-        self.untold: Due[Wait] = Due()
-        self.leaving: Due[Wait] = Due()
+        self.untold: DeadlineQueue[Wait] = DeadlineQueue()
+        self.leaving: DeadlineQueue[Wait] = DeadlineQueue()
         self.sessions: Counter[Place] = Counter()
         self.told: Counter[Place] = Counter()
         self.left: dict[Place, None] = {}
@@ -90,7 +90,7 @@ class Metered:
 
     def serve_paced(self) -> None:
         """Serve the paced queues after a turn of a shard: messages may have left them."""
-        for gate in [gate for gate in self.closed if isinstance(gate, Inlet)]:
+        for gate in [gate for gate in self.closed if isinstance(gate, QueueGate)]:
             gate.serve()
 
     def due(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from acceptor.gates.cause import HoldCause
 from acceptor.gates.shut_gate import ShutGate
 from router.model.records import Move, Queue, described
 
@@ -17,3 +18,12 @@ class MoveGate(ShutGate):
     def __str__(self) -> str:
         queue = described("queue", self.queue.name, self.queue.vhost)
         return f"{queue}: rebalance, it moves from shard {self.move.source} to shard {self.move.target}"
+
+    def describe(self) -> HoldCause:
+        """Describe the move: from `source` to `target`, indexes of shards."""
+        queue, move = self.queue, self.move
+        facts = {
+            "vhost": queue.vhost, "name": queue.name, "id": queue.queue_id, "source": move.source,
+            "target": move.target,
+        }  # fmt: skip
+        return HoldCause("rebalance", str(self), str(queue), "rebalance", shard=move.source, facts=facts)

@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from acceptor.gates.inlet import share_of
+from acceptor.gates.queue_gate import share_of
 from penstock.limits.features import QueueFeatures
 from penstock.limits.pacing import Pacing
 from penstock.limits.watermarks import overshoot_of
 
 if TYPE_CHECKING:
-    from acceptor.gates.inlet import Inlet, QueuePace
     from acceptor.gates.metered import Metered
     from acceptor.gates.parts import Parts
+    from acceptor.gates.queue_gate import QueueGate, QueuePace
 
 # Poll interval of the drain rate; and bounds of that of the queue, between whose polls a quarter of it may leave.
 LOOK_SECONDS = 0.01
@@ -35,10 +35,10 @@ ANEW = ~0
 
 
 class Pace:
-    """The pace of one inlet. `clock` returns seconds. `in_hand` is room from the shard that is not used yet; `told` are
-    the weight and target that the shard was sent last, None if it may know none. Until `idle_until` the shard is not
-    asked for room, as no channel could use it. While `serving`, messages in flight `before` do not count against
-    `in_hand`.
+    """The pace of one queue gate. `clock` returns seconds. `in_hand` is room from the shard that is not used yet;
+    `told` are the weight and target that the shard was sent last, None if it may know none. Until `idle_until` the
+    shard is not asked for room, as no channel could use it. While `serving`, messages in flight `before` do not count
+    against `in_hand`.
     """
 
     __slots__ = (
@@ -68,37 +68,37 @@ class Pace:
         self.serving = False
         self.before = 0
 
-    def left(self, inlet: Inlet) -> int:
+    def left(self, queue_gate: QueueGate) -> int:
         """Return how many messages this acceptor may send at present."""
         if self.serving:
-            left = self.in_hand - (inlet.in_flight - self.before)
-        elif inlet.acceptors > 1 and (inlet.waiting or inlet.most_weight):
+            left = self.in_hand - (queue_gate.in_flight - self.before)
+        elif queue_gate.acceptors > 1 and (queue_gate.waiting or queue_gate.most_weight):
             left = 0
         else:
             target = self.pacing.target
-            share = share_of(target - inlet.depth()[0], 2 * overshoot_of(target), inlet.acceptors)
-            left = share - inlet.in_flight
+            share = share_of(target - queue_gate.depth()[0], 2 * overshoot_of(target), queue_gate.acceptors)
+            left = share - queue_gate.in_flight
         if left <= 0:
-            self.metered.closed[inlet] = None
+            self.metered.closed[queue_gate] = None
         return max(left, 0)
 
-    def serve(self, inlet: Inlet) -> None:
+    def serve(self, queue_gate: QueueGate) -> None:
         """Admit waiting channels as far as there is room, and report to the shard how much of it was used."""
-        self.observe(inlet)
-        if inlet.acceptors == 1:
-            inlet.serve_line(counts=True)
+        self.observe(queue_gate)
+        if queue_gate.acceptors == 1:
+            queue_gate.serve_line(counts=True)
             return
         if self.serving:
             return
         given = self.in_hand
         if given:
-            self.serving, self.before = True, inlet.in_flight
+            self.serving, self.before = True, queue_gate.in_flight
             try:
-                inlet.serve_line(counts=True)
-                usable = not inlet.waiting or min(inlet.room()) > 0
+                queue_gate.serve_line(counts=True)
+                usable = not queue_gate.waiting or min(queue_gate.room()) > 0
             finally:
                 self.serving = False
-            sent = inlet.in_flight - self.before
+            sent = queue_gate.in_flight - self.before
             if sent:
                 self.fruitless = 0
             self.in_hand = max(given - sent, 0)
@@ -107,56 +107,56 @@ class Pace:
                 if not sent:
                     self.idle_until = self.clock() + LONGEST * (1 + self.fruitless * (1 + self.parts.index))
                     self.fruitless = min(self.fruitless + 1, FRUITLESS)
-        self.ask(inlet, given - self.in_hand)
+        self.ask(queue_gate, given - self.in_hand)
 
-    def ask(self, inlet: Inlet, used: int = 0) -> None:
+    def ask(self, queue_gate: QueueGate, used: int = 0) -> None:
         """Report the waiting weight to the shard if that has changed, and how much of its room was used."""
-        if inlet.acceptors == 1 or self.serving:
+        if queue_gate.acceptors == 1 or self.serving:
             return
-        if inlet.waiting:  # keep polling: the idle time ends, and the shard may have died
-            self.metered.closed[inlet] = None
-        weight = inlet.waiting.weight if self.clock() >= self.idle_until else 0
+        if queue_gate.waiting:  # keep polling: the idle time ends, and the shard may have died
+            self.metered.closed[queue_gate] = None
+        weight = queue_gate.waiting.weight if self.clock() >= self.idle_until else 0
         told, target = self.told, self.pacing.target
         if told is None:
-            if weight and self.parts.ask(inlet, weight, target, ANEW):
+            if weight and self.parts.ask(queue_gate, weight, target, ANEW):
                 self.told = weight, target
         elif used or bool(weight) != bool(told[0]) or (weight and target != told[1]):
-            self.told = (weight, target) if self.parts.ask(inlet, weight, target, used) else None
+            self.told = (weight, target) if self.parts.ask(queue_gate, weight, target, used) else None
 
-    def given(self, inlet: Inlet, count: int) -> None:
+    def given(self, queue_gate: QueueGate, count: int) -> None:
         """The shard gives room for so many messages more."""
         if self.told is not None:
             self.in_hand += count
-            inlet.serve()
+            queue_gate.serve()
 
-    def come_again(self, inlet: Inlet, count: int) -> None:
+    def come_again(self, queue_gate: QueueGate, count: int) -> None:
         """Before messages are resent to a new incarnation: claim their room, so that it is not given to others."""
-        if inlet.acceptors > 1 and self.parts.ask(inlet, 1, self.pacing.target, ~count):
+        if queue_gate.acceptors > 1 and self.parts.ask(queue_gate, 1, self.pacing.target, ~count):
             self.told = 1, self.pacing.target
 
-    def came_again(self, inlet: Inlet, count: int) -> None:
+    def came_again(self, queue_gate: QueueGate, count: int) -> None:
         """The messages were resent: ask for room for waiting channels from now on."""
         if self.told is not None:
-            self.ask(inlet, count)
+            self.ask(queue_gate, count)
 
     def forget(self) -> None:
         """Forget all room and reports: the shard has lost them, or the queue has another shard."""
         self.in_hand = 0
         self.told = None
 
-    def observe(self, inlet: Inlet) -> None:
+    def observe(self, queue_gate: QueueGate) -> None:
         """Update the drain rate and the target from the queue's gauges."""
         now = self.clock()
         if now < self.looked + LOOK_SECONDS:
             return
         self.looked = now
-        queue = inlet.gauges.queue_read(inlet.slot)
+        queue = queue_gate.gauges.queue_read(queue_gate.slot)
         if queue is not None:
             self.pacing.observe(now, queue.drained, queue.ready)
 
-    def due(self, inlet: Inlet) -> float:
+    def due(self, queue_gate: QueueGate) -> float:
         """Return the seconds until there may be room again."""
-        if inlet.is_saturated() or inlet.acceptors > 1:
+        if queue_gate.is_saturated() or queue_gate.acceptors > 1:
             return LONGEST
         rate = (self.pacing.rate or 0.0) * 4
         return max(SHORTEST, min(LONGEST, self.pacing.target / rate)) if rate else LONGEST

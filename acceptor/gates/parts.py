@@ -16,7 +16,7 @@ from penstock import bus
 from router.model.topology import Topology
 
 if TYPE_CHECKING:
-    from acceptor.gates.inlet import Inlet
+    from acceptor.gates.queue_gate import QueueGate
 
 # A weight that has changed by less than one in so many is not reported again.
 CHANGE = 8
@@ -34,28 +34,34 @@ class Shard(Protocol):
 class Parts:
     """The exchange of weights between one acceptor and the shards. `told` has the weight last reported, by queue id."""
 
-    def __init__(self, index: int, topology: Topology, links: Sequence[Shard], inlets: dict[int, Inlet]) -> None:
+    def __init__(
+        self, index: int, topology: Topology, links: Sequence[Shard], queue_gates: dict[int, QueueGate]
+    ) -> None:
         self.index = index
         self.topology = topology
         self.links = links
-        self.inlets = inlets
+        self.queue_gates = queue_gates
         self.told: dict[int, int] = {}
 
-    def tell(self, waited_at: Iterable[Inlet]) -> None:
+    def tell(self, waited_at: Iterable[QueueGate]) -> None:
         """Report the weights at these queues that have changed since the last report; those at others are 0."""
         weights = dict.fromkeys(self.told, 0)
-        weights |= {inlet.id: weight_of(inlet) for inlet in waited_at if not inlet.closed and inlet.pace is None}
+        weights |= {
+            queue_gate.id: weight_of(queue_gate)
+            for queue_gate in waited_at
+            if not queue_gate.closed and queue_gate.pace is None
+        }
         for id, weight in weights.items():
             before = self.told.get(id, 0)
             if bool(weight) == bool(before) and abs(weight - before) * CHANGE <= max(weight, before):
                 continue
-            queue, inlet = self.topology.queue_by_id(id), self.inlets.get(id)
+            queue, queue_gate = self.topology.queue_by_id(id), self.queue_gates.get(id)
             if queue is None:
                 del self.told[id]
             elif self.links[queue.shard].up:
                 self.links[queue.shard].tell(bus.WAITERS, id, weight)
-                if inlet is not None:
-                    inlet.weight = weight
+                if queue_gate is not None:
+                    queue_gate.weight = weight
                 if weight:
                     self.told[id] = weight
                 else:
@@ -70,41 +76,41 @@ class Parts:
 
     def hear(self, id: int, most: int, total: int) -> None:
         """Receive the largest weight at any acceptor of those sharing a queue's room, and the total."""
-        inlet = self.inlets.get(id)
-        if inlet is not None:
-            inlet.most_weight, inlet.all_weight = most, total
+        queue_gate = self.queue_gates.get(id)
+        if queue_gate is not None:
+            queue_gate.most_weight, queue_gate.all_weight = most, total
 
-    def ask(self, inlet: Inlet, weight: int, target: int, used: int) -> bool:
+    def ask(self, queue_gate: QueueGate, weight: int, target: int, used: int) -> bool:
         """Report the weight that waits for a paced queue's room, its target, and how much given room was used. Return
         False if the shard cannot be reached at present.
         """
-        queue = self.topology.queue_by_id(inlet.id)
+        queue = self.topology.queue_by_id(queue_gate.id)
         if queue is None or not self.links[queue.shard].up:
             return False
-        self.links[queue.shard].tell(bus.PACED, inlet.id, weight, target, used)
+        self.links[queue.shard].tell(bus.PACED, queue_gate.id, weight, target, used)
         return True
 
     def given(self, id: int, count: int) -> None:
         """Receive room at a paced queue for so many messages."""
-        inlet = self.inlets.get(id)
-        if inlet is not None and inlet.pace is not None:
-            inlet.pace.given(inlet, count)
+        queue_gate = self.queue_gates.get(id)
+        if queue_gate is not None and queue_gate.pace is not None:
+            queue_gate.pace.given(queue_gate, count)
 
     def forget(self, shard: int) -> None:
         """A shard has died: report to its next incarnation anew. Room that other shards give is not affected."""
-        for id, inlet in self.inlets.items():
+        for id, queue_gate in self.queue_gates.items():
             queue = self.topology.queue_by_id(id)
             if queue is not None and queue.shard == shard:
-                self.forget_queue(inlet)
+                self.forget_queue(queue_gate)
 
-    def forget_queue(self, inlet: Inlet) -> None:
+    def forget_queue(self, queue_gate: QueueGate) -> None:
         """Forget the weight and room of a queue: its shard does not know them."""
-        self.told.pop(inlet.id, None)
-        inlet.weight = inlet.most_weight = inlet.all_weight = 0
-        if inlet.pace is not None:
-            inlet.pace.forget()
+        self.told.pop(queue_gate.id, None)
+        queue_gate.weight = queue_gate.most_weight = queue_gate.all_weight = 0
+        if queue_gate.pace is not None:
+            queue_gate.pace.forget()
 
 
-def weight_of(inlet: Inlet) -> int:
+def weight_of(queue_gate: QueueGate) -> int:
     """Return the weight of the channels that share a queue's room here."""
-    return inlet.rounds.weight(inlet) if inlet.rounds is not None else inlet.waiting.weight
+    return queue_gate.rounds.weight(queue_gate) if queue_gate.rounds is not None else queue_gate.waiting.weight

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from acceptor.gates.cause import HoldCause
 from acceptor.gates.claims import NO_PLACE, Claim, Claims
 from acceptor.gates.gate import SHARE, UNLIMITED, Gate, Session
-from acceptor.gates.inlet import Inlet, told
 from acceptor.gates.move_depths import MoveDepths
+from acceptor.gates.queue_gate import QueueGate, told
 from acceptor.gates.terms import Terms, terms_of
 from penstock.limits.watermarks import FlowDefaults, QueueLimits
 from penstock.memory.gauges import Gauges
-from router.model.policy_keys import SHARED, USER
+from penstock.telemetry.schema import Cause
+from router.model.policy_keys import EXCHANGE, NODE, ROUTING_KEY, SHARED, USER, VHOST
 from router.model.shared_limits import SharedLimit, counted, queues_of, same_limit, says_something, shared_limits
 from router.model.topology import Queue, Topology
 
@@ -30,13 +32,17 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+COLUMNS: dict[str, Cause] = {
+    EXCHANGE: "exchange", ROUTING_KEY: "pattern", USER: "user", VHOST: "vhost", NODE: "node",
+}  # fmt: skip
+"""The cause in telemetry, by the sort of a limit over several queues."""
 NO_QUEUE = 0
 """Ids of queues count from 1."""
 
 Depths = tuple[int, int, int, int]
 
 
-class Pool(Inlet):
+class Pool(QueueGate):
     """The gate of one limit over several queues. `queues` finds its queues after a change of the topology; `moving` are
     those that are `away` then, on their way to another shard.
 
@@ -86,6 +92,14 @@ class Pool(Inlet):
         how = "all of" if self.limit.shared == SHARED[0] else "the deepest of"
         depth = self.depth()
         return f"{self.limit}, {how} {len(self.members)} queues: {told(self.limits.marks, *depth)}"
+
+    def describe(self) -> HoldCause:
+        """Describe the limit as the depth of its queues stands against its marks."""
+        _, depth = self.column_and_depth()
+        return HoldCause(
+            "limit", str(self), str(self.limit), COLUMNS[self.limit.sort], sort=self.limit.sort, name=self.name,
+            depth=depth, numbers=self.numbers(),
+        )  # fmt: skip
 
     def depth(self) -> tuple[int, int]:
         """Return the depth that the limit counts, in messages and bytes: added up once a turn of the loop."""
@@ -234,20 +248,24 @@ def _together(read: Depths, count: int, octets: int) -> Depths:
     return read[0] + count, read[1] + octets, max(read[2], count), max(read[3], octets)
 
 
-class Manifold:
+class MultiplyingGate:
     """A pool's gate for publishes that go to several of its queues: each message counts `times` in the pool."""
 
     __slots__ = ("pool", "times", "waiting")
 
     opens_with_time = False
 
-    def __init__(self, pool: Inlet, times: int) -> None:
+    def __init__(self, pool: QueueGate, times: int) -> None:
         self.pool = pool
         self.times = times
         self.waiting = pool.waiting
 
     def __str__(self) -> str:
         return str(self.pool)
+
+    def describe(self) -> HoldCause:
+        """Describe the limit itself."""
+        return self.pool.describe()
 
     @property
     def terms(self) -> Terms:
@@ -274,7 +292,7 @@ class Manifold:
 
 def itself(gate: Gate) -> Gate:
     """Return the pool of a manifold; any other gate itself."""
-    return gate.pool if isinstance(gate, Manifold) else gate
+    return gate.pool if isinstance(gate, MultiplyingGate) else gate
 
 
 class Pools:

@@ -14,14 +14,16 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple
 
+from acceptor.gates.cause import HoldCause
 from acceptor.gates.gate import Session
 from acceptor.gates.shut_gate import ShutGate
 from penstock.memory.gauges import Gauges
+from penstock.telemetry.schema import Cause
 from router.model.policies import policy_for
 from router.model.policy_keys import GUARANTEE, VHOST
 from router.model.topology import Topology
 
-RESOURCES = ("memory", "process memory", "store", "spill")
+RESOURCES: tuple[Cause, ...] = ("memory", "process memory", "store", "spill")
 """As the gauges of a shard's gate number them."""
 
 
@@ -50,6 +52,10 @@ class VhostGate(ShutGate):
             f"vhost '{self.vhost}' holds {self.share.held:.0f} % of what the node does, {self.share.guarantee:.0f} % "
             f"are its guarantee, and the node's {self.resource} is nearly used up"
         )
+
+    def describe(self) -> HoldCause:
+        """Describe the vhost and the resource that is short."""
+        return HoldCause("vhost", str(self), f"vhost '{self.vhost}'", "pressure", facts={"vhost": self.vhost})
 
     def serve(self) -> None:
         """Admit no channel: when the gate opens it is removed, and `Pressure.look` frees its channels."""

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from acceptor.gates.cause import NO_NUMBERS, HoldCause
 from acceptor.gates.gate import UNLIMITED, Session, serve
 from acceptor.gates.metered import Metered
 from acceptor.gates.rate_parts import MOST_ACCEPTORS, RatePart
@@ -63,6 +64,16 @@ class RateGate:
 
     def __str__(self) -> str:
         return str(self.limit)
+
+    def describe(self) -> HoldCause:
+        """Describe the limit; `resumes_in` is when all publishes that wait have been admitted, in seconds, about."""
+        limit = self.limit
+        parked = sum(session.messages_parked() for session in self.waiting)
+        return HoldCause(
+            "rate", str(self), str(self), "rate", sort=limit.sort, name=limit.name or limit.sort,
+            numbers={**NO_NUMBERS, "max_rate": limit.messages, "max_rate_bytes": limit.octets},
+            facts={"resumes_in": round(self.seconds_for(parked), 1)},
+        )  # fmt: skip
 
     def is_saturated(self) -> bool:
         """Never: a rate is used up again and again, and a channel is held only after a while

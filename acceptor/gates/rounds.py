@@ -13,7 +13,7 @@ publish at present, as they may have to receive their confirms first. They are w
 Each of several acceptors has its part, by the weights at each, of what all let in, and one ahead of its part waits for
 the others likewise. The queue's gauge says how much all let in: in messages, each as large as those that are there.
 
-      calm ──(a session has waited)──▶ in rounds ──(none has for `LATELY_SECONDS`)──▶ calm
+      calm ──(a session has waited)──▶ in rounds ──(none has for `RECENT_SECONDS`)──▶ calm
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from penstock.limits.watermarks import Marks
 if TYPE_CHECKING:
     from acceptor.gates.fair import Share
     from acceptor.gates.gate import Session
-    from acceptor.gates.inlet import Inlet
     from acceptor.gates.metered import Metered
+    from acceptor.gates.queue_gate import QueueGate
 
 # Longer than a client near by takes to receive its confirms and publish more.
 LINGER_SECONDS = 0.02
@@ -36,13 +36,14 @@ PATIENCE_SECONDS = 0.05
 # Seconds between checks whether shares have been waited for long enough; and while none is waited for.
 LOOK_SECONDS = 0.005
 LOOK_LATER_SECONDS = 0.1
-LATELY_SECONDS = 2.0
+RECENT_SECONDS = 2.0
 FREE = 1 << 62
 """How much may be sent if no share is to be waited for."""
 
 
 class Rounds:
-    """The rounds of one inlet, at one acceptor. `contended` are the inlets whose queues have been full lately.
+    """The rounds of one queue gate, at one acceptor. `contended` are the queue gates whose queues have been full
+    lately.
 
     Since `waited_at` no session has had to wait; `before` and `resumed_at` are the last two resumes of the queue that
     were noticed, `epoch` the flow epoch of the last; since `held_since` shares wait for others; all in seconds by
@@ -55,7 +56,7 @@ class Rounds:
         "waited_at",
     )  # fmt: skip
 
-    def __init__(self, clock: Callable[[], float], metered: Metered, contended: dict[Inlet, None]) -> None:
+    def __init__(self, clock: Callable[[], float], metered: Metered, contended: dict[QueueGate, None]) -> None:
         self.clock = clock
         self.metered = metered
         self.contended = contended
@@ -65,98 +66,98 @@ class Rounds:
         self.left = 0.0
         self.published = 0
 
-    def begin(self, inlet: Inlet) -> None:
+    def begin(self, queue_gate: QueueGate) -> None:
         """Begin rounds, or go on with them: a session that has waited is to be let in."""
         self.waited_at = self.clock()
-        self.contended[inlet] = None
-        inlet.waiting.remembers = True
-        epoch = inlet.flow_epoch()
+        self.contended[queue_gate] = None
+        queue_gate.waiting.remembers = True
+        epoch = queue_gate.flow_epoch()
         if epoch != self.epoch:
             self.epoch = epoch
             self.before, self.resumed_at = self.resumed_at, self.waited_at
             self.held_since = None
-        if self.has_part(inlet):
-            self.look_at_part(inlet)
+        if self.has_part(queue_gate):
+            self.look_at_part(queue_gate)
 
-    def has_part(self, inlet: Inlet) -> bool:
+    def has_part(self, queue_gate: QueueGate) -> bool:
         """Whether sessions at other acceptors share the room."""
-        return inlet.weight < inlet.all_weight
+        return queue_gate.weight < queue_gate.all_weight
 
-    def look_at_part(self, inlet: Inlet) -> None:
+    def look_at_part(self, queue_gate: QueueGate) -> None:
         """Add this acceptor's part of what all have let in since the last check; how far it may be ahead or behind is
         bounded.
         """
-        queue = inlet.gauges.queue_read(inlet.slot)
+        queue = queue_gate.gauges.queue_read(queue_gate.slot)
         if queue is not None:
             more, self.published = float(max(queue.published - self.published, 0)), queue.published
-            if not inlet.counts():
-                count, octets = inlet.depth()
+            if not queue_gate.counts():
+                count, octets = queue_gate.depth()
                 more *= octets / max(count, 1)
-            part = more * inlet.weight / inlet.all_weight
-            most = self.ahead(inlet) + cycle(inlet) * inlet.weight / inlet.all_weight
-            self.left = max(min(self.left + part, most), -cycle(inlet))
+            part = more * queue_gate.weight / queue_gate.all_weight
+            most = self.ahead(queue_gate) + cycle(queue_gate) * queue_gate.weight / queue_gate.all_weight
+            self.left = max(min(self.left + part, most), -cycle(queue_gate))
 
-    def ahead(self, inlet: Inlet) -> float:
+    def ahead(self, queue_gate: QueueGate) -> float:
         """Return how far this acceptor may be ahead of others, as its messages in flight are not in the gauge yet."""
-        part = cycle(inlet) * inlet.weight / inlet.all_weight
-        return max(part / 2, SHARE if inlet.counts() else SHARE_OCTETS)
+        part = cycle(queue_gate) * queue_gate.weight / queue_gate.all_weight
+        return max(part / 2, SHARE if queue_gate.counts() else SHARE_OCTETS)
 
-    def forgive(self, inlet: Inlet) -> None:
+    def forgive(self, queue_gate: QueueGate) -> None:
         """Extend this acceptor's part, as the others do not use theirs."""
-        self.left += self.ahead(inlet)
+        self.left += self.ahead(queue_gate)
 
-    def charge(self, inlet: Inlet, session: Session, count: int, octets: int) -> None:
+    def charge(self, queue_gate: QueueGate, session: Session, count: int, octets: int) -> None:
         """Charge a session's share for what the session has sent. The only share owes nothing."""
-        share = inlet.waiting.share_of(session)
-        amount = count if inlet.counts() else octets
+        share = queue_gate.waiting.share_of(session)
+        amount = count if queue_gate.counts() else octets
         share.surplus -= amount
-        if len(inlet.waiting.remembered) == 1:
+        if len(queue_gate.waiting.remembered) == 1:
             share.surplus = max(share.surplus, 0)
         share.seen = self.clock()
         self.left -= amount
 
-    def newcomer(self, inlet: Inlet, session: Session) -> int:
+    def newcomer(self, queue_gate: QueueGate, session: Session) -> int:
         """Return how much a session that has not waited may send, in messages or bytes."""
-        line = inlet.waiting
+        line = queue_gate.waiting
         if line.first is not None or not line.all_spent():
             return 0
-        if self.has_part(inlet):
-            self.look_at_part(inlet)
-            if self.left <= 0 and self.awaits(inlet):
+        if self.has_part(queue_gate):
+            self.look_at_part(queue_gate)
+            if self.left <= 0 and self.awaits(queue_gate):
                 return 0
         share = line.share_of(session)
         if share.sessions:
             return 0
         if share.surplus > 0:
             return share.surplus
-        return 0 if line or self.awaits(inlet) else FREE
+        return 0 if line or self.awaits(queue_gate) else FREE
 
-    def has_had_its_part(self, inlet: Inlet) -> bool:
+    def has_had_its_part(self, queue_gate: QueueGate) -> bool:
         """Whether this acceptor is ahead of the others."""
-        return self.left <= 0 and self.has_part(inlet)
+        return self.left <= 0 and self.has_part(queue_gate)
 
-    def awaits(self, inlet: Inlet) -> bool:
+    def awaits(self, queue_gate: QueueGate) -> bool:
         """Whether the shares that wait here, which have used up their parts, are to wait for those that have not."""
         now = self.clock()
-        if not is_deep(inlet.marks, *inlet.depth()) or not self.has_patience(inlet, now):
+        if not is_deep(queue_gate.marks, *queue_gate.depth()) or not self.has_patience(queue_gate, now):
             self.held_since = None
             return False
         if self.held_since is None:
             self.held_since = now
-        self.metered.closed[inlet] = None
+        self.metered.closed[queue_gate] = None
         return True
 
     def due(self) -> float:
-        """Return in how many seconds to check the inlet again."""
+        """Return in how many seconds to check the queue gate again."""
         return LOOK_SECONDS if self.held_since is not None else LOOK_LATER_SECONDS
 
-    def has_patience(self, inlet: Inlet, now: float) -> bool:
+    def has_patience(self, queue_gate: QueueGate, now: float) -> bool:
         """Whether there still is a share, or another acceptor, to wait for."""
         if self.held_since is not None and now >= self.held_since + PATIENCE_SECONDS:
             return False
-        if self.has_had_its_part(inlet):
+        if self.has_had_its_part(queue_gate):
             return True
-        return any(self.lingers(share, now) for share in inlet.waiting.remembered.values())
+        return any(self.lingers(share, now) for share in queue_gate.waiting.remembered.values())
 
     def lingers(self, share: Share, now: float) -> bool:
         """Whether a share that has nothing to publish may have something soon."""
@@ -164,29 +165,29 @@ class Rounds:
             return False
         return now < max(share.seen, self.resumed_at) + LINGER_SECONDS
 
-    def weight(self, inlet: Inlet) -> int:
+    def weight(self, queue_gate: QueueGate) -> int:
         """Return the total weight of the shares of the room here, waiting or not."""
-        line = inlet.waiting
+        line = queue_gate.waiting
         return sum(share.weight for share in line.remembered.values()) if line.remembered else line.weight
 
-    def look(self, inlet: Inlet) -> None:
+    def look(self, queue_gate: QueueGate) -> None:
         """Forget shares that have been away for long, and end rounds that are over; called from time to time."""
-        line, now = inlet.waiting, self.clock()
-        if line or inlet.is_saturated():
+        line, now = queue_gate.waiting, self.clock()
+        if line or queue_gate.is_saturated():
             self.waited_at = now
-        if inlet.pace is not None or now >= self.waited_at + LATELY_SECONDS:
-            self.contended.pop(inlet, None)
+        if queue_gate.pace is not None or now >= self.waited_at + RECENT_SECONDS:
+            self.contended.pop(queue_gate, None)
             line.forget()
             return
         for share in list(line.remembered.values()):
-            if not share.sessions and now >= share.seen + LATELY_SECONDS:
+            if not share.sessions and now >= share.seen + RECENT_SECONDS:
                 del line.remembered[share.key]
 
 
-def cycle(inlet: Inlet) -> int:
+def cycle(queue_gate: QueueGate) -> int:
     """Return about how much the queue lets in between a resume and the next stop, in messages or bytes."""
-    marks = inlet.marks
-    return marks.stop_count - marks.resume_count if inlet.counts() else marks.stop_bytes - marks.resume_bytes
+    marks = queue_gate.marks
+    return marks.stop_count - marks.resume_count if queue_gate.counts() else marks.stop_bytes - marks.resume_bytes
 
 
 def is_deep(marks: Marks, count: int, octets: int) -> bool:

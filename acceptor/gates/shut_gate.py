@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 
+from acceptor.gates.cause import HoldCause
 from acceptor.gates.gate import UNLIMITED, Session, serve
 
 
-class ShutGate:
+class ShutGate(ABC):
     """A gate without room, and with unlimited room once it is lifted. Subclasses give the reason (`str`)."""
 
     opens_with_time = False
@@ -16,6 +18,10 @@ class ShutGate:
         self.lifted = False
         self.terms = None
         self.waiting: OrderedDict[Session, None] = OrderedDict()
+
+    @abstractmethod
+    def describe(self) -> HoldCause:
+        """Describe the reason."""
 
     def is_saturated(self) -> bool:
         """Whether it is not lifted, so that it holds channels at once."""

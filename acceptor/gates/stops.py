@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from acceptor.gates.cause import HoldCause
 from acceptor.gates.shut_gate import ShutGate
 from router.model.matching import match
 from router.model.records import Binding, Queue, Stop
@@ -30,6 +31,11 @@ class StopGate(ShutGate):
 
     def __str__(self) -> str:
         return str(self.stop)
+
+    def describe(self) -> HoldCause:
+        """Describe the stop; `until` is by the node's clock, None for good."""
+        facts = {"number": self.stop.number, "until": self.stop.until}
+        return HoldCause("stop", str(self), str(self), "operator", facts=facts)
 
     def concerns(self, access: Access, exchange: str, keys: Iterable[str], queues: Iterable[Queue]) -> bool:
         """Whether it stops such publishes, of any connection or of the one that it names."""

@@ -13,7 +13,7 @@ from penstock.memory.gauges import Gauges
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
-    from acceptor.gates.inlet import Inlet
+    from acceptor.gates.queue_gate import QueueGate
 
 log = get_logger()
 
@@ -24,29 +24,31 @@ class WakeUps:
     def __init__(self, gauges: Gauges) -> None:
         self.gauges = gauges
         self.lost = 0
-        self._seen: dict[Inlet, int] = {}
+        self._seen: dict[QueueGate, int] = {}
         self._heard: dict[int, int] = {}
-        self._missing: dict[Inlet, int] = {}
+        self._missing: dict[QueueGate, int] = {}
 
     def hear(self, id: int, epoch: int) -> None:
         """Record a queue's broadcast."""
         self._heard[id] = max(epoch, self._heard.get(id, 0))
 
-    def look(self, waited_at: list[Inlet]) -> None:
+    def look(self, waited_at: list[QueueGate]) -> None:
         """Compare the gauges of queues with waiting channels with their broadcasts. A change counts as lost if it is
         not broadcast by the poll after the one that saw it. Called while all shards are up.
         """
-        for inlet, epoch in self._missing.items():
-            if not inlet.closed and self._heard.get(inlet.id, 0) < epoch:
+        for queue_gate, epoch in self._missing.items():
+            if not queue_gate.closed and self._heard.get(queue_gate.id, 0) < epoch:
                 self.lost += 1
-                log.warning("wake-up lost", queue=inlet.name, vhost=inlet.vhost, epoch=epoch)
-        seen = {inlet: self.gauges.flow_epoch(inlet.slot) for inlet in waited_at if not inlet.closed}
-        self._missing = {
-            inlet: seen.get(inlet, 0)
-            for inlet, before in self._seen.items()
-            if before < seen.get(inlet, 0) and self._heard.get(inlet.id, 0) < seen[inlet]
+                log.warning("wake-up lost", queue=queue_gate.name, vhost=queue_gate.vhost, epoch=epoch)
+        seen = {
+            queue_gate: self.gauges.flow_epoch(queue_gate.slot) for queue_gate in waited_at if not queue_gate.closed
         }
-        self._heard = {inlet.id: self._heard[inlet.id] for inlet in seen if inlet.id in self._heard}
+        self._missing = {
+            queue_gate: seen.get(queue_gate, 0)
+            for queue_gate, before in self._seen.items()
+            if before < seen.get(queue_gate, 0) and self._heard.get(queue_gate.id, 0) < seen[queue_gate]
+        }
+        self._heard = {queue_gate.id: self._heard[queue_gate.id] for queue_gate in seen if queue_gate.id in self._heard}
         self._seen = seen
 
     def forget(self) -> None:

@@ -22,7 +22,7 @@ from penstock.node.logs import get_logger
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.state import AcceptorState
-    from acceptor.gates.inlet import Inlet
+    from acceptor.gates.queue_gate import QueueGate
     from acceptor.gates.terms import UserTerms
     from acceptor.holding.throttle import Throttle
     from acceptor.routing.gates import Gates
@@ -51,11 +51,11 @@ class EarlyNotice:
 
     def tick(self) -> None:
         """Update the rates of all channels; called once a second."""
-        if self.rate and self.gates.inlets:
+        if self.rate and self.gates.queue_gates:
             for connection in self.acceptor.connections.values():
                 for channel in connection.channels.values():
                     pulse = channel.pulse
-                    if pulse.lately or pulse.count != pulse.counted:
+                    if pulse.recent or pulse.count != pulse.counted:
                         pulse.tick()
 
     def look(self) -> None:
@@ -64,7 +64,7 @@ class EarlyNotice:
         if not gates.stopped or self.acceptor.now < self.next_look:
             return
         stopped, gates.stopped = gates.stopped, {}
-        full = {inlet for inlet in stopped if inlet.is_saturated() and inlet.lane is None}
+        full = {queue_gate for queue_gate in stopped if queue_gate.is_saturated() and queue_gate.lane is None}
         if not (full and self.rate):
             return
         seen = 0
@@ -72,42 +72,42 @@ class EarlyNotice:
         for connection in self.acceptor.connections.values():
             for channel in connection.channels.values():
                 seen += 1
-                inlet = self.is_for(channel, full)
-                if inlet is not None and self.warn(channel, inlet):
-                    told[inlet] += 1
+                queue_gate = self.is_for(channel, full)
+                if queue_gate is not None and self.warn(channel, queue_gate):
+                    told[queue_gate] += 1
         self.next_look = self.acceptor.now + seen * SECONDS_EACH
-        for inlet, count in told.items():
+        for queue_gate, count in told.items():
             if count:
-                log.info("told early", reason=str(inlet), channels=count)
+                log.info("told early", reason=str(queue_gate), channels=count)
 
-    def is_for(self, channel: ChannelState, full: set[Inlet]) -> Inlet | None:
+    def is_for(self, channel: ChannelState, full: set[QueueGate]) -> QueueGate | None:
         """Return one of these queues to which a channel publishes often enough; None also if its client was notified
         already.
         """
         if channel.held_by is not None or channel.warned_by is not None or channel.pulse.rate() < self.rate:
             return None
         for route in channel.routes:
-            for inlet in route.inlets:
-                if inlet in full and self.routes.passes(inlet, channel, route):
-                    return inlet
+            for queue_gate in route.queue_gates:
+                if queue_gate in full and self.routes.passes(queue_gate, channel, route):
+                    return queue_gate
         return None
 
-    def warn(self, channel: ChannelState, inlet: Inlet) -> bool:
+    def warn(self, channel: ChannelState, queue_gate: QueueGate) -> bool:
         """Notify the client of a stop, if that is possible. Return whether it was notified."""
         connection, throttle = channel.connection, self.throttle
         if channel.closing or connection in throttle.paused or channel_flow.acknowledges(connection):
             return False
-        means = self.means(channel, inlet)
+        means = self.means(channel, queue_gate)
         if not self.tells(channel, means):
             return False
-        channel.warned_by = inlet
-        inlet.warned[channel] = None
-        throttle.tell(channel, inlet, means)
+        channel.warned_by = queue_gate
+        queue_gate.warned[channel] = None
+        throttle.tell(channel, queue_gate, means)
         return True
 
-    def means(self, channel: ChannelState, inlet: Inlet) -> Means:
+    def means(self, channel: ChannelState, queue_gate: QueueGate) -> Means:
         """Return the means by which a queue holds a channel."""
-        return self.user_terms.at(channel.vhost, channel.connection.user, inlet.terms).means
+        return self.user_terms.at(channel.vhost, channel.connection.user, queue_gate.terms).means
 
     def tells(self, channel: ChannelState, means: Means) -> bool:
         """Whether these means notify the channel's client of a stop."""
@@ -119,12 +119,12 @@ class EarlyNotice:
         """The topology has changed: retract notices to channels that do not publish to the queue any more, or whose
         client the queue has no means to notify.
         """
-        for inlet in self.gates.limited():
-            for session in list(inlet.warned):
+        for queue_gate in self.gates.limited():
+            for session in list(queue_gate.warned):
                 session.look_at_warning()
 
-    def concerns(self, channel: ChannelState, inlet: Inlet) -> bool:
+    def concerns(self, channel: ChannelState, queue_gate: QueueGate) -> bool:
         """Whether the early notice of a queue still concerns a channel."""
-        if inlet.lane is not None or not self.tells(channel, self.means(channel, inlet)):
+        if queue_gate.lane is not None or not self.tells(channel, self.means(channel, queue_gate)):
             return False
-        return any(self.routes.passes(inlet, channel, route) for route in channel.routes)
+        return any(self.routes.passes(queue_gate, channel, route) for route in channel.routes)

@@ -9,31 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from acceptor.clients.obedience import AFTER_ANSWER_COUNT
+from acceptor.clients.flow_compliance import AFTER_ANSWER_COUNT
 from acceptor.clients.pauses import HELD
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
-from acceptor.gates.move_gate import MoveGate
-from acceptor.gates.pools import Pool, itself
-from acceptor.gates.pressure import RESOURCES, VhostGate
-from acceptor.gates.rates import RateGate
+from acceptor.gates.pools import itself
 from acceptor.holding.peaks import Peak, Peaks
-from acceptor.links.shard_link import ShardLink
-from penstock.telemetry.schema import FLOW, Cause, Event, Outcome
-from router.model.policy_keys import EXCHANGE, NODE, ROUTING_KEY, USER, VHOST
+from penstock.telemetry.schema import FLOW, Event, Outcome
 
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.connection_state import ConnectionState
+    from acceptor.clients.hold import Hold
     from acceptor.clients.state import AcceptorState
 
-SHARED: dict[str, Cause] = {
-    EXCHANGE: "exchange", ROUTING_KEY: "pattern", USER: "user", VHOST: "vhost", NODE: "node",
-}  # fmt: skip
-"""The cause, by the sort of a limit over several queues."""
-OF_SHARD: dict[str, Cause] = {
-    "memory": "memory", "process memory": "process memory", "store": "store", "spill": "spill",
-}  # fmt: skip
 UNTOLD: dict[str, Any] = {
     "rung": None, "stopped_ms": None, "peak_depth": None, "parked": None, "parked_bytes": None, "after_stop": None,
     "told_how": None, "obeyed": None, "paused_ms": None, "outcome": None,
@@ -74,14 +62,18 @@ class Episodes:
         self.open: dict[ChannelState, Episode] = {}
         self.peaks = Peaks()
 
-    def begin(self, channel: ChannelState, gate: Gate) -> None:
+    def held(self, channel: ChannelState, hold: Hold, now: float) -> None:
         """A gate holds a channel from now on: begin an episode, and end that of another gate."""
         if channel in self.open:
             self.end(channel, "other-cause")
         paused = bool(channel.connection.pauses & HELD)
-        gate = itself(gate)
-        self.open[channel] = Episode(gate, self.peaks.begin(gate), self.acceptor.now, paused)
+        gate = itself(hold.gate)
+        self.open[channel] = Episode(gate, self.peaks.begin(gate), now, paused)
         self.tell(channel, gate, "stop")
+
+    def released(self, channel: ChannelState, hold: Hold, now: float) -> None:
+        """Nothing holds a channel any more: end its episode."""
+        self.end(channel, "closed" if channel.closing else "free")
 
     def came(self, channel: ChannelState, count: int) -> None:
         """Count publishes that came on a channel, if it is held."""
@@ -140,74 +132,32 @@ class Episodes:
 
     def tell(self, channel: ChannelState, gate: Gate, action: Event, **more: Any) -> None:
         """Record a row of telemetry."""
-        acceptor, connection = self.acceptor, channel.connection
+        acceptor, connection, cause = self.acceptor, channel.connection, gate.describe()
+        queue = acceptor.topology.queue_by_id(cause.queue_id) if cause.queue_id else None
         acceptor.record(
             FLOW,
             acceptor.time_us(),
             {
                 "vhost": channel.vhost,
-                **whats_full(acceptor, gate),
+                "queue": cause.queue or cause.facts.get("name"),
+                "shard": cause.shard if queue is None else queue.shard,
+                "cause": cause.column,
+                "depth": cause.depth.depth,
+                "bytes": cause.depth.size,
+                "mark": cause.depth.mark,
+                "flow_epoch": cause.flow_epoch,
                 "acceptor": acceptor.index,
                 "connection": connection.id,
                 "channel": channel.number,
                 "user": connection.user,
                 "product": connection.said("product"),
                 "action": action,
-                "reason": str(gate),
+                "reason": cause.text,
                 "exchange": None if channel.route is None else channel.route.exchange,
                 **UNTOLD,
                 **more,
             },
         )
-
-
-def whats_full(acceptor: AcceptorState, gate: Gate) -> dict[str, Any]:
-    """Return the columns about a gate and its state: queue, shard, cause, depth, bytes, mark, flow_epoch."""
-    found: dict[str, Any] = dict.fromkeys(("queue", "shard", "depth", "bytes", "mark", "flow_epoch"))
-    if isinstance(gate, Inlet):
-        found |= of_depth(gate)
-        if isinstance(gate, Pool):
-            found["cause"] = SHARED[gate.limit.sort]
-        else:
-            queue = acceptor.topology.queue_by_id(gate.id)
-            found |= {"queue": gate.name, "shard": None if queue is None else queue.shard}
-            found["flow_epoch"] = None if gate.closed else acceptor.gauges.flow_epoch(gate.slot)
-    elif isinstance(gate, ShardLink):
-        found |= {"shard": gate.index, **of_shard(gate)}
-    elif isinstance(gate, MoveGate):
-        found |= {"cause": "rebalance", "queue": gate.queue.name, "shard": gate.move.source}
-    elif isinstance(gate, RateGate):
-        found["cause"] = "rate"
-    else:
-        found["cause"] = "pressure" if isinstance(gate, VhostGate) else "operator"
-    return found
-
-
-def of_depth(gate: Inlet) -> dict[str, Any]:
-    """Return cause, depth, bytes and mark of a queue or limit. The mark that the depth has exceeded more, or is nearer
-    to, is the cause.
-    """
-    if gate.closed:
-        return {"cause": "count"}
-    marks, (count, octets) = gate.limits.marks, gate.depth()
-    by_bytes = count * marks.stop_bytes < octets * marks.stop_count if marks.stop_count else marks.stop_bytes > 0
-    cause: Cause = "bytes" if by_bytes and marks.stop_bytes else "count"
-    if gate.pace is not None and not gate.is_saturated():
-        cause = "pace"
-    mark = marks.stop_bytes if cause == "bytes" else marks.stop_count
-    return {"cause": cause, "depth": count, "bytes": octets, "mark": mark}
-
-
-def of_shard(link: ShardLink) -> dict[str, Any]:
-    """Return the columns of a shard's gate: the resource that it lacks, or `link` where no more may be in flight."""
-    gate = link.gauges.queue_read(link.index)
-    if gate is None or not gate.saturated:
-        return {"cause": "link"}
-    if not gate.ready:  # no resource is above its resume mark: the store itself is in trouble
-        return {"cause": "store"}
-    resource = RESOURCES[gate.consumers]
-    held = {"bytes": gate.ready_bytes, "mark": gate.stop_bytes} if resource == "memory" else {}
-    return {"cause": OF_SHARD[resource], **held}
 
 
 def told_how(channel: ChannelState) -> str:
@@ -222,4 +172,4 @@ def obeyed(channel: ChannelState) -> bool | None:
         return None
     if channel.connection.ignores_flow:
         return False
-    return None if channel.obedience.due else channel.obedience.count <= AFTER_ANSWER_COUNT
+    return None if channel.flow_compliance.due else channel.flow_compliance.count <= AFTER_ANSWER_COUNT

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.parked import ParkedRun
-from acceptor.gates.due import Due
+from acceptor.gates.deadline_queue import DeadlineQueue
 from acceptor.gates.gate import UNLIMITED
-from acceptor.gates.inlet import Inlet
 from acceptor.gates.pools import itself
+from acceptor.gates.queue_gate import QueueGate
 from penstock.amqp.errors import amqp_error
 from penstock.limits.ladder import (
     CLOSE_CHANNEL,
@@ -62,7 +62,7 @@ class Climb:
 
     __slots__ = ("at", "began", "gate", "ladder", "refused", "since")
 
-    def __init__(self, gate: Inlet, ladder: Ladder, now: float) -> None:
+    def __init__(self, gate: QueueGate, ladder: Ladder, now: float) -> None:
         self.gate = gate
         self.ladder = ladder
         self.refused = 0
@@ -109,11 +109,11 @@ class Escalations:
         self.events = events
         self.terms_changed: Callable[[ChannelState], None] = lambda channel: None
         self.climbs: dict[ChannelState, Climb] = {}
-        self.at_gates: dict[Inlet, dict[ChannelState, None]] = {}
-        self.due: Due[ChannelState] = Due()
+        self.at_gates: dict[QueueGate, dict[ChannelState, None]] = {}
+        self.due: DeadlineQueue[ChannelState] = DeadlineQueue()
         self.counts = dict.fromkeys(RUNGS, 0)
         self.refused_total = 0
-        self.drained: dict[Inlet, tuple[float, int]] = {}
+        self.drained: dict[QueueGate, tuple[float, int]] = {}
 
     def counters(self) -> list[int]:
         """Return the counters for the gauges: of each rung in order, and of refused messages."""
@@ -131,7 +131,7 @@ class Escalations:
         if known is not None and known.gate is full and (known.ladder == ladder or refused):
             return
         self.end(channel)
-        if ladder and isinstance(full, Inlet):
+        if ladder and isinstance(full, QueueGate):
             climb = self.climbs[channel] = Climb(full, ladder, self.acceptor.now)
             self.at_gates.setdefault(full, {})[channel] = None
             self.watch(channel, climb)
@@ -139,7 +139,7 @@ class Escalations:
             if climb.at == 0:
                 self.counts[climb.rung] += 1
 
-    def refuse(self, channel: ChannelState, full: Inlet) -> None:
+    def refuse(self, channel: ChannelState, full: QueueGate) -> None:
         """Have a queue refuse the publishes of a held channel until there is room, whatever its ladder says."""
         if channel.refusing is not full:
             self.begin(channel, full, REFUSED)
@@ -164,7 +164,8 @@ class Escalations:
 
     def end_refusals(self, channel: ChannelState, climb: Climb) -> None:
         """Stop refusing the channel's publishes, and log how many were refused."""
-        channel.refusing = None
+        if channel.hold is not None:
+            channel.hold.refusing = None
         if climb.refused:
             log.info("refused", messages=climb.refused, reason=str(climb.gate), **channel.whose())
             climb.refused = 0
@@ -239,19 +240,21 @@ class Escalations:
         self.counts[rung] += 1
         self.ledger.acted(channel, rung)
         self.episodes.escalated(channel, climb.gate, rung)
-        held = round(self.acceptor.now - channel.held_since, 3)
-        log.info("escalation", rung=rung, reason=str(climb.gate), held_seconds=held, **channel.whose())
-        gate, marks = climb.gate, climb.gate.limits.marks
-        count, octets = gate.depth()
+        held = self.held_seconds(channel)
+        cause = climb.gate.describe()
+        log.info("escalation", rung=rung, reason=cause.text, held_seconds=held, **channel.whose())
         self.events.tell(
             {
-                "event": "escalation", "vhost": channel.vhost, "queue": gate.name, "rung": rung, "seconds": held,
+                "event": "escalation", "vhost": channel.vhost, "queue": cause.name, "rung": rung, "seconds": held,
                 "connection": connection.id, "channel": channel.number, "client": connection.client,
-                "user": connection.user, "count": count, "bytes": octets, "stop_count": marks.stop_count,
-                "resume_count": marks.resume_count, "stop_bytes": marks.stop_bytes, "resume_bytes": marks.resume_bytes,
+                "user": connection.user, **cause.numbers,
             },
             self.acceptor.now + self.acceptor.began,
         )  # fmt: skip
+
+    def held_seconds(self, channel: ChannelState) -> float:
+        """Return for how long a channel has been held."""
+        return 0.0 if channel.hold is None else round(self.acceptor.now - channel.hold.since, 3)
 
     def state(self, channel: ChannelState) -> dict[str, Any] | None:
         """Return a channel's rung, the seconds on it, the next one and when that is due; None if it is on no ladder."""
@@ -274,7 +277,8 @@ class Escalations:
         """Refuse parked and further publishes for the queue, and give the confirms of messages that it has. A commit
         that waits for room is rolled back.
         """
-        channel.refusing = climb.gate
+        assert channel.hold is not None
+        channel.hold.refusing = climb.gate
         climb.gate.release_withheld_of(channel)
         if channel.runs_at_gates:
             channel.fail(amqp_error(406, f"transaction rolled back, no room: {climb.gate}"))
@@ -315,7 +319,7 @@ class Escalations:
 
     def reason(self, channel: ChannelState, climb: Climb) -> str:
         """Return the reply text of a close: the gate, and how long it has held the channel."""
-        return f"{climb.gate}; held for {shown(self.acceptor.now - channel.held_since)}"
+        return f"{climb.gate}; held for {shown(self.held_seconds(channel))}"
 
     def settle(self, channel: ChannelState, reason: str) -> None:
         """Before a channel ends: confirm the messages that queues have, and nack the parked ones if confirms are on."""
@@ -326,8 +330,8 @@ class Escalations:
             log.info("refused", messages=messages, reason=reason, **channel.whose())
         if channel.confirms is None:
             return
-        for inlet in self.gates.limited():
-            inlet.release_withheld_of(channel)
+        for queue_gate in self.gates.limited():
+            queue_gate.release_withheld_of(channel)
         for run in parked:
             if run.tag:
                 channel.confirms.complete(run.tag, run.count, True)
@@ -335,12 +339,12 @@ class Escalations:
 
     # The suggested wait
 
-    def taken_out(self, gate: Inlet) -> int:
+    def taken_out(self, gate: QueueGate) -> int:
         """Return how many messages have left a queue; 0 for a limit over several queues, where it is not known."""
         queue = self.acceptor.gauges.queue_read(gate.slot) if gate.id else None
         return queue.drained if queue is not None else 0
 
-    def wait_at(self, gate: Inlet) -> float:
+    def wait_at(self, gate: QueueGate) -> float:
         """Return the seconds after which there may be room, by the rate at which messages have left since the first
         channel was on a ladder there.
         """

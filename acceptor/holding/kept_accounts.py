@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from acceptor.holding.ledger import Ledger
-from penstock.files.kept_file import KeptFile
+from penstock.files.atomic_file import AtomicFile
 from penstock.node.logs import get_logger
 
 log = get_logger()
@@ -20,7 +20,7 @@ class KeptAccounts:
     """The kept accounts of one acceptor, in the data directory of its node."""
 
     def __init__(self, data: Path, index: int) -> None:
-        self._file = KeptFile(data / "accounts" / f"acceptor.{index}.json", "for how long producers were held")
+        self._file = AtomicFile(data / "accounts" / f"acceptor.{index}.json", "for how long producers were held")
 
     def take_over(self, ledger: Ledger) -> None:
         """Enter the accounts that the previous incarnation has left; if they cannot be read, enter none and log a

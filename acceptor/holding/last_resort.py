@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from acceptor.budgets.quotas import ORPHAN_OCTETS, OVERDRAFT, Quotas
 from acceptor.clients.asking import Answer, has_failed
 from acceptor.clients.parked import ParkedRun
-from acceptor.gates.due import Due
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.deadline_queue import DeadlineQueue
 from acceptor.gates.pools import itself
+from acceptor.gates.queue_gate import QueueGate
 from penstock import bus
 from penstock.amqp.errors import amqp_error
 from penstock.limits.ladder import CLOSE_CONNECTION, PAUSE
@@ -68,7 +68,7 @@ class LastResort:
         self.episodes = episodes
         self.stop_drip: Callable[[ConnectionState], None] = lambda connection: None
         self.spent: dict[ConnectionState, None] = {}
-        self.due: Due[ConnectionState] = Due()
+        self.due: DeadlineQueue[ConnectionState] = DeadlineQueue()
         self.resorted: set[ConnectionState] = set()
         self.closing: dict[ConnectionState, None] = {}
 
@@ -193,7 +193,7 @@ class LastResort:
         for channel in list(connection.channels.values()):
             gate = channel.cause()
             full = itself(gate) if gate is not None else None
-            if channel.inbox and channel.held_by is not None and isinstance(full, Inlet):
+            if channel.inbox and channel.held_by is not None and isinstance(full, QueueGate):
                 self.escalations.refuse(channel, full)
 
     def close(self, connection: ConnectionState, gate: Gate) -> None:
@@ -228,4 +228,4 @@ def may_be_nacked(channel: ChannelState) -> bool:
     gate = channel.cause()
     if gate is None or not channel.inbox:
         return True
-    return channel.confirms is not None and isinstance(itself(gate), Inlet) and not channel.runs_at_gates
+    return channel.confirms is not None and isinstance(itself(gate), QueueGate) and not channel.runs_at_gates

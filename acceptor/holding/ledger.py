@@ -13,22 +13,18 @@ from collections import Counter
 from collections.abc import Iterable
 from heapq import nsmallest
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
+from acceptor.gates.cause import HoldCause
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
-from acceptor.gates.move_gate import MoveGate
-from acceptor.gates.pools import Pool, itself
-from acceptor.gates.pressure import VhostGate
-from acceptor.gates.rates import RateGate
-from acceptor.gates.stops import StopGate
-from acceptor.links.shard_link import ShardLink
+from acceptor.gates.pools import itself
 from penstock.flow.flow_events import INCIDENT_SECONDS
 from penstock.flow.short_stops import VICTIMS, ShortStops
 
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.connection_state import ConnectionState
+    from acceptor.clients.hold import Hold
 
 MOST = 4096
 RECORDS = 1024
@@ -40,8 +36,6 @@ VICTIMS_MOST = 64
 """So many connections are named in an incident: the first that it held."""
 KINDS = ("connection", "user", "vhost", "exchange", "queue")
 OTHERS = "others"
-WORDS = ((Pool, "limit"), (Inlet, "queue"), (ShardLink, "shard"), (StopGate, "stop"), (VhostGate, "vhost"),
-         (RateGate, "rate"), (MoveGate, "rebalance"))  # fmt: skip
 
 Key = tuple[str, str]
 """Vhost ("" for a connection, user or vhost) and name."""
@@ -94,12 +88,11 @@ class Victim(Held):
 class Incident(Held):
     """A period in which a gate holds channels. `victims` are the first connections, by id; `sessions` counts holds."""
 
-    __slots__ = ("actions", "begun", "gate", "reason", "sessions", "victims")
+    __slots__ = ("actions", "begun", "cause", "sessions", "victims")
 
-    def __init__(self, gate: Gate, now: float) -> None:
+    def __init__(self, cause: HoldCause, now: float) -> None:
         super().__init__()
-        self.gate = gate
-        self.reason = str(gate)
+        self.cause = cause
         self.begun = now
         self.sessions = 0
         self.victims: dict[str, Victim] = {}
@@ -133,15 +126,19 @@ class Ledger:
         self.records: list[dict[str, Any]] = []
         self.short_stops = ShortStops()
 
-    def begin(self, channel: ChannelState, gate: Gate, now: float) -> None:
+    def held(self, channel: ChannelState, hold: Hold, now: float) -> None:
         """A gate begins to hold a channel; another one that held it ceases to."""
         self.end(channel, now)
-        gate = itself(gate)
+        gate = itself(hold.gate)
         self.since[channel] = gate, now
         incident = self.open.get(gate)
         if incident is None:
-            incident = self.open[gate] = Incident(gate, now)
+            incident = self.open[gate] = Incident(hold.cause, now)
         incident.begins(channel.connection, now)
+
+    def released(self, channel: ChannelState, hold: Hold, now: float) -> None:
+        """Nothing holds a channel any more."""
+        self.end(channel, now)
 
     def acted(self, channel: ChannelState, action: str) -> None:
         """Count an action on a held channel in its incident; nothing if the channel is free."""
@@ -154,9 +151,9 @@ class Ledger:
         if entry is None:
             return
         gate, since = entry
-        for kind, key in _keys(channel, gate):
-            self.enter(kind, key, now - since)
         incident = self.open[gate]
+        for kind, key in _keys(channel, incident.cause):
+            self.enter(kind, key, now - since)
         incident.ends(channel.connection, since, now)
         if not incident.holding:
             del self.open[gate]
@@ -181,7 +178,7 @@ class Ledger:
             (kind, *key): list(entry) for kind, accounts in self.accounts.items() for key, entry in accounts.items()
         }
         for channel, (gate, since) in self.since.items():
-            for kind, key in _keys(channel, gate):
+            for kind, key in _keys(channel, self.open[gate].cause):
                 entry = found.setdefault((kind, *key), [0.0, 0])
                 entry[0] += now - since
                 entry[1] += 1
@@ -223,45 +220,25 @@ class Ledger:
         accounts["", OTHERS] = others
 
 
-def _keys(channel: ChannelState, gate: Gate) -> Iterable[tuple[str, Key]]:
+def _keys(channel: ChannelState, cause: HoldCause) -> Iterable[tuple[str, Key]]:
     connection, vhost = channel.connection, channel.vhost
     yield "connection", ("", connection.id)
     yield "user", ("", connection.user)
     yield "vhost", ("", vhost)
     if channel.route is not None:
         yield "exchange", (vhost, channel.route.exchange)
-    yield "queue", (gate.vhost, gate.name) if is_queue(gate) else (vhost, f"({kind_of(gate)})")
-
-
-def kind_of(gate: Gate) -> str:
-    """Return the kind of a gate that holds, in one word."""
-    return next(word for kind, word in WORDS if isinstance(gate, kind))
-
-
-def is_queue(gate: Gate) -> TypeGuard[Inlet]:
-    """Whether a gate is that of a single queue, not of a limit over several."""
-    return isinstance(gate, Inlet) and not isinstance(gate, Pool)
-
-
-def _of(gate: Gate) -> str:
-    """Name a gate that is no queue's, in the same words whatever its present numbers."""
-    if isinstance(gate, Pool):
-        return str(gate.limit)
-    if isinstance(gate, ShardLink):
-        return f"shard {gate.index}"
-    if isinstance(gate, VhostGate):
-        return f"vhost '{gate.vhost}'"
-    return str(gate.queue) if isinstance(gate, MoveGate) else str(gate)
+    yield "queue", (cause.vhost, cause.queue) if cause.kind == "queue" else (vhost, f"({cause.kind})")
 
 
 def _record(incident: Incident, now: float, victims: int = VICTIMS_MOST) -> dict[str, Any]:
-    gate = incident.gate
+    cause = incident.cause
+    is_queue = cause.kind == "queue"
     return {
-        "kind": kind_of(gate),
-        "vhost": gate.vhost if is_queue(gate) else None,
-        "queue": gate.name if is_queue(gate) else None,
-        "of": None if is_queue(gate) else _of(gate),
-        "reason": incident.reason,
+        "kind": cause.kind,
+        "vhost": cause.vhost if is_queue else None,
+        "queue": cause.queue if is_queue else None,
+        "of": None if is_queue else cause.subject,
+        "reason": cause.text,
         "begun": incident.begun,
         "ended": now,
         "sessions": incident.sessions,

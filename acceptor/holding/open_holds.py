@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.files.kept_file import KeptFile, Records
+from penstock.files.atomic_file import AtomicFile, Records
 from penstock.node.logs import get_logger
 
 log = get_logger()
@@ -18,7 +18,7 @@ class OpenHolds:
     """The file of one acceptor, in the data directory of its node; times are in seconds since 1970."""
 
     def __init__(self, data: Path, index: int) -> None:
-        self._file = KeptFile(data / "open_holds" / f"acceptor.{index}.json", "who is held")
+        self._file = AtomicFile(data / "open_holds" / f"acceptor.{index}.json", "who is held")
         self.keep = self._file.keep
 
     def left(self) -> Records:

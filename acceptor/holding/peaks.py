@@ -7,7 +7,7 @@ from then on. So a queue has a line of peaks, each lower than the one before it,
 from __future__ import annotations
 
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 
 
 class Peak:
@@ -61,4 +61,4 @@ def raise_to(line: list[Peak], depth: int) -> None:
 
 def depth_of(gate: Gate) -> int:
     """Return the depth of a gate's queues in messages; 0 if it has none."""
-    return gate.depth()[0] if isinstance(gate, Inlet) and not gate.closed else 0
+    return gate.depth()[0] if isinstance(gate, QueueGate) and not gate.closed else 0

@@ -33,12 +33,12 @@ def state(channel: ChannelState) -> dict[str, Any]:
     """Return the fields that identify a channel, how long it is held, and how many bytes of it are parked."""
     return {
         **channel.whose(),
-        "held_seconds": 0.0 if channel.held_by is None else round(channel.acceptor.now - channel.held_since, 3),
+        "held_seconds": 0.0 if channel.hold is None else round(channel.acceptor.now - channel.hold.since, 3),
         "parked_bytes": sum(item.octets for item in channel.inbox),
     }
 
 
-def lately(channel: ChannelState, routes: Routes) -> Iterable[Route]:
+def recent_routes(channel: ChannelState, routes: Routes) -> Iterable[Route]:
     """Return a channel's last routes as they are at present; where headers decide, as they were."""
     found: dict[Route, None] = {}
     for route in channel.routes:
@@ -64,6 +64,6 @@ def told(channel: ChannelState, routes: Routes) -> dict[str, Any]:
                 "queues": [id for target in route.targets for id in target.queues if isinstance(id, int)],
                 "powerless": sorted(route.powerless),
             }
-            for route in lately(channel, routes)
+            for route in recent_routes(channel, routes)
         ],
     }

@@ -20,13 +20,15 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from acceptor.budgets.quotas import RUN_OCTETS, SETTLING_BUDGETS
+from acceptor.clients.hold import Hold
 from acceptor.clients.pauses import HELD
-from acceptor.gates.due import Due
+from acceptor.gates.deadline_queue import DeadlineQueue
 from acceptor.gates.gate import Gate
 from acceptor.gates.terms import UserTerms
 from acceptor.holding import channel_flow
 from acceptor.holding.episodes import Episodes
 from acceptor.holding.escalation import Escalations
+from acceptor.holding.hold_log import HoldLog, HoldObserver
 from acceptor.holding.last_resort import LastResort
 from acceptor.holding.ledger import Ledger
 from penstock.amqp.errors import amqp_error
@@ -91,6 +93,7 @@ class Throttle:
         self.last_resort = last_resort
         self.quotas = last_resort.quotas
         self.ledger = ledger
+        self.observers: tuple[HoldObserver, ...] = (ledger, episodes, HoldLog())
         escalations.terms_changed = self.review
         last_resort.stop_drip = self.stop_drip
         self.parking_octets = parking_octets
@@ -98,11 +101,11 @@ class Throttle:
         self.most_relieved = RELIEVED_AT_MOST * parking_octets
         self.held: dict[ChannelState, None] = {}
         self.unsure: dict[ChannelState, None] = {}
-        self.updates: Due[ConnectionState] = Due()
+        self.updates: DeadlineQueue[ConnectionState] = DeadlineQueue()
         self.paused: dict[ConnectionState, None] = {}
         self.hung_up: set[ConnectionState] = set()
         self.to_read: dict[ConnectionState, None] = {}
-        self.drips: Due[ConnectionState] = Due()
+        self.drips: DeadlineQueue[ConnectionState] = DeadlineQueue()
         self.filled: dict[ConnectionState, None] = {}
         self.ignoring: set[ConnectionState] = set()
         self.parked_octets = 0
@@ -110,20 +113,14 @@ class Throttle:
 
     def hold(self, channel: ChannelState, gate: Gate) -> None:
         """Hold a channel that waits at a saturated gate, and notify its client, once."""
-        if channel.held_by is not None or channel.detached:
+        if channel.hold is not None or channel.detached:
             return
-        connection = channel.connection
-        channel.held_by = gate
-        channel.held_since = channel.acceptor.now
+        hold = channel.hold = Hold(gate, channel.acceptor.now)
         self.held[channel] = None
-        self.ledger.begin(channel, gate, channel.acceptor.now)
-        self.episodes.begin(channel, gate)
-        log.info(
-            "stop", reason=str(gate), connection=connection.id, channel=channel.number,
-            client=connection.client, peer=connection.peer, user=connection.user,
-        )  # fmt: skip
+        for observer in self.observers:
+            observer.held(channel, hold, hold.since)
         early = channel.warned_by
-        self.tell(channel, gate, self.take(channel, gate))
+        self.tell(channel, gate, self.take(channel, hold))
         if early is not None:
             channel.unwarn()
 
@@ -142,7 +139,7 @@ class Throttle:
 
     def tell_flow(self, channel: ChannelState, *, active: bool) -> None:
         """Send Channel.Flow, and expect its flow-ok."""
-        channel.obedience.told(channel.acceptor.now)
+        channel.flow_compliance.told(channel.acceptor.now)
         channel.send("channel_flow", active=active)
 
     def published_on(self, channel: ChannelState, count: int, octets: int) -> None:
@@ -151,21 +148,23 @@ class Throttle:
         """
         connection = channel.connection
         read_since = connection.read_since if connection.reads else None
-        if connection.ignores_flow or not channel.obedience.breached(count, octets, channel.acceptor.now, read_since):
+        if connection.ignores_flow or not channel.flow_compliance.breached(
+            count, octets, channel.acceptor.now, read_since
+        ):
             return
         self.ignoring.add(connection)
         connection.ignores_flow = True
         log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client,
-                    peer=connection.peer, user=connection.user, messages=channel.obedience.count)  # fmt: skip
+                    peer=connection.peer, user=connection.user, messages=channel.flow_compliance.count)  # fmt: skip
         if channel.acceptor.settings.flow.flow_ignored == "close":
             text = f"{channel.held_by or channel.warned_by}; published on though told to stop by channel.flow"
             connection.fail(amqp_error(506, text), keep_parked=True)
 
-    def take(self, channel: ChannelState, gate: Gate) -> Means:
+    def take(self, channel: ChannelState, hold: Hold) -> Means:
         """Put a channel on the ladder and parking budget by which a gate holds it. Return the means."""
-        means, ladder = self.terms.at(channel.vhost, channel.connection.user, gate.terms)
-        self.escalations.begin(channel, gate, ladder)
-        channel.budgets = self.escalations.budgets(channel, budgets_of(means))
+        means, ladder = self.terms.at(channel.vhost, channel.connection.user, hold.gate.terms)
+        self.escalations.begin(channel, hold.gate, ladder)
+        hold.budgets = self.escalations.budgets(channel, budgets_of(means))
         return means
 
     def take_terms(self) -> None:
@@ -178,8 +177,8 @@ class Throttle:
 
     def review(self, channel: ChannelState) -> None:
         """Recompute how much a channel may park, and pause or resume its connection accordingly."""
-        if channel.held_by is not None:
-            self.take(channel, channel.held_by)
+        if channel.hold is not None:
+            self.take(channel, channel.hold)
         self.pause_or_resume(channel.connection)
 
     def block(self, channel: ChannelState, gate: Gate) -> None:
@@ -204,7 +203,7 @@ class Throttle:
 
     def look_at_cause(self, channel: ChannelState) -> None:
         """The gates of a channel have changed: have `tell_again` recheck the cause that its client was notified of."""
-        if channel.held_by is not None:
+        if channel.hold is not None:
             self.unsure[channel] = None
 
     def tell_again(self, now: float) -> None:
@@ -222,15 +221,12 @@ class Throttle:
 
     def change_cause(self, channel: ChannelState, gate: Gate, now: float) -> None:
         """Hold a channel for another cause than its client was notified of."""
-        channel.held_by, connection = gate, channel.connection
-        self.ledger.begin(channel, gate, now)
-        self.episodes.begin(channel, gate)
-        log.info(
-            "still stopped", reason=str(gate), connection=connection.id, channel=channel.number,
-            client=connection.client, peer=connection.peer, user=connection.user,
-            held_seconds=round(now - channel.held_since, 3),
-        )  # fmt: skip
-        if self.take(channel, gate).blocked:
+        hold = channel.hold
+        assert hold is not None
+        hold.change(gate)
+        for observer in self.observers:
+            observer.held(channel, hold, now)
+        if self.take(channel, hold).blocked:
             self.block(channel, gate)
 
     def update(self, connection: ConnectionState) -> None:
@@ -247,22 +243,16 @@ class Throttle:
 
     def release(self, channel: ChannelState) -> None:
         """Release a channel of which nothing waits, and notify its client."""
-        gate, connection = channel.held_by, channel.connection
-        channel.held_by = None
-        channel.budgets = 1
+        hold, now = channel.hold, channel.acceptor.now
+        assert hold is not None
         self.escalations.end(channel)
+        channel.hold = None
         del self.held[channel]
         self.unsure.pop(channel, None)
-        now = channel.acceptor.now
-        self.ledger.end(channel, now)
-        self.episodes.end(channel, "closed" if channel.closing else "free")
-        log.info(
-            "resume", held_seconds=round(now - channel.held_since, 3), connection=connection.id,
-            channel=channel.number, client=connection.client, peer=connection.peer, user=connection.user,
-            queue=str(gate),
-        )  # fmt: skip
+        for observer in self.observers:
+            observer.released(channel, hold, now)
         self.untell(channel)
-        self.pause_or_resume(connection)
+        self.pause_or_resume(channel.connection)
 
     def untell(self, channel: ChannelState) -> None:
         """Notify the client that the channel may publish again."""
@@ -320,8 +310,8 @@ class Throttle:
             return 0
         budgets = UNPAUSED_BUDGETS if connection.channels else 1
         for channel in connection.channels.values():
-            if channel.budgets < budgets:
-                budgets = channel.budgets
+            own = 1 if channel.hold is None else channel.hold.budgets
+            budgets = min(budgets, own)
         if budgets and budgets < SETTLING_BUDGETS and connection.settles():
             budgets = SETTLING_BUDGETS
         return min(self.parking_octets * budgets, self.quotas.allowance(connection))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.gates.confirms import Span
-from acceptor.gates.inlet import Inlet, QueueLane, QueuePace
+from acceptor.gates.queue_gate import QueueGate, QueueLane, QueuePace
 from acceptor.links.in_flight_cy import Load
 from acceptor.links.unacked_cy import Settlements
 from acceptor.links.weights import WHOLE
@@ -152,12 +152,20 @@ class Sent:
     settlements.
 
     `number` is 0 while the turn is being written; `load` is the load of its publishes, `octets` its whole length in
-    bytes, 0 before it leaves; `inlets` has its messages and bytes in flight for queues; `returned` is what its HOLD
-    requeues. `operations` are those of its turn, once that has left.
+    bytes, 0 before it leaves; `queue_gates` has its messages and bytes in flight for queues; `returned` is what its
+    HOLD requeues. `operations` are those of its turn, once that has left.
     """
 
     __slots__ = (
-        "commits", "inlets", "load", "number", "octets", "operations", "publishes", "returned", "settlements",
+        "commits",
+        "load",
+        "number",
+        "octets",
+        "operations",
+        "publishes",
+        "queue_gates",
+        "returned",
+        "settlements",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -168,15 +176,15 @@ class Sent:
         self.commits: dict[int, Commit] = {}
         self.settlements = Settlements()
         self.returned: Settlements | None = None
-        self.inlets: dict[Inlet | QueueLane, list[int]] = {}
+        self.queue_gates: dict[QueueGate | QueueLane, list[int]] = {}
         self.operations: list[list[Any]] = []
 
 
-def paced_among(turns: Iterable[Sent]) -> Counter[tuple[QueuePace, Inlet]]:
-    """Return how many messages for paced queues these turns bring, by pace and inlet."""
-    counts: Counter[tuple[QueuePace, Inlet]] = Counter()
+def paced_among(turns: Iterable[Sent]) -> Counter[tuple[QueuePace, QueueGate]]:
+    """Return how many messages for paced queues these turns bring, by pace and queue gate."""
+    counts: Counter[tuple[QueuePace, QueueGate]] = Counter()
     for sent in turns:
-        for inlet, (count, _) in sent.inlets.items():
-            if isinstance(inlet, Inlet) and inlet.pace is not None:
-                counts[inlet.pace, inlet] += count
+        for queue_gate, (count, _) in sent.queue_gates.items():
+            if isinstance(queue_gate, QueueGate) and queue_gate.pace is not None:
+                counts[queue_gate.pace, queue_gate] += count
     return counts

@@ -29,10 +29,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from acceptor.gates.cause import Depth, HoldCause
 from acceptor.gates.confirms import Span
 from acceptor.gates.gate import Session, serve
-from acceptor.gates.inlet import Inlet, QueueLane
-from acceptor.links.holders import Holders
+from acceptor.gates.pressure import RESOURCES
+from acceptor.gates.queue_gate import QueueGate, QueueLane
+from acceptor.links.delivered_to import DeliveredTo
 from acceptor.links.in_flight_cy import InFlight
 from acceptor.links.sent import OWN_PARTS, Commit, Publish, Returns, Sent, paced_among
 from acceptor.links.unacked_cy import Settlements
@@ -40,6 +42,7 @@ from acceptor.links.weights import PASSING, WHOLE, weight_of
 from penstock import bus
 from penstock.batch.batch_cy import Batch, BatchBuilder
 from penstock.memory.gauges import Gauges
+from penstock.telemetry.schema import Cause
 
 if TYPE_CHECKING:
     from acceptor.links.contained import Breakable
@@ -100,7 +103,7 @@ class ShardLink:
         self.waiting: OrderedDict[Session, None] = OrderedDict()
         self.closed: deque[list[Any]] = deque()
         self.requests: dict[int, tuple[list[Any], Reply]] = {}
-        self.holders = Holders()
+        self.holders = DeliveredTo()
         self.last_request = 0
         self.begin_turn()
 
@@ -120,6 +123,18 @@ class ShardLink:
         self.latest: dict[int | str, Publish] = {}
 
     # As a gate
+
+    def describe(self) -> HoldCause:
+        """Describe the resource that the shard lacks, or `link` where no more may be in flight to it."""
+        name, gauge = f"shard {self.index}", self.gauges.queue_read(self.index)
+        column: Cause = "link"
+        depth = Depth()
+        if gauge is not None and gauge.saturated:
+            # No resource above its resume mark: the store itself is in trouble.
+            column = RESOURCES[gauge.consumers] if gauge.ready else "store"
+            if column == "memory":
+                depth = Depth(size=gauge.ready_bytes, mark=gauge.stop_bytes)
+        return HoldCause("shard", str(self), name, column, shard=self.index, depth=depth)
 
     def is_saturated(self) -> bool:
         """Whether the shard stops all its producers, for want of memory say."""
@@ -219,17 +234,17 @@ class ShardLink:
         self.next.commits[len(self.turn.operations)] = commit
         self.turn.operations.append(commit.operation)
 
-    def enter(self, inlet: Inlet | QueueLane, count: int, octets: int) -> None:
-        """Count messages and bytes of this turn as in flight to the queue of an inlet, or by its lane."""
-        inlet.in_flight += count
-        inlet.in_flight_bytes += octets
-        self.under_way(inlet, count, octets)
+    def enter(self, queue_gate: QueueGate | QueueLane, count: int, octets: int) -> None:
+        """Count messages and bytes of this turn as in flight to the queue of a queue gate, or by its lane."""
+        queue_gate.in_flight += count
+        queue_gate.in_flight_bytes += octets
+        self.under_way(queue_gate, count, octets)
 
-    def under_way(self, inlet: Inlet | QueueLane, count: int, octets: int) -> None:
-        """Record an amount that this turn puts in flight for an inlet; `taken` subtracts it from the inlet's."""
-        known = self.next.inlets.get(inlet)
+    def under_way(self, queue_gate: QueueGate | QueueLane, count: int, octets: int) -> None:
+        """Record an amount that this turn puts in flight for a queue gate; `taken` subtracts it there."""
+        known = self.next.queue_gates.get(queue_gate)
         if known is None:
-            self.next.inlets[inlet] = [count, octets]
+            self.next.queue_gates[queue_gate] = [count, octets]
         else:
             known[0] += count
             known[1] += octets
@@ -385,7 +400,7 @@ class ShardLink:
     def taken(self, number: int) -> None:
         """Apply a report: all turns up to `number` are safe at the shard."""
         self.heard = max(self.heard, number)
-        served: dict[Inlet | QueueLane, None] = {}
+        served: dict[QueueGate | QueueLane, None] = {}
         commits: list[Commit] = []
         while self.sent and self.sent[0].number <= number:
             sent = self.sent.popleft()
@@ -399,30 +414,30 @@ class ShardLink:
                 if waits:
                     self.withheld[sent.number, index] = publish.spans
             commits += sent.commits.values()
-            for inlet, (count, octets) in sent.inlets.items():
-                inlet.taken(count, octets)
-                if inlet.waiting:
-                    served[inlet] = None
+            for queue_gate, (count, octets) in sent.queue_gates.items():
+                queue_gate.taken(count, octets)
+                if queue_gate.waiting:
+                    served[queue_gate] = None
         if not self.sent:
             self.suspect = None
         if self.counts and not self.sent:  # a part may have been received before this acceptor began to count
             self.gauges.pair_reset_sent(self.acceptor, self.index)
         for commit in commits:
             commit.transaction.taken()
-        for inlet in served:
-            inlet.serve()
+        for queue_gate in served:
+            queue_gate.serve()
         if self.waiting:
             self.serve()
 
-    def give_dequeued(self, inlet: Inlet, rows: list[int]) -> None:
+    def give_dequeued(self, queue_gate: QueueGate, rows: list[int]) -> None:
         """Publishes have left a saturated queue for good. `rows` has turn, index, first row and count of each part."""
         numbers = iter(rows)
         for turn, index, first, count in zip(numbers, numbers, numbers, numbers, strict=True):
             for start, span in self.withheld.get((turn, index), ()):
                 low, high = max(first, start), min(first + count, start + span.count)
                 if low < high:
-                    span.leave(inlet, low - start, high - low)
-        inlet.forget_given()
+                    span.leave(queue_gate, low - start, high - low)
+        queue_gate.forget_given()
 
     def forget_given(self) -> None:
         """Drop confirmed spans from `withheld`."""
@@ -493,13 +508,13 @@ class ShardLink:
             self.ask(operation, reply)
         holders = self.hold(held)
         paced = paced_among(unsafe)
-        for (pace, inlet), count in paced.items():
-            pace.come_again(inlet, count)
+        for (pace, queue_gate), count in paced.items():
+            pace.come_again(queue_gate, count)
         self.closed.append(self.leave(version))
         for sent in unsafe:
             self.bring_again(sent)
-        for (pace, inlet), count in paced.items():
-            pace.came_again(inlet, count)
+        for (pace, queue_gate), count in paced.items():
+            pace.came_again(queue_gate, count)
         self.turn.operations += asked  # behind the publishes: a channel publishes nothing while it awaits an answer
         for group in {group for _, _, group, _ in holders} - living:
             self.tell(bus.GONE, group)
@@ -532,7 +547,7 @@ class ShardLink:
             else:
                 self.next.publishes[len(self.turn.operations)] = sent.publishes[index]
                 self.turn.operations.append(sent.publishes[index].operation)
-        for inlet, (count, octets) in sent.inlets.items():
-            self.under_way(inlet, count, octets)
+        for queue_gate, (count, octets) in sent.queue_gates.items():
+            self.under_way(queue_gate, count, octets)
         self.next.load.join(sent.load)
         self.in_flight.load.join(sent.load)

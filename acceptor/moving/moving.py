@@ -10,10 +10,10 @@ queue is free again, publishes to it wait at a gate and requests about it are de
 
 *Fencing.* FENCE is the acceptor's last operation on the queue at the old home, but for settlements. FENCED comes once
 everything sent before it is safe there, and nothing of the queue follows it. So the acceptor knows every unacked
-message then. *Drained* (`PARTED`): the acceptor says PARTED, after which the old home gets no settlements either;
+message then. *Drained* (`DRAINED`): the acceptor says DRAINED, after which the old home gets no settlements either;
 consumer ids have the index of no shard, `nowhere`, and settlements of the queue gather in `limbo`. *Home*, old or new:
 the acceptor re-attaches consumers and names their unacked messages, as to a new incarnation of a shard; then it sends
-the settlements from `limbo`, and HOMED. When all acceptors have, the home says OPENED, and the gate is lifted.
+the settlements from `limbo`, and REATTACHED. When all acceptors have, the home says OPENED, and the gate is lifted.
 
 Where the old home is down, or dies before FENCED (`VOID`), there is nothing to drain: its next incarnation is sent the
 consumers and unacked messages of all its queues anyway, and then FENCE, unless the move has been decided.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from acceptor.consuming.delivery import Delivery
     from acceptor.routing.gates import Gates
 
-FENCING, VOID, PARTED, HOME = "fencing", "void", "parted", "home"
+FENCING, VOID, DRAINED, HOME = "fencing", "void", "drained", "home"
 
 # The index in requests of the queue's id; those with a consumer's id; the index of the channel's group.
 QUEUE_AT = {bus.CONSUME: 3, bus.GET: 3, bus.PURGE: 2, bus.DELETE: 2, bus.STAT: 2}
@@ -97,7 +97,7 @@ class Moves:
             self.over(move.queue_id)  # the end of an earlier move may have been missed
             away = self.begin(move)
         away.move = move
-        if move.phase == HOMING and away.stage in (PARTED, VOID):
+        if move.phase == HOMING and away.stage in (DRAINED, VOID):
             self.decided.append(away)
 
     def begin(self, move: Move) -> Away:
@@ -134,7 +134,7 @@ class Moves:
         """All changes of a version are applied: go home with the queues whose move is decided."""
         decided, self.decided = self.decided, []
         for away in decided:
-            if away.stage in (PARTED, VOID) and away.move.queue_id in self.away:
+            if away.stage in (DRAINED, VOID) and away.move.queue_id in self.away:
                 self.go_home(away)
 
     # Operations of shards
@@ -163,12 +163,12 @@ class Moves:
                     self.go_home(away)
 
     def went_on(self, shard: int) -> None:
-        """A new incarnation of a shard was sent all consumers and unacked messages: repeat HOMED to it, or FENCE."""
+        """A new incarnation of a shard was sent consumers and unacked messages: repeat REATTACHED to it, or FENCE."""
         link = self.acceptor.links[shard]
         for away in self.away.values():
             move = away.move
             if away.stage == HOME and move.home == shard:
-                link.tell(bus.HOMED, move.queue_id, move.epoch)
+                link.tell(bus.REATTACHED, move.queue_id, move.epoch)
             elif away.stage == VOID and move.phase != HOMING and move.source == shard:
                 link.tell(bus.FENCE, move.queue_id, move.epoch)
                 away.stage = FENCING
@@ -183,18 +183,18 @@ class Moves:
         ids.update(channel.getters[move.queue_id] for channel in self.getting(move.queue_id))
         away.holders = {_at(id, self.nowhere): facts for id, facts in known.items()}
         self.readdress(ids, move.source, self.nowhere, move.queue_id)
-        link.tell(bus.PARTED, move.queue_id, move.epoch)
-        away.stage = PARTED
+        link.tell(bus.DRAINED, move.queue_id, move.epoch)
+        away.stage = DRAINED
 
     def go_home(self, away: Away) -> None:
-        """Attach to the home that was decided, unless it was sent everything as a new incarnation, and say HOMED."""
+        """Attach to the decided home, unless it was sent everything as a new incarnation, and say REATTACHED."""
         move = away.move
         link = self.acceptor.links[move.home]
-        if away.stage == PARTED:
+        if away.stage == DRAINED:
             self.attach(away)
         away.stage = HOME
         if link.up:
-            link.tell(bus.HOMED, move.queue_id, move.epoch)
+            link.tell(bus.REATTACHED, move.queue_id, move.epoch)
 
     def attach(self, away: Away) -> None:
         """Attach consumers to the home, name unacked messages, and send the settlements from limbo."""
@@ -238,7 +238,7 @@ class Moves:
 
     def forget(self, away: Away) -> None:
         """Cancel the consumers of a drained queue that was deleted, and drop the settlements of its deliveries."""
-        if away.stage != PARTED:
+        if away.stage != DRAINED:
             return
         consumers = self.consumers_of(away.move.queue_id)
         ids = {*away.holders, *(consumer.id for consumer in consumers)}

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from acceptor.clients.parked import ParkedMethod, ParkedRun
 from acceptor.gates.gate import UNLIMITED, Gate
-from acceptor.gates.inlet import Inlet
 from acceptor.gates.lane import Lane
 from acceptor.gates.pools import itself
+from acceptor.gates.queue_gate import QueueGate
 from penstock.amqp.properties import PROPERTIES_AT, decode_properties
 from penstock.batch.batch_cy import HAS_PRIORITY
 from penstock.text.patterns import pattern
@@ -61,14 +61,14 @@ def _priority(run: ParkedRun, row: int) -> int:
 
 def are_waited_for(route: Route) -> bool:
     """Whether channels wait for the lane of a queue of that route, so that a newcomer must wait too."""
-    return any(inlet.lane_line is not None and inlet.lane_line.waiting for inlet in route.inlets)
+    return any(queue_gate.lane_line is not None and queue_gate.lane_line.waiting for queue_gate in route.queue_gates)
 
 
 def wait(channel: ChannelState, route: Route) -> None:
     """Have a channel with parked messages for the lanes of a route wait for these."""
-    for inlet in route.inlets:
-        if inlet.lane_line is not None:
-            inlet.lane_line.wait(channel)
+    for queue_gate in route.queue_gates:
+        if queue_gate.lane_line is not None:
+            queue_gate.lane_line.wait(channel)
 
 
 def next_parked(channel: ChannelState, at: int) -> int | None:
@@ -95,7 +95,7 @@ def passing(channel: ChannelState, run: ParkedRun, route: Route) -> int:
 
 
 def _room(gate: Gate) -> tuple[int, int]:
-    inlet = itself(gate)
-    if isinstance(inlet, Inlet) and inlet.lane_line is not None:
-        return inlet.lane_line.room()
+    queue_gate = itself(gate)
+    if isinstance(queue_gate, QueueGate) and queue_gate.lane_line is not None:
+        return queue_gate.lane_line.room()
     return gate.room()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from acceptor.clients.parked import ParkedRun
 from acceptor.gates.confirms import Span
 from acceptor.gates.gate import UNLIMITED, Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.publishing.examined import EXAMINED, examined
 from acceptor.publishing.lanes import are_waited_for, next_parked, passing, pieces, wait
 from acceptor.publishing.refusal import is_refused
@@ -58,7 +58,7 @@ class Publishing:
 
     def take(self, channel: ChannelState, run: PublishRun) -> None:
         """Accept publishes that have arrived. An invalid one ends the channel, or the connection."""
-        if channel.held_by is not None:
+        if channel.hold is not None:
             self.episodes.came(channel, run.batch.count)
         if channel.told_flow:
             self.throttle.published_on(channel, run.batch.count, len(run.batch.contents))
@@ -173,7 +173,7 @@ class Publishing:
         if not gates:
             unroutable(channel, run)
             return
-        if channel.refusing is not None and is_refused(channel, gates):
+        if channel.hold is not None and is_refused(channel, gates):
             refuse_full(channel, run, self.escalations)
             return
         if route is not channel.route:
@@ -226,8 +226,8 @@ class Publishing:
         span = None
         if channel.confirms is not None and run.tag:
             if route.keepers:
-                span = Span(channel.confirms, run.tag, count, route.keepers, () if in_lane else route.inlets, channel,
-                            None if in_lane else route.fan, route)  # fmt: skip
+                gates, fan = ((), None) if in_lane else (route.queue_gates, route.fan)
+                span = Span(channel.confirms, run.tag, count, route.keepers, gates, channel, fan, route)
             else:
                 confirm(channel, run.tag, count)
                 self.acceptor.told_first[channel.connection] = None
@@ -235,19 +235,19 @@ class Publishing:
             octets = run.batch.body_bytes(run.first, count)
             for meter in route.meters:
                 meter.spend(count, octets, channel)
-        whole = run.batch.whole(run.first, count) if route.inlets else 0
+        whole = run.batch.whole(run.first, count) if route.queue_gates else 0
         returns = Returns(channel, route.returning) if run.mandatory and route.returning else None
         age = self.age_of(channel, run, route, count) if run.since else 0
         for target in route.targets:
             awaited = span if target.keeps else None
             target.link.publish(target.queues, run.batch, run.first, count, awaited, returns, target.slots, age,
                                 channel)  # fmt: skip
-            for inlet in target.inlets:
-                target.link.enter(inlet, count, whole)
-                if in_lane and inlet.lane_line is not None:
-                    target.link.enter(inlet.lane_line, count, whole)
-                if inlet.waiting.remembers and inlet.rounds is not None:
-                    inlet.rounds.charge(inlet, channel, 0 if in_lane else count, 0 if in_lane else whole)
+            for queue_gate in target.queue_gates:
+                target.link.enter(queue_gate, count, whole)
+                if in_lane and queue_gate.lane_line is not None:
+                    target.link.enter(queue_gate.lane_line, count, whole)
+                if queue_gate.waiting.remembers and queue_gate.rounds is not None:
+                    queue_gate.rounds.charge(queue_gate, channel, 0 if in_lane else count, 0 if in_lane else whole)
         self.acceptor.published_total += count
         channel.pulse.count += count
         run.advance(count)
@@ -300,14 +300,14 @@ class Publishing:
 
 
 def refuse(channel: ChannelState, error: AMQPError) -> None:
-    """Have a queue refuse the publishes of a held channel. Return False if the channel is not held."""
+    """End the channel, or the connection, for an error in a publish."""
     error.class_id, error.method_id = PUBLISH.class_id, PUBLISH.method_id
     channel.fail(error)
 
 
 def room_of_newcomer(channel: ChannelState, gate: Gate) -> tuple[int, int]:
     """Return the (messages, bytes) that a channel that has not waited may send to a queue that was full lately."""
-    assert isinstance(gate, Inlet)
+    assert isinstance(gate, QueueGate)
     assert gate.rounds is not None
     room, octets = gate.room()
     if room <= 0 or octets <= 0:

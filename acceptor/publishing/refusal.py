@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.parked import ParkedRun
     from acceptor.gates.gate import Gate
-    from acceptor.gates.inlet import Inlet
+    from acceptor.gates.queue_gate import QueueGate
     from acceptor.holding.escalation import Escalations
 
 CODE = 311
@@ -56,7 +56,7 @@ def give_back(
     channel.connection.write_contents(channel.number, prefix, 0, False, b"", returned, 0, returned.count)
 
 
-def reasons(full: Inlet, wait: float) -> dict[bytes, bytes]:
+def reasons(full: QueueGate, wait: float) -> dict[bytes, bytes]:
     """Return the headers that say why, as fields of a table."""
     marks = full.limits.marks
     count, size = full.depth()

@@ -1,7 +1,7 @@
 """The gates of an acceptor: created, changed and removed as the topology says, opened and closed as the gauges say.
 
-The gates of queues (`inlets`, by queue id) and of operators' stops (by number) exist as long as the queue or the stop;
-those of shared limits and rates from the first route that needs them; that of a vhost while the vhost is stopped.
+The gates of queues (`queue_gates`, by queue id) and of operators' stops (by number) exist as long as the queue or the
+stop; those of shared limits and rates from the first route that needs them; that of a vhost while the vhost is stopped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from acceptor.gates.claims import Claims
 from acceptor.gates.fair import BY_CONNECTION
 from acceptor.gates.gate import Gate, Session
-from acceptor.gates.inlet import Inlet
 from acceptor.gates.lane import lane_of
 from acceptor.gates.lane_line import LaneLine
 from acceptor.gates.metered import INTERVAL, Metered
@@ -20,6 +19,7 @@ from acceptor.gates.pace import paced
 from acceptor.gates.parts import Parts
 from acceptor.gates.pools import Pools
 from acceptor.gates.pressure import Pressure
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.rates import Rates
 from acceptor.gates.rounds import Rounds
 from acceptor.gates.stops import StopGate
@@ -59,7 +59,7 @@ class Gates:
         self.acceptors = settings.acceptors
         self.links = links
         self.clock = clock
-        self.inlets: dict[int, Inlet] = {}
+        self.queue_gates: dict[int, QueueGate] = {}
         self.lanes: set[int] = set()
         self.away = MoveDepths(gauges)
         self.stops: dict[int, StopGate] = {}
@@ -72,62 +72,64 @@ class Gates:
         self.metered = Metered(INTERVAL * index / settings.acceptors)
         self.rates = Rates(topology, gauges, clock, self.metered, index, settings.acceptors)
         self.wakeups = WakeUps(gauges)
-        self.parts = Parts(index, topology, links, self.inlets)
+        self.parts = Parts(index, topology, links, self.queue_gates)
         self.freed: dict[Session, None] = {}
-        self.changed: list[Inlet] = []
-        self.stopped: dict[Inlet, None] = {}
-        self.contended: dict[Inlet, None] = {}
+        self.changed: list[QueueGate] = []
+        self.stopped: dict[QueueGate, None] = {}
+        self.contended: dict[QueueGate, None] = {}
 
-    def limited(self) -> list[Inlet]:
+    def limited(self) -> list[QueueGate]:
         """Return the gates of queues, and of limits over several queues."""
-        return [*self.inlets.values(), *self.pools.by_limit.values()]
+        return [*self.queue_gates.values(), *self.pools.by_limit.values()]
 
     # Topology
 
     def limit_queue(self, queue: Queue) -> None:
         """Create or change the gate of a queue that is new, or whose limits, features or shard have changed."""
-        limits, inlet = QueueLimits.from_wire(queue.limits), self.inlets.get(queue.queue_id)
+        limits, queue_gate = QueueLimits.from_wire(queue.limits), self.queue_gates.get(queue.queue_id)
         features = QueueFeatures.from_wire(queue.features)
         terms = terms_of(features.throttle, features.hold)
-        pace = paced(features, inlet.pace if inlet else None, self.clock, self.metered, self.parts)
+        pace = paced(features, queue_gate.pace if queue_gate else None, self.clock, self.metered, self.parts)
         if not limits.marks and pace is None:
-            self.close_inlet(queue.queue_id)
+            self.close_queue_gate(queue.queue_id)
             return
-        if inlet is None:
-            inlet = self.inlets[queue.queue_id] = Inlet(
+        if queue_gate is None:
+            queue_gate = self.queue_gates[queue.queue_id] = QueueGate(
                 self.gauges, self.acceptors, queue.queue_id, queue.slot, queue.vhost, queue.name, limits, terms
             )
-            inlet.rounds = Rounds(self.clock, self.metered, self.contended)
-        elif (inlet.limits, inlet.terms) != (limits, terms) or pace is not None or inlet.pace is not None:
-            inlet.limits, inlet.terms = limits, terms
-            self.changed.append(inlet)
-        if inlet.slot != queue.slot:  # the queue has moved to another shard
-            inlet.slot = queue.slot
-            inlet.told = -1
+            queue_gate.rounds = Rounds(self.clock, self.metered, self.contended)
+        elif (
+            (queue_gate.limits, queue_gate.terms) != (limits, terms) or pace is not None or queue_gate.pace is not None
+        ):
+            queue_gate.limits, queue_gate.terms = limits, terms
+            self.changed.append(queue_gate)
+        if queue_gate.slot != queue.slot:  # the queue has moved to another shard
+            queue_gate.slot = queue.slot
+            queue_gate.told = -1
             self.wakeups.forget()
-            self.parts.forget_queue(inlet)
-            self.changed.append(inlet)
-        if pace is not None and inlet.pace is None:
-            for session in inlet.waiting:
-                self.metered.waits(inlet, session, self.clock())
-        inlet.pace = pace
-        inlet.lane = lane_of(features)
-        if inlet.lane is not None:
+            self.parts.forget_queue(queue_gate)
+            self.changed.append(queue_gate)
+        if pace is not None and queue_gate.pace is None:
+            for session in queue_gate.waiting:
+                self.metered.waits(queue_gate, session, self.clock())
+        queue_gate.pace = pace
+        queue_gate.lane = lane_of(features)
+        if queue_gate.lane is not None:
             self.lanes.add(queue.queue_id)
-            inlet.lane_line = inlet.lane_line or LaneLine(inlet, self.metered, self.clock, self.claims)
+            queue_gate.lane_line = queue_gate.lane_line or LaneLine(queue_gate, self.metered, self.clock, self.claims)
         else:
             self.lanes.discard(queue.queue_id)
-            inlet.close_lane()
-        inlet.share_by(features.fair_by or BY_CONNECTION)
+            queue_gate.close_lane()
+        queue_gate.share_by(features.fair_by or BY_CONNECTION)
 
-    def close_inlet(self, id: int) -> None:
+    def close_queue_gate(self, id: int) -> None:
         """Remove the gate of a queue that is deleted or has no limit, and give its withheld confirms."""
-        inlet = self.inlets.pop(id, None)
+        queue_gate = self.queue_gates.pop(id, None)
         self.lanes.discard(id)
-        if inlet is not None:
-            inlet.close()
-            self.contended.pop(inlet, None)
-            self.freed |= inlet.waiting
+        if queue_gate is not None:
+            queue_gate.close()
+            self.contended.pop(queue_gate, None)
+            self.freed |= queue_gate.waiting
 
     def stop(self, number: int) -> None:
         """Create the gate of an operator's stop."""
@@ -141,8 +143,8 @@ class Gates:
 
     def keep_only(self, queues: set[int]) -> None:
         """After a snapshot: remove the gates of all other queues, and of stops that the topology lacks."""
-        for id in self.inlets.keys() - queues:
-            self.close_inlet(id)
+        for id in self.queue_gates.keys() - queues:
+            self.close_queue_gate(id)
         for number in self.stops.keys() - self.topology.stops.keys():
             self.lift(number)
 
@@ -160,10 +162,10 @@ class Gates:
     def look_at_changed(self) -> None:
         """Apply changed limits and terms: release confirms and channels that they hold no longer."""
         changed, self.changed = self.changed, []
-        for inlet in changed:
-            if not inlet.terms.means.confirms:
-                inlet.release_withheld()
-            self.look_at(inlet)
+        for queue_gate in changed:
+            if not queue_gate.terms.means.confirms:
+                queue_gate.release_withheld()
+            self.look_at(queue_gate)
 
     # Shards
 
@@ -171,16 +173,16 @@ class Gates:
         """A shard died, so its transient queues are empty: nack the publishes whose confirms they withhold."""
         self.wakeups.forget()
         self.parts.forget(shard)
-        for inlet in list(self.inlets.values()):
-            inlet.left = False  # the next incarnation does not know of it
-            queue = self.topology.queue_by_id(inlet.id) if inlet.withheld else None
+        for queue_gate in list(self.queue_gates.values()):
+            queue_gate.left = False  # the next incarnation does not know of it
+            queue = self.topology.queue_by_id(queue_gate.id) if queue_gate.withheld else None
             if queue is not None and queue.shard == shard and not queue.durable:
-                inlet.lose_withheld()
+                queue_gate.lose_withheld()
 
     def hear(self, id: int, epoch: int) -> None:
         """Handle a shard's broadcast: a queue, or (`id` below 0) the shard itself, is saturated or has room again."""
         self.wakeups.hear(id, epoch)
-        gate = self.links[-1 - id] if id < 0 else self.inlets.get(id)
+        gate = self.links[-1 - id] if id < 0 else self.queue_gates.get(id)
         if gate is not None:
             self.look_at(gate)
 
@@ -188,8 +190,8 @@ class Gates:
         """Give the confirms of messages that have left saturated queues of a shard."""
         dequeued, link.dequeued = link.dequeued, []
         for id, rows in dequeued:
-            if id in self.inlets:
-                link.give_dequeued(self.inlets[id], rows)
+            if id in self.queue_gates:
+                link.give_dequeued(self.queue_gates[id], rows)
 
     def turn_taken(self) -> None:
         """A turn of a shard has arrived: serve gates that may have new room without a broadcast."""
@@ -201,27 +203,27 @@ class Gates:
     def waits_for_time(self, gate: Gate, session: Session) -> None:
         """A channel begins to wait at a gate that opens with time."""
         self.metered.waits(gate, session, self.clock())
-        if isinstance(gate, Inlet) and gate.pace is not None:
+        if isinstance(gate, QueueGate) and gate.pace is not None:
             gate.pace.ask(gate)
 
     # Polling
 
-    def look_at(self, gate: Inlet | ShardLink) -> None:
+    def look_at(self, gate: QueueGate | ShardLink) -> None:
         """Hold or admit waiting channels as the gauges say. A broadcast is a mere trigger: it may be late, repeated or
         lost.
         """
-        if isinstance(gate, Inlet) and gate.id in self.away:
+        if isinstance(gate, QueueGate) and gate.id in self.away:
             return
         if gate.is_saturated():
             epoch = gate.flow_epoch()
             if epoch != gate.told:
                 gate.told = epoch
-                if isinstance(gate, Inlet):
+                if isinstance(gate, QueueGate):
                     self.stopped[gate] = None
                 for session in [session for session in gate.waiting if session.held_by is None]:
                     session.held_at(gate)
             return
-        if isinstance(gate, Inlet):
+        if isinstance(gate, QueueGate):
             gate.left = False
             gate.release_withheld()
             gate.unwarn()
@@ -230,11 +232,11 @@ class Gates:
     def is_home(self, id: int) -> None:
         """A moving queue is at its old or new home, or deleted: trust its gauges again."""
         self.away.is_home(id)
-        inlet = self.inlets.get(id)
-        if inlet is not None:
-            if inlet.pace is not None:
-                inlet.pace.forget()
-            self.changed.append(inlet)
+        queue_gate = self.queue_gates.get(id)
+        if queue_gate is not None:
+            if queue_gate.pace is not None:
+                queue_gate.pace.forget()
+            self.changed.append(queue_gate)
 
     def look_at_pools(self) -> None:
         """Poll the limits over several queues at which channels or confirms wait."""
@@ -243,26 +245,30 @@ class Gates:
 
     def recheck_queues(self) -> None:
         """Hold or admit the channels that a lost broadcast left waiting at a queue; report fair share weights."""
-        waited_at = [inlet for inlet in self.inlets.values() if inlet.waiting or inlet.withheld or inlet.warned]
+        waited_at = [
+            queue_gate
+            for queue_gate in self.queue_gates.values()
+            if queue_gate.waiting or queue_gate.withheld or queue_gate.warned
+        ]
         if all(link.up or link.absent for link in self.links):
             self.wakeups.look(waited_at)
-        for inlet in waited_at:
-            if inlet.waiting or inlet.withheld or inlet.warned:
-                self.look_at(inlet)
-                if inlet.fanned:
-                    self.leave(inlet)
+        for queue_gate in waited_at:
+            if queue_gate.waiting or queue_gate.withheld or queue_gate.warned:
+                self.look_at(queue_gate)
+                if queue_gate.fanned:
+                    self.leave(queue_gate)
         if self.acceptors > 1:
             self.parts.tell(dict.fromkeys([*waited_at, *self.contended]))
-        for inlet in list(self.contended):
-            assert inlet.rounds is not None
-            inlet.rounds.look(inlet)
+        for queue_gate in list(self.contended):
+            assert queue_gate.rounds is not None
+            queue_gate.rounds.look(queue_gate)
 
-    def leave(self, inlet: Inlet) -> None:
+    def leave(self, queue_gate: QueueGate) -> None:
         """Recheck confirms and channels that wait for a queue of a fan-out, which others of it may have left behind."""
-        inlet.release_left()
-        for session in list(inlet.warned):
+        queue_gate.release_left()
+        for session in list(queue_gate.warned):
             session.look_at_warning()
-        for session in list(inlet.waiting):
+        for session in list(queue_gate.waiting):
             session.reconsider()
 
     def recheck_others(self, now: float) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from acceptor.gates.fan import Fan
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
 from acceptor.gates.move_gate import MoveGate
-from acceptor.gates.pools import Manifold
+from acceptor.gates.pools import MultiplyingGate
 from acceptor.gates.pressure import VhostGate
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.rates import RateGate
 from acceptor.gates.stops import StopGate
 from acceptor.routing.counting import Meter
@@ -25,19 +25,19 @@ Barrier = StopGate | VhostGate | MoveGate
 
 
 class Target:
-    """The queues of a route on one shard, their slots in the gauges, and the inlets of those that may be full.
+    """The queues of a route on one shard, their slots in the gauges, and the queue gates of those that may be full.
 
     Or a reply consumer, whose answers the shard passes on and does not keep (`keeps`).
     """
 
-    __slots__ = ("inlets", "keeps", "link", "queues", "slots")
+    __slots__ = ("keeps", "link", "queue_gates", "queues", "slots")
 
     def __init__(self, link: ShardLink, keeps: bool = True) -> None:
         self.link = link
         self.keeps = keeps
         self.queues: tuple[int | str, ...] = ()
         self.slots: tuple[int, ...] = ()
-        self.inlets: tuple[Inlet, ...] = ()
+        self.queue_gates: tuple[QueueGate, ...] = ()
 
 
 class Route:
@@ -61,12 +61,12 @@ class Route:
         "fan",
         "further",
         "gates",
-        "inlets",
         "keepers",
         "key",
         "lanes",
         "meters",
         "powerless",
+        "queue_gates",
         "rates",
         "returning",
         "targets",
@@ -102,13 +102,13 @@ class Route:
         self.rates = rates
         self.meters: tuple[RateGate | Meter, ...] = rates if counter is None else (*rates, counter)
         self.fan = fan
-        times = Counter(inlet for target in targets for inlet in target.inlets)
-        self.inlets = tuple(times)
-        self.lanes = tuple(inlet.lane for inlet in self.inlets if inlet.lane is not None)
+        times = Counter(queue_gate for target in targets for queue_gate in target.queue_gates)
+        self.queue_gates = tuple(times)
+        self.lanes = tuple(queue_gate.lane for queue_gate in self.queue_gates if queue_gate.lane is not None)
         self.gates: tuple[Gate, ...] = (
             *rates,
             *(target.link for target in targets),
-            *(inlet if count == 1 else Manifold(inlet, count) for inlet, count in times.items()),
+            *(queue_gate if count == 1 else MultiplyingGate(queue_gate, count) for queue_gate, count in times.items()),
         )
 
     def address(self) -> bytes:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from acceptor.gates.fan import Fan, fan_of
-from acceptor.gates.inlet import Inlet
 from acceptor.gates.move_gate import MoveGate
 from acceptor.gates.pools import Pool
 from acceptor.gates.pressure import VhostGate
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.routing.carriers import carriers
 from acceptor.routing.counting import Counting
 from acceptor.routing.route import Barrier, Route, Target
@@ -145,11 +145,11 @@ class Routes:
                 self.cache.clear()
             self.cache[(access, address, route.further) if route.further else (access, address)] = route
 
-    def waits(self, inlet: Inlet, span: Span) -> bool:
+    def waits(self, queue_gate: QueueGate, span: Span) -> bool:
         """Whether publishes along the route of a span wait for a queue now."""
-        return span.route is None or self.passes(inlet, span.session, span.route)
+        return span.route is None or self.passes(queue_gate, span.session, span.route)
 
-    def passes(self, inlet: Inlet, publisher: Publisher, before: Way) -> bool:
+    def passes(self, queue_gate: QueueGate, publisher: Publisher, before: Way) -> bool:
         """Whether publishes along the way of an earlier route must pass the gate of a queue now."""
         try:
             route = self.find(publisher, before.address(), before.further)
@@ -159,7 +159,7 @@ class Routes:
             return True
         if route.by_headers:
             return True  # the headers are gone
-        return inlet in route.inlets and (route.fan is None or inlet not in route.fan.leavers())
+        return queue_gate in route.queue_gates and (route.fan is None or queue_gate not in route.fan.leavers())
 
     def making(self, work: Work, access: Access, address: bytes, further: tuple[str, ...]) -> Working[Route]:
         """Make the route of an address, from turn to turn as the budget allows."""
@@ -247,14 +247,16 @@ class Routes:
 
     def fan_of(self, targets: tuple[Target, ...], vhost: str, exchanges: Iterable[str]) -> Fan | None:
         """Return the flow set of the targets' queues, if they have one."""
-        inlets = [inlet for target in targets for inlet in target.inlets if not isinstance(inlet, Pool)]
-        return fan_of(inlets, self.topology, vhost, exchanges, self.tell_left)
+        queue_gates = [
+            queue_gate for target in targets for queue_gate in target.queue_gates if not isinstance(queue_gate, Pool)
+        ]
+        return fan_of(queue_gates, self.topology, vhost, exchanges, self.tell_left)
 
-    def tell_left(self, inlet: Inlet) -> None:
+    def tell_left(self, queue_gate: QueueGate) -> None:
         """Report to a queue's shard that the queue lags, ahead of the publishes that it gets for that reason."""
-        queue = self.queue(inlet.id)
+        queue = self.queue(queue_gate.id)
         if queue is not None:
-            self.links[queue.shard].tell(bus.LEFT, inlet.id)
+            self.links[queue.shard].tell(bus.LEFT, queue_gate.id)
 
     def put_before(self, targets: tuple[Target, ...], pools: list[Pool]) -> None:
         """Put pools before targets: each as often as a message counts in it, once for each of its queues."""
@@ -264,7 +266,7 @@ class Routes:
             slots = [queue.slot for id in target.queues if (queue := self.queue(id)) is not None]
             for pool in pools:
                 times = 1 if pool.limit.shared != SHARED[0] else sum(slot in pool.members for slot in slots)
-                target.inlets += (pool,) * max(times, 1)
+                target.queue_gates += (pool,) * max(times, 1)
 
     def gates_of(self, vhost: str) -> tuple[VhostGate, ...]:
         """Return the gate of a vhost that is stopped ahead of others, if it is."""
@@ -276,7 +278,7 @@ class Routes:
         return self.topology.queue_by_id(id) if isinstance(id, int) else None
 
     def targets(self, queues: tuple[Queue, ...], powerless: frozenset[int] = NOBODY) -> tuple[Target, ...]:
-        """Return the targets of queues, one for each shard. Powerless queues have no inlets."""
+        """Return the targets of queues, one for each shard. Powerless queues have no queue gates."""
         targets: dict[int, Target] = {}
         for queue in queues:
             target = targets.get(queue.shard)
@@ -284,9 +286,9 @@ class Routes:
                 target = targets[queue.shard] = Target(self.links[queue.shard])
             target.queues += (queue.queue_id,)
             target.slots += (queue.slot,)
-            inlet = self.gates.inlets.get(queue.queue_id)
-            if inlet is not None and queue.queue_id not in powerless:
-                target.inlets += (inlet,)
+            queue_gate = self.gates.queue_gates.get(queue.queue_id)
+            if queue_gate is not None and queue.queue_id not in powerless:
+                target.queue_gates += (queue_gate,)
         return tuple(targets.values())
 
     def reply_targets(self, keys: tuple[str, ...]) -> tuple[Target, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol, cast
 
+from acceptor.gates.cause import HoldCause
 from acceptor.gates.gate import UNLIMITED, Session
 from router.model.topics_cy import Work
 
@@ -118,6 +119,10 @@ class RoutingGate:
 
     def __str__(self) -> str:
         return "routing"
+
+    def describe(self) -> HoldCause:
+        """Describe the gate; it never holds."""
+        return HoldCause("routing", str(self), str(self), "link")
 
     def is_saturated(self) -> bool:
         return False

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from acceptor.clients.asking import Answer, Asking, AtGates, ask_shard
 from acceptor.clients.parked import ParkedRun
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.links.sent import Commit
 from acceptor.links.shard_link import ShardLink
 from acceptor.links.unacked_cy import Settlements
@@ -152,7 +152,7 @@ class Transaction:
             left = route.fan.leavers() if route.fan is not None else ()
             for target in route.targets:
                 gates.append((target.link, batch.octets(first, count)))
-                gates += [(inlet, whole) for inlet in target.inlets if inlet not in left]
+                gates += [(queue_gate, whole) for queue_gate in target.queue_gates if queue_gate not in left]
             for gate, octets in gates:
                 need = needs.setdefault(gate, [0, 0])
                 need[0] += count
@@ -163,25 +163,25 @@ class Transaction:
         return [
             gate
             for gate, (count, octets) in needs.items()
-            if not (isinstance(gate, Inlet) and gate.id in freed and makes_up(gate, freed[gate.id], count, octets))
+            if not (isinstance(gate, QueueGate) and gate.id in freed and makes_up(gate, freed[gate.id], count, octets))
             and not gate.admits(count, octets)
         ]
 
 
-def makes_up(inlet: Inlet, freed: Sequence[int], count: int, octets: int) -> bool:
+def makes_up(queue_gate: QueueGate, freed: Sequence[int], count: int, octets: int) -> bool:
     """Whether `count` messages and `octets` bytes may come to a queue because `freed` messages and bytes leave it.
 
     A message that is published again is often a header larger than before: that much more may come within the
     overshoot.
     """
-    marks = inlet.marks
+    marks = queue_gate.marks
     if marks.stop_count and freed[0] < count:
         return False
     more = octets - freed[1]
     if not marks.stop_bytes or more <= 0:
         return True
-    left = marks.stop_bytes + marks.overshoot_bytes - inlet.depth()[1] - inlet.in_flight_bytes
-    return more <= left // inlet.acceptors
+    left = marks.stop_bytes + marks.overshoot_bytes - queue_gate.depth()[1] - queue_gate.in_flight_bytes
+    return more <= left // queue_gate.acceptors
 
 
 def powerless_of(pieces: Sequence[Piece]) -> frozenset[int]:
@@ -275,8 +275,8 @@ class Committing:
             whole = run.batch.whole(run.first, run.count)
             for target in route.targets:
                 self.commit(target.link).add(target.queues, run.batch, run.first, run.count)
-                for inlet in target.inlets:
-                    target.link.enter(inlet, run.count, whole)
+                for queue_gate in target.queue_gates:
+                    target.link.enter(queue_gate, run.count, whole)
             acceptor.published_total += run.count
             self.channel.pulse.count += run.count
         for link, settlements in zip(acceptor.links, self.settlements[:-1], strict=True):

@@ -89,13 +89,13 @@ def lockouts(
     waits = _waits(held, times.least)
     waited_for = {cause["id"]: cause for causes in waits.values() for cause in causes}
     longest = _longest(held)
-    held_lately = {session["connection"] for session in held if session["held_seconds"] < times.most}
+    held_recently = {session["connection"] for session in held if session["held_seconds"] < times.most}
     return [
         Lockout(cause)
         for id, cause in waited_for.items()
         if still(cause)
         and _could_be_sent_more(consumers(cause), longest[id], times)
-        and not any(consumer["connection"] in held_lately for consumer in consumers(cause))
+        and not any(consumer["connection"] in held_recently for consumer in consumers(cause))
     ]
 
 

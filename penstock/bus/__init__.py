@@ -23,7 +23,7 @@ everything after that turn, under new numbers.
 The shard holds a turn back until its own topology is at least at the turn's version. A request carries a number chosen
 by the sender, repeated in its REPLY.
 
-A shard sends another shard PUBLISH (dead letters), PARTED and the operations of transactions, in turns of the same
+A shard sends another shard PUBLISH (dead letters), DRAINED and the operations of transactions, in turns of the same
 kind, and receives reports in return.
 
 Acceptor, shard -> router   one frame: [request, name, {argument: value}]
@@ -96,8 +96,12 @@ WAITERS = 23  # [WAITERS, queue id, weight]: fair share weight of the channels t
 PACED = 25
 # Moves of a queue (docs/rebalancing.md), each with the queue's id and the epoch of the move:
 FENCE = 20  # [FENCE, queue id, epoch]: nothing more is published to the queue from here; answered by FENCED
-PARTED = 21  # [PARTED, queue id, epoch]: drained: nothing more is settled from here; from a shard: no more dead letters
-HOMED = 22  # [HOMED, queue id, epoch]: re-attached: CONSUME and HOLD have named its unacked messages to its new shard
+DRAINED = (
+    21  # [DRAINED, queue id, epoch]: drained: nothing more is settled from here; from a shard: no more dead letters
+)
+REATTACHED = (
+    22  # [REATTACHED, queue id, epoch]: re-attached: CONSUME and HOLD have named its unacked messages to its new shard
+)
 REPLIES_TO = 16  # [REPLIES_TO, request, name] -> whether there is such a reply consumer
 
 # Shard to shard, of the transaction with an id (shard/store/stored.py).
@@ -116,9 +120,9 @@ SPENT = 8  # [SPENT, group, count]: a GRANT of `count` was used or is void; its 
 ELECTED = 10  # [ELECTED, consumer]: the consumer becomes the active one of its queue
 ANSWERS = 9  # [ANSWERS, name of a reply consumer, part, count]
 # [FENCED, queue id, epoch]: everything before FENCE is safe; the queue delivers nothing, and requests about it go
-# unanswered, before HOMED.
+# unanswered, before REATTACHED.
 FENCED = 11
-OPENED = 12  # [OPENED, queue id, epoch]: all acceptors have sent HOMED, or died
+OPENED = 12  # [OPENED, queue id, epoch]: all acceptors have sent REATTACHED, or died
 MOST_WAITERS = 13  # [MOST_WAITERS, queue id, largest, sum]: of the weights that acceptors have reported by WAITERS
 ROOM = 14  # [ROOM, queue id, messages]: how many more messages may be sent to a paced queue
 # [DEQUEUED, queue id, [turn, index of the PUBLISH in it, first row, count, ...]]: these publishes have left a saturated

@@ -18,7 +18,7 @@ from penstock.text.durations import seconds_of
 
 ESSENTIAL = "x-essential"
 UNCONSUMED = "never consumed from"
-"""The reason why a queue is unprivileged (router/authority/strangers.py) only until its first consumer."""
+"""The reason why a queue is unprivileged (router/authority/standing.py) only until its first consumer."""
 LAST_VALUE_KEYS = ("x-last-value-key", "qpid.last_value_queue_key")
 LAST_VALUE_KEY = "qpid.LVQ_key"
 """The header that identifies a last-value queue's messages if its declaration names no other."""
@@ -41,8 +41,9 @@ class QueueFeatures:
     `router.authority.queue_arguments` has validated.
 
     `throttle` and `hold` are inherited like limits: `penstock.limits.queue_limits` decides them.
-    `router.authority.strangers` decides `essential`, `stranger` (why the queue is unprivileged), `granted` (privileged
-    by policy, whatever its bindings grant) and `chosen` (whether its declaration or its policy asks to hold producers).
+    `router.authority.standing` decides `essential`, `unprivileged_reason` (why the queue is unprivileged), `granted`
+    (privileged by policy, whatever its bindings grant) and `chosen` (whether its declaration or its policy asks to hold
+    producers).
     """
 
     type: str = "classic"
@@ -64,7 +65,7 @@ class QueueFeatures:
     fair_by: str | None = None
     deadlock: str | None = None
     essential: bool = False
-    stranger: str | None = None
+    unprivileged_reason: str | None = None
     pace_depth: int | None = None
     pace_wait: int | None = None
     lane_priority: int | None = None
@@ -126,12 +127,14 @@ class QueueFeatures:
 
 
 _values = attrgetter(*(field.name for field in fields(QueueFeatures)))
-_STRANGER, _GRANTED = ([field.name for field in fields(QueueFeatures)].index(name) for name in ("stranger", "granted"))
+_UNPRIVILEGED, _GRANTED = (
+    [field.name for field in fields(QueueFeatures)].index(name) for name in ("unprivileged_reason", "granted")
+)
 
 
-def stranger_on_wire(values: Sequence[Any]) -> str | None:
-    """`stranger` of a `QueueFeatures.to_wire` list."""
-    return values[_STRANGER] if len(values) > _STRANGER else None
+def unprivileged_reason_on_wire(values: Sequence[Any]) -> str | None:
+    """`unprivileged_reason` of a `QueueFeatures.to_wire` list."""
+    return values[_UNPRIVILEGED] if len(values) > _UNPRIVILEGED else None
 
 
 def granted_on_wire(values: Sequence[Any]) -> bool:

@@ -124,8 +124,9 @@ class Marks:
 
     def overshoot_bound(self, acceptors: int, reserve: int = 0) -> tuple[int, int]:
         """Messages and bytes by which the depth never exceeds the stop mark; in bytes, one message of each acceptor may
-        come on top. Acceptors do not see each other's messages in flight (`acceptor.gates.inlet`). A priority lane adds
-        its `reserve`, which all acceptors see (`acceptor.publishing.lanes`): it begins an overshoot above the mark.
+        come on top. Acceptors do not see each other's messages in flight (`acceptor.gates.queue_gate`). A priority lane
+        adds its `reserve`, which all acceptors see (`acceptor.publishing.lanes`): it begins an overshoot above the
+        mark.
         """
         times = 1 if acceptors == 1 else 2
         count = max(times * self.overshoot_count, acceptors) if self.stop_count else 0

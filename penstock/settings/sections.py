@@ -168,7 +168,7 @@ class FlowSettings(BaseModel):
         le=100,
         description="resume mark of a queue that has none of its own, in percent; at most stop_percent",
     )
-    stranger_limit: Bytes = Field(
+    unprivileged_limit: Bytes = Field(
         default=1024 * MIB,
         ge=0,
         description="contents of an unprivileged queue (exclusive, temporary or never consumed from), or of one that "

@@ -14,7 +14,7 @@ from penstock.limits.watermarks import FlowDefaults, QueueLimits
 from router.authority.inheritance import exchanges_hand_down, hands_down, levels_of
 from router.authority.ledger import Ledger
 from router.authority.queue_arguments import queue_type
-from router.authority.strangers import standing_of
+from router.authority.standing import standing_of
 from router.model.policies import combined, effective, governs, policy_for
 from router.model.policy_keys import EXCHANGE, KEYS
 from router.model.records import DEFAULT_EXCHANGE, Exchange, Policy, Queue
@@ -32,7 +32,7 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
     features = replace(
         features,
         essential=standing.essential,
-        stranger=standing.stranger,
+        unprivileged_reason=standing.unprivileged_reason,
         granted=standing.granted,
         chosen=standing.chosen,
     )

@@ -123,13 +123,13 @@ class Moves:
         self, queue_id: int, epoch: int, shard: int, life: int, state: str, count: int, octets: int, checksum: int,
         stop: list[int], reason: str,
     ) -> None:  # fmt: skip
-        """Handle a shard's report that its part is "written", "kept" or "homed", or has "failed". Repeats, and reports
-        on other moves, are ignored. `stop` is the queue's stop as written, empty if it holds no producers.
+        """Handle a shard's report that its part is "written", "kept" or "reattached", or has "failed". Repeats, and
+        reports on other moves, are ignored. `stop` is the queue's stop as written, empty if it holds no producers.
         """
         move = self.topology.moves.get(queue_id)
         if move is None or move.epoch != epoch:
             return
-        if state == "homed":
+        if state == "reattached":
             if move.phase == HOMING and shard == move.home:
                 self._end(move)
         elif move.phase == HOMING or life != (move.source_life if shard == move.source else move.target_life):

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.control.control import Refusal
-from penstock.limits.features import UNCONSUMED, granted_on_wire, stranger_on_wire
+from penstock.limits.features import UNCONSUMED, granted_on_wire, unprivileged_reason_on_wire
 from penstock.limits.queue_limits import SETTINGS, decided
 from penstock.limits.watermarks import FlowDefaults
 from router.authority.governing import policies_of
 from router.authority.inheritance import levels_of, upstream
 from router.authority.queue_arguments import queue_type
-from router.authority.strangers import Standing, standing_of
+from router.authority.standing import Standing, standing_of
 from router.commands.administration import Administration, check_vhost
 from router.model.grants import has_power, refused_by
 from router.model.policies import combined, effective
@@ -68,7 +68,7 @@ def bindings_of(queue: Queue, topology: Topology) -> list[dict[str, Any]]:
             passed.add(binding.source)
             waiting += topology.bindings_to(queue.vhost, EXCHANGE, binding.source)
     granted = granted_on_wire(queue.features)
-    weak = "" if granted or has_power(queue) else str(stranger_on_wire(queue.features))
+    weak = "" if granted or has_power(queue) else str(unprivileged_reason_on_wire(queue.features))
     return [
         {"exchange": exchange, "leads_to": leads_to, "made_by": maker, "count": count,
          "stops_producers": granted or not (weak or refused),
@@ -91,7 +91,7 @@ def settings_of(queue: Queue, topology: Topology, defaults: FlowDefaults) -> lis
     )
     limits, marks = decision.limits, decision.limits.marks
     standing = standing_of(queue, topology, policy, operator)
-    overflow = "spill, then ring" if standing.stranger and limits.overflow == "flow" else limits.overflow
+    overflow = "spill, then ring" if standing.unprivileged_reason and limits.overflow == "flow" else limits.overflow
     values = {
         "flow": "on" if limits.overflow == "flow" and decision.flow else "off",
         "overflow": overflow,
@@ -119,7 +119,7 @@ def settings_of(queue: Queue, topology: Topology, defaults: FlowDefaults) -> lis
 
 def _standing_row(standing: Standing, overflow: str, durable: bool) -> dict[str, str]:
     """Return whether a queue may stop producers, and why."""
-    if standing.stranger == UNCONSUMED:
+    if standing.unprivileged_reason == UNCONSUMED:
         value = "once consumed from"
     elif overflow != "flow":
         value = "no"
@@ -128,7 +128,7 @@ def _standing_row(standing: Standing, overflow: str, durable: bool) -> dict[str,
     by_itself = "durable and named" if durable else "it has limits of its own"
     if overflow not in ("flow", "spill, then ring"):
         by_itself = f"overflow {overflow}"
-    return {"value": value, "source": standing.stranger or standing.source or by_itself}
+    return {"value": value, "source": standing.unprivileged_reason or standing.source or by_itself}
 
 
 def _origin(name: str, merged: Arguments, declared: Arguments, policy: Policy | None, operator: Policy | None) -> str:

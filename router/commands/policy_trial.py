@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from penstock.limits.features import UNCONSUMED, granted_on_wire, stranger_on_wire
+from penstock.limits.features import UNCONSUMED, granted_on_wire, unprivileged_reason_on_wire
 from penstock.limits.watermarks import FlowDefaults
 from router.authority.governing import governed_queue
 from router.commands.flow import shown_limit
@@ -72,7 +72,7 @@ def try_policy(policy: Policy, topology: Topology, defaults: FlowDefaults) -> di
 
 def _may_stop(queue: Queue) -> bool:
     """Whether a queue may stop its producers, or may once it is consumed from."""
-    return stranger_on_wire(queue.features) in (None, UNCONSUMED)
+    return unprivileged_reason_on_wire(queue.features) in (None, UNCONSUMED)
 
 
 def _standing(queue: Queue) -> tuple[bool, bool]:
@@ -112,7 +112,7 @@ def _power(before: Queue, now: Queue, grants: Grants) -> dict[str, Any]:
         "queue_id": now.queue_id,
         "vhost": now.vhost,
         "name": now.name,
-        "weak": "" if able else str(stranger_on_wire(now.features)),
+        "weak": "" if able else str(unprivileged_reason_on_wire(now.features)),
         "refusing": [] if granted else [list(each) for each in grants.refusing_bindings(now)],
         "anew": was_granted or not was_able,
     }

@@ -7,7 +7,7 @@ known maker grants everything. So does an alternate exchange, which is chosen by
 sets its policy. A publish to a queue by name, through the default exchange, needs no grant.
 
 A queue without a grant has no effect on a publish (`Grants.powerless`), whatever its declaration says; nor has an
-unprivileged queue (router/authority/strangers.py). A policy of the queue may grant it the power nevertheless.
+unprivileged queue (router/authority/standing.py). A policy of the queue may grant it the power nevertheless.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.limits.features import UNCONSUMED, granted_on_wire, stranger_on_wire
+from penstock.limits.features import UNCONSUMED, granted_on_wire, unprivileged_reason_on_wire
 from router.model.matching import INDEXES, Index
 from router.model.records import DEFAULT_EXCHANGE, Binding, Destination, Queue
 from router.model.topics_cy import Memory, Work
@@ -49,7 +49,7 @@ def refused_by(topology: Topology, binding: Binding) -> str | None:
 
 def has_power(queue: Queue) -> bool:
     """Whether a queue has power over publishes that come by a binding that grants it."""
-    return granted_on_wire(queue.features) or stranger_on_wire(queue.features) in (None, UNCONSUMED)
+    return granted_on_wire(queue.features) or unprivileged_reason_on_wire(queue.features) in (None, UNCONSUMED)
 
 
 def _maker_may_write(topology: Topology, binding: Binding) -> bool:

@@ -30,7 +30,7 @@ from router.model.working import at_once
 from shard.contents.queue_cy import REJECTED
 from shard.contents.queue_cy import Queue as Contents
 from shard.contents.segment_cy import Range
-from shard.dead_letters.letter_room import LetterRoom
+from shard.dead_letters.dead_letter_capacity import DeadLetterCapacity
 from shard.queue.dead_letters import REASONS, DeadLetter, Death, dead_letter
 from shard.queue.queue_state import QueueState
 from shard.serving.intake import Intake
@@ -105,7 +105,7 @@ class Burial:
         self.peers = peers
         self.intake = intake
         self.grants = grants
-        self.room = LetterRoom(state)
+        self.room = DeadLetterCapacity(state)
         self.lanes: dict[int, Lane] = {}
         self.open: OrderedDict[Lane, None] = OrderedDict()
         self.blocked: dict[Lane, None] = {}

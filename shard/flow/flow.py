@@ -10,8 +10,8 @@ shard. The gauge is written before the broadcast: an acceptor that receives an e
 new. While a queue is saturated its contents record departures (`contents.stop`), so withheld confirms can be released
 as messages leave.
 
-An unprivileged queue (router/authority/strangers.py) stands aside: it never stops a producer. Beyond its marks its
-contents are on disk (see `shard.queue.queue_state.window_of`), beyond `flow.stranger_limit` its oldest messages are
+An unprivileged queue (router/authority/standing.py) stands aside: it never stops a producer. Beyond its marks its
+contents are on disk (see `shard.queue.queue_state.window_of`), beyond `flow.unprivileged_limit` its oldest messages are
 dropped; the log and events report both to its owner. A queue that is over its marks and fed by a binding that grants it
 nothing (router/model/grants.py) is treated likewise, except that it does stop its other producers.
 """
@@ -219,7 +219,7 @@ class Flow:
 
     def report_to_owner(self, event: str, words: str, queue: QueueState) -> None:
         """Report to the owner that an unprivileged queue is over its marks, or its limit."""
-        why = str(queue.features.stranger) if queue.fed is None else queue.fed
+        why = str(queue.features.unprivileged_reason) if queue.fed is None else queue.fed
         self.events.record(event, queue, why=why)
         log.warning(words, queue=queue.name, vhost=queue.vhost, why=why, connection=queue.owner,
                     depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip

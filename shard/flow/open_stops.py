@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.files.kept_file import KeptFile
+from penstock.files.atomic_file import AtomicFile
 from penstock.files.record_file import read_records, records_path
 from penstock.node.logs import get_logger
 from shard.queue.saturation import Stop
@@ -23,7 +23,7 @@ class OpenStops:
     """
 
     def __init__(self, data: Path, index: int) -> None:
-        self._file = KeptFile(data / "open_stops" / f"shard.{index}.json", "stops that are not over")
+        self._file = AtomicFile(data / "open_stops" / f"shard.{index}.json", "stops that are not over")
         self.path = self._file.path
         self.keep = self._file.keep
         self._incidents = records_path(data, "incidents", "shard", index)

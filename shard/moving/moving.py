@@ -3,17 +3,18 @@
 **Theory of operation.** The router drives a move through STOPPING, COPYING and HOMING; a shard follows each step and
 reports. *Old home:* it freezes the queue and waits until every living acceptor and other shard is drained, that is,
 sends it nothing more for the queue. An acceptor sends FENCE; the answer FENCED comes once everything it sent is safe;
-the acceptor's PARTED says that no settlement follows either. Other shards, which send only dead letters, send PARTED at
-once. The unacked messages of the drained acceptors are then put back among the ready ones, because each acceptor names
-them again at the home, and the whole queue is written to a file. *New home:* it reads the file into a queue that is not
-visible yet, stores it, and reports count, bytes and checksum, which the router compares with those written. *Home:*
-whichever shard the router decides on waits until acceptors have re-attached their consumers (shard/serving/homing.py).
+the acceptor's DRAINED says that no settlement follows either. Other shards, which send only dead letters, send DRAINED
+at once. The unacked messages of the drained acceptors are then put back among the ready ones, because each acceptor
+names them again at the home, and the whole queue is written to a file. *New home:* it reads the file into a queue that
+is not visible yet, stores it, and reports count, bytes and checksum, which the router compares with those written.
+*Home:* whichever shard the router decides on waits until acceptors have re-attached their consumers
+(shard/serving/homing.py).
 
 **Invariant.** At any time exactly one shard, the one in the router's record, owns the queue, and it has every message
 that is not settled. The copy counts for nothing before that record changes, and the old home deletes nothing before.
-The queue is frozen from STOPPING until it is homed, so nothing is delivered, expires or is dropped while two shards
-have it. Everything sent to the old home is safe before it is drained, so its next incarnation is sent none of it again.
-Reports and operations name the epoch of their move, and those of another epoch are ignored.
+The queue is frozen from STOPPING until it is re-attached, so nothing is delivered, expires or is dropped while two
+shards have it. Everything sent to the old home is safe before it is drained, so its next incarnation is sent none of it
+again. Reports and operations name the epoch of their move, and those of another epoch are ignored.
 
 Work outside of the core waits in `writes`, `reads` and `removals` for the driver of the core.
 """
@@ -129,12 +130,12 @@ class Moving:
     # The old home, and others that send to it
 
     def announce_drained(self, move: Move) -> None:
-        """Report to the old home that this shard is drained (PARTED): its dead letters for a moving queue wait
+        """Report to the old home that this shard is drained (DRAINED): its dead letters for a moving queue wait
         (LetterRoom).
         """
         if move.source != self.state.index and self.drained.get(move.queue_id) != move.epoch:
             self.drained[move.queue_id] = move.epoch
-            self.peers[move.source].add_operation(bus.PARTED, move.queue_id, move.epoch)
+            self.peers[move.source].add_operation(bus.DRAINED, move.queue_id, move.epoch)
 
     def begin_leaving(self, move: Move) -> None:
         """Freeze a queue that is to leave; or report again that its copy is written."""

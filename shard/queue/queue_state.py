@@ -230,19 +230,19 @@ class QueueState:
     @property
     def stands_aside(self) -> bool:
         """Whether the queue stops no producer though it has marks."""
-        return self.yields or (self.features.stranger is not None and self.is_unprivileged)
+        return self.yields or (self.features.unprivileged_reason is not None and self.is_unprivileged)
 
     @property
     def is_unprivileged(self) -> bool:
-        """Whether the queue is unprivileged: it may not stop producers (router/authority/strangers.py)."""
-        stranger = self.features.stranger
-        return stranger is not None and not (stranger == UNCONSUMED and self.consumed)
+        """Whether the queue is unprivileged: it may not stop producers (router/authority/standing.py)."""
+        unprivileged_reason = self.features.unprivileged_reason
+        return unprivileged_reason is not None and not (unprivileged_reason == UNCONSUMED and self.consumed)
 
-    def drop_excess(self, stranger_limit: int) -> None:
+    def drop_excess(self, unprivileged_limit: int) -> None:
         """Drop the messages of a dropping queue beyond its limit.
 
         An unprivileged queue, and one that unprivileged bindings feed beyond its marks, drops those beyond
-        `stranger_limit` bytes (0: no limit).
+        `unprivileged_limit` bytes (0: no limit).
         """
         overflow = self.limits.overflow
         if overflow in ("drop-head", "ring", "last-value"):
@@ -252,10 +252,10 @@ class QueueState:
                 self.contents.drop_head(max_count, max_bytes)
         elif (
             overflow == "flow"
-            and stranger_limit
-            and (self.fed is not None or (self.features.stranger is not None and self.is_unprivileged))
+            and unprivileged_limit
+            and (self.fed is not None or (self.features.unprivileged_reason is not None and self.is_unprivileged))
         ):
-            self.drop_oldest(stranger_limit)
+            self.drop_oldest(unprivileged_limit)
 
     def drop_oldest(self, limit: int) -> None:
         """Drop the oldest ready messages until the depth is at most `limit` bytes."""

@@ -1,7 +1,7 @@
 """The home of a queue that moves, new or old: the queue waits there until its unacked messages are known.
 
 Each acceptor re-attaches its consumers of the queue, claims their unacked messages from the ready ones (HOLD) and then
-sends HOMED. Until every acceptor has done so, or has died, the queue delivers nothing and requests about it wait.
+sends REATTACHED. Until every acceptor has done so, or has died, the queue delivers nothing and requests about it wait.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Homings:
         known = self.by_id.get(move.queue_id)
         if known is not None and known.move.epoch == move.epoch:
             if known.over:
-                report(self.state, move, "homed")
+                report(self.state, move, "reattached")
             return
         self.by_id[move.queue_id] = Homing(
             move, living_incarnations(self.state, "acceptor"), self.state.now + PATIENCE_US
@@ -69,7 +69,7 @@ class Homings:
         if queue is not None and homing is not None and not homing.over:
             queue.frozen = True
 
-    def on_homed(self, link: Link, id: int, epoch: int) -> None:
+    def on_reattached(self, link: Link, id: int, epoch: int) -> None:
         """An acceptor has reported all its unacked messages of the queue."""
         homing = self.by_id.get(id)
         if homing is not None and homing.move.epoch == epoch:
@@ -87,7 +87,7 @@ class Homings:
                 log.warning("acceptors did not report unacked messages of a queue: they may be delivered twice",
                             queue_id=homing.move.queue_id, acceptors=silent)  # fmt: skip
             self._end(homing)
-            report(self.state, homing.move, "homed")
+            report(self.state, homing.move, "reattached")
 
     def end_move(self, id: int) -> None:
         """The move is over: end its homing."""

@@ -10,15 +10,15 @@ from shard.turns.state import ShardState
 
 
 class Serving:
-    """Serves the queues of one shard, as far as they can be read. An unprivileged queue keeps at most `stranger_limit`
-    messages.
+    """Serves the queues of one shard, as far as they can be read. An unprivileged queue keeps at most
+    `unprivileged_limit` messages.
     """
 
-    def __init__(self, state: ShardState, stalls: Stalls, leases: Leases, stranger_limit: int) -> None:
+    def __init__(self, state: ShardState, stalls: Stalls, leases: Leases, unprivileged_limit: int) -> None:
         self.state = state
         self.stalls = stalls
         self.leases = leases
-        self.stranger_limit = stranger_limit
+        self.unprivileged_limit = unprivileged_limit
 
     def serve_now(self, queue: QueueState) -> None:
         """Let earlier operations of the turn take effect before a request that depends on them is answered."""
@@ -36,7 +36,7 @@ class Serving:
     def _hand_out_and_drop(self, queue: QueueState) -> None:
         self._hand_out(queue)
         if self.state.recovery is None and not queue.keeps_back and not queue.frozen:
-            queue.drop_excess(self.stranger_limit)
+            queue.drop_excess(self.unprivileged_limit)
 
     def _hand_out(self, queue: QueueState) -> None:
         """Deliver. Expired messages are dropped before; those that no consumer has credit for may expire after."""

@@ -2,7 +2,7 @@
 
 An acceptor reports the total weight of its waiters (WAITERS) and receives the largest weight at any acceptor and the
 weight at all of them (MOST_WAITERS). This is advice: the bounds of messages in flight do not depend on it
-(acceptor/gates/inlet.py).
+(acceptor/gates/queue_gate.py).
 """
 
 from __future__ import annotations

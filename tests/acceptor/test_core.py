@@ -40,7 +40,7 @@ def test_a_late_stop_stops_nobody(node: Node) -> None:
     publish(client, "q", 4)
     client.read()
     node.finish(0)
-    assert node.core(0).gates.inlets[record.queue_id].room()[0] < 4
+    assert node.core(0).gates.queue_gates[record.queue_id].room()[0] < 4
     publish(client, "q", 4)
     client.read()
     assert client.connection.channels[1].inbox
@@ -298,10 +298,10 @@ def test_a_newcomer_overtakes_nobody_with_what_comes_second(node: Node) -> None:
     publish(second, "free", 1)
     publish(second, "q", 1)
     second.read()
-    inlet = node.core(0).gates.inlets[node.queue("q").queue_id]
-    inlet.in_flight = 0
+    queue_gate = node.core(0).gates.queue_gates[node.queue("q").queue_id]
+    queue_gate.in_flight = 0
     second.connection.channels[1].resume(Answer(None, None))
-    assert list(inlet.waiting) == [first.connection.channels[1], second.connection.channels[1]]
+    assert list(queue_gate.waiting) == [first.connection.channels[1], second.connection.channels[1]]
 
 
 # Withheld confirms

@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    with Node(shards=2, stores=True, flow={"stranger_limit": MIB}) as node:
+    with Node(shards=2, stores=True, flow={"unprivileged_limit": MIB}) as node:
         node.command("user_add", name=MALLORY, password_hash=rabbit_hash("m"), tags=[])
         permit(node, "^mal")
         node.declare("good", 0, durable=True)
@@ -235,7 +235,7 @@ def test_what_a_publish_to_it_by_name_is_refused_is_nacked(node: Node) -> None:
     assert max(tag for name, tag in told if name == "basic.ack") == 3
 
 
-def test_a_lane_of_a_stranger_shuts_no_other(node: Node) -> None:
+def test_a_lane_of_a_unprivileged_queue_shuts_no_other(node: Node) -> None:
     node.declare("q", durable=True, **{"x-flow-stop-count": 20, "x-lane-priority": 5, "x-lane-reserve": 10})
     node.bind("news", "q")
     attack(node, {**FULL, "x-lane-priority": 255}, exclusive=True)
@@ -247,7 +247,7 @@ def test_a_lane_of_a_stranger_shuts_no_other(node: Node) -> None:
     assert node.state("q").depth == before + 1
 
 
-def test_a_queue_of_a_stranger_is_not_counted_with_others(node: Node) -> None:
+def test_a_queue_of_a_unprivileged_queue_is_not_counted_with_others(node: Node) -> None:
     """A limit over the queues of an exchange is not reached by what nobody takes from it."""
     node.policy("together", "^news$", {"sum-stop-count": 40}, "exchanges")
     owner = attack(node, {}, durable=True)
@@ -262,7 +262,7 @@ def test_a_queue_of_a_stranger_is_not_counted_with_others(node: Node) -> None:
     assert not node.command("flow_explain", vhost="/", name="mal")["shared"]
 
 
-def test_dead_letters_do_not_wait_for_a_stranger(node: Node) -> None:
+def test_dead_letters_do_not_wait_for_a_unprivileged_queue(node: Node) -> None:
     """Else they would count where they died, and hold its producers."""
     attack(node, FULL, durable=True)
     node.declare("source", durable=True, **{"x-dead-letter-exchange": "news", "x-flow-stop-count": 30})

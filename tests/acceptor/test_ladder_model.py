@@ -124,7 +124,7 @@ class Climbing(RuleBasedStateMachine):
         """One look, whatever the time: each channel is one rung further at most."""
         node, core = self.node, self.node.core(0)
         node.now += seconds
-        full = core.gates.inlets[node.queue("q").queue_id].is_saturated()
+        full = core.gates.queue_gates[node.queue("q").queue_id].is_saturated()
         before = {channel: (climb, climb.at, climb.ladder) for channel, climb in core.escalations.climbs.items()}
         closed_at = {channel: dict(channel.connection.closed_at) for channel in before}
         counts = dict(core.escalations.counts)

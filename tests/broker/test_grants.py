@@ -103,7 +103,7 @@ def test_what_is_granted_holds_and_outlives_a_restart(place: Broker) -> None:
         reader.call("queue.delete", queue="mal")
 
 
-def test_a_dry_run_says_whom_a_stranger_s_queue_would_not_hold(place: Broker) -> None:
+def test_a_dry_run_says_whom_a_unprivileged_queue_would_not_hold(place: Broker) -> None:
     queue = f"mal-{next(numbers)}"
     with (
         Client.connect(place.address, user=MALLORY, password="m") as hostile,
@@ -141,7 +141,7 @@ def tried(place: Broker, apply_to: str, pattern: str, **definition: object) -> t
     return {(each["connection"], each["channel"]) for each in found["stopped"]}, found["ungranted"]
 
 
-def test_a_dry_run_says_whom_the_rate_of_a_stranger_s_queue_would_not_slow(place: Broker) -> None:
+def test_a_dry_run_says_whom_the_rate_of_a_unprivileged_queue_would_not_slow(place: Broker) -> None:
     queue = f"mal-{next(numbers)}"
     over = threading.Event()
 
@@ -188,7 +188,7 @@ def test_a_dry_run_says_whom_the_rate_of_a_stranger_s_queue_would_not_slow(place
         bad.call("queue.purge", queue="good")
 
 
-def test_a_dry_run_of_a_user_s_limit_does_not_count_a_stranger_s_queue(place: Broker) -> None:
+def test_a_dry_run_of_a_user_s_limit_does_not_count_a_unprivileged_queue(place: Broker) -> None:
     """As the limit itself does not, once it is set."""
     queue = f"mal-{next(numbers)}"
     with (

@@ -77,9 +77,11 @@ def test_nor_does_who_has_not_logged_in(tmp_path: Path) -> None:
     tries = 300
     with Broker(tmp_path) as broker:
         with ExitStack() as opened:
-            strangers = [opened.enter_context(socket.create_connection(broker.address, PATIENCE)) for _ in range(tries)]
-            for stranger in strangers:
-                stranger.send(b"GET / HTTP/1.1\r\n\r\n")
+            unprivileged = [
+                opened.enter_context(socket.create_connection(broker.address, PATIENCE)) for _ in range(tries)
+            ]
+            for unprivileged_reason in unprivileged:
+                unprivileged_reason.send(b"GET / HTTP/1.1\r\n\r\n")
         wait_for(lambda: told(lines(broker, "no AMQP 0-9-1 client")) == tries, what="all lines, or their number")
         found = lines(broker, "no AMQP 0-9-1 client")
         assert len(found) <= seconds(found) * (PEER_LINES + 1)

@@ -111,7 +111,7 @@ def test_what_was_not_confirmed_may_be_lost_or_not() -> None:
     assert problems(sent(1), sent(2), *consumed([2])) == []
 
 
-def test_a_stranger() -> None:
+def test_a_unprivileged_queue() -> None:
     assert problems(came(7)) == ["plain: p#7 was never published to it"]
     assert problems(*published([1]), *consumed([1]), came(1, "other")) == ["other: p#1 was never published to it"]
 

@@ -99,11 +99,11 @@ class FlowAndLives(FlowAndRouter):
         """Record how deep queues may be: messages whose removal was not written are there again, and repeats arrive."""
         acceptors = len(self.node.acceptors)
         for id, queue in self.node.shard(shard).state.queues.items():
-            inlets = [life.core.gates.inlets.get(id) for _, life in self.node.running_acceptors()]
+            queue_gates = [life.core.gates.queue_gates.get(id) for _, life in self.node.running_acceptors()]
             count, octets = queue.depth + acceptors, queue.depth_bytes + acceptors * (LARGEST + BESIDE)
-            for inlet in inlets:
-                if inlet is not None:
-                    count, octets = count + inlet.in_flight, octets + inlet.in_flight_bytes
+            for queue_gate in queue_gates:
+                if queue_gate is not None:
+                    count, octets = count + queue_gate.in_flight, octets + queue_gate.in_flight_bytes
             self.again[queue.name] = count, octets
 
     def tells_of_leaving(self, name: str) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 from acceptor.core import AcceptorCore
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
 from acceptor.gates.metered import TOLD_AFTER
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.rates import SECOND, RateGate
 from acceptor.gates.rounds import PATIENCE_SECONDS
 from penstock.limits.watermarks import overshoot_of
@@ -41,7 +41,7 @@ LEAST_COUNT, LEAST_OCTETS = 40, 400_000
 
 def is_metered(gate: object) -> bool:
     """Whether a gate opens with time."""
-    return isinstance(gate, RateGate) or (isinstance(gate, Inlet) and gate.pace is not None)
+    return isinstance(gate, RateGate) or (isinstance(gate, QueueGate) and gate.pace is not None)
 
 
 def is_shut(gate: Gate) -> bool:
@@ -51,7 +51,7 @@ def is_shut(gate: Gate) -> bool:
 
 def gives_others_time(gate: Gate) -> bool:
     """Whether it holds sessions that have had their share for a moment, until others have theirs."""
-    rounds = gate.rounds if isinstance(gate, Inlet) else None
+    rounds = gate.rounds if isinstance(gate, QueueGate) else None
     if rounds is None or rounds.held_since is None:
         return False
     return rounds.clock() < rounds.held_since + PATIENCE_SECONDS
@@ -73,7 +73,7 @@ def somebody_looks(core: AcceptorCore) -> None:
         channel for connection in core.state.connections.values() for channel in connection.channels.values()
     ]:
         for gate in channel.gates:
-            elsewhere = isinstance(gate, Inlet) and (
+            elsewhere = isinstance(gate, QueueGate) and (
                 gate.in_flight
                 or gate.is_saturated()
                 or core.gauges.flow_epoch(gate.slot)
@@ -81,7 +81,7 @@ def somebody_looks(core: AcceptorCore) -> None:
                 or gate.id in core.gates.away
             )
             if is_metered(gate) and not elsewhere and gate not in core.gates.metered.closed:
-                assert isinstance(gate, Inlet) and min(gate.room()) > 0, str(gate)
+                assert isinstance(gate, QueueGate) and min(gate.room()) > 0, str(gate)
 
 
 def only_just_waits(core: AcceptorCore, session: Any) -> bool:

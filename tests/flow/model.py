@@ -23,7 +23,7 @@ from tests.flow.metered import (
 )
 from tests.flow.rest import AtRest
 from tests.flow.served import within_limits
-from tests.flow.world import BESIDE, LARGEST, STRANGERS, Kept, Session
+from tests.flow.world import BESIDE, LARGEST, UNPRIVILEGED, Kept, Session
 
 # Single steps; a shard's turn is delivered with its broadcasts, or without.
 STEPS = (
@@ -125,7 +125,7 @@ class Flow(AtRest):
             for queue in shard.core.state.queues.values():
                 marks, before = queue.limits.marks, self.as_deep(queue.name)
                 kind = queue.name.split("-")[0]
-                if before is None or self.share != 0 or kind in STRANGERS:
+                if before is None or self.share != 0 or kind in UNPRIVILEGED:
                     continue
                 most, most_octets = (acceptors * each for each in self.largest.get(kind, (0, 0)))
                 bound, bound_octets = marks.overshoot_bound(acceptors, queue.features.reserve)
@@ -144,10 +144,10 @@ class Flow(AtRest):
         return self.changed.get(name, (0, 0))
 
     @invariant()
-    def strangers_hold_nobody(self) -> None:
+    def unprivileged_queues_hold_nobody(self) -> None:
         """No producer waits for an unprivileged queue."""
         if hasattr(self, "node"):
-            self.nobody_waits_for_strangers()
+            self.nobody_waits_for_unprivileged_queues()
 
     @invariant()
     def what_is_kept_is_bounded(self) -> None:

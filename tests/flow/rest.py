@@ -13,8 +13,8 @@ from acceptor.gates.claims import NO_PLACE
 from acceptor.gates.confirms import Span
 from acceptor.gates.fair import SAVED_ROUNDS
 from acceptor.gates.gate import SHARE, SHARE_OCTETS, UNLIMITED, Gate
-from acceptor.gates.inlet import Inlet
 from acceptor.gates.pools import Pool
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.holding.channel_flow import acknowledges
 from acceptor.transactions.transaction import Piece, Transaction
 from shard.contents.queue_cy import Queue
@@ -53,7 +53,7 @@ class AtRest(Moves):
         for index, _ in self.node.running_shards():
             self.gauges_are_right(index)
         nobody_starves(self.node)
-        self.nobody_waits_for_strangers(at_rest=True)
+        self.nobody_waits_for_unprivileged_queues(at_rest=True)
         self.stops_hold()
         self.nothing_is_lost()
         if not self.losses:
@@ -94,13 +94,13 @@ class AtRest(Moves):
             assert link.in_flight.is_empty() and not link.in_flight.load.count_weight
             assert (link.unheard_octets, link.next.load.count, len(link.sent), len(link.requests)) == (0, 0, 0, 0)
             assert not link.waiting or link.is_saturated()
-        for inlet in core.gates.limited():
-            assert (inlet.in_flight, inlet.in_flight_bytes) == (0, 0)
-            assert not inlet.waiting or is_blocked(inlet) or elsewhere(inlet)
-            assert not inlet.withheld or inlet.is_saturated()
-            assert not inlet.warned or inlet.is_saturated()
-            for channel in inlet.warned:
-                assert isinstance(channel, Channel) and channel.warned_by is inlet
+        for queue_gate in core.gates.limited():
+            assert (queue_gate.in_flight, queue_gate.in_flight_bytes) == (0, 0)
+            assert not queue_gate.waiting or is_blocked(queue_gate) or elsewhere(queue_gate)
+            assert not queue_gate.withheld or queue_gate.is_saturated()
+            assert not queue_gate.warned or queue_gate.is_saturated()
+            for channel in queue_gate.warned:
+                assert isinstance(channel, Channel) and channel.warned_by is queue_gate
                 assert channel.connection.channels[channel.number] is channel and channel.held_by is None
                 assert not acknowledges(channel.connection)
         for channel in [
@@ -119,7 +119,7 @@ class AtRest(Moves):
     def nothing_is_claimed(self, index: int, life: Acceptor) -> None:
         """Check that nothing is in flight by the claims that acceptors share, including those of dead ones."""
         gates = life.core.gates
-        lines = [inlet.lane_line for inlet in gates.inlets.values() if inlet.lane_line is not None]
+        lines = [queue_gate.lane_line for queue_gate in gates.queue_gates.values() if queue_gate.lane_line is not None]
         for counted in [*gates.pools.by_limit.values(), *lines]:
             claim = counted.claim
             assert (counted.in_flight, counted.in_flight_bytes, claim.count, claim.octets) == (0, 0, 0, 0)
@@ -130,14 +130,14 @@ class AtRest(Moves):
         """Check that a share unused at a full queue has saved up no more than some rounds bring, and that no share is
         remembered at a queue that has not been full.
         """
-        for inlet in core.gates.inlets.values():
-            line, marks = inlet.waiting, inlet.marks
-            assert line.remembers == (inlet in core.gates.contended) and (line.remembers or not line.remembered)
-            if inlet.name not in self.changed:
+        for queue_gate in core.gates.queue_gates.values():
+            line, marks = queue_gate.waiting, queue_gate.marks
+            assert line.remembers == (queue_gate in core.gates.contended) and (line.remembers or not line.remembered)
+            if queue_gate.name not in self.changed:
                 count = max(marks.stop_count + marks.overshoot_count, SHARE)
                 octets = max(marks.stop_bytes + marks.overshoot_bytes, SHARE_OCTETS)
                 for share in line.remembered.values():
-                    assert share.surplus <= SAVED_ROUNDS * share.weight * (count if inlet.counts() else octets)
+                    assert share.surplus <= SAVED_ROUNDS * share.weight * (count if queue_gate.counts() else octets)
 
     def parking_is_counted(self, index: int, core: AcceptorCore) -> None:
         """Check the counts of parked bytes, held channels and paused connections."""
@@ -247,10 +247,10 @@ class AtRest(Moves):
         to = self.bound_for[id]
         return to == kept.kind or kept.kind in EXCHANGES.get(to, ())
 
-    def is_in_one_of(self, inlets: Sequence[Inlet], id: Id) -> bool:
+    def is_in_one_of(self, queue_gates: Sequence[QueueGate], id: Id) -> bool:
         """Whether one of these queues has a message, ready or unacked; limits over several do not report it."""
-        names = {inlet.name for inlet in inlets if not isinstance(inlet, Pool)}
-        if len(names) < len(inlets):
+        names = {queue_gate.name for queue_gate in queue_gates if not isinstance(queue_gate, Pool)}
+        if len(names) < len(queue_gates):
             return True
         return any((name, id) in self.in_hand for name in names) or any(id in self.ready[name] for name in names)
 
@@ -285,7 +285,10 @@ class AtRest(Moves):
                 channel = person.client.connection.channels.get(session.number)
                 if channel is not None and session.confirms and not session.closing:
                     withheld = {
-                        span for inlet in channel.services.gates.limited() for span in inlet.withheld if not span.done
+                        span
+                        for queue_gate in channel.services.gates.limited()
+                        for span in queue_gate.withheld
+                        if not span.done
                     }
                     tags = {identity(body)[2] for _, body in parked(channel)}
                     for span in withheld:
@@ -293,8 +296,8 @@ class AtRest(Moves):
                             tags |= (waiting := set(untold(span)))
                             assert (
                                 self.losses
-                                or not all(self.tells_of_leaving(inlet.name) for inlet in span.inlets)
-                                or all(self.is_in_one_of(span.inlets, session.tags[tag]) for tag in waiting)
+                                or not all(self.tells_of_leaving(queue_gate.name) for queue_gate in span.queue_gates)
+                                or all(self.is_in_one_of(span.queue_gates, session.tags[tag]) for tag in waiting)
                             )
                     assert tags == {tag for tag, id in session.tags.items() if id in arrived} - session.told.keys()
 
@@ -323,9 +326,9 @@ def in_order(ids: list[Id]) -> bool:
     return True
 
 
-def elsewhere(inlet: Inlet) -> bool:
+def elsewhere(queue_gate: QueueGate) -> bool:
     """Whether all sessions that wait at a queue with room wait for another one that has none."""
-    return all(any(map(is_blocked, session.gates)) for session in inlet.waiting)  # type: ignore[attr-defined]
+    return all(any(map(is_blocked, session.gates)) for session in queue_gate.waiting)  # type: ignore[attr-defined]
 
 
 def is_stopped(channel: Channel) -> bool:

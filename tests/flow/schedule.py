@@ -19,7 +19,7 @@ HOWS = ("ack", "ack", "ack", "requeue", "reject", "recover")
 
 INVARIANTS = (
     Flow.nothing_breaks, Flow.whoever_is_held_has_an_episode, Flow.shared_prefetch_holds,
-    Flow.metered_gates_are_looked_at, Flow.strangers_hold_nobody,
+    Flow.metered_gates_are_looked_at, Flow.unprivileged_queues_hold_nobody,
     Flow.what_is_kept_is_bounded,
 )  # fmt: skip
 

@@ -16,14 +16,14 @@ from hypothesis.stateful import rule
 from acceptor.amqp.connection import Connection
 from acceptor.budgets.quotas import ORPHAN_OCTETS, OVERDRAFT
 from acceptor.core import AcceptorCore
-from tests.flow.strangers import Strangers
+from tests.flow.unprivileged import Unprivileged
 from tests.flow.world import Id, Person, Session
 from tests.frames import Event
 
 DROPPED = "parked publishes dropped with their connection"
 
 
-class Spent(Strangers):
+class Spent(Unprivileged):
     """Clients meet the last resort, and others come in their place."""
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ KINDS: dict[str, tuple[dict[str, Any], int]] = {
     "spurner": (REFUSE, 1), "dawdler": (RATED, 0),
 }  # fmt: skip
 # Unprivileged queues: bound by a user who may not write to the exchange.
-STRANGERS = frozenset({"lurker", "spurner", "dawdler"})
+UNPRIVILEGED = frozenset({"lurker", "spurner", "dawdler"})
 MALLORY = "mallory"
 NOWHERE, ANYWHERE = "^$", ".*"
 """The exchanges that Mallory may write to."""
@@ -204,7 +204,7 @@ class World(RuleBasedStateMachine):
         record = self.node.declare(name, min(shard, len(self.node.shards) - 1), self.stores, **arguments)
         for exchange, kinds in EXCHANGES.items():
             if kind in kinds:
-                self.node.bind(exchange, name, user=MALLORY if kind in STRANGERS else "guest")
+                self.node.bind(exchange, name, user=MALLORY if kind in UNPRIVILEGED else "guest")
         self.queues[name] = Kept(name, kind, record.queue_id, self.sent, self.node.now)
 
     def living(self) -> dict[str, Kept]:

@@ -15,5 +15,5 @@ def test_a_body_says_which_one_it_is() -> None:
     assert before <= stamp.sent_ns <= monotonic_ns()
 
 
-def test_a_strangers_body_has_no_stamp() -> None:
+def test_a_unknown_body_has_no_stamp() -> None:
     assert read_stamp(b"x" * (HEAD_SIZE - 1)) is None

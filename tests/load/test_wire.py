@@ -47,8 +47,8 @@ def test_what_is_no_broker_is_refused() -> None:
                 peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
                 peer.recv(64)
 
-        with ThreadPoolExecutor(1) as stranger:
-            answered = stranger.submit(answer)
+        with ThreadPoolExecutor(1) as unprivileged_reason:
+            answered = unprivileged_reason.submit(answer)
             with pytest.raises(Refused, match="HTTP"):
                 Wire(Target(host, port))
             answered.result()

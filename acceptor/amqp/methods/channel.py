@@ -17,7 +17,7 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
     php-amqplib answers the broker's own channel.flow with this method: it then counts as the flow-ok that is due.
     """
     if channel.told_flow and not arguments["active"] and channel.delivers:
-        channel.obedience.answered()
+        channel.flow_compliance.answered()
         return
     channel.delivers = arguments["active"]
     for shard, ids in channel.consumers_by_shard().items():
@@ -27,7 +27,7 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 def flow_ok(channel: Channel, arguments: dict[str, Any]) -> None:
     """Record that the client received the broker's channel.flow; whether it obeys shows in its publishes."""
-    channel.obedience.answered()
+    channel.flow_compliance.answered()
 
 
 def close(channel: Channel, arguments: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.asking import Answer, AtGates, Handling, ToRouter, ToShard, Until
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.transactions.transaction import Committing, Piece, Transaction
 from penstock.amqp.errors import amqp_error
 from penstock.limits.features import QueueFeatures
@@ -53,7 +53,7 @@ def find_room(
         while closed := transaction.closed_gates(channel, pieces, services.moves):
             refuse_if_full(channel, closed)
             for gate in closed:
-                if isinstance(gate, Inlet) and not gate.in_flight:
+                if isinstance(gate, QueueGate) and not gate.in_flight:
                     channel.held_at(gate)
             yield AtGates(closed)
             pieces = yield from transaction.pieces(channel, services.publishing)
@@ -69,8 +69,8 @@ def refuse_if_full(channel: Channel, closed: list[Gate]) -> None:
     """Raise 406 if the transaction is not to wait, unless only messages in flight leave no room."""
     acceptor = channel.acceptor
     for gate in closed:
-        full = gate.is_saturated() or (isinstance(gate, Inlet) and not gate.in_flight)
-        queue = acceptor.topology.queue_by_id(gate.id) if isinstance(gate, Inlet) else None
+        full = gate.is_saturated() or (isinstance(gate, QueueGate) and not gate.in_flight)
+        queue = acceptor.topology.queue_by_id(gate.id) if isinstance(gate, QueueGate) else None
         own = QueueFeatures.from_wire(queue.features).tx_when_full if queue else None
         if channel.refusing is gate or (full and (own or acceptor.settings.flow.tx_when_full) == "reject"):
             raise amqp_error(406, f"transaction rolled back, no room: {gate}")

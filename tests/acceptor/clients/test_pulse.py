@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from acceptor.clients.pulse import LATELY_SECONDS, LEAST, Pulse
+from acceptor.clients.pulse import LEAST, RECENT_SECONDS, Pulse
 
 
 def test_a_steady_rate_is_found_and_ends_at_0() -> None:
@@ -21,9 +21,9 @@ def test_a_steady_rate_is_found_and_ends_at_0() -> None:
 def test_publishes_of_the_present_second_count_at_once() -> None:
     pulse = Pulse()
     pulse.count += 20
-    assert pulse.rate() == 20 / LATELY_SECONDS
+    assert pulse.rate() == 20 / RECENT_SECONDS
     pulse.tick()
-    assert pulse.rate() == 20 / LATELY_SECONDS
+    assert pulse.rate() == 20 / RECENT_SECONDS
 
 
 def test_a_count_decays_by_a_tenth_each_second_until_it_is_least() -> None:
@@ -31,8 +31,8 @@ def test_a_count_decays_by_a_tenth_each_second_until_it_is_least() -> None:
     pulse.count = 1
     pulse.tick()
     seen = []
-    while pulse.lately:
-        seen.append(pulse.lately)
+    while pulse.recent:
+        seen.append(pulse.recent)
         pulse.tick()
     assert seen == pytest.approx([0.9**second for second in range(len(seen))])
     assert seen[-1] >= LEAST > seen[-1] * 0.9

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from penstock.limits.watermarks import Marks, QueueLimits
 from penstock.memory.gauges import Gauges
 from tests import frames
@@ -64,15 +64,15 @@ class Session:
 
     def __init__(self) -> None:
         self.woken = 0
-        self.held: list[Inlet] = []
+        self.held: list[QueueGate] = []
 
     def confirmed(self) -> None:
         self.woken += 1
 
-    def withholds(self, inlet: Inlet) -> bool:
+    def withholds(self, queue_gate: QueueGate) -> bool:
         return True
 
-    def withheld_at(self, gate: Inlet) -> None:
+    def withheld_at(self, gate: QueueGate) -> None:
         self.held.append(gate)
 
     def no_longer_withheld(self) -> None:
@@ -166,9 +166,9 @@ def gauges() -> Iterator[Gauges]:
             yield made
 
 
-def inlet(made: Gauges, slot: int) -> Inlet:
+def queue_gate(made: Gauges, slot: int) -> QueueGate:
     made.queue_open(slot, slot, "/", f"q{slot}", 0)
-    return Inlet(made, 1, slot, slot, "/", f"q{slot}", QueueLimits(10, None, "flow", Marks(8, 7)))
+    return QueueGate(made, 1, slot, slot, "/", f"q{slot}", QueueLimits(10, None, "flow", Marks(8, 7)))
 
 
 def saturate(made: Gauges, slot: int, saturated: bool) -> None:
@@ -184,11 +184,11 @@ class Spans(RuleBasedStateMachine):
         self.load = load
         self.entered = gauges()
         self.gauges = self.entered.__enter__()
-        self.inlets = [inlet(self.gauges, slot) for slot in range(1, QUEUES + 1)]
+        self.queue_gates = [queue_gate(self.gauges, slot) for slot in range(1, QUEUES + 1)]
         self.full: set[int] = set()
         self.channel = Channel(load)
         self.session = Session()
-        # Per span: the real one, first tag, count, shards that have it still, inlets, tags refused.
+        # Per span: the real one, first tag, count, shards that have it still, queue gates, tags refused.
         self.spans: list[dict[str, Any]] = []
         self.wakes = 0
 
@@ -208,14 +208,14 @@ class Spans(RuleBasedStateMachine):
         self.wakes += bool(new)
         self.channel.publisher.done.update({tag: tag not in span["refused"] for tag in new})
 
-    @rule(count=st.integers(1, 6), shards=st.integers(1, 3), inlets=st.sets(st.integers(0, QUEUES - 1)))
-    def publish(self, count: int, shards: int, inlets: set[int]) -> None:
+    @rule(count=st.integers(1, 6), shards=st.integers(1, 3), queue_gates=st.sets(st.integers(0, QUEUES - 1)))
+    def publish(self, count: int, shards: int, queue_gates: set[int]) -> None:
         first = self.channel.publish(count)
-        through = [self.inlets[i] for i in sorted(inlets)]
+        through = [self.queue_gates[i] for i in sorted(queue_gates)]
         made = self.load(NAME).Span(self.channel.confirms, first, count, shards, through, self.session)
         self.spans.append(
             {
-                "span": made, "first": first, "count": count, "shards": shards, "inlets": inlets, "held": set(),
+                "span": made, "first": first, "count": count, "shards": shards, "queue_gates": queue_gates, "held": set(),
                 "refused": set(), "done": False, "told": set(), "left": [set() for _ in range(QUEUES)],
             }
         )  # fmt: skip
@@ -239,7 +239,7 @@ class Spans(RuleBasedStateMachine):
         span = self.under_way()[which % len(self.under_way())]
         span["shards"] -= 1
         if not span["shards"]:
-            span["held"] = span["inlets"] & self.full
+            span["held"] = span["queue_gates"] & self.full
         self.done_with(span)
         span["span"].settle_one()
 
@@ -258,7 +258,7 @@ class Spans(RuleBasedStateMachine):
             if queue in span["held"]:
                 span["held"].discard(queue)
                 self.done_with(span)
-        self.inlets[queue].release_withheld()
+        self.queue_gates[queue].release_withheld()
 
     @precondition(lambda self: self.spans)
     @rule(which=st.integers(0, 20), queue=st.integers(0, QUEUES - 1), at=st.integers(0, 5), count=st.integers(1, 6))
@@ -268,10 +268,10 @@ class Spans(RuleBasedStateMachine):
         offset = at % span["count"]
         low = span["first"] + offset
         tags = set(range(low, min(low + count, span["first"] + span["count"]))) - span["refused"]
-        if queue in span["inlets"] and tags == set(range(low, low + len(tags))) and not tags & span["left"][queue]:
+        if queue in span["queue_gates"] and tags == set(range(low, low + len(tags))) and not tags & span["left"][queue]:
             span["left"][queue] |= tags
             self.done_with(span)
-            span["span"].leave(self.inlets[queue], offset, len(tags))
+            span["span"].leave(self.queue_gates[queue], offset, len(tags))
 
     @rule()
     def write(self) -> None:
@@ -281,7 +281,7 @@ class Spans(RuleBasedStateMachine):
     def woken_for_each_that_is_done(self) -> None:
         if hasattr(self, "spans"):
             assert self.session.woken == self.wakes
-            for slot, each in enumerate(self.inlets):
+            for slot, each in enumerate(self.queue_gates):
                 held = [span["span"] for span in self.spans if slot in span["held"] and not span["done"]]
                 waiting = [span for span in each.withheld if not span.done]
                 assert len(waiting) == len(held) and all(span in waiting for span in held)
@@ -294,7 +294,7 @@ TestSpans.settings = settings(max_examples=40, stateful_step_count=30)
 @on_both
 def test_a_confirm_is_withheld_until_the_last_of_its_queues_has_room(load: Load) -> None:
     with gauges() as made:
-        through = [inlet(made, slot) for slot in (1, 2, 3)]
+        through = [queue_gate(made, slot) for slot in (1, 2, 3)]
         for slot in 1, 2:
             saturate(made, slot, True)
         channel, session = Channel(load), Session()

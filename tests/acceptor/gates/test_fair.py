@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from acceptor.gates.permissions import Access
-from acceptor.gates.rounds import LATELY_SECONDS
+from acceptor.gates.rounds import RECENT_SECONDS
 from penstock.control.passwords import hashed
 from tests.joined import Client, Node, open_channel
 from tests.outcomes import jain
@@ -177,26 +177,26 @@ def test_who_waits_elsewhere_no_more_takes_nothing_from_others() -> None:
         for client in crowd:
             flood(client, 2, 200)
         node.settle(rechecks=1)
-        inlet = node.core(0).gates.inlets[node.queue("q").queue_id]
-        assert (inlet.weight, inlet.most_weight) == (1, 9)
+        queue_gate = node.core(0).gates.queue_gates[node.queue("q").queue_id]
+        assert (queue_gate.weight, queue_gate.most_weight) == (1, 9)
         node.kill_acceptor(1)
         node.settle(rechecks=1)
-        assert (inlet.weight, inlet.most_weight) == (1, 1)
+        assert (queue_gate.weight, queue_gate.most_weight) == (1, 1)
         node.kill_shard(0)
         node.settle(rechecks=1)
-        assert (inlet.weight, inlet.most_weight) == (0, 0)
+        assert (queue_gate.weight, queue_gate.most_weight) == (0, 0)
         node.start_shard(0)
         node.settle(rechecks=2)
         served(node, open_channel(node), 2, STOP)
-        node.now += LATELY_SECONDS
+        node.now += RECENT_SECONDS
         node.settle(rechecks=2)
-        assert (inlet.weight, inlet.most_weight, inlet.all_weight) == (0, 0, 0)
+        assert (queue_gate.weight, queue_gate.most_weight, queue_gate.all_weight) == (0, 0, 0)
         assert not node.core(0).gates.parts.told
 
 
 def test_what_is_no_longer_waiting_is_forgotten(node: Node) -> None:
     clients = begin(node, [(who, 0, "q") for who in range(5)], 100)
-    line = node.core(0).gates.inlets[node.queue("q").queue_id].waiting
+    line = node.core(0).gates.queue_gates[node.queue("q").queue_id].waiting
     assert len(line) == line.weight == 6
     for client in clients:
         client.lose()

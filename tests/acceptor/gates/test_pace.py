@@ -233,8 +233,8 @@ def persistent(node: Node, acceptor: int, count: int) -> Client:
 
 def let_in(node: Node, acceptor: int) -> int:
     """How many messages are under way from an acceptor to the queue, or not safe there."""
-    (inlet,) = node.core(acceptor).gates.inlets.values()
-    return inlet.in_flight
+    (queue_gate,) = node.core(acceptor).gates.queue_gates.values()
+    return queue_gate.in_flight
 
 
 def start_without(node: Node, late: int) -> None:

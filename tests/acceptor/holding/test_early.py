@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.clients.pulse import LATELY_SECONDS
+from acceptor.clients.pulse import RECENT_SECONDS
 from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
 
@@ -134,7 +134,7 @@ def test_it_is_a_choice_by_rate(rate: float) -> None:
 
 def test_what_was_published_long_ago_does_not_count(node: Node) -> None:
     client = publisher(node)
-    for _ in range(int(3 * LATELY_SECONDS)):
+    for _ in range(int(3 * RECENT_SECONDS)):
         node.core(0).tick()
     fill(node)
     assert flows(client) == []
@@ -194,15 +194,15 @@ def test_who_leaves_is_forgotten(node: Node, end: str) -> None:
     client = publisher(node, blocked=True)
     fill(node)
     client.take("connection.blocked", 0)
-    inlet = node.core(0).gates.inlets[node.queue("work").queue_id]
-    assert inlet.warned
+    queue_gate = node.core(0).gates.queue_gates[node.queue("work").queue_id]
+    assert queue_gate.warned
     if end == "connection":
         client.connection.lost()
     else:
         client.send("channel.close", 1)
         node.settle()
         client.take("connection.unblocked", 0)
-    assert not inlet.warned
+    assert not queue_gate.warned
     purge(node)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.clients.obedience import AFTER_ANSWER_COUNT
+from acceptor.clients.flow_compliance import AFTER_ANSWER_COUNT
 from tests.joined import Client, Node
 from tests.raw import JAVA
 

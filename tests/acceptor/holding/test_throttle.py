@@ -195,7 +195,7 @@ def test_confirms_are_withheld_only_as_a_means(withheld: bool) -> None:
     with Node() as node:
         client = held(node, "confirms, park" if withheld else "flow, park", JAVA, confirms=True)
         assert [event.delivery_tag for event in client.events[1] if event.name == "basic.ack"][-1] == 3 - withheld
-        assert node.core(0).gates.inlets[node.queue("full").queue_id].withheld or not withheld
+        assert node.core(0).gates.queue_gates[node.queue("full").queue_id].withheld or not withheld
 
 
 @pytest.mark.parametrize(("throttle", "budgets"), [("pause", 0), ("park, pause", 1), ("park", 16), ("auto", 1)])

@@ -114,7 +114,7 @@ def test_the_reserve_is_used_once_whatever_is_under_way(acceptors: int, seed: in
         assert deepest >= 160 + 40
         node.settle(rechecks=3)
         node.settle()
-        lines = [node.core(index).gates.inlets[node.queue("q").queue_id].lane_line for index in range(acceptors)]
+        lines = [node.core(index).gates.queue_gates[node.queue("q").queue_id].lane_line for index in range(acceptors)]
         assert all(line is not None and (line.in_flight, line.claim.count) == (0, 0) for line in lines)
 
 

@@ -139,7 +139,7 @@ async def test_a_turn_that_fails_leaves_the_connection(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_strangers_are_shown_the_door(tmp_path: Path) -> None:
+async def test_unprivileged_queues_are_shown_the_door(tmp_path: Path) -> None:
     shard, acceptor = Side(), Side()
     shard.listen(tmp_path / "shard")
     reader, writer = await asyncio.open_unix_connection(str(tmp_path / "shard"))

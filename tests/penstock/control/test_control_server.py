@@ -70,7 +70,7 @@ def test_only_the_owner_may_open_it(path: Path) -> None:
     assert stat.S_ISSOCK(found) and stat.S_IMODE(found) == 0o600
 
 
-def test_a_strangers_connection_is_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unprivileged_queue_owner_s_connection_is_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the kernel named another user: the tests have but one."""
     monkeypatch.setattr(server_end, "_peer", lambda writer: (4711, 1))
     assert served(path, lambda: said(path, b"")) == []

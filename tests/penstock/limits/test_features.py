@@ -56,7 +56,7 @@ EVERYTHING = QueueFeatures(
     lane_key="^control",
     lane_reserve=9,
 )
-STRANGE = replace(EVERYTHING, essential=True, stranger="exclusive queue")
+STRANGE = replace(EVERYTHING, essential=True, unprivileged_reason="exclusive queue")
 
 
 def test_from_arguments() -> None:

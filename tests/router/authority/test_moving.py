@@ -74,7 +74,7 @@ def test_all_the_way(asked: Moved) -> None:
     assert after
     assert after.slot != queue.slot
     assert not asked.answers
-    asked.report("homed", asked.target)
+    asked.report("reattached", asked.target)
     assert not asked.topology.moves
     (answer,) = asked.answers
     assert answer.pop("pause_ms") >= 0
@@ -90,7 +90,7 @@ def test_a_copy_that_differs(asked: Moved) -> None:
         asked.report("written", asked.home, **COPY)
         asked.report("kept", asked.target, **{**COPY, **wrong})
         assert (asked.move.phase, asked.move.outcome, asked.shard()) == (HOMING, "rolled-back", asked.home)
-        asked.report("homed", asked.home)
+        asked.report("reattached", asked.home)
     assert [answer["result"] for answer in asked.answers] == ["rolled-back"] * 3
 
 
@@ -101,7 +101,7 @@ def test_reports_that_do_not_fit_do_nothing(asked: Moved) -> None:
     asked.report("written", asked.home, life=2, **COPY)
     asked.report("written", asked.target, **COPY)
     asked.report("kept", asked.target, **NOTHING)
-    asked.report("homed", asked.home)
+    asked.report("reattached", asked.home)
     assert asked.move.phase == STOPPING
     asked.report("written", asked.home, **COPY)
     asked.report("written", asked.home, count=9)
@@ -109,7 +109,7 @@ def test_reports_that_do_not_fit_do_nothing(asked: Moved) -> None:
     assert (asked.move.phase, asked.move.count) == (COPYING, 3)
     asked.report("kept", asked.target, **COPY)
     asked.report("failed", asked.target, reason="too late")
-    asked.report("homed", asked.home)
+    asked.report("reattached", asked.home)
     assert (asked.move.phase, asked.move.outcome) == (HOMING, "moved")
 
 
@@ -132,7 +132,7 @@ def test_before_the_switch_it_is_rolled_back(asked: Moved, dead: str, copied: bo
         asked.report("failed", shard, reason="the disk is full")
     asked.take()
     assert (asked.move.phase, asked.move.outcome, asked.shard()) == (HOMING, "rolled-back", asked.home)
-    asked.report("homed", asked.home, life=2)
+    asked.report("reattached", asked.home, life=2)
     (answer,) = asked.answers
     assert answer["result"] == "rolled-back"
     assert answer["reason"] == {"failed": f"shard {shard}: the disk is full"}.get(how, f"shard {shard} has died")
@@ -146,7 +146,7 @@ def test_after_the_switch_deaths_do_not_matter(asked: Moved) -> None:
     asked.moves.roll_back_failed()
     asked.moves.shard_started(asked.target, 2)
     assert (asked.move.phase, asked.move.outcome) == (HOMING, "moved")
-    asked.report("homed", asked.target, life=2)
+    asked.report("reattached", asked.target, life=2)
     assert asked.answers[0]["result"] == "moved"
 
 

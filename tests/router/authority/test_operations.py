@@ -31,7 +31,7 @@ WHOLE: dict[str, dict[str, Any]] = {
         "epoch": 1,
         "shard": 0,
         "life": 1,
-        "state": "homed",
+        "state": "reattached",
         "reason": "",
         "stop": [],
         **dict.fromkeys(("count", "octets", "checksum"), 0),

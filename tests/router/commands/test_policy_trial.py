@@ -81,7 +81,7 @@ def test_what_cannot_be_set_cannot_be_tried(asked: Asked) -> None:
         tried(asked, max_lenght=10)
 
 
-def test_a_stranger_s_queue_would_hold_nobody_who_comes_by_its_binding(asked: Asked) -> None:
+def test_a_unprivileged_queue_would_hold_nobody_who_comes_by_its_binding(asked: Asked) -> None:
     asked.command("user_add", name="mallory", password_hash=rabbit_hash("m"), tags=[])
     asked.command("permission_set", user="mallory", vhost="/", configure=".*", write="^$", read=".*")
     asked.done("queue_bind", queue="b", source="x", user="mallory")

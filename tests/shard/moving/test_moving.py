@@ -392,7 +392,7 @@ def test_a_move_that_ends_unseen_leaves_nothing(node: Node) -> None:
     assert not shard.core.moving.drained
 
 
-def parted(node: Node) -> None:
+def drained(node: Node) -> None:
     """A move begins, and the acceptor has heard that nothing more comes from the old home."""
     node.move(QUEUE, 1)
     away = node.core(0).moves.away
@@ -405,7 +405,7 @@ def parted(node: Node) -> None:
         node.finish_shard(0)
         node.commit_shard(0)
         node.send_down(0, 0)
-        if [each.stage for each in away.values()] == ["parted"]:
+        if [each.stage for each in away.values()] == ["drained"]:
             return
     raise AssertionError("the old home does not let go")
 
@@ -413,7 +413,7 @@ def parted(node: Node) -> None:
 def test_who_is_cancelled_on_the_way_of_a_queue_that_stays_gets_nothing_more(node: Node) -> None:
     client = opened(node)
     client.call("basic.consume", 1, queue=QUEUE, consumer_tag="c")
-    parted(node)
+    drained(node)
     client.send("basic.cancel", 1, consumer_tag="c")
     client.read()
     node.abort_move(QUEUE)
@@ -431,7 +431,7 @@ def test_what_is_given_back_on_the_way_counts_though_the_new_home_dies_before_it
     publish(client, QUEUE, b"1", delivery_mode=2)
     first = get(client, QUEUE, no_ack=False)
     assert first
-    parted(node)
+    drained(node)
     client.send("basic.nack", 1, delivery_tag=first.delivery_tag, requeue=True)
     client.read()
     while node.queue(QUEUE).shard == 0:
@@ -452,7 +452,7 @@ def test_what_is_got_on_the_way_of_a_queue_that_stays_is_acked(node: Node) -> No
     client = opened(node)
     publish(client, QUEUE, b"1", b"2", delivery_mode=2)
     get(client, QUEUE, no_ack=False)
-    parted(node)
+    drained(node)
     client.send("basic.get", 1, queue=QUEUE)
     client.read()
     node.abort_move(QUEUE)
@@ -473,7 +473,7 @@ def test_a_get_that_was_on_its_way_does_not_find_what_others_have_in_hand() -> N
         getter.send("basic.get", 1, queue=QUEUE)
         getter.read()
         node.finish(1)
-        parted(node)
+        drained(node)
         node.finish(0)
         node.send_up(0, 0)
         node.settle()
@@ -491,7 +491,7 @@ def test_who_consumes_on_the_way_shares_the_prefetch_of_his_channel(node: Node) 
     client = opened(node)
     client.call("basic.qos", 1, prefetch_count=4, global_=True)
     client.call("basic.consume", 1, queue="other")
-    parted(node)
+    drained(node)
     client.send("basic.consume", 1, queue=QUEUE)
     client.read()
     node.settle()
@@ -538,7 +538,7 @@ def test_who_is_gone_when_his_queue_is_at_home_does_not_consume(how: str) -> Non
 def test_who_has_not_seen_the_end_of_a_move_goes_on_with_the_next(node: Node) -> None:
     """The router dies, and its next life tells of another move of the queue: what waited for the first one is done."""
     client = opened(node)
-    parted(node)
+    drained(node)
     client.send("basic.consume", 1, queue=QUEUE)
     client.read()
     node.abort_move(QUEUE)

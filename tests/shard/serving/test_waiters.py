@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from tests.joined import Node, open_channel
 
 
@@ -28,13 +28,13 @@ def wait(node: Node, *counts: int) -> None:
     node.settle(rechecks=2)
 
 
-def inlets(node: Node) -> list[Inlet]:
+def queue_gates(node: Node) -> list[QueueGate]:
     id = node.queue("q").queue_id
-    return [life.core.gates.inlets[id] for _, life in node.running_acceptors()]
+    return [life.core.gates.queue_gates[id] for _, life in node.running_acceptors()]
 
 
 def weights(node: Node) -> list[tuple[int, int]]:
-    return [(inlet.weight, inlet.most_weight) for inlet in inlets(node)]
+    return [(queue_gate.weight, queue_gate.most_weight) for queue_gate in queue_gates(node)]
 
 
 def test_each_hears_the_most(node: Node) -> None:

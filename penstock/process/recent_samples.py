@@ -10,7 +10,7 @@ MOST = 128
 MEASURE_SECONDS = 0.1
 
 
-class Lately:
+class RecentSamples:
     """The last `MOST` numbers. One thread may add while another reads."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class LoopLag:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.lately = Lately()
+        self.samples = RecentSamples()
         self.due = 0
         self.measure_later()
 
@@ -42,5 +42,5 @@ class LoopLag:
 
     def measure(self) -> None:
         """Record the lag of a scheduled measurement."""
-        self.lately.add(max(time.monotonic_ns() - self.due, 0) // 1000)
+        self.samples.add(max(time.monotonic_ns() - self.due, 0) // 1000)
         self.measure_later()

@@ -8,12 +8,12 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.process.lately import MEASURE_SECONDS, MOST, Lately, LoopLag
+from penstock.process.recent_samples import MEASURE_SECONDS, MOST, LoopLag, RecentSamples
 
 
 @given(numbers=st.lists(st.integers(0, 10**9), max_size=2 * MOST), percent=st.integers(1, 100))
 def test_a_percentile_has_so_many_percent_not_above_it(numbers: list[int], percent: int) -> None:
-    lately = Lately()
+    lately = RecentSamples()
     for number in numbers:
         lately.add(number)
     last = numbers[-MOST:]

@@ -17,7 +17,7 @@ MARKS = {"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    with Node(stores=True, flow={"stranger_limit": MIB}) as node:
+    with Node(stores=True, flow={"unprivileged_limit": MIB}) as node:
         node.policy("base", "", {"max-length": 100}, "node", vhost="")
         yield node
 
@@ -51,7 +51,7 @@ def test_an_exclusive_queue_spills_instead_of_stopping_its_producers(node: Node)
     recount(node, queue)
 
 
-def test_at_its_limit_a_stranger_loses_its_oldest(node: Node) -> None:
+def test_at_its_limit_a_unprivileged_queue_loses_its_oldest(node: Node) -> None:
     owner, queue = subscribe(node, **MARKS)
     publisher = open_channel(node)
     count = 3 * MIB // len(BODY)

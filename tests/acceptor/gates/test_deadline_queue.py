@@ -8,14 +8,14 @@ import weakref
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acceptor.gates.due import SPARE, Due
+from acceptor.gates.deadline_queue import SPARE, DeadlineQueue
 
 STEPS = st.lists(st.tuples(st.sampled_from(["put", "discard", "take"]), st.integers(0, 5), st.integers(0, 20)))
 
 
 @given(STEPS)
 def test_each_is_due_once_at_its_latest_time(steps: list[tuple[str, int, int]]) -> None:
-    due: Due[int] = Due()
+    due: DeadlineQueue[int] = DeadlineQueue()
     times: dict[int, int] = {}
     for step, who, when in steps:
         if step == "put":
@@ -33,7 +33,7 @@ def test_each_is_due_once_at_its_latest_time(steps: list[tuple[str, int, int]]) 
 
 
 def test_what_is_put_off_again_and_again_takes_no_memory() -> None:
-    due: Due[str] = Due()
+    due: DeadlineQueue[str] = DeadlineQueue()
     for when in range(10_000):
         due.put("a", when)
     assert len(due._heap) <= 2 * len(due) + SPARE
@@ -47,7 +47,7 @@ class Someone:
 
 def test_who_is_taken_out_is_forgotten_at_once() -> None:
     """Connections are due: one that is gone must not be kept, with all that it had read, until its time has come."""
-    due: Due[Someone] = Due()
+    due: DeadlineQueue[Someone] = DeadlineQueue()
     someone = Someone()
     gone = weakref.ref(someone)
     for when in (1.0, 3.0, 2.0):
@@ -59,7 +59,7 @@ def test_who_is_taken_out_is_forgotten_at_once() -> None:
 
 
 def test_who_is_due_is_known() -> None:
-    due: Due[str] = Due()
+    due: DeadlineQueue[str] = DeadlineQueue()
     due.put("a", 1.0)
     due.put("b", 2.0)
     due.discard("b")

@@ -35,7 +35,7 @@ def set_policy(asked: Asked, apply_to: str = "queues", operator: bool = False, *
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "stranger"),
+    ("name", "options", "unprivileged_reason"),
     [
         ("q", {"durable": True}, None),
         ("q", {"durable": True, "arguments": MARKS}, None),
@@ -50,30 +50,32 @@ def set_policy(asked: Asked, apply_to: str = "queues", operator: bool = False, *
         ("q", {"exclusive": True, "arguments": {**MARKS, "x-essential": True}}, "exclusive queue"),
     ],
 )
-def test_what_a_queue_is_by_itself(asked: Asked, name: str, options: dict[str, Any], stranger: str | None) -> None:
-    assert declare(asked, name, **options).stranger == stranger
+def test_what_a_queue_is_by_itself(
+    asked: Asked, name: str, options: dict[str, Any], unprivileged_reason: str | None
+) -> None:
+    assert declare(asked, name, **options).unprivileged_reason == unprivileged_reason
 
 
 @pytest.mark.parametrize("apply_to", ["queues", "exchanges", "vhosts", "node"])
 @pytest.mark.parametrize("definition", [{"overflow": "flow"}, {"essential": True}])
 def test_a_policy_decides(asked: Asked, apply_to: str, definition: dict[str, Any]) -> None:
     asked.done("exchange_declare", name="x")
-    assert declare(asked, exclusive=True, arguments=MARKS).stranger
+    assert declare(asked, exclusive=True, arguments=MARKS).unprivileged_reason
     asked.done("queue_bind", queue="q", source="x")
     set_policy(asked, apply_to, **definition)
     found = features(asked, "q")
-    assert (found.stranger, found.essential) == (None, "essential" in definition)
+    assert (found.unprivileged_reason, found.essential) == (None, "essential" in definition)
 
 
 def test_a_limit_by_policy_is_no_decision_for_temporary_queues(asked: Asked) -> None:
     set_policy(asked, max_length=10)
-    assert declare(asked, "own", exclusive=True).stranger == "exclusive queue"
-    assert declare(asked, "named").stranger is None
+    assert declare(asked, "own", exclusive=True).unprivileged_reason == "exclusive queue"
+    assert declare(asked, "named").unprivileged_reason is None
 
 
 def test_a_limit_that_is_inherited_is_no_decision(asked: Asked) -> None:
     set_policy(asked, "vhosts", max_length=10)
-    assert declare(asked).stranger == UNCONSUMED
+    assert declare(asked).unprivileged_reason == UNCONSUMED
 
 
 @pytest.mark.parametrize("apply_to", ["exchanges", "vhosts", "node"])
@@ -87,7 +89,7 @@ def test_an_inherited_overflow_decides_for_all_alike(asked: Asked, apply_to: str
     set_policy(asked, apply_to, overflow=overflow, max_length=10)
     for name in ("own", "plain"):
         found = features(asked, name)
-        assert (found.stranger, found.granted, found.chosen) == (None, False, False)
+        assert (found.unprivileged_reason, found.granted, found.chosen) == (None, False, False)
 
 
 @pytest.mark.parametrize(

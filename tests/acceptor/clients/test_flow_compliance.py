@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.clients.obedience import AFTER_ANSWER_COUNT, UNANSWERED_OCTETS, UNANSWERED_SECONDS
+from acceptor.clients.flow_compliance import AFTER_ANSWER_COUNT, UNANSWERED_OCTETS, UNANSWERED_SECONDS
 from tests.joined import Client, Node
 from tests.raw import JAVA
 

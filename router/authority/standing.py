@@ -1,4 +1,4 @@
-"""The standing of queues: which of them may stop producers, and which are unprivileged (`stranger`).
+"""The standing of queues: which of them may stop producers, and which are unprivileged (`unprivileged_reason`).
 
 A queue that is exclusive, server-named or auto-delete is unprivileged: any client may make one and abandon it, so its
 declaration is no reason to stop the producers of others. Only a policy is, the queue's own or an inherited one, that
@@ -33,14 +33,14 @@ POWERS = frozenset({"flow", *REJECTING})
 
 
 class Standing(NamedTuple):
-    """Whether a queue may stop producers; `stranger` says why not (None: it may). An `essential` queue stops them even
-    if their other queues keep up; so does one that is `chosen` to, unless a policy sets which part of the queues must
-    lag. One that is `granted` the power by policy needs no binding that grants it. `source` names the declaration or
-    the policy that decides, "" if the kind of queue does.
+    """Whether a queue may stop producers; `unprivileged_reason` says why not (None: it may). An `essential` queue stops
+    them even if their other queues keep up; so does one that is `chosen` to, unless a policy sets which part of the
+    queues must lag. One that is `granted` the power by policy needs no binding that grants it. `source` names the
+    declaration or the policy that decides, "" if the kind of queue does.
     """
 
     essential: bool
-    stranger: str | None
+    unprivileged_reason: str | None
     source: str
     granted: bool = False
     chosen: bool = False
@@ -67,8 +67,8 @@ def standing_of(queue: Queue, topology: Topology, policy: Policy | None, operato
         return Standing(False, None if who else temporary, f"{who}: overflow" if who else "", granting is not None,
                         chosen)  # fmt: skip
     limited = any(not CHOICES.isdisjoint(arguments) for _, arguments in (*declared, *said))
-    stranger = None if queue.durable or limited or inheriting else UNCONSUMED
-    return Standing(False, stranger, "", granting is not None, chosen)
+    unprivileged_reason = None if queue.durable or limited or inheriting else UNCONSUMED
+    return Standing(False, unprivileged_reason, "", granting is not None, chosen)
 
 
 def _first_granting(queue: Queue, said: SourcedArguments) -> str | None:

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from acceptor.gates.cause import Depth, HoldCause
 from acceptor.gates.fair import FairLine, Share
 from acceptor.gates.gate import SHARE, SHARE_OCTETS, UNLIMITED, Session
 from acceptor.gates.lane import Lane
@@ -35,6 +36,7 @@ from acceptor.gates.terms import STANDARD, Terms
 from penstock.limits.pacing import Pacing
 from penstock.limits.watermarks import Marks, QueueLimits
 from penstock.memory.gauges import Gauges
+from penstock.telemetry.schema import Cause
 
 if TYPE_CHECKING:
     from acceptor.gates.confirms import Confirmed, Span
@@ -51,19 +53,19 @@ class QueuePace(Protocol):
     @property
     def pacing(self) -> Pacing: ...
 
-    def left(self, inlet: Inlet) -> int: ...
+    def left(self, queue_gate: QueueGate) -> int: ...
 
-    def serve(self, inlet: Inlet) -> None: ...
+    def serve(self, queue_gate: QueueGate) -> None: ...
 
-    def due(self, inlet: Inlet) -> float: ...
+    def due(self, queue_gate: QueueGate) -> float: ...
 
-    def ask(self, inlet: Inlet, used: int = 0) -> None: ...
+    def ask(self, queue_gate: QueueGate, used: int = 0) -> None: ...
 
-    def given(self, inlet: Inlet, count: int) -> None: ...
+    def given(self, queue_gate: QueueGate, count: int) -> None: ...
 
-    def come_again(self, inlet: Inlet, count: int) -> None: ...
+    def come_again(self, queue_gate: QueueGate, count: int) -> None: ...
 
-    def came_again(self, inlet: Inlet, count: int) -> None: ...
+    def came_again(self, queue_gate: QueueGate, count: int) -> None: ...
 
     def forget(self) -> None: ...
 
@@ -71,23 +73,23 @@ class QueuePace(Protocol):
 class QueueRounds(Protocol):
     """The rounds in which a queue's room is given, as its gate uses them (acceptor/gates/rounds.py)."""
 
-    def begin(self, inlet: Inlet) -> None: ...
+    def begin(self, queue_gate: QueueGate) -> None: ...
 
-    def charge(self, inlet: Inlet, session: Session, count: int, octets: int) -> None: ...
+    def charge(self, queue_gate: QueueGate, session: Session, count: int, octets: int) -> None: ...
 
-    def newcomer(self, inlet: Inlet, session: Session) -> int: ...
+    def newcomer(self, queue_gate: QueueGate, session: Session) -> int: ...
 
-    def has_had_its_part(self, inlet: Inlet) -> bool: ...
+    def has_had_its_part(self, queue_gate: QueueGate) -> bool: ...
 
-    def awaits(self, inlet: Inlet) -> bool: ...
+    def awaits(self, queue_gate: QueueGate) -> bool: ...
 
-    def forgive(self, inlet: Inlet) -> None: ...
+    def forgive(self, queue_gate: QueueGate) -> None: ...
 
     def due(self) -> float: ...
 
-    def weight(self, inlet: Inlet) -> int: ...
+    def weight(self, queue_gate: QueueGate) -> int: ...
 
-    def look(self, inlet: Inlet) -> None: ...
+    def look(self, queue_gate: QueueGate) -> None: ...
 
 
 class QueueLane(Protocol):
@@ -110,7 +112,7 @@ class QueueLane(Protocol):
     def close(self) -> None: ...
 
 
-class Inlet:
+class QueueGate:
     """The gate of one queue. `in_flight` and `in_flight_bytes` count messages that the shard has not reported as safe.
 
     A queue that shares publishes with others (`fanned`) may be `left` behind by them (acceptor/gates/fan.py), until it
@@ -159,6 +161,36 @@ class Inlet:
             target = self.pace.pacing.target
             return f"queue '{self.name}' in vhost '{self.vhost}': {self.depth()[0]} messages, paced to {target}"
         return f"queue '{self.name}' in vhost '{self.vhost}': {told(self.limits.marks, *self.depth())}"
+
+    def describe(self) -> HoldCause:
+        """Describe the queue as it stands against its marks. The mark that its depth has exceeded more, or is nearer
+        to, is the cause; below it a pace is.
+        """
+        column, depth = self.column_and_depth()
+        return HoldCause(
+            "queue", str(self), "", column, self.vhost, self.name, self.id, sort="queue", name=self.name, depth=depth,
+            flow_epoch=None if self.closed else self.flow_epoch(), numbers=self.numbers(), facts={"slot": self.slot},
+        )  # fmt: skip
+
+    def column_and_depth(self) -> tuple[Cause, Depth]:
+        """Return the cause in telemetry, and depth, size and mark; the queue of a closed gate has none."""
+        if self.closed:
+            return "count", Depth()
+        marks, (count, octets) = self.limits.marks, self.depth()
+        by_bytes = count * marks.stop_bytes < octets * marks.stop_count if marks.stop_count else marks.stop_bytes > 0
+        column: Cause = "bytes" if by_bytes and marks.stop_bytes else "count"
+        if self.pace is not None and not self.is_saturated():
+            column = "pace"
+        mark = marks.stop_bytes if column == "bytes" else marks.stop_count
+        return column, Depth(count, octets, mark)
+
+    def numbers(self) -> dict[str, int]:
+        """Return depth and marks, as events have them."""
+        marks, (count, octets) = self.limits.marks, self.depth()
+        return {
+            "count": count, "bytes": octets, "stop_count": marks.stop_count, "resume_count": marks.resume_count,
+            "stop_bytes": marks.stop_bytes, "resume_bytes": marks.resume_bytes,
+        }  # fmt: skip
 
     @property
     def limits(self) -> QueueLimits:

@@ -11,11 +11,11 @@ from hypothesis.stateful import rule
 
 from acceptor.amqp.channel import Channel
 from acceptor.gates.gate import Gate
-from acceptor.gates.inlet import Inlet
 from acceptor.gates.pools import itself
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.rates import RateGate
 from tests.flow.transactions import Transactions
-from tests.flow.world import ANYWHERE, EXCHANGES, KINDS, MALLORY, NOWHERE, STRANGERS, Id, Kept, Session, identity
+from tests.flow.world import ANYWHERE, EXCHANGES, KINDS, MALLORY, NOWHERE, UNPRIVILEGED, Id, Kept, Session, identity
 from tests.frames import Event
 from tests.joined import parked
 
@@ -23,7 +23,7 @@ HOLDING = ("flow", "reject", "reject-publish")
 """Overflows with which a queue's policy grants it power over its publishers."""
 
 
-class Strangers(Transactions):
+class Unprivileged(Transactions):
     """An unprivileged queue holds, slows and refuses only with the permission of the exchange's owner, or of an
     operator.
     """
@@ -44,7 +44,7 @@ class Strangers(Transactions):
             self.node.permit(MALLORY, ANYWHERE if permitted else NOWHERE)
             self.permitted = permitted
             if permitted:
-                self.ever_empowered |= STRANGERS
+                self.ever_empowered |= UNPRIVILEGED
 
     def note_policy(self, kind: str, definition: dict[str, Any]) -> None:
         """Record the power that a policy gives the queues of a kind, unless they have declared otherwise."""
@@ -58,15 +58,15 @@ class Strangers(Transactions):
 
     def is_powerless(self, kind: str, at_rest: bool) -> bool:
         """Whether a kind of queue has no power at present; before all has come to rest: whether it never had any."""
-        if kind not in STRANGERS:
+        if kind not in UNPRIVILEGED:
             return False
         return kind not in (self.empowered if at_rest else self.ever_empowered) and not (at_rest and self.permitted)
 
     def refuses_for_itself(self, kept: Kept) -> bool:
         """Whether its refusals of parts of a commit are counted nowhere, as they are not reported."""
-        return kept.kind in STRANGERS & self.refusing
+        return kept.kind in UNPRIVILEGED & self.refusing
 
-    def nobody_waits_for_strangers(self, at_rest: bool = False) -> None:
+    def nobody_waits_for_unprivileged_queues(self, at_rest: bool = False) -> None:
         """Check that channels wait at an unprivileged queue, or for its confirms, only if they published to it by its
         name.
         """
@@ -79,12 +79,12 @@ class Strangers(Transactions):
                 channel.confirms: person.sessions.get(channel.number)
                 for channel in person.client.connection.channels.values()
             }
-            for inlet in person.client.connection.services.gates.limited():
-                for span in inlet.withheld if inlet.id in kinds else ():
+            for queue_gate in person.client.connection.services.gates.limited():
+                for span in queue_gate.withheld if queue_gate.id in kinds else ():
                     session = by_confirms.get(span.confirms)
                     if session is not None and not span.done:
                         tags = range(span.first, span.first + span.count)
-                        assert {self.bound_for[session.tags[tag]] for tag in tags} == {kinds[inlet.id]}
+                        assert {self.bound_for[session.tags[tag]] for tag in tags} == {kinds[queue_gate.id]}
 
     def waiting_of(self, channel: Channel) -> set[Id]:
         """Return the messages that a channel has parked, is committing, or waits to have confirmed."""
@@ -112,12 +112,12 @@ class Strangers(Transactions):
         """Return the kinds of queues that may affect a message: unprivileged ones only if it is for them alone."""
         to = self.bound_for[id]
         kinds = EXCHANGES.get(to)
-        return {to} if kinds is None else set(kinds) - (STRANGERS - self.ever_empowered)
+        return {to} if kinds is None else set(kinds) - (UNPRIVILEGED - self.ever_empowered)
 
 
 def queue_of(gate: Gate) -> int:
     """Return the id of the gate's queue, 0 if the gate belongs to something else."""
     gate = itself(gate)
-    if isinstance(gate, Inlet):
+    if isinstance(gate, QueueGate):
         return gate.id
     return gate.limit.queue_id if isinstance(gate, RateGate) else 0

@@ -14,7 +14,7 @@ UNANSWERED_SECONDS = 10.0
 UNANSWERED_OCTETS = 16 * 1024 * 1024
 
 
-class Obedience:
+class FlowCompliance:
     """The Channel.Flow sent on one channel, and its publishes since. Times are seconds.
 
     `due` counts answers to come; `count` and `octets` the publishes since the last Channel.Flow or flow-ok.

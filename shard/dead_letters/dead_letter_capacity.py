@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from shard.turns.state import ShardState
 
 
-class LetterRoom:
+class DeadLetterCapacity:
     """The letters in flight to queues, messages and bytes by id, in addition to their depth."""
 
     def __init__(self, state: ShardState) -> None:

@@ -15,7 +15,7 @@ INTERVAL = 60.0
 LOOKS = 4
 
 
-class Patience:
+class ConsumerTimeouts:
     """Checks the channels of an acceptor periodically. Times are seconds, those of queues milliseconds."""
 
     def __init__(self, acceptor: AcceptorState) -> None:

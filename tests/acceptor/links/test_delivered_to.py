@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from acceptor.links.holders import FEWEST, Holders
+from acceptor.links.delivered_to import FEWEST, DeliveredTo
 from acceptor.links.unacked_cy import GETS
 
 
 def test_they_are_named_with_queue_and_group() -> None:
-    holders = Holders()
+    holders = DeliveredTo()
     holders.note(0x100, 7, 1)
     holders.note(GETS | 0x200, 8, 2)
     holders.note(0x300, 9, 3)
@@ -15,7 +15,7 @@ def test_they_are_named_with_queue_and_group() -> None:
 
 
 def test_once_they_are_many_those_that_are_needed_are_kept() -> None:
-    holders = Holders()
+    holders = DeliveredTo()
     for id in range(FEWEST):
         holders.note(id, id, id)
     assert not holders.are_many()

@@ -19,7 +19,7 @@ log = get_logger()
 Records = list[dict[str, Any]]
 
 
-class KeptFile:
+class AtomicFile:
     """The file at a path; `what` names its records in the log."""
 
     def __init__(self, path: Path, what: str) -> None:

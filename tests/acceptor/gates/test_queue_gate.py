@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acceptor.gates.inlet import Inlet
+from acceptor.gates.queue_gate import QueueGate
 from penstock.limits.watermarks import Marks, QueueLimits
 from penstock.memory.gauges import Gauges
 
@@ -27,8 +27,8 @@ def deep(gauges: Gauges, count: int, octets: int, saturated: bool = False, aside
     gauges.queue_write(SLOT, count, 0, octets, 0, 0, 0, 0, 0, 0, 0, 1, saturated, 1, 0, 0, 0, 0, aside)
 
 
-def inlet_of(gauges: Gauges, acceptors: int, marks: Marks) -> Inlet:
-    return Inlet(gauges, acceptors, 1, SLOT, "/", "orders", QueueLimits(None, None, "flow", marks))
+def queue_gate_of(gauges: Gauges, acceptors: int, marks: Marks) -> QueueGate:
+    return QueueGate(gauges, acceptors, 1, SLOT, "/", "orders", QueueLimits(None, None, "flow", marks))
 
 
 @pytest.mark.parametrize("acceptors", [1, 2, 3])
@@ -36,12 +36,12 @@ def inlet_of(gauges: Gauges, acceptors: int, marks: Marks) -> Inlet:
 def test_some_room_is_no_more_than_room_and_none_only_where_that_is(
     gauges: Gauges, acceptors: int, marks: Marks
 ) -> None:
-    inlet = inlet_of(gauges, acceptors, marks)
+    queue_gate = queue_gate_of(gauges, acceptors, marks)
     for depth in DEPTHS:
         deep(gauges, depth, depth)
         for under_way in DEPTHS:
-            inlet.in_flight = inlet.in_flight_bytes = under_way
-            (some, some_octets), (count, octets) = inlet.some_room(), inlet.room()
+            queue_gate.in_flight = queue_gate.in_flight_bytes = under_way
+            (some, some_octets), (count, octets) = queue_gate.some_room(), queue_gate.room()
             assert some <= count, (depth, under_way)
             assert some_octets <= octets, (depth, under_way)
             assert (some > 0) == (count > 0), (depth, under_way)
@@ -49,18 +49,18 @@ def test_some_room_is_no_more_than_room_and_none_only_where_that_is(
 
 
 def test_some_room_is_none_of_a_saturated_queue_however_shallow(gauges: Gauges) -> None:
-    inlet = inlet_of(gauges, 1, Marks(1000, 800))
+    queue_gate = queue_gate_of(gauges, 1, Marks(1000, 800))
     deep(gauges, 3, 3)
-    assert inlet.some_room()[0] == 500
+    assert queue_gate.some_room()[0] == 500
     deep(gauges, 3, 3, saturated=True)
-    assert inlet.some_room() == (0, 0)
+    assert queue_gate.some_room() == (0, 0)
 
 
 def test_some_room_of_a_queue_that_stands_aside_or_is_gone_is_all(gauges: Gauges) -> None:
-    inlet = inlet_of(gauges, 1, Marks(1000, 800))
+    queue_gate = queue_gate_of(gauges, 1, Marks(1000, 800))
     deep(gauges, 3, 3, aside=True)
-    assert inlet.some_room() == inlet.room()
+    assert queue_gate.some_room() == queue_gate.room()
     deep(gauges, 3, 3, saturated=True)
-    inlet.close()
-    assert inlet.some_room() == inlet.room()
-    assert inlet.some_room()[0] > 10**12
+    queue_gate.close()
+    assert queue_gate.some_room() == queue_gate.room()
+    assert queue_gate.some_room()[0] > 10**12

@@ -12,7 +12,7 @@ T = TypeVar("T", bound=Hashable)
 SPARE = 64
 
 
-class Due(Generic[T]):
+class DeadlineQueue(Generic[T]):
     """A set of timers, each with one time in the caller's seconds. A removed one holds no reference to its key."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from acceptor.links.unacked_cy import GETS
 FEWEST = 1024
 
 
-class Holders:
+class DeliveredTo:
     """Queue id and channel group of each consumer id, for one acceptor and one shard."""
 
     def __init__(self) -> None:

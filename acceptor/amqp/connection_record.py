@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from acceptor.clients.connection_state import ConnectionState
 
 
-class Stay:
+class ConnectionRecord:
     """When a connection was opened (seconds of the core's clock), why it ends, and its number of channels then."""
 
     __slots__ = ("channels", "opened", "reason")

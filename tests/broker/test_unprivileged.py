@@ -60,7 +60,7 @@ def test_a_hostile_subscriber_cannot_stop_an_exchange(
 
 
 def test_an_operator_can_choose_otherwise_and_is_told(tmp_path: Path) -> None:
-    with Broker(tmp_path, "flow.stranger_limit=1 MiB") as broker, Client.connect(broker.address) as client:
+    with Broker(tmp_path, "flow.unprivileged_limit=1 MiB") as broker, Client.connect(broker.address) as client:
         hostile = client.channel()
         own = subscribe(hostile)
         told = orjson.loads(broker.penstock("flow", "explain", own, "--json").stdout)

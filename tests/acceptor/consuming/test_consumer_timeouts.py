@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.consuming.patience import INTERVAL
+from acceptor.consuming.consumer_timeouts import INTERVAL
 from tests.joined import Client, Node
 
 TEXT = (
