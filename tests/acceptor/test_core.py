@@ -105,28 +105,6 @@ def test_confirms_of_a_deleted_queue_are_given_whatever_its_slot_says(node: Node
     assert client.events[1][-1].delivery_tag == 5
 
 
-def test_exclusive_queues_go_with_a_connection_that_was_closed_for_an_error(node: Node) -> None:
-    client = open_channel(node)
-    client.call("queue.declare", 1, queue="mine", exclusive=True)
-    client.send("basic.qos", 7)
-    node.settle()
-    assert client.take("connection.close").code == 504
-    client.send("connection.close-ok")
-    node.settle()
-    assert client.socket.closed
-    client.lose()
-    node.settle()
-    assert node.router.topology.queue("/", "mine") is None
-
-
-def test_exclusive_queues_go_with_a_connection_that_is_lost_before_their_declaration_is_answered(node: Node) -> None:
-    client = open_channel(node)
-    client.send("queue.declare", 1, queue="mine", exclusive=True)
-    client.lose()
-    node.settle()
-    assert node.router.topology.queue("/", "mine") is None
-
-
 def test_nothing_follows_a_channel_close_but_its_answer(node: Node) -> None:
     """A held client that made a mistake is not told to go on: late methods on a closed channel break clients."""
     node.declare("q", **FLOW)
@@ -169,93 +147,6 @@ def test_who_waits_for_a_queue_that_is_not_on_the_way_any_more_goes_on(node: Nod
 
 
 # Shards that die and come back
-
-
-def shard_restarts(node: Node, shard: int = 0, heard: int = 1 << 30) -> None:
-    node.kill_shard(shard, heard)
-    node.settle()
-    node.start_shard(shard)
-    node.settle(1)
-
-
-def consumers(node: Node, queue: str) -> int:
-    return len(node.state(queue).ring)
-
-
-def test_a_consumer_that_waits_for_its_answer_is_attached_once(node: Node) -> None:
-    node.declare("q")
-    client = open_channel(node)
-    client.send("basic.consume", 1, queue="q", exclusive=True, consumer_tag="c")
-    client.read()
-    node.finish(0)
-    shard_restarts(node)
-    client.take("basic.consume-ok", 1)
-    assert consumers(node, "q") == 1
-    client.publish(1, b"m", routing_key="q")
-    node.settle()
-    assert client.take("basic.deliver", 1).body == b"m"
-
-
-def test_a_consumer_that_is_being_cancelled_is_not_attached_again(node: Node) -> None:
-    node.declare("q")
-    client = open_channel(node)
-    client.call("basic.consume", 1, queue="q", consumer_tag="c")
-    client.send("basic.cancel", 1, consumer_tag="c")
-    client.read()
-    node.finish(0)
-    shard_restarts(node)
-    client.take("basic.cancel-ok", 1)
-    assert consumers(node, "q") == 0
-    client.publish(1, b"m", routing_key="q")
-    node.settle()
-    assert node.state("q").contents.ready == 1
-
-
-@pytest.mark.parametrize("method", ["basic.consume", "basic.get"])
-def test_a_channel_that_has_ended_asks_for_nothing_any_more(method: str) -> None:
-    with Node(acceptors=2) as node:
-        node.declare("q")
-        publisher, client = open_channel(node, 0), open_channel(node, 1)
-        client.send(method, 1, queue="q")
-        client.read()
-        node.finish(1)
-        client.send("basic.ack", 1, delivery_tag=99)
-        node.kill_shard(0)
-        node.settle()
-        publisher.publish(1, b"m", routing_key="q")
-        node.start_shard(0)
-        node.settle(1)
-        assert client.take("channel.close", 1).code == 406
-        assert consumers(node, "q") == 0
-        assert (node.state("q").contents.ready, node.state("q").contents.unacked) == (1, 0)
-
-
-def test_a_channel_that_wants_nothing_delivered_gets_nothing_from_the_next_life(node: Node) -> None:
-    node.declare("q")
-    client = open_channel(node)
-    client.call("basic.consume", 1, queue="q")
-    client.call("channel.flow", 1, active=False)
-    shard_restarts(node)
-    client.publish(1, b"m", routing_key="q")
-    node.settle()
-    assert "basic.deliver" not in client.names(1)
-    client.call("channel.flow", 1, active=True)
-    assert client.take("basic.deliver", 1).body == b"m"
-
-
-def test_a_consumer_that_cannot_be_attached_again_is_cancelled(node: Node) -> None:
-    """Another acceptor's exclusive consumer was quicker; its client is told, not left waiting."""
-    node.declare("q")
-    client = open_channel(node)
-    client.call("basic.consume", 1, queue="q", consumer_tag="c")
-    node.kill_shard(0)
-    node.settle()
-    node.start_shard(0)
-    state = node.state("q")
-    state.fenced = True
-    node.settle()
-    assert client.take("basic.cancel", 1).consumer_tag == "c"
-    assert not node.core(0).delivery.consumers
 
 
 def test_what_a_dead_shard_said_last_does_not_open_the_link_wider(node: Node) -> None:

@@ -112,30 +112,6 @@ def test_a_long_line_of_methods_that_need_no_answer(node: Node) -> None:
     assert client.names(1) == ["queue.delete-ok"] * 2000
 
 
-def test_nothing_is_delivered_after_flow_ok_has_said_so() -> None:
-    """What the shard had sent by then comes before it (AMQP 0-9-1, 1.5.2.3)."""
-    with Node(acceptors=2) as node:
-        node.declare("q")
-        client, publisher = node.connect(0), node.connect(1)
-        for each in client, publisher:
-            each.call("channel.open", 1)
-        client.call("basic.consume", 1, queue="q", no_ack=True)
-        client.send("channel.flow", 1, active=False)
-        client.read()
-        node.finish(0)
-        publisher.publish(1, b"early", routing_key="q")
-        publisher.read()
-        node.finish(1)
-        node.send_up(1, 0)
-        node.finish_shard(0)
-        node.settle()
-        publisher.publish(1, b"late", routing_key="q")
-        node.settle()
-        assert client.names(1) == ["basic.deliver", "channel.flow-ok"]
-        client.call("channel.flow", 1, active=True)
-        assert client.names(1) == ["basic.deliver", "channel.flow-ok", "basic.deliver"]
-
-
 def test_more_than_its_share_goes_where_no_room_is_needed(node: Node) -> None:
     """What no queue takes needs no room, however much it is: what follows it does not wait at an open gate."""
     node.declare("open", **FLOW)

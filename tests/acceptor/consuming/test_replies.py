@@ -163,22 +163,10 @@ def test_answers_that_nobody_reads_are_dropped() -> None:
         assert client.events[1][-1].body == b"again"
 
 
-@pytest.mark.parametrize(
-    ("steps", "text", "method"),
-    [
-        ([("basic.consume", {"no_ack": False})], "reply consumer cannot acknowledge", 20),
-        ([("basic.consume", {"no_ack": True})] * 2, "reply consumer already set", 20),
-        ([("basic.publish", {})], "fast reply consumer does not exist", 40),
-    ],
-)
-def test_refusals(node: Node, steps: list[tuple[str, dict[str, bool]]], text: str, method: int) -> None:
+def test_a_request_without_a_reply_consumer_is_refused(node: Node) -> None:
     client = channel(node, 0)
-    for name, arguments in steps:
-        if name == "basic.publish":
-            client.publish(1, b"x", routing_key="requests", reply_to=PSEUDO_QUEUE)
-        else:
-            client.send(name, 1, queue=PSEUDO_QUEUE, **arguments)
+    client.publish(1, b"x", routing_key="requests", reply_to=PSEUDO_QUEUE)
     node.settle()
     closed = client.take("channel.close", 1)
-    assert (closed.code, closed.text) == (406, f"PRECONDITION_FAILED - {text}")
-    assert (closed.class_id, closed.method_id) == (60, method)
+    assert (closed.code, closed.text) == (406, "PRECONDITION_FAILED - fast reply consumer does not exist")
+    assert (closed.class_id, closed.method_id) == (60, 40)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.clients.pulse import RECENT_SECONDS, Pulse
+from acceptor.clients.pulse import RECENT_SECONDS
 from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
 
@@ -233,14 +233,3 @@ def test_a_limit_over_several_queues_lets_go_whom_it_warned_though_nobody_waits(
         purge(node)
         node.settle(1)
         assert not is_warned(client) and flows(client) == [False, True]
-
-
-def test_a_steady_rate_is_what_it_is() -> None:
-    pulse = Pulse()
-    for _ in range(100):
-        pulse.count += 7
-        pulse.tick()
-    assert pulse.rate() == pytest.approx(7, rel=0.01)
-    for _ in range(100):
-        pulse.tick()
-    assert pulse.rate() == 0

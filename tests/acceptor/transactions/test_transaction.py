@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -296,24 +295,6 @@ def test_a_close_that_came_before_a_commit_waited_gives_it_up(node: Node, client
     assert depths(node, "full") == [5]
 
 
-def test_instead_of_waiting_it_may_be_rolled_back() -> None:
-    with Node(flow={"tx_when_full": "reject"}) as node:
-        node.declare("full", **FLOW)
-        node.declare("a")
-        other, client = channel(node, tx=False), channel(node)
-        for _ in range(5):
-            other.publish(1, b"x", routing_key="full")
-        node.settle(1)
-        for queue in ("a", "full"):
-            client.publish(1, b"y", routing_key=queue)
-        client.send("tx.commit", 1)
-        node.settle()
-        closed = client.take("channel.close", 1)
-        assert (closed.code, closed.class_id, closed.method_id) == (406, 90, 20)
-        assert "rolled back, no room: queue 'full' in vhost '/': 5 of 4 messages" in closed.text
-        assert depths(node, "a", "full") == [0, 5]
-
-
 def test_a_rejecting_queue_takes_all_or_nothing(node: Node, client: Client) -> None:
     node.declare("strict", 0, **{"x-max-length": 2, "x-overflow": "reject-publish"})
     for queue in ("a", "strict", "strict"):
@@ -488,16 +469,6 @@ def test_a_strict_ring_makes_room_unless_somebody_has_its_oldest(node: Node, cli
     assert depths(node, "ring", "a") == [2, 2]
 
 
-def test_a_policy_says_whether_a_queue_is_waited_for(node: Node, client: Client) -> None:
-    filled(node)
-    node.policy("p", "^full$", {"tx-when-full": "reject"})
-    client.publish(1, b"y", routing_key="full")
-    client.send("tx.commit", 1)
-    node.settle(1)
-    closed = client.take("channel.close", 1)
-    assert "rolled back, no room: queue 'full' in vhost '/': 5 of 4 messages" in closed.text
-
-
 @pytest.mark.parametrize("sent", [False, True])
 def test_a_shard_that_dies_takes_it_in_its_next_life(node: Node, client: Client, sent: bool) -> None:
     other = channel(node, tx=False)
@@ -555,25 +526,6 @@ def test_settlements_behind_a_method_belong_to_the_transaction_that_they_came_in
     client.take("tx.commit-ok", 1)
     client.take("tx.rollback-ok", 1)
     assert depths(node, "a", "b") == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("methods", "text", "ids"),
-    [
-        (["tx.commit"], "channel is not transactional", (90, 20)),
-        (["tx.rollback"], "channel is not transactional", (90, 30)),
-        (["tx.select", "confirm.select"], "cannot switch from tx to confirm mode", (85, 10)),
-        (["confirm.select", "tx.select"], "cannot switch from confirm to tx mode", (90, 10)),
-    ],
-)
-def test_refusals(node: Node, methods: list[str], text: str, ids: tuple[int, int]) -> None:
-    client = channel(node, tx=False)
-    for method in methods:
-        client.send(method, 1)
-    node.settle()
-    closed: Any = client.take("channel.close", 1)
-    assert (closed.code, closed.text) == (406, f"PRECONDITION_FAILED - {text}")
-    assert (closed.class_id, closed.method_id) == ids
 
 
 def test_a_user_has_a_share_for_its_transactions_and_takes_nothing_of_what_others_may_have() -> None:

@@ -11,8 +11,8 @@ from penstock.batch.batch_cy import BatchBuilder
 from shard.turns.link import Link
 from tests.joined import Node, open_channel
 from tests.ops.store.making import address, header
-from tests.shard.steps import drain, get, pass_ms
 from tests.shard.queue.test_admission import outcomes
+from tests.shard.steps import drain, get, pass_ms
 from tests.shard.test_core import numbered
 
 ACCEPTOR, SHARD = b"acceptor.0.1", b"shard.1.1"
