@@ -220,28 +220,9 @@ def test_exclusive_queues_go_with_a_connection_that_was_closed_for_an_error(node
     assert node.router.topology.queue("/", "mine") is None
 
 
-def test_exclusive_queues_go_before_close_is_answered(node: Node) -> None:
-    client = open_channel(node)
-    client.call("queue.declare", 1, queue="mine", exclusive=True)
-    client.call("connection.close")
-    assert node.router.topology.queue("/", "mine") is None
-    client.lose()
-    assert not node.core(0).state.router_requests
-
-
 def test_exclusive_queues_go_with_a_connection_that_is_lost_before_their_declaration_is_answered(node: Node) -> None:
     client = open_channel(node)
     client.send("queue.declare", 1, queue="mine", exclusive=True)
     client.lose()
     node.settle()
     assert node.router.topology.queue("/", "mine") is None
-
-
-def test_a_connection_without_exclusive_queues_asks_nobody_when_it_closes(node: Node) -> None:
-    client = open_channel(node)
-    client.call("queue.declare", 1, queue="everybody's")
-    client.send("connection.close")
-    client.read()
-    assert client.names()[-1] == "connection.close-ok"
-    client.lose()
-    assert not node.core(0).state.router_requests
