@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import struct
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Any, Final, Protocol
@@ -134,7 +135,10 @@ class AioLink:
 def check(exchange: str, routing_key: str, properties: dict[str, Any]) -> None:
     """Check that a publish can be encoded. ValueError or TypeError if not."""
     spec.Basic.Publish(exchange=exchange, routing_key=routing_key).marshal()
-    ContentHeader(properties=spec.Basic.Properties(**properties)).marshal()
+    try:
+        ContentHeader(properties=spec.Basic.Properties(**properties)).marshal()
+    except struct.error as error:
+        raise ValueError(f"properties that cannot be encoded: {error}") from error
 
 
 def refused(error: Exception) -> bool:

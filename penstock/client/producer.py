@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -255,5 +256,5 @@ def _check(exchange: str, routing_key: str, properties: Mapping[str, Any] | None
     try:
         pika.spec.Basic.Publish(exchange=exchange, routing_key=routing_key).encode()
         pika.BasicProperties(**(properties or {})).encode()
-    except (AMQPError, AssertionError, AttributeError) as error:
+    except (AMQPError, AssertionError, AttributeError, struct.error) as error:
         raise ValueError(f"cannot be encoded in AMQP: {error}") from error

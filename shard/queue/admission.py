@@ -36,7 +36,8 @@ def admit(
             deliver(queue)
             first += taken
             continue
-        start, first = first, end if queue.is_full() else first + 1
+        start = first
+        first = end if queue.is_full() and not (strict and _is_too_large(queue, batch, first)) else first + 1
         while not strict and first < end and not queue.fitting(batch, first, 1):
             first += 1
         refused.append((start, first - start))
@@ -78,12 +79,17 @@ def take_all(
         queue.enqueue(batch, start, size, now)
 
 
+def _is_too_large(queue: QueueState, batch: Batch, row: int) -> bool:
+    """Whether a message is larger than all that the queue may hold."""
+    return queue.limits.max_bytes is not None and batch.body_bytes(row, 1) > queue.limits.max_bytes
+
+
 def _make_room(queue: QueueState, batch: Batch, row: int, oldest_unacked: int | None) -> bool:
     """Drop the oldest messages of a strict ring, up to the first unacked one, until the message fits; return whether it
     does.
     """
     contents = queue.contents
-    if queue.limits.max_bytes is not None and batch.body_bytes(row, 1) > queue.limits.max_bytes:
+    if _is_too_large(queue, batch, row):
         return False
     while not queue.fitting(batch, row, 1):
         behind = oldest_unacked is not None and (

@@ -212,3 +212,13 @@ def test_what_waits_for_a_lane_goes_on_in_turn_as_messages_leave(node: Node) -> 
         node.settle(rechecks=1)
     let_in = bodies(node, reader)[full : full + 10]
     assert sorted(let_in) == [b"first"] * 5 + [b"second"] * 5
+
+
+def test_weights_count_when_one_message_leaves_at_a_time(gauges: Gauges) -> None:
+    line = line_of(gauges)
+    light, heavy = Urgent(line, "light", 1000), Urgent(line, "heavy", 1000, weight=3)
+    for _ in range(400):
+        line.in_flight = line.queue_gate.in_flight = 0
+        deep(gauges, END - 1)
+        line.serve()
+    assert (light.sent, heavy.sent) == (100, 300)

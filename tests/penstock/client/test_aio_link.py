@@ -187,7 +187,8 @@ def test_a_refusal_is_told_from_a_failure(listener: Listener, await_open: bool, 
 
 
 @pytest.mark.parametrize(
-    ("exchange", "properties"), [("x" * 256, {}), ("", {"priority": "high"}), ("", {"headers": {"a": object()}})]
+    ("exchange", "properties"),
+    [("x" * 256, {}), ("", {"priority": "high"}), ("", {"priority": 300}), ("", {"headers": {"a": object()}})],
 )
 def test_what_cannot_be_encoded_is_refused_before_it_is_sent(exchange: str, properties: dict[str, Any]) -> None:
     check("x", "k", {"priority": 5, "headers": {"a": 1}})

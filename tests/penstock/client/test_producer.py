@@ -219,7 +219,14 @@ def test_a_broker_that_is_not_there_or_refuses_is_an_error_of_the_constructor(
 
 @pytest.mark.parametrize(
     "options",
-    [{"exchange": "x" * 256}, {"properties": {"content_type": 5}}, {"properties": {"headers": {"a": object()}}}],
+    [
+        {"exchange": "x" * 256},
+        {"properties": {"content_type": 5}},
+        {"properties": {"headers": {"a": object()}}},
+        {"properties": {"priority": "high"}},
+        {"properties": {"priority": 300}},
+        {"properties": {"headers": {"a": 2**70}}},
+    ],
 )
 def test_what_cannot_be_encoded_is_the_callers_error(connected: Connected, options: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError)):

@@ -80,8 +80,8 @@ def test_a_failure_is_logged_once_and_the_next_call_tries_again(path: Path) -> N
 CUT = """
 import resource, sys
 from pathlib import Path
-from penstock.files.atomic_file import KeptFile
-file = KeptFile(Path(sys.argv[1]), "stops")
+from penstock.files.atomic_file import AtomicFile
+file = AtomicFile(Path(sys.argv[1]), "stops")
 file.keep([{"number": 1}])
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, -1))
 file.keep([{"number": 2, "text": "x" * 200}])

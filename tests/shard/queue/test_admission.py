@@ -216,3 +216,8 @@ def test_a_strict_ring_makes_room_for_a_transaction_while_nothing_of_it_is_unack
     queue.enqueue(batch_of(b"0", b"1", b"2"), 0, 3, 0)
     assert admits(queue, 3, 10, no_holder) and not admits(queue, 4, 10, no_holder)
     assert not admits(queue, 1, 10, lambda _: 0)
+
+
+def test_a_message_that_is_too_large_costs_a_full_strict_ring_no_other() -> None:
+    queue = queue_of(limits_of("ring-strict", 2, 10))
+    assert admit(queue, batch_of(b"0", b"1", bytes(11), b"2"), 0, 4, 0, nobody, no_holder) == [(2, 1)]
