@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 log = get_logger()
 
+HEADERS = (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")
+"""The protocol headers that are accepted: AMQP 0-9-1, and 0-9 as RabbitMQ takes it."""
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 # How long a peer may take to answer our close, to answer it where its answer cannot be read, and to close its socket.
 CLOSE_SECONDS = 10.0
@@ -70,11 +72,11 @@ class Connection(ConnectionState):
         start = 0
         if self.expected == "":
             if end < 8:
-                if bytes(data[:end]) != PROTOCOL_HEADER[:end]:
+                if not any(header.startswith(bytes(data[:end])) for header in HEADERS):
                     self.refuse_protocol(bytes(data[:end]))
                     return end
                 return 0
-            if bytes(data[:8]) not in (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09"):
+            if bytes(data[:8]) not in HEADERS:
                 self.refuse_protocol(bytes(data[:8]))
                 return end
             self.expected = handshake.FIRST

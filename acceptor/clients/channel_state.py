@@ -115,6 +115,7 @@ class ChannelState(ABC):
     def published_along(self, route: Route) -> None:
         """It publishes along another route than before."""
         self.route = route
+        self.routes.pop(route, None)  # the last ones are at the end
         self.routes[route] = None
         if len(self.routes) > ROUTES:
             del self.routes[next(iter(self.routes))]

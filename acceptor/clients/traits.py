@@ -64,7 +64,7 @@ TABLE = (
     _Row("RabbitMQ", "Java", Traits(honours_flow=True, drip_seconds=60.0)),
     _Row("RabbitMQ", ".NET", Traits(honours_flow=True, drip_seconds=60.0)),
     _Row("penstock producer", "pika", Traits(honours_flow=True, drip_seconds=60.0)),
-    _Row("penstock producer", "aiormq", replace(_THREE_HEARTBEATS, honours_flow=True)),
+    _Row("penstock producer", "aiormq", replace(_THREE_HEARTBEATS, honours_flow=True, breaks_on_flow=False)),
     _Row("Pika Python Client Library", "", _WAITS),
     _Row("aiormq", "", _THREE_HEARTBEATS),
     _Row("AMQPStorm", "", _WAITS),

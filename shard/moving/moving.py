@@ -131,7 +131,7 @@ class Moving:
 
     def announce_drained(self, move: Move) -> None:
         """Report to the old home that this shard is drained (DRAINED): its dead letters for a moving queue wait
-        (LetterRoom).
+        (DeadLetterCapacity).
         """
         if move.source != self.state.index and self.drained.get(move.queue_id) != move.epoch:
             self.drained[move.queue_id] = move.epoch

@@ -41,10 +41,12 @@ def tick(node: Node, client: Client, seconds: float) -> None:
 # The first bytes
 
 
-def test_a_protocol_header_may_come_byte_by_byte(node: Node) -> None:
+@pytest.mark.parametrize("most", [1, 5])
+@pytest.mark.parametrize("header", [PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09"])
+def test_a_protocol_header_may_come_in_pieces(node: Node, header: bytes, most: int) -> None:
     client = node.visit()
-    client.most = 1
-    client.write(PROTOCOL_HEADER)
+    client.most = most
+    client.write(header)
     node.settle()
     assert client.names() == ["connection.start"]
 

@@ -101,6 +101,16 @@ def test_a_bounded_number_of_routes_is_remembered(node: Node, client: Client, ch
     assert channel.route is list(channel.routes)[-1]
 
 
+def test_a_route_that_was_just_used_is_not_the_one_that_is_forgotten(
+    node: Node, client: Client, channel: Channel
+) -> None:
+    for number in [*range(ROUTES), 0, ROUTES]:
+        node.declare(f"q{number}")
+        publish(client, f"q{number}", b"m")
+    keys = [route.key for route in channel.routes]
+    assert keys[-2:] == ["q0", f"q{ROUTES}"] and "q1" not in keys
+
+
 def test_a_detached_channel_says_nothing_to_the_client(node: Node, client: Client, channel: Channel) -> None:
     client.call("confirm.select", 1)
     heir = channel.heir()

@@ -45,6 +45,15 @@ def test_one_that_only_publishes_is_stopped(node: Node) -> None:
     assert flows(client) == [False]
 
 
+def test_our_own_producers_are_stopped_where_it_is_asked_for() -> None:
+    with Node() as node:
+        node.declare("left", **MARKS, **{"x-throttle": "flow, park"})
+        for platform in ("pika", "aiormq"):
+            client = connected(node, {"product": "penstock producer", "platform": platform})
+            fill(client)
+            assert flows(client) == [False]
+
+
 @pytest.mark.parametrize("means", ["auto", "flow, park, pause"])
 @pytest.mark.parametrize("taken", ["consumes", "consumes on another channel", "has got"])
 def test_one_that_settles_is_not(taken: str, means: str) -> None:

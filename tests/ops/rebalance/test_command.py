@@ -70,7 +70,7 @@ def test_a_plan_that_ends_early_has_a_status_and_a_reason(node: ServedNode) -> N
     told = rebalance(node.data, "apply", made["id"], status=1)
     reason = "queue 'a': refused, shard 0 is draining: it takes no queues"
     assert told.splitlines()[-1] == f"plan {made['id']}: stopped, {reason}"
-    again = json.loads(rebalance(node.data, "apply", made["id"], "--json", status=1).split("\n", 1)[1])
+    again = json.loads(rebalance(node.data, "apply", made["id"], "--json", status=1))
     assert (again["state"], again["reason"], again["results"]) == ("stopped", reason, {"refused": 2})
 
 
