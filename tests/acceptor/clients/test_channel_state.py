@@ -89,7 +89,7 @@ def test_a_held_channel_names_the_gate_that_its_client_was_notified_of(client: C
     assert channel.cause() is None
     publish(client, "full", *[b"m"] * 5)
     assert channel.cause() is channel.held_by is channel.gates[0]
-    channel.held_by = None
+    channel.hold = None
     assert channel.cause() is channel.gates[0]
 
 
