@@ -11,8 +11,7 @@ from acceptor.gates.gate import UNLIMITED, Gate
 from acceptor.gates.queue_gate import QueueGate
 from acceptor.publishing.examined import EXAMINED, examined
 from acceptor.publishing.lanes import are_waited_for, next_parked, passing, pieces, wait
-from acceptor.publishing.refusal import is_refused
-from acceptor.publishing.refusal import refuse as refuse_full
+from acceptor.publishing.refusal import is_refused, refuse
 from acceptor.publishing.returned import Returns
 from acceptor.routing.route import Route
 from acceptor.routing.routing import Unfinished
@@ -73,7 +72,7 @@ class Publishing:
                     if channel.closing:
                         return
             except AMQPError as error:
-                refuse(channel, error)
+                fail_publish(channel, error)
         else:
             self.accept(channel, ParkedRun(run.address, run.mandatory, run.batch, 0, run.batch.count, 0))
 
@@ -83,7 +82,7 @@ class Publishing:
             try:
                 route = self.routes.find(channel, run.address, run.further)
             except AMQPError as error:
-                refuse(channel, error)
+                fail_publish(channel, error)
                 return
             except Unfinished:
                 self.accept_in_order(channel, run)
@@ -164,7 +163,7 @@ class Publishing:
                 self.forward_along(channel, run, route, most)
         except AMQPError as error:
             run.count = 0
-            refuse(channel, error)
+            fail_publish(channel, error)
             return before
         return before - run.count
 
@@ -174,7 +173,7 @@ class Publishing:
             unroutable(channel, run)
             return
         if channel.hold is not None and is_refused(channel, gates):
-            refuse_full(channel, run, self.escalations)
+            refuse(channel, run, self.escalations)
             return
         if route is not channel.route:
             channel.published_along(route)
@@ -299,7 +298,7 @@ class Publishing:
         return piece, route
 
 
-def refuse(channel: ChannelState, error: AMQPError) -> None:
+def fail_publish(channel: ChannelState, error: AMQPError) -> None:
     """End the channel, or the connection, for an error in a publish."""
     error.class_id, error.method_id = PUBLISH.class_id, PUBLISH.method_id
     channel.fail(error)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from acceptor.holding.escalation import Escalations
 
 CODE = 311
+"""The reply code of messages that come back for want of room; `penstock.client.core.ROUTELESS` must not have it."""
 
 
 def is_refused(channel: ChannelState, gates: Sequence[Gate]) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a queue has room: the one place where stop and resume are decided.
+"""Whether a queue has room: the one place where stop and resume of a queue are decided (by `Marks.saturated`).
 
       ok ──(count or bytes above its stop mark)──▶ saturated
       ok ◀──(count and bytes at or below their resume marks)── saturated
