@@ -1,7 +1,7 @@
 """Features of a queue other than its limits, as its declaration (with its policy merged in) asks for.
 
-Limits and marks are in `penstock.limits.watermarks`, decided in `penstock.limits.queue_limits`. Names and meanings of the arguments are RabbitMQ's, except those
-of last-value queues.
+Limits and marks are in `penstock.limits.watermarks`, decided in `penstock.limits.queue_limits`. Names and meanings of
+the arguments are RabbitMQ's, except those of last-value queues.
 """
 
 from __future__ import annotations

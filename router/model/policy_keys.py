@@ -40,10 +40,10 @@ _ALSO = frozenset({ROUTING_KEY, USER})
 class Key(NamedTuple):
     """A key of definitions.
 
-    `argument` is the equivalent argument of a declaration ("": merged into no queue), `governs` the sorts (`APPLY_TO`) that the key affects. Where
-    `smaller`, the smallest of several values counts: of numbers, sizes and percentages, not of durations. `operator`: allowed in operator policies. An `inherited` key may
-    also be set for the queues of an exchange, a vhost or the node. A key `from_rabbitmq` is accepted without effect
-    where RabbitMQ accepts it.
+    `argument` is the equivalent argument of a declaration ("": merged into no queue), `governs` the sorts (`APPLY_TO`)
+    that the key affects. Where `smaller`, the smallest of several values counts: of numbers, sizes and percentages, not
+    of durations. `operator`: allowed in operator policies. An `inherited` key may also be set for the queues of an
+    exchange, a vhost or the node. A key `from_rabbitmq` is accepted without effect where RabbitMQ accepts it.
     """
 
     argument: str
