@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 from acceptor.clients.channel_state import ChannelState
 from acceptor.gates.gate import Gate
 from acceptor.gates.queue_gate import QueueGate
+from acceptor.gates.rates import RateGate
 from acceptor.holding.sessions import sessions, state
 from penstock.control.questions import Question
 
@@ -148,6 +149,8 @@ def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
         facts |= {"vhost": cause.vhost, "name": cause.queue, "id": cause.queue_id, "shard": queue and queue.shard}
     elif cause.kind == "shard":
         facts["shard"] = cause.shard
+    elif isinstance(gate, RateGate):
+        facts["resumes_in"] = round(gate.resumes_in(), 1)
     elif facts.get("until"):
         facts["until"] += core.state.began - core.state.node_began
     return {"kind": cause.kind, **facts, "text": cause.text}

@@ -10,7 +10,7 @@ connection.close, after which everything but the answer is ignored.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from acceptor.amqp import handshake
 from acceptor.amqp.channel import Channel
@@ -131,7 +131,7 @@ class Connection(ConnectionState):
             if channel is not None:
                 channel.take_oversize(event.size)
 
-    def channel(self, number: int) -> Channel | None:
+    def channel(self, number: int) -> ChannelState | None:
         """Return the open channel of that number. If there is none the connection fails, and None is returned."""
         channel = self.channels.get(number)
         if channel is None and not self.closing:
@@ -139,7 +139,7 @@ class Connection(ConnectionState):
                 self.fail(amqp_error(503, "a channel is used before the connection is open"))
             else:
                 self.fail(amqp_error(504, "expected 'channel.open'"))
-        return None if self.closing else cast("Channel | None", channel)
+        return None if self.closing else channel
 
     def take_method(self, frame: Method) -> None:
         """Decode a method and pass it on, or hold it until the login is decided."""

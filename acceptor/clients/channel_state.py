@@ -21,7 +21,7 @@ from acceptor.links.unacked_cy import Settlements, UnackedTags
 from acceptor.routing.route import Route
 from acceptor.routing.routing import Routing
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.amqp.scan_cy import SettleRun
+from penstock.amqp.scan_cy import Method, PublishRun, SettleRun
 from penstock.amqp.spec import MethodSpec
 from router.model.topics_cy import Work
 
@@ -200,6 +200,22 @@ class ChannelState(ABC):
         self.fail(amqp_error(406, text))
 
     # What is done to it
+
+    @abstractmethod
+    def take_method(self, frame: Method, method: MethodSpec, arguments: dict[str, Any]) -> None:
+        """A method has arrived."""
+
+    @abstractmethod
+    def take_publishes(self, run: PublishRun) -> None:
+        """Publishes have arrived."""
+
+    @abstractmethod
+    def take_settlements(self, run: SettleRun) -> None:
+        """Acks, nacks or rejects have arrived."""
+
+    @abstractmethod
+    def take_oversize(self, size: int) -> None:
+        """A message of so many bytes was announced, which is too large."""
 
     @abstractmethod
     def fail(self, error: AMQPError) -> None:

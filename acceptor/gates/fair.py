@@ -144,14 +144,6 @@ class FairLine(OrderedDict["Session", None]):
         self.remembered.clear()
         self.quantum = 0
 
-    def begin_turn(self, quantum: int) -> Share:
-        """Return the share whose turn it is, its surplus raised by the turn. Its next turn comes after all others'."""
-        share = next(iter(self._shares.values()))
-        self._shares.move_to_end(share.key)
-        share.surplus = max(share.surplus, -OWED_TURNS * quantum * share.weight) + quantum * share.weight
-        self._serving = share
-        return share
-
     def end_turn(self) -> None:
         """No share is being served any more."""
         self._serving = None

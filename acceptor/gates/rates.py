@@ -66,13 +66,11 @@ class RateGate:
         return str(self.limit)
 
     def describe(self) -> HoldCause:
-        """Describe the limit; `resumes_in` is when all publishes that wait have been admitted, in seconds, about."""
+        """Describe the limit."""
         limit = self.limit
-        parked = sum(session.messages_parked() for session in self.waiting)
         return HoldCause(
             "rate", str(self), str(self), "rate", sort=limit.sort, name=limit.name or limit.sort,
             numbers={**NO_NUMBERS, "max_rate": limit.messages, "max_rate_bytes": limit.octets},
-            facts={"resumes_in": round(self.seconds_for(parked), 1)},
         )  # fmt: skip
 
     def is_saturated(self) -> bool:
@@ -157,8 +155,9 @@ class RateGate:
                 waits.append(full_at - now - depth + SECOND // rate)
         return max(waits) / SECOND
 
-    def seconds_for(self, count: int) -> float:
-        """Return the approximate seconds until so many messages have been admitted."""
+    def resumes_in(self) -> float:
+        """Return the approximate seconds until all publishes that wait have been admitted."""
+        count = sum(session.messages_parked() for session in self.waiting)
         return self.missing() + (count / self.limit.messages if self.limit.messages else 0.0)
 
     def serve(self) -> None:

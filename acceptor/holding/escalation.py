@@ -223,7 +223,7 @@ class Escalations:
         if climb.rung == CLOSE_CHANNEL and climb.next is not None and self.was_closed(channel, climb):
             climb.at += 1
         self.watch(channel, climb)
-        self.reached(channel, climb)
+        self.reached(channel, climb, self.held_seconds(channel))
         ACTIONS[climb.rung](self, channel, climb)
 
     def was_closed(self, channel: ChannelState, climb: Climb) -> bool:
@@ -234,13 +234,12 @@ class Escalations:
         closed, seconds = channel.connection.closed_at.get(climb.gate), climb.seconds
         return closed is not None and seconds is not None and climb.began < closed + seconds
 
-    def reached(self, channel: ChannelState, climb: Climb) -> None:
-        """Count and log that a channel has reached a rung, and publish the event."""
+    def reached(self, channel: ChannelState, climb: Climb, held: float) -> None:
+        """Count and log that a channel, held for so many seconds, has reached a rung, and publish the event."""
         connection, rung = channel.connection, climb.rung
         self.counts[rung] += 1
         self.ledger.acted(channel, rung)
         self.episodes.escalated(channel, climb.gate, rung)
-        held = self.held_seconds(channel)
         cause = climb.gate.describe()
         log.info("escalation", rung=rung, reason=cause.text, held_seconds=held, **channel.whose())
         self.events.tell(
@@ -298,12 +297,12 @@ class Escalations:
 
     def close_connection(self, channel: ChannelState, climb: Climb) -> None:
         """Close the connection with 506. A next rung `hold-off` takes effect at once."""
-        connection, text = channel.connection, self.reason(channel, climb)
+        connection, text, held = channel.connection, self.reason(channel, climb), self.held_seconds(channel)
         for other in list(connection.channels.values()):
             self.settle(other, text)
         if climb.next == HOLD_OFF:
             climb.at += 1
-            self.reached(channel, climb)
+            self.reached(channel, climb, held)
             self.hold_off(connection, climb.ladder, text)
         connection.fail(amqp_error(506, text))
 

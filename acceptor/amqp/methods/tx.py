@@ -59,8 +59,9 @@ def find_room(
             pieces = yield from transaction.pieces(channel, services.publishing)
         version = topology.version
         yield from committing.reserve(pieces)
-        still_open = version == topology.version and not transaction.closed_gates(channel, pieces, services.moves)
-        if not committing.reserved or still_open:
+        if not committing.reserved:
+            return pieces
+        if version == topology.version and not transaction.closed_gates(channel, pieces, services.moves):
             return pieces
         yield from committing.release()
 

@@ -195,6 +195,14 @@ def test_who_opens_its_channel_again_comes_to_the_end_of_the_ladder(node: Node) 
     assert counts == {**dict.fromkeys(RUNGS, 2), "close-channel": 1, "close-connection": 1, "hold-off": 1}
 
 
+def test_an_event_says_for_how_long_who_only_waited_for_confirms_was_held(node: Node) -> None:
+    held(node, "withhold 10 s, close-connection, hold-off 5 s", parked=0)
+    later(node, 10.1)
+    events = [event for event in node.core(0).events.records if event["event"] == "escalation"]
+    assert [event["rung"] for event in events] == ["close-connection", "hold-off"]
+    assert all(event["seconds"] >= 10 for event in events)
+
+
 def test_time_counts_only_while_the_queue_is_full(node: Node) -> None:
     client = held(node, "park 10 s, reject", parked=20)
     later(node, 9)
