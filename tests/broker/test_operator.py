@@ -173,7 +173,7 @@ def test_who_is_held_and_why(
         assert f"connection {held[0]['connection']} (" in told
         assert f"  waits for queue '{queue}' in vhost '/': " in told
         assert "    nothing leaves it\n    1 consumer:\n" in told
-        assert f"(slow one, {own}): prefetch full: {SLOW_PREFETCH} of {SLOW_PREFETCH} in hand" in told
+        assert f"(slow one, {own}): prefetch full: {SLOW_PREFETCH} of {SLOW_PREFETCH} unacked" in told
         assert "no ack yet" in told
         table = broker.penstock("flow").stdout
         assert held[0]["connection"] in table and "unknown" in table
