@@ -147,7 +147,7 @@ class ChannelState(ABC):
         return any(isinstance(item, ParkedRun) and item.in_lane for item in self.inbox)
 
     def budget(self) -> Work:
-        """What is left to its connection for routing in this turn."""
+        """Return the work that its connection may still spend on routing in this turn."""
         return self.connection.budget.at(self.acceptor.turns)
 
     def messages_parked(self) -> int:
@@ -168,6 +168,10 @@ class ChannelState(ABC):
     def refusing(self) -> QueueGate | None:
         """The queue that refuses its publishes."""
         return None if self.hold is None else self.hold.refusing
+
+    def held_seconds(self) -> float:
+        """Return for how long it has been held; 0 while it is free."""
+        return 0.0 if self.hold is None else round(self.acceptor.now - self.hold.since, 3)
 
     def cause(self) -> Gate | None:
         """Return the gate that holds the channel: the one that its client was notified of while that is in the way,
@@ -199,7 +203,7 @@ class ChannelState(ABC):
         self.method = None
         self.fail(amqp_error(406, text))
 
-    # What is done to it
+    # Implemented by Channel
 
     @abstractmethod
     def take_method(self, frame: Method, method: MethodSpec, arguments: dict[str, Any]) -> None:
@@ -255,7 +259,7 @@ class ChannelState(ABC):
 
     @abstractmethod
     def overtake(self) -> None:
-        """Carry out the methods that may overtake what is parked, and wait for nothing else."""
+        """Carry out the methods that may overtake parked publishes and wait for nothing else."""
 
     @abstractmethod
     def may_overtake(self, method: MethodSpec, arguments: dict[str, Any], end: int) -> bool:

@@ -101,7 +101,7 @@ class AcceptorState:
         self.timers.append((self.now + seconds, action))
 
     def run_due(self) -> None:
-        """Often: do what is due."""
+        """Run the timers that are due; called often."""
         due = [action for time, action in self.timers if time <= self.now]
         self.timers = [(time, action) for time, action in self.timers if time > self.now]
         for action in due:

@@ -1,4 +1,4 @@
-"""Who may pass a queue that is stopped, and how far: the terms of its priority lane (acceptor/gates/lane_line.py)."""
+"""The terms of a priority lane: the messages that pass a stopped queue, its reserve (`acceptor.gates.lane_line`)."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class Escalations:
         if climb.rung == CLOSE_CHANNEL and climb.next is not None and self.was_closed(channel, climb):
             climb.at += 1
         self.watch(channel, climb)
-        self.reached(channel, climb, self.held_seconds(channel))
+        self.reached(channel, climb, channel.held_seconds())
         ACTIONS[climb.rung](self, channel, climb)
 
     def was_closed(self, channel: ChannelState, climb: Climb) -> bool:
@@ -250,10 +250,6 @@ class Escalations:
             },
             self.acceptor.now + self.acceptor.began,
         )  # fmt: skip
-
-    def held_seconds(self, channel: ChannelState) -> float:
-        """Return for how long a channel has been held."""
-        return 0.0 if channel.hold is None else round(self.acceptor.now - channel.hold.since, 3)
 
     def state(self, channel: ChannelState) -> dict[str, Any] | None:
         """Return a channel's rung, the seconds on it, the next one and when that is due; None if it is on no ladder."""
@@ -297,7 +293,7 @@ class Escalations:
 
     def close_connection(self, channel: ChannelState, climb: Climb) -> None:
         """Close the connection with 506. A next rung `hold-off` takes effect at once."""
-        connection, text, held = channel.connection, self.reason(channel, climb), self.held_seconds(channel)
+        connection, text, held = channel.connection, self.reason(channel, climb), channel.held_seconds()
         for other in list(connection.channels.values()):
             self.settle(other, text)
         if climb.next == HOLD_OFF:
@@ -318,7 +314,7 @@ class Escalations:
 
     def reason(self, channel: ChannelState, climb: Climb) -> str:
         """Return the reply text of a close: the gate, and how long it has held the channel."""
-        return f"{climb.gate}; held for {shown(self.held_seconds(channel))}"
+        return f"{climb.gate}; held for {shown(channel.held_seconds())}"
 
     def settle(self, channel: ChannelState, reason: str) -> None:
         """Before a channel ends: confirm the messages that queues have, and nack the parked ones if confirms are on."""

@@ -33,7 +33,7 @@ def state(channel: ChannelState) -> dict[str, Any]:
     """Return the fields that identify a channel, how long it is held, and how many bytes of it are parked."""
     return {
         **channel.whose(),
-        "held_seconds": 0.0 if channel.hold is None else round(channel.acceptor.now - channel.hold.since, 3),
+        "held_seconds": channel.held_seconds(),
         "parked_bytes": sum(item.octets for item in channel.inbox),
     }
 

@@ -64,9 +64,9 @@ class Away:
 
 
 class Moves:
-    """The queues that move, by id (`away`). `nowhere` is the shard index of unassigned consumers, those of drained
-    queues; `limbo` has the settlements of their deliveries. `decided` moves go home at `settle`. `rerouted` is called
-    when publishes may go another way.
+    """The queues that move, by id (`away`). The state's `nowhere` is the shard index of unassigned consumers, those of
+    drained queues; `limbo` has the settlements of their deliveries. `decided` moves go home at `settle`. `rerouted` is
+    called when publishes may go another way.
     """
 
     def __init__(self, acceptor: AcceptorState, gates: Gates, delivery: Delivery, rerouted: Callable[[], None]) -> None:
@@ -74,8 +74,6 @@ class Moves:
         self.gates = gates
         self.delivery = delivery
         self.rerouted = rerouted
-        self.nowhere = acceptor.nowhere
-        self.limbo = acceptor.limbo
         self.away: dict[int, Away] = {}
         self.decided: list[Away] = []
 
@@ -181,8 +179,8 @@ class Moves:
         known = {id: facts for id, facts in link.holders.known.items() if facts[0] == move.queue_id}
         ids = {*known, *(consumer.id for consumer in self.consumers_of(move.queue_id))}
         ids.update(channel.getters[move.queue_id] for channel in self.getting(move.queue_id))
-        away.holders = {_at(id, self.nowhere): facts for id, facts in known.items()}
-        self.readdress(ids, move.source, self.nowhere, move.queue_id)
+        away.holders = {_at(id, self.acceptor.nowhere): facts for id, facts in known.items()}
+        self.readdress(ids, move.source, self.acceptor.nowhere, move.queue_id)
         link.tell(bus.DRAINED, move.queue_id, move.epoch)
         away.stage = DRAINED
 
@@ -203,8 +201,8 @@ class Moves:
         consumers = self.consumers_of(move.queue_id)
         ids = {*away.holders, *(consumer.id for consumer in consumers)}
         ids.update(channel.getters[move.queue_id] for channel in self.getting(move.queue_id))
-        settled = self.limbo.take_out(ids, move.home)
-        held = self.readdress(ids, self.nowhere, move.home, move.queue_id)
+        settled = self.acceptor.limbo.take_out(ids, move.home)
+        held = self.readdress(ids, self.acceptor.nowhere, move.home, move.queue_id)
         queue = self.acceptor.topology.queue_by_id(move.queue_id)
         for consumer in consumers:
             self.delivery.reported(consumer)
@@ -242,8 +240,8 @@ class Moves:
             return
         consumers = self.consumers_of(away.move.queue_id)
         ids = {*away.holders, *(consumer.id for consumer in consumers)}
-        self.limbo.take_out(ids, away.move.source)
-        self.readdress(ids, self.nowhere, away.move.source, away.move.queue_id)
+        self.acceptor.limbo.take_out(ids, away.move.source)
+        self.readdress(ids, self.acceptor.nowhere, away.move.source, away.move.queue_id)
         for consumer in consumers:
             self.delivery.cancelled(consumer.id)
 

@@ -1,6 +1,6 @@
 """Parked publishes that outlive their channel: they go on waiting for room, charged to its user and vhost.
 
-A close overtakes what is parked as long as that can be kept; else it is late, and is taken when there is room.
+A close overtakes parked publishes as long as they can be kept; otherwise it waits until there is room for them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sockets of an acceptor's clients, and what they share: one buffer, the turn that follows what was read."""
+"""The sockets of an acceptor's clients, with their one buffer and the turn that follows each read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ClientSocket(HasFile, Protocol):
     """One client's socket."""
 
     def unstall(self) -> None:
-        """The replica has caught up with the topology: take what has been read."""
+        """The replica has caught up with the topology: process the bytes that were read."""
         ...
 
 

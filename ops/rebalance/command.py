@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -150,7 +151,7 @@ def apply(
     records.keep(wanted)
     given = given_limits(messages_per_second, bytes_per_second, None, loop_lag_ms, stopped_percent, fill_percent)
     limits = replace(limits_of(node.settings.rebalance), **given)
-    run = Run(node, records, wanted, limits, _tell_beside if as_json else _tell)
+    run = Run(node, records, wanted, limits, partial(_tell, to_stderr=as_json))
     ended = run.run()
     if as_json:
         facts = summary(wanted.id, records.of_plan(wanted.id), applying=False)
@@ -354,10 +355,5 @@ def directory_of(data: Path | None) -> Path:
     return data_directory(data)
 
 
-def _tell(line: str) -> None:
-    print(show.readable(line), flush=True)
-
-
-def _tell_beside(line: str) -> None:
-    """Standard output is for the JSON."""
-    print(show.readable(line), file=sys.stderr, flush=True)
+def _tell(line: str, *, to_stderr: bool) -> None:
+    print(show.readable(line), file=sys.stderr if to_stderr else sys.stdout, flush=True)

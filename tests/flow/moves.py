@@ -65,7 +65,7 @@ def has_settled(acceptor: Acceptor) -> None:
     assert not moves.away
     assert not acceptor.core.gates.away
     assert not moves.decided
-    assert not moves.limbo
+    assert not moves.acceptor.limbo
     for consumer in acceptor.core.delivery.consumers.values():
         assert consumer.id & 0xFF == consumer.shard == consumer.queue.shard
 

@@ -70,7 +70,7 @@ def check_over(node: Node, results: list[dict[str, Any]], outcome: str = "moved"
     node.settle()
     assert results[0]["result"] == outcome
     moves = node.core(0).moves
-    assert not moves.away and not moves.decided and not moves.limbo
+    assert not moves.away and not moves.decided and not moves.acceptor.limbo
 
 
 def test_its_consumers_name_the_old_home_then_no_shard_then_the_new_home(node: Node, client: Client) -> None:
@@ -89,7 +89,7 @@ def test_an_ack_of_a_drained_queue_is_kept_for_its_home(node: Node, client: Clie
     fence(node)
     client.send("basic.ack", 1, delivery_tag=1)
     client.read()
-    assert len(node.core(0).moves.limbo) == 1
+    assert len(node.core(0).moves.acceptor.limbo) == 1
     check_over(node, results)
     contents = node.state("q").contents
     assert (contents.acked, contents.unacked, contents.ready) == (1, 2, 1)
@@ -180,7 +180,7 @@ def test_consumers_of_a_queue_that_is_deleted_while_drained_are_cancelled(node: 
     node.settle()
     assert client.take("basic.cancel", 1).consumer_tag == "c"
     moves = node.core(0).moves
-    assert not moves.away and not moves.limbo and not client.connection.channels[1].consumers
+    assert not moves.away and not moves.acceptor.limbo and not client.connection.channels[1].consumers
 
 
 def test_an_acceptor_that_missed_the_end_of_a_move_learns_of_it_from_a_snapshot(node: Node) -> None:
