@@ -47,6 +47,8 @@ from acceptor.publishing.publishing import Publishing
 from acceptor.routing.gates import Gates
 from acceptor.routing.routes import Routes
 from penstock import bus
+from penstock.bus import to_acceptor
+from penstock.bus.operations import Operation
 from penstock.memory.gauges import Gauges
 from penstock.node.logs import get_logger
 from penstock.settings import Settings
@@ -55,7 +57,6 @@ from router.model.topology import Queue
 
 log = get_logger()
 
-OUTCOMES = frozenset({bus.REJECTED, bus.REFUSED, bus.DEQUEUED})
 """Operations of a shard that report the outcome of publishes and transactions."""
 POWERS = frozenset({
     "policy", "policy_gone", "permission", "permission_gone", "topic_permission", "topic_permission_gone", "user_gone",
@@ -248,7 +249,7 @@ class AcceptorCore:
             channel.shared_prefetch.shard_gone(shard)
         self.links[shard].end()
 
-    def receive(self, shard: int, taken: int, operations: list[list[Any]], parts: list[Any]) -> None:
+    def receive(self, shard: int, taken: int, operations: list[Operation], parts: list[Any]) -> None:
         """Process one turn of a shard. An operation that fails affects its own consumer only. The report, `taken`, is
         applied after the operations: refusals are known before their turn counts as safe.
         """
@@ -267,33 +268,41 @@ class AcceptorCore:
             self.moves.went_on(shard)
             self.replies.tell_again(shard)
 
-    def take_in(self, link: ShardLink, operation: list[Any], parts: list[Any]) -> None:
+    def take_in(self, link: ShardLink, operation: Operation, parts: list[Any]) -> None:
         """Dispatch one operation of a shard."""
-        kind = operation[0]
-        if kind == bus.DELIVER:
-            self.delivery.deliver(operation, parts)
-        elif kind == bus.REPLY:
-            link.replied(operation[1], operation[2], operation[3], parts)
-        elif kind == bus.FLOW:
-            self.gates.hear(operation[1], operation[3])
-        elif kind in (bus.MOST_WAITERS, bus.ROOM):
-            self.gates.parts.take(kind, *operation[1:])
-        elif kind in OUTCOMES:
-            link.hear(operation)
-        elif kind == bus.ANSWERS:
-            self.replies.deliver(operation[1], bus.batch_at(parts, operation[2]), operation[3])
-        elif kind == bus.FENCED:
-            self.moves.fenced(*operation[1:])
-        elif kind == bus.OPENED:
-            self.moves.opened(*operation[1:])
-        else:
-            self.delivery.hear(link.index, operation)
+        match operation:
+            case to_acceptor.Deliver():
+                self.delivery.deliver(operation, parts)
+            case to_acceptor.Reply():
+                link.replied(operation.request, operation.result, operation.error, parts)
+            case to_acceptor.Flow():
+                self.gates.hear(operation.queue, operation.epoch)
+            case to_acceptor.MostWaiters():
+                self.gates.parts.hear(operation)
+            case to_acceptor.Room():
+                self.gates.parts.given(operation)
+            case to_acceptor.Rejected():
+                link.rejected(operation)
+            case to_acceptor.Refused():
+                link.refused(operation)
+            case to_acceptor.Dequeued():
+                link.dequeued.append(operation)
+            case to_acceptor.Answers():
+                self.replies.deliver(operation.name, bus.batch_at(parts, operation.part), operation.messages)
+            case to_acceptor.Fenced():
+                self.moves.fenced(operation)
+            case to_acceptor.Opened():
+                self.moves.opened(operation)
+            case _:
+                self.delivery.hear(link.index, operation)
 
-    def break_off(self, operation: list[Any], error: Exception) -> None:
+    def break_off(self, operation: Operation, error: Exception) -> None:
         """Handle a bug of ours in an operation: end the consumer's connection, or just log it if there is none."""
-        consumer = self.delivery.consumers.get(operation[1]) if operation[0] == bus.DELIVER else None
+        consumer = None
+        if isinstance(operation, to_acceptor.Deliver):
+            consumer = self.delivery.consumers.get(operation.consumer)
         if consumer is None:
-            log.error("operation of a shard failed", operation=operation[0], exc_info=error)
+            log.error("operation of a shard failed", operation=type(operation).__name__, exc_info=error)
         else:
             consumer.channel.broken(error)
 

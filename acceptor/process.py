@@ -30,6 +30,7 @@ from acceptor.sockets.sockets import Sockets
 from penstock import bus
 from penstock.batch.arena import Arena, Borrower
 from penstock.bus.endpoint import subscribe
+from penstock.bus.operations import Operation
 from penstock.bus.router_client import RouterClient
 from penstock.bus.shard_dialers import ShardDialers, started
 from penstock.bus.turn_sockets import TurnSockets
@@ -158,7 +159,7 @@ class Acceptor:
         self.lose_shard(shard, incarnation - 1)
 
         def on_turn(
-            identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
+            identity: bytes, turn: int, version: int, heard: int, operations: list[Operation], parts: list[Any],
             octets: int,
         ) -> None:  # fmt: skip
             self.core.receive(shard, turn, operations, parts)

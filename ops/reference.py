@@ -9,6 +9,8 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from penstock.bus import to_acceptor, to_shard
+from penstock.bus.operations import Operations
 from penstock.settings import Settings
 from penstock.settings.sources import model_of
 from penstock.settings.values import KIB, MIB, SIZE
@@ -92,6 +94,33 @@ def answers_page() -> str:
     return "\n".join(parts)
 
 
+BUS_INTRODUCTION = """\
+<!-- Made by `make docs` from penstock/bus/: change it there. -->
+
+# Operations on the bus
+
+Acceptors and shards send each other [turns](architecture.md#the-turn), which are lists of operations. On the wire an
+operation is a msgpack list of its number and its fields, in this order. Numbers of operations to shards and to
+acceptors are apart.
+"""
+
+
+def bus_page() -> str:
+    """Return the page of the operations between acceptors and shards."""
+    parts = [BUS_INTRODUCTION]
+    for title, operations in ("## To a shard\n", to_shard.OPERATIONS), ("## To an acceptor\n", to_acceptor.OPERATIONS):
+        parts += [title, _operations(operations)]
+    return "\n".join(parts)
+
+
+def _operations(operations: Operations) -> str:
+    rows = ["| number | operation | fields | meaning |", "| --- | --- | --- | --- |"]
+    for number, kind in operations:
+        fields = ", ".join(f"`{field}`" for field in kind.__annotations__)
+        rows.append(f"| {number} | {kind.__name__} | {fields} | {' '.join((kind.__doc__ or '').split())} |")
+    return "\n".join(rows) + "\n"
+
+
 def _columns(columns: tuple[Column, ...]) -> str:
     rows = ["| column | type | unit | null | meaning |", "| --- | --- | --- | --- | --- |"]
     rows += [
@@ -147,6 +176,7 @@ PAGES = {
     "configuration.md": configuration_page,
     "telemetry-tables.md": telemetry_page,
     "pipeline-answers.md": answers_page,
+    "bus.md": bus_page,
 }
 """The generated pages of `docs/`, by name."""
 

@@ -9,9 +9,11 @@ latest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from penstock import bus
+from penstock.bus import to_acceptor, to_shard
+from penstock.bus.operations import Operation
 from penstock.memory.gauges import DEAD, Gauges
 from penstock.node.logs import get_logger
 from penstock.settings import Settings
@@ -92,23 +94,23 @@ class ShardCore:
         self.doing = Doing(state)
         self.transactions = Transactions(state, self.serving, self.intake, self.consuming, self.two_phase)
         requests = Requests(state, self.serving, self.stalls, homings, self.deletions)
-        self.operations: dict[int, Callable[..., None]] = {
-            bus.REPLIES: reply_consumer,
-            bus.REPLIES_TO: self.reply_consumer_lives,
-            bus.RESERVE: self.transactions.reserve,
-            bus.PREPARED: self.two_phase.prepared,
-            bus.DECIDE: self.two_phase.decide,
-            bus.DO: self.two_phase.do,
-            bus.IN_DOUBT: self.two_phase.on_in_doubt,
-            bus.OUTCOME: self.two_phase.on_outcome,
-            bus.DONE: self.two_phase.on_done,
-            bus.LEFT: self.mark_lagging,
-            bus.EXCUSED: self.intake.excuse_events,
-            bus.WAITERS: self.waiters.on_waiters,
-            bus.PACED: self.paces.on_paced,
-            bus.FENCE: self.moving.fence,
-            bus.DRAINED: self.moving.on_drained,
-            bus.REATTACHED: homings.on_reattached,
+        self.operations: dict[type[Operation], Callable[[Link, Any], None]] = {
+            to_shard.Replies: reply_consumer,
+            to_shard.RepliesTo: self.reply_consumer_lives,
+            to_shard.Reserve: self.transactions.reserve,
+            to_shard.Prepared: self.two_phase.prepared,
+            to_shard.Decide: self.two_phase.decide,
+            to_shard.Do: self.two_phase.do,
+            to_shard.InDoubt: self.two_phase.on_in_doubt,
+            to_shard.Outcome: self.two_phase.on_outcome,
+            to_shard.Done: self.two_phase.on_done,
+            to_shard.Lagging: self.mark_lagging,
+            to_shard.Excused: self.intake.excuse_events,
+            to_shard.Waiters: self.waiters.on_waiters,
+            to_shard.Paced: self.paces.on_paced,
+            to_shard.Fence: self.moving.fence,
+            to_shard.Drained: self.moving.on_drained,
+            to_shard.Reattached: homings.on_reattached,
             **requests.operations,
             **self.consuming.operations,
         }
@@ -157,7 +159,7 @@ class ShardCore:
         self.state.recovery = Recovery(acceptors, self.state.now)
 
     def receive(
-        self, identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: Sequence[Any]
+        self, identity: bytes, turn: int, version: int, heard: int, operations: list[Operation], parts: Sequence[Any]
     ) -> None:
         """Apply one turn of an acceptor, or of another shard."""
         link = self.state.links.get(identity)
@@ -185,7 +187,7 @@ class ShardCore:
             self.died("acceptor", acceptor, dead)
 
     def receive_on(
-        self, link: Link, turn: int, version: int, operations: list[list[Any]], parts: Sequence[Any]
+        self, link: Link, turn: int, version: int, operations: list[Operation], parts: Sequence[Any]
     ) -> None:
         """Apply a turn, or let it wait for the topology, for earlier turns, or for the end of recovery."""
         held_back = self.state.recovery is not None and link in self.state.recovery.reported
@@ -198,20 +200,21 @@ class ShardCore:
         for index, operation in steps:
             if recording:
                 self.doing.takes_in(link, turn, index)
-            if operation[0] == bus.PUBLISH:
-                self.intake.publish(link, parts, turn, index, operation)
-            elif operation[0] == bus.SETTLE:
-                self.consuming.settle(link, parts, operation)
-            elif operation[0] == bus.HOLD:
-                self.consuming.on_hold(link, parts, operation)
-            elif operation[0] == bus.COMMIT:
-                for _ in range(self.transactions.take_in(link, parts, turn, index, operations)):
-                    next(steps)
-            elif operation[0] == bus.PREPARE:
-                for _ in range(self.transactions.prepare(link, parts, index, operations)):
-                    next(steps)
-            else:
-                self.operations[operation[0]](link, *operation[1:])
+            match operation:
+                case to_shard.Publish():
+                    self.intake.publish(link, parts, turn, index, operation)
+                case to_shard.Settle():
+                    self.consuming.settle(link, parts[operation.part])
+                case to_shard.Hold():
+                    self.consuming.on_hold(link, operation.holders, parts[operation.part])
+                case to_shard.Commit():
+                    publishes = [cast(to_shard.Publish, next(steps)[1]) for _ in range(operation.publishes)]
+                    self.transactions.take_in(link, parts, turn, index, operation, publishes)
+                case to_shard.Prepare():
+                    publishes = [cast(to_shard.Publish, next(steps)[1]) for _ in range(operation.publishes)]
+                    self.transactions.prepare(link, parts, operation, publishes)
+                case _:
+                    self.operations[type(operation)](link, operation)
         if recording:
             self.doing.has_taken_in(link, turn)
 
@@ -321,27 +324,27 @@ class ShardCore:
         self.gate.update_use(self.state.weight, stored, spilled, now)
 
     def broadcast(self, id: int, saturated: bool, epoch: int) -> None:
-        """Send FLOW to all acceptors."""
+        """Send Flow to all acceptors."""
         for link in self.state.links.values():
             if link.is_acceptor:
-                link.turn.operations.append([bus.FLOW, id, saturated, epoch])
+                link.turn.add(to_acceptor.Flow(id, saturated, epoch))
 
     # Operations of acceptors
 
-    def mark_lagging(self, link: Link, id: int) -> None:
+    def mark_lagging(self, link: Link, lagging: to_shard.Lagging) -> None:
         """Mark a queue as lagging: publishes to several queues do not wait for it."""
-        queue = self.state.queues.get(id)
+        queue = self.state.queues.get(lagging.queue)
         if queue is not None and not queue.lagging:
             queue.lagging = True
             self.events.record("left", queue)
             self.state.touch(queue)
 
     @looks_first
-    def reply_consumer_lives(self, link: Link, request: int, name: str) -> Looking:
+    def reply_consumer_lives(self, link: Link, asked: to_shard.RepliesTo) -> Looking:
         """Reply whether a reply consumer is attached."""
-        found = has_reply_consumer(self.state, name)
+        found = has_reply_consumer(self.state, asked.name)
         yield
-        link.reply(request, found)
+        link.reply(asked.request, found)
 
     def died(self, role: str, index: int, incarnation: int) -> None:
         """A process has died. Unacked messages of an acceptor's consumers are requeued."""

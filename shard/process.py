@@ -19,6 +19,7 @@ from penstock import bus
 from penstock.batch.arena import Borrower
 from penstock.batch.batch_cy import Batch
 from penstock.bus.endpoint import subscribe
+from penstock.bus.operations import Operation
 from penstock.bus.router_client import RouterClient
 from penstock.bus.shard_dialers import ShardDialers, started
 from penstock.bus.turn_sockets import TurnListener, TurnSockets
@@ -145,7 +146,7 @@ class Shard:
         self.lose_peer(peer, incarnation - 1)
 
         def on_turn(
-            identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
+            identity: bytes, turn: int, version: int, heard: int, operations: list[Operation], parts: list[Any],
             octets: int,
         ) -> None:  # fmt: skip
             self.core.peers[peer].made_safe(turn)
@@ -191,7 +192,7 @@ class Shard:
         self.store.limit(self.node.settings.store.limit // shards)
 
     def on_turn(
-        self, identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
+        self, identity: bytes, turn: int, version: int, heard: int, operations: list[Operation], parts: list[Any],
         octets: int,
     ) -> None:  # fmt: skip
         self.state.now = now_us()

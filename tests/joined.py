@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +24,8 @@ from acceptor.clients.spool import Spool
 from acceptor.core import AcceptorCore
 from acceptor.links.shard_link import SETTLING_SECONDS
 from penstock import bus
+from penstock.bus import to_acceptor, to_shard
+from penstock.bus.operations import Operation, Operations, to_wire
 from penstock.bus.router_client import Follower
 from penstock.memory.gauges import DEAD, READY, Gauges
 from penstock.node.node import Role
@@ -469,33 +471,34 @@ class Shard:
                 assert (id, identity, turn, index, row) not in self.dequeued
                 self.dequeued[id, identity, turn, index, row] = bodies[row]
 
-    def note(self, identity: bytes, turn: int, operations: list[list[Any]], parts: list[Any]) -> None:
+    def note(self, identity: bytes, turn: int, operations: list[Operation], parts: list[Any]) -> None:
         """Record the contents of a turn until it is taken in; for publishes of a transaction, which one, as it may be
         refused.
         """
         bodies: list[tuple[int, int, bytes]] = []
         done: list[bytes] = []
         commit, ends, prepared = -1, 0, -1
-        for index, (kind, *operation) in enumerate(operations):
-            if kind == bus.COMMIT:
-                commit, ends = index, index + operation[0]
-            elif kind == bus.PREPARE:
-                prepared = index + operation[0]
-            elif kind in (bus.DECIDE, bus.DO):
+        for index, operation in enumerate(operations):
+            if isinstance(operation, to_shard.Commit):
+                commit, ends = index, index + operation.publishes
+            elif isinstance(operation, to_shard.Prepare):
+                prepared = index + operation.publishes
+            elif isinstance(operation, to_shard.Decide | to_shard.Do):
                 _, acceptor, incarnation = life_of(identity)
-                done.append(TRANSACTION.pack(self.core.state.gauges.epoch, acceptor, incarnation, operation[1]))
-            elif kind == bus.PUBLISH and index > prepared:
-                ids, part, first, count, *_ = operation
-                batch = bus.batch_at(parts, part)
-                self.published[identity, turn, index] = [batch.record(first + i)[2] for i in range(count)]
+                done.append(TRANSACTION.pack(self.core.state.gauges.epoch, acceptor, incarnation, operation.number))
+            elif isinstance(operation, to_shard.Publish) and index > prepared:
+                batch = bus.batch_at(parts, operation.part)
+                rows = range(operation.first, operation.first + operation.messages)
+                self.published[identity, turn, index] = [batch.record(row)[2] for row in rows]
                 of = commit if index <= ends else -1
-                bodies += [(of, id, batch.record(first + i)[2]) for i in range(count) for id in ids]
+                bodies += [(of, id, batch.record(row)[2]) for row in rows for id in operation.queues]
         self.read[identity].append((turn, bodies, done))
         self.look()
 
-    def note_of_shard(self, identity: bytes, turn: int, operations: list[list[Any]]) -> None:
+    def note_of_shard(self, identity: bytes, turn: int, operations: list[Operation]) -> None:
         """Record the outcomes of transactions in another shard's turn."""
-        done = [operation[1] for operation in operations if operation[0] == bus.OUTCOME and operation[2]]
+        outcomes = [operation for operation in operations if isinstance(operation, to_shard.Outcome)]
+        done = [outcome.transaction for outcome in outcomes if outcome.commits]
         self.read[identity].append((turn, [], done))
         self.look()
 
@@ -508,7 +511,8 @@ class Shard:
                 turn, bodies, done = turns.popleft()
                 for transaction in done:
                     self.note_done(transaction)
-                refused = {verdict[2] for verdict in link.verdicts if verdict[:2] == [bus.REFUSED, turn]}
+                verdicts = [verdict for verdict in link.verdicts if isinstance(verdict, to_acceptor.Refused)]
+                refused = {verdict.commit for verdict in verdicts if verdict.turn == turn}
                 for commit, id, body in bodies:
                     if commit not in refused and id in self.core.state.queues:
                         self.books[id].entered.append(body)
@@ -908,17 +912,17 @@ class Node:
         life.read_ahead()
         life.carrier.begin()
         for identity, frames in turns:
-            for kind, *operation in unpacked(frames)[3]:
-                if kind == bus.REJECTED and operation[0] > life.known.get(identity, 0):
-                    life.note_rejected(operation[2], operation[4])
-                elif kind == bus.DEQUEUED:
+            for operation in unpacked(frames, to_acceptor.OPERATIONS)[3]:
+                if isinstance(operation, to_acceptor.Rejected) and operation.turn > life.known.get(identity, 0):
+                    life.note_rejected(operation.queue, operation.messages)
+                elif isinstance(operation, to_acceptor.Dequeued):
                     life.note_dequeued(identity, *operation)
             for acceptor, running in self.running_acceptors():
                 if running.identity == identity and running.meets[index] == life.incarnation:
                     self.down[index, acceptor].append([bytes(frame) for frame in frames])
             for peer, shard in self.running_shards():
                 if identity == b"shard.%d.%d" % (peer, shard.incarnation):
-                    shard.core.peers[index].made_safe(unpacked(frames)[0])
+                    shard.core.peers[index].made_safe(unpacked(frames, to_acceptor.OPERATIONS)[0])
         crossing = life.core.peers.close_turns(life.core.state.version)
         for peer, frames in crossing:
             whole = [bytes(frame) for frame in frames]
@@ -940,7 +944,7 @@ class Node:
         if life is None or not line:
             return False
         identity, frames = line.popleft()
-        turn, version, heard, operations, parts = unpacked(frames)
+        turn, version, heard, operations, parts = unpacked(frames, to_shard.OPERATIONS)
         life.core.state.now = self.microseconds()
         life.core.receive(identity, turn, version, heard, operations, parts)
         life.note(identity, turn, operations, parts)
@@ -954,7 +958,7 @@ class Node:
             return False
         identity, frames = line.popleft()
         life.core.state.now = self.microseconds()
-        turn, version, heard, operations, parts = unpacked(frames)
+        turn, version, heard, operations, parts = unpacked(frames, to_shard.OPERATIONS)
         life.core.receive(identity, turn, version, heard, operations, parts)
         if turn != bus.HELLO:
             life.note_of_shard(identity, turn, operations)
@@ -965,12 +969,12 @@ class Node:
         life, line = self.acceptors[acceptor], self.down[shard, acceptor]
         if life is None or not line:
             return False
-        turn, _, _, operations, parts = unpacked(line.popleft())
-        broadcasts = [operation for operation in operations if operation[0] == bus.FLOW]
+        turn, _, _, operations, parts = unpacked(line.popleft(), to_acceptor.OPERATIONS)
+        broadcasts = [operation for operation in operations if isinstance(operation, to_acceptor.Flow)]
         if flow in ("late", "again"):
             self.strayed[acceptor] += [(shard, operation) for operation in broadcasts]
         if flow in ("late", "lost"):
-            operations = [operation for operation in operations if operation[0] != bus.FLOW]
+            operations = [operation for operation in operations if not isinstance(operation, to_acceptor.Flow)]
         life.core.state.now = self.now
         life.core.receive(shard, turn, operations, parts)
         return True
@@ -980,7 +984,7 @@ class Node:
         line = self.strayed[acceptor]
         if line:
             _, operation = line[which % len(line)] if keep else line.pop(which % len(line))
-            self.core(acceptor).gates.hear(operation[1], operation[3])
+            self.core(acceptor).gates.hear(operation.queue, operation.epoch)
 
     def change(self, life: Acceptor | Shard) -> bool:
         """Deliver the next change of the topology to a follower."""
@@ -1187,9 +1191,14 @@ class Node:
             yield from life.core.orphans.channels
 
 
-def unpacked(frames: Frames) -> tuple[int, int, int, list[list[Any]], list[Any]]:
-    """Return turn, version, last report received, operations and parts of a multipart."""
-    turn, version, heard, operations, parts, apart = bus.unpack(frames[0])
+def wires(operations: Iterable[Operation]) -> list[Operation]:
+    """Return the wire forms of operations, to compare them by class too."""
+    return [to_wire(operation) for operation in operations]
+
+
+def unpacked(frames: Frames, receives: Operations) -> tuple[int, int, int, list[Operation], list[Any]]:
+    """Return turn, version, last report received, operations and parts of a multipart to a receiver."""
+    turn, version, heard, operations, parts, apart = bus.read_head(frames[0], receives)
     following = iter(frames[1:])
     assert apart == len(frames) - 1
     return turn, version, heard, operations, [next(following) if part is None else part for part in parts]

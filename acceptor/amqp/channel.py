@@ -408,7 +408,7 @@ class Channel(ChannelState):
         leased = {consumer.id for consumer in self.consumers.values() if consumer.lease is not None}
         if leased:
             self.unacked.leave(leased)
-        if self.unacked.total:  # GONE would requeue them too, but is not resent until it is safe
+        if self.unacked.total:  # Gone would requeue them too, but is not resent until it is safe
             self.unacked.settle_all(SETTLE_REQUEUE, self.services.settling.places(self.shards))
         for shard in self.shards:
             self.acceptor.links[shard].end_group(self.group)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from acceptor.gates.gate import Gate
 from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.bus.to_shard import Request
 
 INTERNAL_ERROR = 541
 """A shard's code for a request that failed before it changed anything (shard/turns/looking.py): ends the connection."""
@@ -29,10 +30,10 @@ class ToRouter:
 
 @dataclass(frozen=True, slots=True)
 class ToShard:
-    """A request to a shard; element 1 of the operation becomes its number."""
+    """A request to a shard."""
 
     shard: int
-    operation: list[Any]
+    request: Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,11 @@ def ask_router(request: str, /, **arguments: Any) -> Asking:
     return _result(answer)
 
 
-def ask_shard(shard: int, *operation: Any, about: str = "") -> Asking:
+def ask_shard(shard: int, request: Request, about: str = "") -> Asking:
     """Return a shard's result. AMQPError if the shard refuses; `about` names the queue in the text if it is gone by
     then.
     """
-    answer = yield ToShard(shard, [operation[0], 0, *operation[1:]])
+    answer = yield ToShard(shard, request)
     if about and answer.error is not None and answer.error[0] == 404:
         raise amqp_error(404, f"no {about}")
     return _result(answer)

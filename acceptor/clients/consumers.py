@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acceptor.clients.consumer_arguments import Lease
-from penstock import bus
 from penstock.amqp.encode_cy import DELIVER
+from penstock.bus import to_shard
 from router.model.topology import Queue
 
 if TYPE_CHECKING:
@@ -51,12 +51,11 @@ class Consumer:
         """The index in its id: of its queue's shard, or of none while the queue moves."""
         return self.id & 255
 
-    def operation(self) -> list[Any]:
-        """Return the CONSUME that attaches it; the sender fills in the request's number."""
+    def request(self) -> to_shard.Consume:
+        """Return the request that attaches it."""
         channel = self.channel
-        operation = [
-            bus.CONSUME, 0, self.id, self.queue.queue_id, self.no_ack, self.exclusive, self.prefetch, channel.group,
+        return to_shard.Consume(
+            self.id, self.queue.queue_id, self.no_ack, self.exclusive, self.prefetch, channel.group,
             channel.shared_prefetch.told, channel.delivers and not channel.connection.deliveries_withheld,
-            self.priority, self.age, self.elected, channel.connection.user, channel.shared_prefetch.octets,
-        ]  # fmt: skip
-        return operation if self.lease is None else [*operation, self.lease]
+            self.priority, self.age, self.elected, channel.connection.user, channel.shared_prefetch.octets, self.lease,
+        )  # fmt: skip

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from acceptor.clients.asking import Answer, Asking, Failing, ask_shard, has_failed
 from acceptor.links.shard_link import ShardLink
 from acceptor.links.unacked_cy import UnackedTags
-from penstock import bus
+from penstock.bus import to_shard
+from penstock.bus.operations import Operation
 from penstock.settings import Settings
 
 UNLIMITED = 0
@@ -37,9 +38,9 @@ class Shards(Protocol):
     @property
     def sharing(self) -> dict[int, SharedPrefetch]: ...
 
-    def tell(self, shard: int, *operation: Any) -> None: ...
+    def send(self, shard: int, operation: Operation) -> None: ...
 
-    def ask_at(self, shard: int, operation: list[Any], resume: Callable[[Answer], None]) -> None: ...
+    def ask_at(self, shard: int, request: to_shard.Request, resume: Callable[[Answer], None]) -> None: ...
 
 
 class Consuming(Protocol):
@@ -88,7 +89,7 @@ class SharedPrefetch:
         octets = self.octets
         if octets:
             for shard in self.shards:
-                self.channel.acceptor.tell(shard, bus.UNACKED, self.channel.group, octets)
+                self.channel.acceptor.send(shard, to_shard.Unacked(self.channel.group, octets))
 
     def change(self, limit: int) -> Asking:
         """Set another limit; once this returns no shard sends beyond it."""
@@ -130,7 +131,7 @@ class SharedPrefetch:
                 self.serve()
 
         for one in sorted(self.shards):
-            acceptor.ask_at(one, [bus.LIMIT, 0, self.channel.group, self.told], partial(told, one))
+            acceptor.ask_at(one, to_shard.Limit(self.channel.group, self.told), partial(told, one))
 
     def tell(self) -> Asking:
         """Announce to the shards whether they keep the limit. After their answers, all they sent before has arrived."""
@@ -138,7 +139,7 @@ class SharedPrefetch:
         if self.told == BY_GRANTS:  # shards may report that they are hungry from their answers on
             self.channel.acceptor.sharing[self.channel.group] = self
         for shard in sorted(self.shards):
-            yield from ask_shard(shard, bus.LIMIT, self.channel.group, self.told)
+            yield from ask_shard(shard, to_shard.Limit(self.channel.group, self.told))
         self.granting = self.told == BY_GRANTS
 
     def committed(self, count: int) -> None:
@@ -180,6 +181,6 @@ class SharedPrefetch:
             shard = next(iter(self.hungry))
             del self.hungry[shard]
             if acceptor.links[shard].up:
-                acceptor.tell(shard, bus.GRANT, self.channel.group, share)
+                acceptor.send(shard, to_shard.Grant(self.channel.group, share))
                 self.granted[shard] = self.granted.get(shard, 0) + share
                 room -= share

@@ -15,6 +15,8 @@ from acceptor.links.shard_link import ShardLink
 from acceptor.links.unacked_cy import Settlements
 from penstock import bus
 from penstock.batch.arena import Arena
+from penstock.bus.operations import Operation
+from penstock.bus.to_shard import Request
 from penstock.memory.gauges import Gauges
 from penstock.settings import Settings
 from penstock.telemetry.rows import Put, nowhere
@@ -107,13 +109,13 @@ class AcceptorState:
         for action in due:
             action()
 
-    def tell(self, shard: int, *operation: Any) -> None:
+    def send(self, shard: int, operation: Operation) -> None:
         """Send an operation to a shard that needs no answer."""
-        self.links[shard].tell(*operation)
+        self.links[shard].send(operation)
 
-    def ask_at(self, shard: int, operation: list[Any], resume: Callable[[Answer], None]) -> None:
+    def ask_at(self, shard: int, request: Request, resume: Callable[[Answer], None]) -> None:
         """Send a request to a shard; `resume` gets the answer."""
-        self.links[shard].ask(operation, lambda result, error, parts: resume(Answer(result, error, parts)))
+        self.links[shard].ask(request, lambda result, error, parts: resume(Answer(result, error, parts)))
 
     def next_group(self, connection: ConnectionState) -> int:
         """A channel's number at shards: its connection's number before its own."""

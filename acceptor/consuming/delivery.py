@@ -12,6 +12,8 @@ from acceptor.clients.pauses import HELD
 from acceptor.links.shard_link import Reply
 from acceptor.links.unacked_cy import GETS, Settlements
 from penstock import bus
+from penstock.bus import to_acceptor, to_shard
+from penstock.bus.operations import Operation
 
 if TYPE_CHECKING:
     from acceptor.budgets.outputs import Outputs
@@ -64,9 +66,9 @@ class Delivery:
         """Remove a closed connection."""
         self.uncredited.discard(connection)
 
-    def deliver(self, operation: list[Any], parts: list[Any]) -> None:
-        """Write a shard's DELIVER to the consumer's connection, and open windows that are due."""
-        _, id, sequence, part, count, redelivered = operation
+    def deliver(self, delivery: to_acceptor.Deliver, parts: list[Any]) -> None:
+        """Write a shard's delivery to the consumer's connection, and open windows that are due."""
+        id, sequence, part, count, redelivered = delivery
         consumer = self.consumers.get(id)
         if consumer is None:
             return
@@ -121,17 +123,17 @@ class Delivery:
             self.uncredited.discard(connection)
             self.open_windows(connection)
 
-    def hear(self, shard: int, operation: list[Any]) -> None:
-        """Process a shard's message about a consumer, or about a channel with a shared limit."""
-        kind, id = operation[:2]
-        if kind == bus.CANCELLED:
-            self.cancelled(id)
-        elif kind == bus.ELECTED and id in self.consumers:
-            self.consumers[id].elected = True
-        elif kind == bus.HUNGRY and id in self.acceptor.sharing:
-            self.acceptor.sharing[id].is_hungry(shard)
-        elif kind == bus.SPENT and id in self.acceptor.sharing:
-            self.acceptor.sharing[id].spent(shard, operation[2])
+    def hear(self, shard: int, operation: Operation) -> None:
+        """Process a shard's operation about a consumer, or about a channel with a shared limit."""
+        match operation:
+            case to_acceptor.Cancelled():
+                self.cancelled(operation.consumer)
+            case to_acceptor.Elected() if operation.consumer in self.consumers:
+                self.consumers[operation.consumer].elected = True
+            case to_acceptor.Hungry() if operation.group in self.acceptor.sharing:
+                self.acceptor.sharing[operation.group].is_hungry(shard)
+            case to_acceptor.Spent() if operation.group in self.acceptor.sharing:
+                self.acceptor.sharing[operation.group].spent(shard, operation.messages)
 
     def shard_started(self, shard: int) -> None:
         """Drop the grants of a shard's earlier incarnation: turns that it had sent before it died might have used them
@@ -140,17 +142,17 @@ class Delivery:
         for shared in self.acceptor.sharing.values():
             shared.lost(shard)
 
-    def attach_again(self, shard: int) -> list[tuple[list[Any], Reply]]:
+    def attach_again(self, shard: int) -> list[tuple[to_shard.Consume, Reply]]:
         """Return the operations that re-attach consumers to the next incarnation of their shard.
 
         A consumer that waits for the answer to its first request is not among them: that request is repeated. Nor is
         one whose queue is moving to another shard (acceptor/moving/moving.py).
         """
-        attach: list[tuple[list[Any], Reply]] = []
+        attach: list[tuple[to_shard.Consume, Reply]] = []
         for consumer in self.consumers.values():
             if consumer.shard == shard and consumer.age:
                 self.reported(consumer)
-                attach.append((consumer.operation(), partial(self.attached_again, consumer)))
+                attach.append((consumer.request(), partial(self.attached_again, consumer)))
         return attach
 
     def in_hand(self, shard: int) -> Settlements:
@@ -184,7 +186,8 @@ class Delivery:
         for link in self.acceptor.links:
             if link.holders.are_many():
                 getters = {id for channel in self.acceptor.channels() for id in channel.getters.values()}
-                asking = {operation[2] for operation, _ in link.requests.values() if operation[0] == bus.CONSUME}
+                asked = (request for request, _ in link.requests.values())
+                asking = {request.consumer for request in asked if isinstance(request, to_shard.Consume)}
                 link.holders.keep({*self.consumers, *getters, *asking, *self.in_hand(link.index).consumers()})
 
     def attached_again(self, consumer: Consumer, result: Any, error: list[Any] | None, parts: Sequence[Any]) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from acceptor.clients.asking import Asking, ask_shard
 from acceptor.clients.reply_consumer import ReplyConsumer
 from acceptor.routing.carriers import carriers
-from penstock import bus
 from penstock.amqp.replies import PSEUDO_QUEUE, carrier, home_of, new_name
 from penstock.batch.batch_cy import Batch
+from penstock.bus import to_shard
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Replies:
         """Announce a reply consumer, or its end, to every shard that is up: each acceptor asks one that it knows of."""
         for link in self.acceptor.links:
             if link.up:
-                link.tell(bus.REPLIES, name, there)
+                link.send(to_shard.Replies(name, there))
 
     def add(self, channel: ChannelState, tag: str) -> ReplyConsumer:
         """A channel has a reply consumer from now on."""
@@ -60,7 +60,7 @@ class Replies:
     def tell_again(self, shard: int) -> None:
         """Announce all reply consumers to a shard whose incarnation has begun."""
         for name in self.channels:
-            self.acceptor.tell(shard, bus.REPLIES, name, True)
+            self.acceptor.send(shard, to_shard.Replies(name, True))
 
     def deliver(self, name: str, batch: Batch, count: int) -> None:
         """Write answers to their consumer; drop them if it is gone or does not read."""
@@ -86,5 +86,5 @@ class Replies:
             return True
         if home_of(name) is None:
             return False
-        found: bool = yield from ask_shard(self.carrier(name), bus.REPLIES_TO, name)
+        found: bool = yield from ask_shard(self.carrier(name), to_shard.RepliesTo(name))
         return found

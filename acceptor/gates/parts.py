@@ -10,9 +10,10 @@ of date: that costs fairness for a moment, never the bound. At a paced queue the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from penstock import bus
+from penstock.bus import to_acceptor, to_shard
+from penstock.bus.operations import Operation
 from router.model.topology import Topology
 
 if TYPE_CHECKING:
@@ -23,12 +24,12 @@ CHANGE = 8
 
 
 class Shard(Protocol):
-    """The link to a shard, as far as it can be told something."""
+    """The link to a shard, as far as operations can be sent to it."""
 
     @property
     def up(self) -> bool: ...
 
-    def tell(self, *operation: Any) -> None: ...
+    def send(self, operation: Operation) -> None: ...
 
 
 class Parts:
@@ -59,7 +60,7 @@ class Parts:
             if queue is None:
                 del self.told[id]
             elif self.links[queue.shard].up:
-                self.links[queue.shard].tell(bus.WAITERS, id, weight)
+                self.links[queue.shard].send(to_shard.Waiters(id, weight))
                 if queue_gate is not None:
                     queue_gate.weight = weight
                 if weight:
@@ -67,18 +68,11 @@ class Parts:
                 else:
                     del self.told[id]
 
-    def take(self, kind: int, id: int, *counts: int) -> None:
-        """Handle MOST_WAITERS or ROOM of a shard."""
-        if kind == bus.ROOM:
-            self.given(id, *counts)
-        else:
-            self.hear(id, *counts)
-
-    def hear(self, id: int, most: int, total: int) -> None:
+    def hear(self, waiters: to_acceptor.MostWaiters) -> None:
         """Receive the largest weight at any acceptor of those sharing a queue's room, and the total."""
-        queue_gate = self.queue_gates.get(id)
+        queue_gate = self.queue_gates.get(waiters.queue)
         if queue_gate is not None:
-            queue_gate.most_weight, queue_gate.all_weight = most, total
+            queue_gate.most_weight, queue_gate.all_weight = waiters.largest, waiters.total
 
     def ask(self, queue_gate: QueueGate, weight: int, target: int, used: int) -> bool:
         """Report the weight that waits for a paced queue's room, its target, and how much given room was used. Return
@@ -87,14 +81,14 @@ class Parts:
         queue = self.topology.queue_by_id(queue_gate.id)
         if queue is None or not self.links[queue.shard].up:
             return False
-        self.links[queue.shard].tell(bus.PACED, queue_gate.id, weight, target, used)
+        self.links[queue.shard].send(to_shard.Paced(queue_gate.id, weight, target, used))
         return True
 
-    def given(self, id: int, count: int) -> None:
-        """Receive room at a paced queue for so many messages."""
-        queue_gate = self.queue_gates.get(id)
+    def given(self, room: to_acceptor.Room) -> None:
+        """Receive room at a paced queue."""
+        queue_gate = self.queue_gates.get(room.queue)
         if queue_gate is not None and queue_gate.pace is not None:
-            queue_gate.pace.given(queue_gate, count)
+            queue_gate.pace.given(queue_gate, room.messages)
 
     def forget(self, shard: int) -> None:
         """A shard has died: report to its next incarnation anew. Room that other shards give is not affected."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from acceptor.links.shard_link import ShardLink
-from penstock import bus
+from penstock.bus import to_shard
 from penstock.flow.flow_events import event_batch
 from penstock.memory.gauges import Gauges
 from router.model.event_targets import event_targets
@@ -36,7 +36,7 @@ class EventLog:
         for shard, ids in by_shard(targets).items():
             link = self.links[shard]
             if min(link.room()) > 0:
-                link.tell(bus.EXCUSED, ids, 1, batch.whole(0, 1))
+                link.send(to_shard.Excused(ids, 1, batch.whole(0, 1)))
                 link.publish(ids, batch, 0, 1, None)
 
     def take(self) -> list[dict[str, Any]]:

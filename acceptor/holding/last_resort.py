@@ -23,8 +23,8 @@ from acceptor.clients.parked import ParkedRun
 from acceptor.gates.deadline_queue import DeadlineQueue
 from acceptor.gates.pools import itself
 from acceptor.gates.queue_gate import QueueGate
-from penstock import bus
 from penstock.amqp.errors import amqp_error
+from penstock.bus import to_shard
 from penstock.limits.ladder import CLOSE_CONNECTION, PAUSE
 from penstock.node.logs import get_logger
 from router.model.policies import policy_for
@@ -128,7 +128,7 @@ class LastResort:
         for channel in connection.channels.values():
             if channel.delivers:
                 for shard, ids in channel.consumers_by_shard().items():
-                    self.acceptor.ask_at(shard, [bus.ACTIVE, 0, ids, not withheld], told)
+                    self.acceptor.ask_at(shard, to_shard.Active(ids, not withheld), told)
 
     def patience(self, connection: ConnectionState) -> float:
         """Return how long a connection may be spent before the last resort, in seconds."""

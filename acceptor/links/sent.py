@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from acceptor.gates.confirms import Span
 from acceptor.gates.queue_gate import QueueGate, QueueLane, QueuePace
 from acceptor.links.in_flight_cy import Load
 from acceptor.links.unacked_cy import Settlements
 from acceptor.links.weights import WHOLE
-from penstock import bus
 from penstock.batch.batch_cy import Batch, BatchBuilder
+from penstock.bus import to_shard
+from penstock.bus.operations import Operation
 
 if TYPE_CHECKING:
     from acceptor.links.contained import Breakable
@@ -28,14 +29,16 @@ class Returns(Protocol):
 
 
 class Publish:
-    """One PUBLISH of the turn being written: a builder that still grows, or a range of a batch on its own.
+    """One publish of the turn being written: a builder that still grows, or a range of a batch on its own.
 
     `spans` begin at rows of it; `returns` has the first row and count of rows that are returned if they are refused;
-    `senders` are the channels that publish in it without a span.
+    `senders` are the channels that publish in it without a span. `resent` and `age` are those of its operation
+    (`to_shard.Publish`).
     """
 
     __slots__ = (
-        "batch", "builder", "commit", "count", "first", "operation", "queues", "returns", "senders", "spans", "weight",
+        "age", "batch", "builder", "commit", "count", "first", "queues", "resent", "returns", "senders", "spans",
+        "weight",
     )  # fmt: skip
 
     def __init__(self, queues: tuple[int | str, ...], weight: int) -> None:
@@ -49,7 +52,8 @@ class Publish:
         self.returns: list[tuple[int, int, Returns]] = []
         self.senders: dict[Breakable, None] | None = None
         self.commit: Commit | None = None
-        self.operation: list[Any] = [bus.PUBLISH, queues, 0, 0, 0]
+        self.resent = False
+        self.age = 0
 
     def note(
         self, first: int, count: int, span: Span | None, returns: Returns | None, sender: Breakable | None
@@ -76,23 +80,26 @@ class Publish:
         if self.builder is not None:
             self.batch, self.builder = self.builder.finish(), None
 
+    def operation(self, part: int) -> to_shard.Publish:
+        """Return its operation, with the index of its batch among the parts of the turn."""
+        return to_shard.Publish(self.queues, part, 0, self.count, self.resent, self.age)
+
     def leave_again(self) -> None:
         """Mark it as a repeat for another incarnation of the shard: the previous one may have delivered its messages,
         unless it was prepared.
         """
-        if self.commit is None or not self.commit.prepares:
-            self.operation[5:6] = [True]
+        self.resent = self.commit is None or self.commit.prepared is None
 
 
 class Commit:
-    """One shard's part of a transaction: publishes and settlements, taken in together (bus.COMMIT), or prepared if
-    other shards have parts as well (bus.PREPARE): `prepared` is its number, the group of its channel and the deciding
-    shard.
+    """One shard's part of a transaction: publishes and settlements, applied together (`to_shard.Commit`), or prepared
+    if other shards have parts as well (`to_shard.Prepare`): `prepared` is its number, the group of its channel and the
+    deciding shard.
 
     `powerless` queues take in as much as they have room for; their refusal of the rest does not refuse the transaction.
     """
 
-    __slots__ = ("count", "octets", "operation", "prepares", "publishes", "settlements", "transaction")
+    __slots__ = ("count", "octets", "powerless", "prepared", "publishes", "settlements", "transaction")
 
     def __init__(
         self, transaction: Committing, settlements: Settlements | None, powerless: Collection[int] = (),
@@ -103,9 +110,8 @@ class Commit:
         self.publishes: list[Publish] = []
         self.count = 0
         self.octets = 0
-        self.prepares = prepared is not None
-        kind = bus.PREPARE if self.prepares else bus.COMMIT
-        self.operation: list[Any] = [kind, 0, None, sorted(powerless), *(prepared or ())]
+        self.powerless = sorted(powerless)
+        self.prepared = prepared
 
     def add(self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int) -> None:
         """Publish rows of a batch to queues of the shard; they join the rows before them if those go to the same
@@ -119,7 +125,6 @@ class Commit:
             last = Publish(queues, WHOLE)
             last.commit = self
             self.publishes.append(last)
-            self.operation[1] += 1
             if octets >= OWN_PARTS:
                 last.batch, last.first, last.count = batch, first, count
                 return
@@ -129,8 +134,14 @@ class Commit:
         if last.builder.used >= 16 * OWN_PARTS:
             last.finish()
 
+    def operation(self, settlements: int | None) -> to_shard.Commit | to_shard.Prepare:
+        """Return its operation, with the index of its settlements among the parts of the turn."""
+        if self.prepared is None:
+            return to_shard.Commit(len(self.publishes), settlements, self.powerless)
+        return to_shard.Prepare(len(self.publishes), settlements, self.powerless, *self.prepared)
+
     def leave_again(self) -> None:
-        """Drop requeues for another incarnation of the shard: it gets them by way of HOLD."""
+        """Drop requeues for another incarnation of the shard: it gets them by way of Hold."""
         if self.settlements is not None:
             settlements, self.settlements = self.settlements, Settlements()
             self.settlements.extend(settlements, requeues=False)
@@ -153,7 +164,7 @@ class Sent:
 
     `number` is 0 while the turn is being written; `load` is the load of its publishes, `octets` its whole length in
     bytes, 0 before it leaves; `queue_gates` has its messages and bytes in flight for queues; `returned` is what its
-    HOLD requeues. `operations` are those of its turn, once that has left.
+    Hold requeues. `operations` are those of its turn, once that has left.
     """
 
     __slots__ = (
@@ -177,7 +188,7 @@ class Sent:
         self.settlements = Settlements()
         self.returned: Settlements | None = None
         self.queue_gates: dict[QueueGate | QueueLane, list[int]] = {}
-        self.operations: list[list[Any]] = []
+        self.operations: list[Operation] = []
 
 
 def paced_among(turns: Iterable[Sent]) -> Counter[tuple[QueuePace, QueueGate]]:

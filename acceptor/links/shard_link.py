@@ -4,7 +4,7 @@ Theory of operation. Operations are collected in a turn (`turn`; `next` has the 
 `leave` gives the turn its number, counted from 1 through all incarnations of the shard, and moves `next` to the end of
 `sent`. Each turn of the shard brings a *report*: the number of the last turn that is safe there. `taken` then removes
 the turns up to that number from `sent`, subtracts their load from `in_flight`, and lets their spans wait for one shard
-less. Outcomes in the same turn of the shard (REJECTED, REFUSED) are handled before its report, while `sent` still has
+less. Outcomes in the same turn of the shard (Rejected, Refused) are handled before its report, while `sent` still has
 the turns that they name.
 
       absent, down ──(start)──▶ greets ──(hello sent)──▶ awaits ──(first report: go_on)──▶ up
@@ -12,7 +12,7 @@ the turns that they name.
 
 *Greeting.* A new incarnation is sent a hello and nothing else; operations gather in the turn. Its first report says
 which turns its predecessor made safe. *Resending.* `go_on` then sends one turn that attaches the consumers again and
-names the unacked messages (HOLD), and a second one with the contents of all turns that were not safe, in order, under a
+names the unacked messages (Hold), and a second one with the contents of all turns that were not safe, in order, under a
 new number, and the requests without an answer.
 
 Invariant: every publish, commit and settlement is in `sent` or `next`, in order, until a report covers its turn, and a
@@ -41,6 +41,9 @@ from acceptor.links.unacked_cy import Settlements
 from acceptor.links.weights import PASSING, WHOLE, weight_of
 from penstock import bus
 from penstock.batch.batch_cy import Batch, BatchBuilder
+from penstock.bus import to_acceptor, to_shard
+from penstock.bus.operations import Operation
+from penstock.bus.to_shard import LEAVES_IN_GROUP, Consume, Get, Request
 from penstock.memory.gauges import Gauges
 from penstock.telemetry.schema import Cause
 
@@ -49,10 +52,6 @@ if TYPE_CHECKING:
 
 # How long settlements that nobody waits for may wait for something else to leave with.
 SETTLING_SECONDS = 0.001
-# Where requests that leave something behind for their channel's group have that group.
-GROUP_OF = {bus.CONSUME: 7, bus.GET: 5, bus.LIMIT: 2, bus.RESERVE: 2}
-# Where CONSUME has the consumer's age.
-AGE = 11
 # Bytes of large contents with which a turn waits for no more of them.
 RIDING = 1024 * 1024
 # A turn with more bytes than that comes from a client that goes on sending: waiting for more is worth while.
@@ -61,7 +60,7 @@ STREAMING = 256 * 1024
 # The answer to requests to a shard that was removed.
 GONE_FOR_GOOD = [404, "its queue is gone"]
 
-Reply = Callable[[Any, list[Any] | None, Sequence[Any]], None]
+Reply = Callable[[Any, Sequence[Any] | None, Sequence[Any]], None]
 
 
 class ShardLink:
@@ -72,7 +71,7 @@ class ShardLink:
     any incarnation; `told` the flow epoch of the last stop that was announced to the waiting channels; `left_at` when a
     turn was sent last. `unheard_octets` is the size of the turns in `sent`. `withheld` has the spans of publishes that
     are safe and not confirmed, by turn and index of their operation; done ones may be among them for a moment.
-    `dequeued` are DEQUEUED operations of a shard's turn whose report is not applied yet, and may be the first to call
+    `dequeued` are Dequeued operations of a shard's turn whose report is not applied yet, and may be the first to call
     those publishes safe. `suspect` is the operation that the last incarnations ended at, and how many did; `gave_up`
     that something is not resent (`acceptor.moving.suspects`).
     """
@@ -96,13 +95,13 @@ class ShardLink:
         self.unheard_octets = 0
         self.sent: deque[Sent] = deque()
         self.withheld: dict[tuple[int, int], list[tuple[int, Span]]] = {}
-        self.dequeued: list[tuple[int, list[int]]] = []
+        self.dequeued: list[to_acceptor.Dequeued] = []
         self.suspect: tuple[object, int] | None = None
         self.gave_up = False
         self.terms = None
         self.waiting: OrderedDict[Session, None] = OrderedDict()
         self.closed: deque[list[Any]] = deque()
-        self.requests: dict[int, tuple[list[Any], Reply]] = {}
+        self.requests: dict[int, tuple[Request, Reply]] = {}
         self.holders = DeliveredTo()
         self.last_request = 0
         self.begin_turn()
@@ -116,7 +115,7 @@ class ShardLink:
         """Begin an empty turn."""
         self.turn = bus.Turn(self.index)
         self.next = Sent()
-        self.settle_operation: list[Any] | None = None
+        self.settle_operation: int | None = None
         self.settling_since = 0.0
         self.hurries = False
         self.windows: dict[int, int] | None = None
@@ -179,7 +178,7 @@ class ShardLink:
             publish = self.open_publish(queues, weight_of(self.gauges, slots))
         self.weigh(publish.weight, batch, count, octets)
         if age:
-            publish.operation[5:] = [False, age]
+            publish.age = age
         if octets >= OWN_PARTS or age:
             publish.batch, publish.first, publish.count = batch, first, count
             publish.note(0, count, span, returns, sender)
@@ -210,10 +209,9 @@ class ShardLink:
         )
 
     def open_publish(self, queues: tuple[int | str, ...], weight: int) -> Publish:
-        """Append a new PUBLISH to the turn, which later messages to the same queues may join."""
+        """Append a new publish to the turn, which later messages to the same queues may join."""
         publish = Publish(queues, weight)
-        self.next.publishes[len(self.turn.operations)] = publish
-        self.turn.operations.append(publish.operation)
+        self.next.publishes[self.turn.reserve()] = publish
         for queue in queues:
             self.latest[queue] = publish
         return publish
@@ -225,14 +223,12 @@ class ShardLink:
             publish.finish()  # nothing else may join it
             for queue in publish.queues:
                 self.latest[queue] = publish
-            self.next.publishes[len(self.turn.operations)] = publish
-            self.turn.operations.append(publish.operation)
+            self.next.publishes[self.turn.reserve()] = publish
         self.in_flight.add(self.next.load, commit.count, commit.octets, WHOLE, WHOLE)
 
     def mark(self, commit: Commit) -> None:
         """Append the operation of a commit to the turn."""
-        self.next.commits[len(self.turn.operations)] = commit
-        self.turn.operations.append(commit.operation)
+        self.next.commits[self.turn.reserve()] = commit
 
     def enter(self, queue_gate: QueueGate | QueueLane, count: int, octets: int) -> None:
         """Count messages and bytes of this turn as in flight to the queue of a queue gate, or by its lane."""
@@ -252,9 +248,8 @@ class ShardLink:
     def settling(self, now: float) -> Settlements:
         """Return where to put settlements of this turn; the first ones append their operation."""
         if self.settle_operation is None:
-            self.settle_operation = [bus.SETTLE, 0]
+            self.settle_operation = self.turn.reserve()
             self.settling_since = now
-            self.turn.operations.append(self.settle_operation)
         return self.next.settlements
 
     def waits(self, now: float) -> bool:
@@ -284,30 +279,29 @@ class ShardLink:
         """Report that so many bytes of a consumer's deliveries have been written to its socket."""
         if self.windows is None:
             self.windows = {}
-            self.turn.operations.append([bus.WINDOW, self.windows])
+            self.turn.add(to_shard.Window(self.windows))
         self.windows[consumer] = self.windows.get(consumer, 0) + octets
 
-    def tell(self, *operation: Any) -> None:
+    def send(self, operation: Operation) -> None:
         """Append an operation that has no answer; dropped while the shard is absent."""
-        if self.absent:
-            return
-        self.turn.operations.append(list(operation))
+        if not self.absent:
+            self.turn.add(operation)
 
-    def ask(self, operation: list[Any], reply: Reply) -> None:
-        """Append a request; its second element becomes its number. `reply` gets the result, error and parts."""
+    def ask(self, request: Request, reply: Reply) -> None:
+        """Append a request, and number it. `reply` gets the result, error and parts."""
         self.last_request += 1
-        operation[1] = self.last_request
-        self.requests[self.last_request] = (operation, reply)
-        if operation[0] in (bus.CONSUME, bus.GET):
-            self.holders.note(operation[2], operation[3], operation[GROUP_OF[operation[0]]])
-        self.turn.operations.append(operation)
+        request = request._replace(request=self.last_request)
+        self.requests[self.last_request] = (request, reply)
+        if isinstance(request, Consume | Get):
+            self.holders.note(request.consumer, request.queue, request.group)
+        self.turn.add(request)
 
     def end_group(self, group: int) -> None:
         """A channel ended: have its unacked messages requeued, and repeat no request of it to a later incarnation."""
-        for number, (operation, _) in list(self.requests.items()):
-            if operation[0] in GROUP_OF and operation[GROUP_OF[operation[0]]] == group:
+        for number, (request, _) in list(self.requests.items()):
+            if isinstance(request, LEAVES_IN_GROUP) and request.group == group:
                 del self.requests[number]
-        self.tell(bus.GONE, group)
+        self.send(to_shard.Gone(group))
 
     def close_turn(self, version: int, now: float) -> list[Any] | None:
         """Return the next multipart to send; None if there is none, the shard is not up, or the turn waits for more."""
@@ -327,22 +321,22 @@ class ShardLink:
 
     def leave(self, version: int) -> list[Any]:
         """Number the turn, move it to `sent` and begin the next one. Return its multipart."""
-        sent = self.next
-        for publish in sent.publishes.values():
+        sent, turn = self.next, self.turn
+        for index, publish in sent.publishes.items():
             publish.finish()
             assert publish.batch is not None
-            publish.operation[2] = self.turn.place_batch(publish.batch, publish.first, publish.count)
-            publish.operation[4] = publish.count
+            part = turn.place_batch(publish.batch, publish.first, publish.count)
+            turn.operations[index] = publish.operation(part)
         if self.settle_operation is not None:
-            self.settle_operation[1] = self.turn.place(sent.settlements.finish())
-        for commit in sent.commits.values():
-            if commit.settlements is not None:
-                commit.operation[2] = self.turn.place(commit.settlements.finish())
+            turn.operations[self.settle_operation] = to_shard.Settle(turn.place(sent.settlements.finish()))
+        for index, commit in sent.commits.items():
+            settled = commit.settlements
+            turn.operations[index] = commit.operation(turn.place(settled.finish()) if settled is not None else None)
         self.number += 1
-        frames = self.turn.frames(self.number, version, self.heard)
+        frames = turn.frames(self.number, version, self.heard)
         sent.number = self.number
-        sent.operations = self.turn.operations
-        sent.octets = sum(map(len, frames)) + self.turn.lent
+        sent.operations = turn.operations
+        sent.octets = sum(map(len, frames)) + turn.lent
         self.unheard_octets += sent.octets
         self.count_sent(sent.octets)
         self.sent.append(sent)
@@ -370,17 +364,9 @@ class ShardLink:
 
     # From the shard
 
-    def hear(self, operation: list[Any]) -> None:
-        """Handle an operation that reports the outcome of publishes or a transaction."""
-        if operation[0] == bus.REJECTED:
-            self.rejected(*operation[1:])
-        elif operation[0] == bus.REFUSED:
-            self.refused(*operation[1:])
-        else:
-            self.dequeued.append((operation[1], operation[2]))
-
-    def rejected(self, turn: int, index: int, queue: int, first: int, count: int) -> None:
-        """A queue refused `count` rows from `first` of a publish: have their spans nack them, return mandatory ones."""
+    def rejected(self, rejected: to_acceptor.Rejected) -> None:
+        """A queue refused rows of a publish: have their spans nack them, return mandatory ones."""
+        turn, index, queue, first, count = rejected
         for sent in self.sent:
             if sent.number == turn:
                 publish = sent.publishes[index]
@@ -391,11 +377,11 @@ class ShardLink:
                 publish.give_back(queue, first, count)
                 return
 
-    def refused(self, turn: int, index: int, queue: int) -> None:
+    def refused(self, refused: to_acceptor.Refused) -> None:
         """A queue had no room for a transaction, so the shard has refused all of it."""
         for sent in self.sent:
-            if sent.number == turn:
-                sent.commits[index].transaction.refused_by(queue)
+            if sent.number == refused.turn:
+                sent.commits[refused.commit].transaction.refused_by(refused.queue)
 
     def taken(self, number: int) -> None:
         """Apply a report: all turns up to `number` are safe at the shard."""
@@ -429,7 +415,7 @@ class ShardLink:
         if self.waiting:
             self.serve()
 
-    def give_dequeued(self, queue_gate: QueueGate, rows: list[int]) -> None:
+    def give_dequeued(self, queue_gate: QueueGate, rows: Sequence[int]) -> None:
         """Publishes have left a saturated queue for good. `rows` has turn, index, first row and count of each part."""
         numbers = iter(rows)
         for turn, index, first, count in zip(numbers, numbers, numbers, numbers, strict=True):
@@ -443,7 +429,7 @@ class ShardLink:
         """Drop confirmed spans from `withheld`."""
         self.withheld = {at: spans for at, spans in self.withheld.items() if not all(span.done for _, span in spans)}
 
-    def replied(self, request: int, result: Any, error: list[Any] | None, parts: Sequence[Any]) -> None:
+    def replied(self, request: int, result: Any, error: Sequence[Any] | None, parts: Sequence[Any]) -> None:
         """Pass the answer to a request on, unless its channel is gone."""
         _, reply = self.requests.pop(request, (None, None))
         if reply is not None:
@@ -482,9 +468,7 @@ class ShardLink:
         """Return the turns that are not reported as safe, and the one being written, in order."""
         return [*self.sent, self.next]
 
-    def go_on(
-        self, version: int, consumers: list[tuple[list[Any], Reply]], held: Settlements, living: set[int]
-    ) -> None:
+    def go_on(self, version: int, consumers: list[tuple[Consume, Reply]], held: Settlements, living: set[int]) -> None:
         """Resume after the first report of a new incarnation: one turn attaches consumers and names unacked messages,
         the next one resends the turns that are not safe.
 
@@ -499,13 +483,13 @@ class ShardLink:
         self.unheard_octets = 0
         self.awaits = False
         self.up = True
-        for number, (operation, _) in list(self.requests.items()):
-            if operation[0] == bus.CONSUME and operation[AGE]:
+        for number, (request, _) in list(self.requests.items()):
+            if isinstance(request, Consume) and request.age:
                 del self.requests[number]
-        asked = [operation for operation, _ in self.requests.values()]
+        asked = [request for request, _ in self.requests.values()]
         self.begin_turn()
-        for operation, reply in consumers:
-            self.ask(operation, reply)
+        for consume, reply in consumers:
+            self.ask(consume, reply)
         holders = self.hold(held)
         paced = paced_among(unsafe)
         for (pace, queue_gate), count in paced.items():
@@ -517,27 +501,29 @@ class ShardLink:
             pace.came_again(queue_gate, count)
         self.turn.operations += asked  # behind the publishes: a channel publishes nothing while it awaits an answer
         for group in {group for _, _, group, _ in holders} - living:
-            self.tell(bus.GONE, group)
+            self.send(to_shard.Gone(group))
         if self.gave_up and not self.turn:
-            self.tell(bus.WINDOW, {})  # an operation given up counts as in flight until a turn with its load is safe
+            self.send(
+                to_shard.Window({})
+            )  # an operation given up counts as in flight until a turn with its load is safe
         self.gave_up = False
         self.latest = latest
         if self.waiting:
             self.serve()
 
     def hold(self, held: Settlements) -> list[list[Any]]:
-        """Name unacked and returned messages (HOLD); returned ones are named to every incarnation until one has them
+        """Name unacked and returned messages (Hold); returned ones are named to every incarnation until one has them
         safe. Return the holders, past ones included: [consumer, queue id, group, stands for gets] of each.
         """
         holders = self.holders.named(held.consumers())
         if self.next.returned is None:
             self.next.returned = Settlements()
         self.next.returned.extend_returned(held)
-        self.tell(bus.HOLD, holders, self.turn.place(held.finish()))
+        self.send(to_shard.Hold(holders, self.turn.place(held.finish())))
         return holders
 
     def bring_again(self, sent: Sent) -> None:
-        """Put the contents of an earlier turn into this one, but for requeued messages: HOLD has named those."""
+        """Put the contents of an earlier turn into this one, but for requeued messages: Hold has named those."""
         if sent.settlements:
             self.settling(0.0).extend(sent.settlements, requeues=False)
         for index in sorted({*sent.publishes, *sent.commits}):
@@ -545,8 +531,7 @@ class ShardLink:
                 sent.commits[index].leave_again()
                 self.mark(sent.commits[index])
             else:
-                self.next.publishes[len(self.turn.operations)] = sent.publishes[index]
-                self.turn.operations.append(sent.publishes[index].operation)
+                self.next.publishes[self.turn.reserve()] = sent.publishes[index]
         for queue_gate, (count, octets) in sent.queue_gates.items():
             self.under_way(queue_gate, count, octets)
         self.next.load.join(sent.load)

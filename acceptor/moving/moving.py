@@ -1,6 +1,6 @@
 """A queue's move from one shard to another: the acceptor's end (docs/rebalancing.md has the protocol).
 
-      free ──(record of a move)──▶ fencing ──(FENCED)──▶ drained ──(decided: moved, or rolled back)──▶ home ──▶ free
+      free ──(record of a move)──▶ fencing ──(Fenced)──▶ drained ──(decided: moved, or rolled back)──▶ home ──▶ free
                                    │    ▲
                 (the old home died)▼    │(its next incarnation knows the unacked messages)
                                    void ──(decided)──▶ home
@@ -8,15 +8,15 @@
 Theory of operation. The router decides each step; the acceptor follows the record of the move in its replica. Until the
 queue is free again, publishes to it wait at a gate and requests about it are deferred.
 
-*Fencing.* FENCE is the acceptor's last operation on the queue at the old home, but for settlements. FENCED comes once
+*Fencing.* Fence is the acceptor's last operation on the queue at the old home, but for settlements. Fenced comes once
 everything sent before it is safe there, and nothing of the queue follows it. So the acceptor knows every unacked
-message then. *Drained* (`DRAINED`): the acceptor says DRAINED, after which the old home gets no settlements either;
+message then. *Drained* (`DRAINED`): the acceptor sends Drained, after which the old home gets no settlements either;
 consumer ids have the index of no shard, `nowhere`, and settlements of the queue gather in `limbo`. *Home*, old or new:
 the acceptor re-attaches consumers and names their unacked messages, as to a new incarnation of a shard; then it sends
-the settlements from `limbo`, and REATTACHED. When all acceptors have, the home says OPENED, and the gate is lifted.
+the settlements from `limbo`, and Reattached. When all acceptors have, the home sends Opened, and the gate is lifted.
 
-Where the old home is down, or dies before FENCED (`VOID`), there is nothing to drain: its next incarnation is sent the
-consumers and unacked messages of all its queues anyway, and then FENCE, unless the move has been decided.
+Where the old home is down, or dies before Fenced (`VOID`), there is nothing to drain: its next incarnation is sent the
+consumers and unacked messages of all its queues anyway, and then Fence, unless the move has been decided.
 
 Invariant: at any time each consumer id of the queue names exactly one place, the old home, `nowhere` or the new home,
 in consumers, unacked tags and open transactions alike; all are readdressed in one step. So every delivery is settled at
@@ -27,12 +27,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acceptor.clients.asking import Answer, ToShard
 from acceptor.gates.move_gate import MoveGate
 from acceptor.links.unacked_cy import ROW_OCTETS, Settlements, readdress_rows
-from penstock import bus
+from penstock.bus import to_acceptor, to_shard
+from penstock.bus.to_shard import OF_QUEUE, Cancel, Consume, Get, Request
 from router.model.records import HOMING, Move, Queue
 
 if TYPE_CHECKING:
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
 FENCING, VOID, DRAINED, HOME = "fencing", "void", "drained", "home"
 
 # The index in requests of the queue's id; those with a consumer's id; the index of the channel's group.
-QUEUE_AT = {bus.CONSUME: 3, bus.GET: 3, bus.PURGE: 2, bus.DELETE: 2, bus.STAT: 2}
-NAMES_CONSUMER = (bus.CONSUME, bus.GET, bus.CANCEL)
-GROUP_AT = {bus.CONSUME: 7, bus.GET: 5}
 
 
 class Away:
@@ -109,7 +107,7 @@ class Moves:
         away = self.away[move.queue_id] = Away(move, MoveGate(move, queue), FENCING if asks else VOID)
         self.gates.away.leaves(queue)
         if asks:
-            link.tell(bus.FENCE, move.queue_id, move.epoch)
+            link.send(to_shard.Fence(move.queue_id, move.epoch))
         return away
 
     def over(self, id: int) -> None:
@@ -137,18 +135,18 @@ class Moves:
 
     # Operations of shards
 
-    def fenced(self, id: int, epoch: int) -> None:
+    def fenced(self, fenced: to_acceptor.Fenced) -> None:
         """The old home sends nothing more of the queue: drain it, and go home if the move is decided."""
-        away = self.away.get(id)
-        if away is not None and away.move.epoch == epoch and away.stage == FENCING:
+        away = self.away.get(fenced.queue)
+        if away is not None and away.move.epoch == fenced.epoch and away.stage == FENCING:
             self.part(away)
             if away.move.phase == HOMING:
                 self.go_home(away)
 
-    def opened(self, id: int, epoch: int) -> None:
+    def opened(self, opened: to_acceptor.Opened) -> None:
         """All acceptors have named their unacked messages, and the home accepts publishes: open the gate."""
-        away = self.away.get(id)
-        if away is not None and away.move.epoch == epoch and away.stage == HOME:
+        away = self.away.get(opened.queue)
+        if away is not None and away.move.epoch == opened.epoch and away.stage == HOME:
             self.open(away)
             self.rerouted()
 
@@ -161,14 +159,14 @@ class Moves:
                     self.go_home(away)
 
     def went_on(self, shard: int) -> None:
-        """A new incarnation of a shard was sent consumers and unacked messages: repeat REATTACHED to it, or FENCE."""
+        """A new incarnation of a shard was sent consumers and unacked messages: repeat Reattached to it, or Fence."""
         link = self.acceptor.links[shard]
         for away in self.away.values():
             move = away.move
             if away.stage == HOME and move.home == shard:
-                link.tell(bus.REATTACHED, move.queue_id, move.epoch)
+                link.send(to_shard.Reattached(move.queue_id, move.epoch))
             elif away.stage == VOID and move.phase != HOMING and move.source == shard:
-                link.tell(bus.FENCE, move.queue_id, move.epoch)
+                link.send(to_shard.Fence(move.queue_id, move.epoch))
                 away.stage = FENCING
 
     # Steps
@@ -181,18 +179,18 @@ class Moves:
         ids.update(channel.getters[move.queue_id] for channel in self.getting(move.queue_id))
         away.holders = {_at(id, self.acceptor.nowhere): facts for id, facts in known.items()}
         self.readdress(ids, move.source, self.acceptor.nowhere, move.queue_id)
-        link.tell(bus.DRAINED, move.queue_id, move.epoch)
+        link.send(to_shard.Drained(move.queue_id, move.epoch))
         away.stage = DRAINED
 
     def go_home(self, away: Away) -> None:
-        """Attach to the decided home, unless it was sent everything as a new incarnation, and say REATTACHED."""
+        """Attach to the decided home, unless it was sent everything as a new incarnation, and send Reattached."""
         move = away.move
         link = self.acceptor.links[move.home]
         if away.stage == DRAINED:
             self.attach(away)
         away.stage = HOME
         if link.up:
-            link.tell(bus.REATTACHED, move.queue_id, move.epoch)
+            link.send(to_shard.Reattached(move.queue_id, move.epoch))
 
     def attach(self, away: Away) -> None:
         """Attach consumers to the home, name unacked messages, and send the settlements from limbo."""
@@ -226,13 +224,13 @@ class Moves:
         link.cut(self.acceptor.topology.version)
         for consumer in consumers:
             if consumer.age:
-                link.ask(consumer.operation(), partial(self.delivery.attached_again, consumer))
+                link.ask(consumer.request(), partial(self.delivery.attached_again, consumer))
         holders = link.hold(held)
         if settled:
             link.settling(self.acceptor.now).extend(settled, requeues=False)
         living = {channel.group for channel in self.acceptor.channels()}
         for group in {group for _, _, group, _ in holders} - living:
-            link.tell(bus.GONE, group)
+            link.send(to_shard.Gone(group))
 
     def forget(self, away: Away) -> None:
         """Cancel the consumers of a drained queue that was deleted, and drop the settlements of its deliveries."""
@@ -256,11 +254,10 @@ class Moves:
             del self.away[away.move.queue_id]
             deferred = away.deferred
         living = {channel.group for channel in self.acceptor.channels()}
-        for request, resume in deferred:
-            at = GROUP_AT.get(request.operation[0])
-            if at is None or request.operation[at] in living:
-                shard = self.address(request.operation, request.shard, away.move.queue_id)
-                self.acceptor.ask_at(shard, request.operation, resume)
+        for asked, resume in deferred:
+            if not isinstance(asked.request, Consume | Get) or asked.request.group in living:
+                shard, request = self.address(asked, away.move.queue_id)
+                self.acceptor.ask_at(shard, request, resume)
 
     # Consumers and channels
 
@@ -292,49 +289,46 @@ class Moves:
 
     # Requests
 
-    def ask(self, request: ToShard, resume: Callable[[Answer], None]) -> None:
+    def ask(self, asked: ToShard, resume: Callable[[Answer], None]) -> None:
         """Send a request to a shard; if it is about a queue that moves, once that is at home."""
-        id = self.queue_of(request.operation)
+        id = self.queue_of(asked.request)
         away = self.away.get(id) if self.away else None
         if away is not None and not away.gate.lifted:
-            away.deferred.append((request, resume))
+            away.deferred.append((asked, resume))
         else:
-            self.acceptor.ask_at(self.address(request.operation, request.shard, id), request.operation, resume)
+            shard, request = self.address(asked, id)
+            self.acceptor.ask_at(shard, request, resume)
 
-    def queue_of(self, operation: list[Any]) -> int:
+    def queue_of(self, request: Request) -> int:
         """Return the id of the queue that a request is about; 0 if it is about none."""
-        at = QUEUE_AT.get(operation[0])
-        if at is not None:
-            id: int = operation[at]
-            return id
-        consumer = self.delivery.consumers.get(operation[2]) if operation[0] == bus.CANCEL else None
+        if isinstance(request, OF_QUEUE):
+            return request.queue
+        consumer = self.delivery.consumers.get(request.consumer) if isinstance(request, Cancel) else None
         return consumer.queue.queue_id if consumer is not None else 0
 
-    def address(self, operation: list[Any], shard: int, queue_id: int) -> int:
-        """Return the shard of the queue that a request is about, which may have moved; a consumer that the request
-        names moves along.
+    def address(self, asked: ToShard, queue_id: int) -> tuple[int, Request]:
+        """Return the shard of the queue that a request is about, which may have moved, and the request; a consumer that
+        it names moves along.
         """
         queue = self.acceptor.topology.queue_by_id(queue_id)
         if queue is None:
-            return shard
-        if operation[0] in NAMES_CONSUMER:
-            self.go_along(operation, queue)
-        return queue.shard
+            return asked.shard, asked.request
+        if isinstance(asked.request, Consume | Get | Cancel):
+            return queue.shard, self.go_along(asked.request, queue)
+        return queue.shard, asked.request
 
-    def go_along(self, operation: list[Any], queue: Queue) -> None:
-        """Give the consumer id in a request the index of the queue's home; rebuild a CONSUME on the present terms."""
-        delivery = self.delivery
-        id, operation[2] = operation[2], _at(operation[2], queue.shard)
-        consumer = delivery.consumers.get(id) or delivery.consumers.get(operation[2])
-        if consumer is None:
-            return
-        if consumer.id != operation[2]:
-            delivery.rename(consumer, operation[2])
+    def go_along(self, request: Consume | Get | Cancel, queue: Queue) -> Request:
+        """Return a request with the index of the queue's home in its consumer id, a Consume on the present terms."""
+        delivery, id = self.delivery, _at(request.consumer, queue.shard)
+        consumer = delivery.consumers.get(request.consumer) or delivery.consumers.get(id)
+        if consumer is not None and consumer.id != id:
+            delivery.rename(consumer, id)
             consumer.queue = queue
             consumer.channel.shards.add(queue.shard)
             consumer.channel.shared_prefetch.moved(queue.shard)
-        if operation[0] == bus.CONSUME:
-            operation[:] = consumer.operation()
+        if consumer is not None and isinstance(request, Consume):
+            return consumer.request()
+        return request._replace(consumer=id)
 
 
 def _at(id: int, shard: int) -> int:

@@ -7,7 +7,7 @@ A shard writes into the gauges which operation it processes, and then for which 
 (shard/turns/doing.py), so the operation at which an incarnation ended is known. In the second case all operations
 are suspect together that are resent for that queue. An operation that is given up is not resent: the connections that
 it came from end with 541, and the log names it. A part of a transaction over several shards cannot be given up, as the
-other parts would be done all the same, nor can HOLD, which names the unacked messages of all consumers.
+other parts would be done all the same, nor can Hold, which names the unacked messages of all consumers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from acceptor.clients.asking import INTERNAL_ERROR
-from acceptor.moving.moving import QUEUE_AT
-from penstock import bus
+from penstock.bus import to_shard
 from penstock.memory.gauges import FINISHES
 from penstock.node.logs import get_logger
 
@@ -31,11 +30,11 @@ log = get_logger()
 
 LIVES = 3
 ENDS_TURN = "end of a turn"
-REQUESTS = {
-    bus.CONSUME: "consume", bus.CANCEL: "cancel", bus.GET: "get", bus.PURGE: "purge", bus.DELETE: "delete",
-    bus.STAT: "look", bus.LIMIT: "limit", bus.ACTIVE: "active", bus.PREFETCH: "prefetch", bus.RESERVE: "reserve",
-    bus.REPLIES_TO: "look for a reply consumer",
-}  # fmt: skip
+MAY_FAIL = (
+    to_shard.Consume | to_shard.Cancel | to_shard.Get | to_shard.Purge | to_shard.Delete | to_shard.Stat
+    | to_shard.Limit | to_shard.Active | to_shard.Prefetch | to_shard.Reserve | to_shard.RepliesTo
+)  # fmt: skip
+"""The requests that can be given up: their channel gets an error."""
 
 
 class Ended(Exception):
@@ -107,40 +106,41 @@ class Suspects:
         the queues.
         """
         operation = sent.operations[at]
-        if operation[0] == bus.PUBLISH:
+        if isinstance(operation, to_shard.Publish):
             publish = sent.publishes.pop(at)
             end({span.session: None for _, span in publish.spans} | (publish.senders or {}), error)
-        elif operation[0] == bus.COMMIT:
+        elif isinstance(operation, to_shard.Commit):
             commit = sent.commits.pop(at)
             sent.publishes = {index: each for index, each in sent.publishes.items() if each.commit is not commit}
             end((commit.transaction.channel,), error)
-        elif operation[0] == bus.SETTLE:
+        elif isinstance(operation, to_shard.Settle):
             holders = [each for each in link.holders.named(sent.settlements.consumers()) if each[1] in queues]
             sent.settlements.take_out({id for id, *_ in holders}, link.index)
             groups = {group for _, _, group, _ in holders}
             end([channel for channel in self.acceptor.channels() if channel.group in groups], error)
-        else:
+        elif isinstance(operation, MAY_FAIL):
             log.error("connection ends", exc_info=error)
-            link.replied(operation[1], None, [INTERNAL_ERROR, "internal error"], ())
+            link.replied(operation.request, None, [INTERNAL_ERROR, "internal error"], ())
 
 
 def suspect_of(link: ShardLink, sent: Sent, at: int) -> Suspect | None:
     """Return an operation as a suspect; None if it cannot be given up. A publish of a transaction goes with that."""
-    operation, place = sent.operations[at], [(sent, at)]
-    kind = operation[0]
-    if kind == bus.PUBLISH and sent.publishes[at].commit is None:
-        return Suspect(sent.publishes[at], "publish", sent.publishes[at].queues, place)
-    if kind == bus.COMMIT:
+    operation, place, kind = sent.operations[at], [(sent, at)], type(sent.operations[at])
+    name = kind.__name__.lower()
+    if isinstance(operation, to_shard.Publish) and sent.publishes[at].commit is None:
+        return Suspect(sent.publishes[at], name, sent.publishes[at].queues, place)
+    if isinstance(operation, to_shard.Commit):
         commit = sent.commits[at]
-        return Suspect(commit, "commit", tuple({id for each in commit.publishes for id in each.queues}), place)
-    if kind == bus.SETTLE:
+        return Suspect(commit, name, tuple({id for each in commit.publishes for id in each.queues}), place)
+    if isinstance(operation, to_shard.Settle):
         holders = link.holders.named(sent.settlements.consumers())
-        return Suspect(bus.SETTLE, "settle", tuple({queue for _, queue, *_ in holders}), place)
-    if kind not in REQUESTS or operation[1] not in link.requests:
+        return Suspect(kind, name, tuple({queue for _, queue, *_ in holders}), place)
+    if not isinstance(operation, MAY_FAIL) or operation.request not in link.requests:
         return None
-    queues = (operation[QUEUE_AT[kind]],) if kind in QUEUE_AT else ()
-    what = operation[2] if kind == bus.CONSUME else operation[1]  # a re-attached consumer has another request number
-    return Suspect((kind, what), REQUESTS[kind], queues, place)
+    queues = (operation.queue,) if isinstance(operation, to_shard.OF_QUEUE) else ()
+    if isinstance(operation, to_shard.Consume):  # a re-attached consumer has another request number
+        return Suspect((kind, operation.consumer), name, queues, place)
+    return Suspect((kind, operation.request), name, queues, place)
 
 
 def end(sessions: Iterable[Breakable], error: Ended) -> None:

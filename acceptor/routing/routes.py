@@ -14,10 +14,10 @@ from acceptor.routing.carriers import carriers
 from acceptor.routing.counting import Counting
 from acceptor.routing.route import Barrier, Route, Target
 from acceptor.routing.routing import MESSAGE, ROUTE, Publisher, Routing, RoutingChannel, Run, Unfinished
-from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.methods import short_string
 from penstock.amqp.replies import carrier, home_of
+from penstock.bus import to_shard
 from penstock.limits.features import message_ttl_on_wire
 from penstock.limits.watermarks import overflow_on_wire
 from router.model.grants import NOBODY, Grants
@@ -256,7 +256,7 @@ class Routes:
         """Report to a queue's shard that the queue lags, ahead of the publishes that it gets for that reason."""
         queue = self.queue(queue_gate.id)
         if queue is not None:
-            self.links[queue.shard].tell(bus.LEFT, queue_gate.id)
+            self.links[queue.shard].send(to_shard.Lagging(queue_gate.id))
 
     def put_before(self, targets: tuple[Target, ...], pools: list[Pool]) -> None:
         """Put pools before targets: each as often as a message counts in it, once for each of its queues."""

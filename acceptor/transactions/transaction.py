@@ -27,9 +27,9 @@ from acceptor.publishing.publishing import unroutable
 from acceptor.routing.route import Route
 from acceptor.routing.routing import BUDGET
 from acceptor.transactions.two_phase import TwoPhase
-from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE, SettleRun
+from penstock.bus import to_shard
 from penstock.limits.watermarks import REJECTING, overflow_on_wire
 from router.model.grants import NOBODY
 
@@ -222,7 +222,7 @@ class Committing:
             self.reserved.append(shard)
             self.channel.shards.add(shard)
             asked = [[id, *need] for id, need in needs[shard].items()]
-            self.full = yield from ask_shard(shard, bus.RESERVE, self.channel.group, asked)
+            self.full = yield from ask_shard(shard, to_shard.Reserve(self.channel.group, asked))
             if self.full is not None:
                 raise self.no_room()
 
@@ -230,7 +230,7 @@ class Committing:
         """Give back the reserved room."""
         reserved, self.reserved = self.reserved, []
         for shard in reserved:
-            yield from ask_shard(shard, bus.RESERVE, self.channel.group, [])
+            yield from ask_shard(shard, to_shard.Reserve(self.channel.group, ()))
 
     def needs(self, pieces: Sequence[Piece]) -> dict[int, dict[int, list[int]]]:
         """Return the messages and bytes for each queue that may refuse, by shard and queue id."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from penstock import bus
+from penstock.bus import to_shard
 
 
 class Link(Protocol):
@@ -21,7 +21,9 @@ class Link(Protocol):
 
     index: int
 
-    def ask(self, operation: list[Any], reply: Callable[[Any, list[Any] | None, Sequence[Any]], None]) -> None: ...
+    def ask(
+        self, request: to_shard.Request, reply: Callable[[Any, Sequence[Any] | None, Sequence[Any]], None]
+    ) -> None: ...
 
 
 class TwoPhase:
@@ -39,23 +41,23 @@ class TwoPhase:
 
     def begin(self) -> None:
         """Wait until all shards have kept their parts, then have it decided and done."""
-        self._ask((self.decider, *self.others), [bus.PREPARED, 0, self.number], self._prepared)
+        self._ask((self.decider, *self.others), to_shard.Prepared(self.number), self._prepared)
 
     def _prepared(self) -> None:
         others = [link.index for link in self.others]
-        self._ask((self.decider,), [bus.DECIDE, 0, self.number, others, self.stored], self._decided)
+        self._ask((self.decider,), to_shard.Decide(self.number, others, self.stored), self._decided)
 
     def _decided(self) -> None:
-        self._ask(self.others, [bus.DO, 0, self.number], self.done)
+        self._ask(self.others, to_shard.Do(self.number), self.done)
 
-    def _ask(self, links: Iterable[Link], operation: list[Any], then: Callable[[], None]) -> None:
+    def _ask(self, links: Iterable[Link], request: to_shard.Request, then: Callable[[], None]) -> None:
         asked = list(links)
         self._awaited = {link.index for link in asked}
         for link in asked:
-            link.ask([*operation], partial(self._answered, link.index, then))
+            link.ask(request, partial(self._answered, link.index, then))
 
     def _answered(
-        self, shard: int, then: Callable[[], None], result: Any, error: list[Any] | None, parts: Sequence[Any]
+        self, shard: int, then: Callable[[], None], result: Any, error: Sequence[Any] | None, parts: Sequence[Any]
     ) -> None:
         self.stored |= bool(result)
         self._awaited.discard(shard)

@@ -8,12 +8,14 @@ run of settlements is one operation.
 
     head = [turn, version, heard, [operation, ...], [part | None | reference, ...], number of parts not in the head]
 
+The operations are those of `to_shard` and `to_acceptor`; `docs/bus.md` lists them.
+
     acceptor -> shard   turn: its number; version: of the topology it was routed by; heard: the last report received
     shard -> acceptor   turn: the report, that is the last turn that is safe; version, heard: 0
 
 The turns of an acceptor are numbered from 1, through all incarnations of the shard. A turn is *safe* once a later
 incarnation of the shard would know its effects; reports are cumulative, and the acceptor confirms by them. The shard
-keeps the refusals that accompany a report (REJECTED, REFUSED), in its store as well, until the acceptor acknowledges
+keeps the refusals that accompany a report (Rejected, Refused), in its store as well, until the acceptor acknowledges
 that report in `heard`.
 
 The first turn from an acceptor to an incarnation of a shard is turn 0, *hello*, which has no operations. The shard
@@ -21,114 +23,23 @@ answers with the last of the acceptor's turns that is safe, and only then does t
 everything after that turn, under new numbers.
 
 The shard holds a turn back until its own topology is at least at the turn's version. A request carries a number chosen
-by the sender, repeated in its REPLY.
+by the sender, repeated in its Reply.
 
-A shard sends another shard PUBLISH (dead letters), DRAINED and the operations of transactions, in turns of the same
+A shard sends another shard Publish (dead letters), Drained and the operations of transactions, in turns of the same
 kind, and receives reports in return.
-
-Acceptor, shard -> router   one frame: [request, name, {argument: value}]
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
 from penstock.batch.arena import Loan
 from penstock.batch.batch_cy import Batch
-
-# Acceptor to shard. `part` is the index of the first of the operation's parts.
-# [PUBLISH, [queue id | name of a reply consumer, ...], part, first row, count], followed by whether an earlier
-# incarnation of the shard may have received and delivered it, and by the milliseconds it was parked if it may expire.
-PUBLISH = 1
-SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue/consumer_cy.settle_rows)
-WINDOW = 3  # [WINDOW, {consumer: bytes of whole messages that went to the socket}]
-# [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active, priority, age,
-# elected, user, bytes] -> age, followed, if the consumer's unacked messages are leased (shard/serving/leases.py), by
-# [id of the lease, microseconds that it outlives its consumer, "ack" or "requeue" to end it, or nothing]. The age is 0
-# for a new consumer; a re-attached one has the age that an earlier incarnation of the shard gave it. It is elected if
-# it was the single active consumer of its queue. The bytes are those of UNACKED.
-CONSUME = 4
-CANCEL = 5  # [CANCEL, request, consumer] -> None
-GET = 6  # [GET, request, consumer, queue id, no_ack, group] -> None | [sequence, part, redelivered, messages remaining]
-PURGE = 7  # [PURGE, request, queue id] -> messages
-DELETE = 8  # [DELETE, request, queue id, if_unused, if_empty] -> messages
-STAT = 9  # [STAT, request, queue id] -> [ready messages, consumers]
-# [LIMIT, request, group, limit] -> None: the prefetch limit that the consumers of a channel share; 0 is none; below 0
-# the acceptor enforces it, by grants
-LIMIT = 10
-ACTIVE = 11  # [ACTIVE, request, [consumer, ...], active] -> None: channel.flow of a client
-PREFETCH = 26  # [PREFETCH, request, [consumer, ...], prefetch] -> None: a new limit for these consumers
-# [UNACKED, group, bytes]: the limit of a channel's unacked messages from this shard; 0 is no limit
-UNACKED = 34
-GONE = 12  # [GONE, group]: a channel ended; the unacked messages of its consumers and gets are requeued
-GRANT = 14  # [GRANT, group, count]: the number of messages that may be sent to its consumers within this turn
-# [COMMIT, publishes, part | None, [queue id, ...]]: a transaction. The following `publishes` PUBLISH operations are
-# applied together with the settlements of the part (as of SETTLE), or not at all if a queue refuses any of them. The
-# queues that are named accept as much as they have room for; each refuses the rest for itself only.
-COMMIT = 13
-# Transactions over several shards (shard/transactions/two_phase.py), numbered by their acceptor:
-# [PREPARE, publishes, part | None, [queue id, ...], number, group, deciding shard]: this shard's part, as of COMMIT,
-# but it is only kept, and no queue refuses it; it uses the room reserved for the group.
-PREPARE = 27
-PREPARED = 28  # [PREPARED, request, number] -> whether the store has the part, once it is safe
-DECIDE = 29  # [DECIDE, request, number, [other shard, ...], whether a store has any part] -> None, once it is safe
-DO = 30  # [DO, request, number] -> None: the transaction is decided; answered once the done part is safe
-# [RESERVE, request, group, [[queue id, messages, bytes], ...]] -> None | id of a queue that has no room: reserve
-# exactly this room for the transaction of a channel; an empty list, or GONE, releases it.
-RESERVE = 17
-REPLIES = 15  # [REPLIES, name, there]: a reply consumer appears or disappears (see penstock/amqp/replies.py)
-# [HOLD, [[consumer, queue id, group, whether it stands for gets], ...], part]: the unacked messages that an earlier
-# incarnation of the shard delivered, whether their consumers are attached or not; rows as of SETTLE, those of kind
-# requeue for messages that were returned. Sent once to each incarnation, in the first turn, after a CONSUME for each
-# consumer: nothing is delivered before the HOLD of all acceptors has arrived.
-HOLD = 18
-LEFT = 19  # [LEFT, queue id]: the queue is lagging: fan-outs go on although it is saturated, until it has room
-EXCUSED = 24  # [EXCUSED, [queue id, ...], messages, bytes]: the amount published here regardless of the queues' marks
-WAITERS = 23  # [WAITERS, queue id, weight]: fair share weight of the channels that wait for its room here
-# [PACED, queue id, weight, target, used]: fair share weight of the channels that wait here for a paced queue's room;
-# the queue's target in messages as seen here; and how many of the messages admitted by ROOM were sent, in this turn, or
-# are returned. A negative `used` voids all earlier ROOM except for ~used messages still to come, as after a shard's
-# death.
-PACED = 25
-# Moves of a queue (docs/rebalancing.md), each with the queue's id and the epoch of the move:
-FENCE = 20  # [FENCE, queue id, epoch]: nothing more is published to the queue from here; answered by FENCED
-DRAINED = (
-    21  # [DRAINED, queue id, epoch]: drained: nothing more is settled from here; from a shard: no more dead letters
-)
-REATTACHED = (
-    22  # [REATTACHED, queue id, epoch]: re-attached: CONSUME and HOLD have named its unacked messages to its new shard
-)
-REPLIES_TO = 16  # [REPLIES_TO, request, name] -> whether there is such a reply consumer
-
-# Shard to shard, of the transaction with an id (shard/store/stored.py).
-IN_DOUBT = 31  # [IN_DOUBT, id]: asks for the outcome
-OUTCOME = 32  # [OUTCOME, id, whether it is to be done]
-DONE = 33  # [DONE, id]: the transaction is done here, and that is safe
-
-# Shard to acceptor.
-DELIVER = 1  # [DELIVER, consumer, sequence, part, count, redelivered]
-REPLY = 2  # [REPLY, request, result, None | [reply code, text]]
-FLOW = 3  # [FLOW, queue id, saturated, flow epoch]
-CANCELLED = 4  # [CANCELLED, consumer]: its queue was deleted, or an exclusive consumer was re-attached
-REJECTED = 5  # [REJECTED, turn, index of the PUBLISH in it, queue id, first row, count]
-HUNGRY = 7  # [HUNGRY, group]: messages are ready for its consumers that lack a GRANT; sent once until a GRANT arrives
-SPENT = 8  # [SPENT, group, count]: a GRANT of `count` was used or is void; its deliveries precede this
-ELECTED = 10  # [ELECTED, consumer]: the consumer becomes the active one of its queue
-ANSWERS = 9  # [ANSWERS, name of a reply consumer, part, count]
-# [FENCED, queue id, epoch]: everything before FENCE is safe; the queue delivers nothing, and requests about it go
-# unanswered, before REATTACHED.
-FENCED = 11
-OPENED = 12  # [OPENED, queue id, epoch]: all acceptors have sent REATTACHED, or died
-MOST_WAITERS = 13  # [MOST_WAITERS, queue id, largest, sum]: of the weights that acceptors have reported by WAITERS
-ROOM = 14  # [ROOM, queue id, messages]: how many more messages may be sent to a paced queue
-# [DEQUEUED, queue id, [turn, index of the PUBLISH in it, first row, count, ...]]: these publishes have left a saturated
-# queue for good; their turns are safe. Sent only of publishes whose confirms may be withheld.
-DEQUEUED = 15
-REFUSED = 6  # [REFUSED, turn, index of the COMMIT in it, id of the queue that has no room for it]
+from penstock.bus.operations import Operation, Operations, to_wire
 
 # The turn with which an acceptor or a shard greets each incarnation of another shard.
 HELLO = 0
@@ -192,6 +103,25 @@ def loan_of(part: Any) -> Loan | None:
 _heads = _packer()
 
 
+class Head(NamedTuple):
+    """The head of a turn, as in the theory above; `apart` counts the parts that are not in it."""
+
+    turn: int
+    version: int
+    heard: int
+    operations: list[Operation]
+    parts: list[Any]
+    apart: int
+
+
+def read_head(frame: Any, receives: Operations) -> Head:
+    """Return the head of a turn for a process that receives these operations. ValueError, TypeError or KeyError if it
+    is none.
+    """
+    head = Head(*unpack(frame))
+    return head._replace(operations=[receives.read(operation) for operation in head.operations])
+
+
 class Turn:
     """A turn under construction: operations and the parts that they point to.
 
@@ -204,13 +134,22 @@ class Turn:
     def __init__(self, receiver: int | None = None) -> None:
         self.receiver = receiver
         self.lent = 0
-        self.operations: list[list[Any]] = []
+        self.operations: list[Operation] = []
         self.parts: list[Any] = []
         # Keeps the batch alive: else another object could get its id before the turn ends.
         self.placed: dict[tuple[int, int, int], tuple[int, Batch]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.operations)
+
+    def add(self, operation: Operation) -> int:
+        """Append an operation; return its index."""
+        self.operations.append(operation)
+        return len(self.operations) - 1
+
+    def reserve(self) -> int:
+        """Append a place for an operation that is known only when the turn is complete; return its index."""
+        return self.add(())
 
     def place(self, part: Any) -> int:
         """Add one part; return its index."""
@@ -245,7 +184,8 @@ class Turn:
             else:
                 places.append(None)
                 apart.append(part)
-        return [_heads.pack([turn, version, heard, self.operations, places, large]), *apart]
+        operations = [to_wire(operation) for operation in self.operations]
+        return [_heads.pack(Head(turn, version, heard, operations, places, large)), *apart]
 
 
 def batch_at(parts: Sequence[Any], part: int) -> Batch:

@@ -15,7 +15,8 @@ from typing import Any
 
 from penstock import bus
 from penstock.batch.arena import Borrower
-from penstock.bus import zmtp_cy
+from penstock.bus import to_acceptor, to_shard, zmtp_cy
+from penstock.bus.operations import Operation, Operations
 from penstock.node.failures import report
 from penstock.node.logs import get_logger
 
@@ -30,7 +31,7 @@ LINGER_SECONDS = 0.5
 LAST_READS = 256
 
 # Identity of the sender (empty if it is a listener), turn, version, heard, operations, parts, bytes of the whole turn.
-OnTurn = Callable[[bytes, int, int, int, list[list[Any]], list[Any], int], None]
+OnTurn = Callable[[bytes, int, int, int, list[Operation], list[Any], int], None]
 
 
 class TurnSockets:
@@ -42,11 +43,10 @@ class TurnSockets:
         self.scratch = bytearray(zmtp_cy.SCRATCH_OCTETS + zmtp_cy.LARGE + zmtp_cy.HEAD_MAX)
         self._borrower = borrower
 
-    def read_turn(self, peer: bytes, frames: list[Any], on_turn: OnTurn) -> None:
+    def read_turn(self, peer: bytes, frames: list[Any], receives: Operations, on_turn: OnTurn) -> None:
         """Hand on the turn of one message; a turn is dropped if a part it lends cannot be borrowed any more."""
-        head = frames[0]
-        turn, version, heard, operations, parts, large = bus.unpack(head)
-        octets = len(head)
+        turn, version, heard, operations, parts, large = bus.read_head(frames[0], receives)
+        octets = len(frames[0])
         if large:
             apart = iter(frames[1:])
             for i, part in enumerate(parts):
@@ -68,11 +68,12 @@ class TurnConnection(asyncio.BufferedProtocol):
     """
 
     def __init__(
-        self, sockets: TurnSockets, ready: bytes, on_turn: OnTurn, on_open: Callable[[TurnConnection], None],
-        on_lost: Callable[[TurnConnection], None],
+        self, sockets: TurnSockets, ready: bytes, receives: Operations, on_turn: OnTurn,
+        on_open: Callable[[TurnConnection], None], on_lost: Callable[[TurnConnection], None],
     ) -> None:  # fmt: skip
         self._sockets = sockets
         self._ready = ready
+        self._receives = receives
         self._on_turn = on_turn
         self._on_open = on_open
         self._on_lost = on_lost
@@ -104,7 +105,7 @@ class TurnConnection(asyncio.BufferedProtocol):
             self._on_open(self)
         for frames in messages:
             try:
-                self._sockets.read_turn(self._receiver.peer or b"", frames, self._on_turn)
+                self._sockets.read_turn(self._receiver.peer or b"", frames, self._receives, self._on_turn)
             except Exception as error:
                 self._failed(error)
         if messages:
@@ -130,8 +131,8 @@ class TurnConnection(asyncio.BufferedProtocol):
 
 
 class TurnListener:
-    """Receives the turns of processes that dial `path`, and answers each by its identity. OSError if it cannot listen
-    there.
+    """A shard's socket: receives the turns of processes that dial `path`, and answers each by its identity. OSError if
+    it cannot listen there.
     """
 
     def __init__(self, sockets: TurnSockets, path: Path, on_turn: OnTurn) -> None:
@@ -144,7 +145,9 @@ class TurnListener:
         self._serving = sockets.loop.create_task(sockets.loop.create_unix_server(self._accept, sock=listener))
 
     def _accept(self) -> TurnConnection:
-        return TurnConnection(self._sockets, zmtp_cy.ready("ROUTER"), self._on_turn, self._opened, self._lost)
+        return TurnConnection(
+            self._sockets, zmtp_cy.ready("ROUTER"), to_shard.OPERATIONS, self._on_turn, self._opened, self._lost
+        )
 
     def _opened(self, connection: TurnConnection) -> None:
         self._connections[connection.peer or b""] = connection
@@ -182,7 +185,9 @@ class TurnDialer:
         self._open = False
         self._gone = asyncio.Event()
         ready = zmtp_cy.ready("DEALER", identity)
-        self._connection = TurnConnection(sockets, ready, on_turn, self._opened, lambda connection: self._gone.set())
+        self._connection = TurnConnection(
+            sockets, ready, to_acceptor.OPERATIONS, on_turn, self._opened, lambda connection: self._gone.set()
+        )
         self._dialing = sockets.loop.create_task(self._dial())
 
     async def _dial(self) -> None:

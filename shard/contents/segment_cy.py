@@ -28,7 +28,7 @@ class Source:
 
 
 class Origin:
-    """The PUBLISH of messages: its index in a turn of an acceptor."""
+    """The Publish of messages: its index in a turn of an acceptor."""
 
     def __init__(self, source: Source, turn: int, index: int) -> None:
         self.source = source

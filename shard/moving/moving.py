@@ -2,8 +2,8 @@
 
 **Theory of operation.** The router drives a move through STOPPING, COPYING and HOMING; a shard follows each step and
 reports. *Old home:* it freezes the queue and waits until every living acceptor and other shard is drained, that is,
-sends it nothing more for the queue. An acceptor sends FENCE; the answer FENCED comes once everything it sent is safe;
-the acceptor's DRAINED says that no settlement follows either. Other shards, which send only dead letters, send DRAINED
+sends it nothing more for the queue. An acceptor sends Fence; the answer Fenced comes once everything it sent is safe;
+the acceptor's Drained says that no settlement follows either. Other shards, which send only dead letters, send Drained
 at once. The unacked messages of the drained acceptors are then put back among the ready ones, because each acceptor
 names them again at the home, and the whole queue is written to a file. *New home:* it reads the file into a queue that
 is not visible yet, stores it, and reports count, bytes and checksum, which the router compares with those written.
@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock import bus
+from penstock.bus import to_acceptor, to_shard
 from penstock.node.logs import get_logger
 from router.model.records import COPYING, HOMING, STOPPING, Move
 from router.model.records import Queue as Record
@@ -130,12 +130,12 @@ class Moving:
     # The old home, and others that send to it
 
     def announce_drained(self, move: Move) -> None:
-        """Report to the old home that this shard is drained (DRAINED): its dead letters for a moving queue wait
+        """Report to the old home that this shard is drained (Drained): its dead letters for a moving queue wait
         (DeadLetterCapacity).
         """
         if move.source != self.state.index and self.drained.get(move.queue_id) != move.epoch:
             self.drained[move.queue_id] = move.epoch
-            self.peers[move.source].add_operation(bus.DRAINED, move.queue_id, move.epoch)
+            self.peers[move.source].add_operation(to_shard.Drained(move.queue_id, move.epoch))
 
     def begin_leaving(self, move: Move) -> None:
         """Freeze a queue that is to leave; or report again that its copy is written."""
@@ -152,21 +152,21 @@ class Moving:
         awaited = living_incarnations(self.state, "acceptor") | (living_incarnations(self.state, "shard") - {itself})
         self.leaving[queue.id] = Leaving(move, queue, awaited)
 
-    def fence(self, link: Link, id: int, epoch: int) -> None:
+    def fence(self, link: Link, fence: to_shard.Fence) -> None:
         """An acceptor sends nothing more; the queue is frozen, so nothing more goes to the acceptor either.
 
-        FENCED waits until everything received is safe. Otherwise the next incarnation of this shard would accept a
+        Fenced waits until everything received is safe. Otherwise the next incarnation of this shard would accept a
         resent publish for a queue that it may not have, and the publish would be confirmed though lost.
         """
-        link.send_when_safe(bus.FENCED, id, epoch)
+        link.send_when_safe(to_acceptor.Fenced(fence.queue, fence.epoch))
 
-    def on_drained(self, link: Link, id: int, epoch: int) -> None:
+    def on_drained(self, link: Link, drained: to_shard.Drained) -> None:
         """An acceptor is drained. Its consumers keep their unacked messages and will name them at the home.
 
         They are put back here when no delivery from this shard is possible any more.
         """
-        queue, leaving = self.state.queues.get(id), self.leaving.get(id)
-        if leaving is not None and leaving.move.epoch == epoch:
+        queue, leaving = self.state.queues.get(drained.queue), self.leaving.get(drained.queue)
+        if leaving is not None and leaving.move.epoch == drained.epoch:
             leaving.drained.append(link)
             leaving.awaited.discard(life_of(link.identity))
         elif queue is not None:

@@ -11,6 +11,8 @@ from functools import partial
 from typing import Any, Literal
 
 from penstock import bus
+from penstock.bus import to_acceptor, to_shard
+from penstock.bus.operations import Operation
 from penstock.settings import Settings
 from shard.contents.queue_cy import Queue
 from shard.contents.segment_cy import Range
@@ -56,43 +58,32 @@ class Consuming:
         self.weighs = settings.amqp.unacked_bytes > 0 or settings.limits.user_unacked_bytes >= 0
         self.hands = Hands(settings.limits, settings.shards)
         self.grants: list[tuple[Link, Group, int]] = []
-        self.operations: dict[int, Callable[..., None]] = {
-            bus.WINDOW: self.open_window,
-            bus.CONSUME: self.consume,
-            bus.CANCEL: self.cancel,
-            bus.GET: self.get,
-            bus.LIMIT: self.limit,
-            bus.UNACKED: self.limit_octets,
-            bus.GRANT: self.grant,
-            bus.ACTIVE: partial(self.change, what="active"),
-            bus.PREFETCH: partial(self.change, what="prefetch"),
-            bus.GONE: self.end_channel,
+        self.operations: dict[type[Operation], Callable[[Link, Any], None]] = {
+            to_shard.Window: self.open_window,
+            to_shard.Consume: self.consume,
+            to_shard.Cancel: self.cancel,
+            to_shard.Get: self.get,
+            to_shard.Limit: self.limit,
+            to_shard.Unacked: self.limit_octets,
+            to_shard.Grant: self.grant,
+            to_shard.Active: self.set_active,
+            to_shard.Prefetch: self.set_prefetch,
+            to_shard.Gone: self.end_channel,
         }
 
     @looks_first
-    def consume(
-        self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, exclusive: bool, prefetch: int,
-        group: int, limit: int, active: bool, priority: int, age: int, elected: bool,
-        user: str, octets: int, lease: tuple[str, int, str] | None = None,
-    ) -> Looking:  # fmt: skip
-        """Attach a consumer, or end a lease (CONSUME)."""
-        queue = self.state.queues.get(queue_id)
+    def consume(self, link: Link, consume: to_shard.Consume) -> Looking:
+        """Attach a consumer, or end a lease."""
+        queue, request = self.state.queues.get(consume.queue), consume.request
+        lease, exclusive = consume.lease, consume.exclusive
         if queue is None or queue.fenced:
             link.refuse(request, 404, "no such queue")
             return
-        channel = link.groups.get(group) or self.new_group(group)
-        consumer = Consumer(id, queue.contents, no_ack, prefetch, channel, link)
-        consumer.window = self.window
-        consumer.active = active
-        consumer.priority = priority
-        consumer.age = age
-        consumer.again = again = age > 0
-        consumer.elected = elected
+        channel = link.groups.get(consume.group) or self.new_group(consume.group)
+        consumer = self.consumer_of(link, queue, channel, consume)
+        again = consumer.again
         yield
-        if not again and self.homings.defers(queue, link, partial(
-            self.consume, link, request, id, queue_id, no_ack, exclusive, prefetch, group, limit, active, priority, age,
-            elected, user, octets, lease,
-        ), group):  # fmt: skip
+        if not again and self.homings.defers(queue, link, partial(self.consume, link, consume), consume.group):
             return
         known = None
         if lease is not None:
@@ -108,21 +99,21 @@ class Consuming:
             link.refuse(request, 403, f"{queue} in exclusive use")
             return
         self.serving.serve_now(queue)
-        link.groups[group] = channel
-        channel.limit = limit
-        channel.octets_limit = octets
-        hand = self.hands.of(user)
+        link.groups[consume.group] = channel
+        channel.limit = consume.limit
+        channel.octets_limit = consume.octets
+        hand = self.hands.of(consume.user)
         if hand is not None:
             channel.join(hand)
-        self.last_age = max(age, self.last_age + (not again))
-        consumer.age = age or self.last_age
+        self.last_age = max(consume.age, self.last_age + (not again))
+        consumer.age = consume.age or self.last_age
         if known is not None:
             self.leases.attach(link, request, queue, consumer, known)
             return
         if lease is not None:
             self.leases.begin(queue, consumer, lease[0], lease[1])
         link.remember(consumer, consumer.group)
-        consumer.outlet = self.outlet(link, group, user)
+        consumer.outlet = self.outlet(link, consume.group, consume.user)
         queue.ring.add(consumer)
         self.serving.elect(queue)
         queue.had_consumers = queue.consumed = True
@@ -130,9 +121,20 @@ class Consuming:
             queue.exclusive_consumer = consumer
         for rival in rivals:
             self.remove_consumer(rival.link, rival, requeue=False)
-            rival.link.turn.operations.append([bus.CANCELLED, rival.id])
+            rival.link.turn.add(to_acceptor.Cancelled(rival.id))
         link.reply(request, consumer.age)
         self.state.touch(queue)
+
+    def consumer_of(self, link: Link, queue: QueueState, channel: Group, consume: to_shard.Consume) -> Consumer:
+        """The consumer that a request attaches."""
+        consumer = Consumer(consume.consumer, queue.contents, consume.no_ack, consume.prefetch, channel, link)
+        consumer.window = self.window
+        consumer.active = consume.active
+        consumer.priority = consume.priority
+        consumer.age = consume.age
+        consumer.again = consume.age > 0
+        consumer.elected = consume.elected
+        return consumer
 
     def group(self, link: Link, id: int) -> Group:
         """The group of a channel, made on first use."""
@@ -165,13 +167,11 @@ class Consuming:
         return list(queue.ring.consumers) if exclusive else []
 
     @looks_first
-    def cancel(self, link: Link, request: int, id: int) -> Looking:
+    def cancel(self, link: Link, cancel: to_shard.Cancel) -> Looking:
         """Cancel a consumer; the reply waits for the deletion of a queue that goes with its last consumer."""
-        consumer = link.consumers.get(id)
+        request, consumer = cancel.request, link.consumers.get(cancel.consumer)
         yield
-        if consumer is not None and self.homings.defers(
-            consumer.queue.owner, link, partial(self.cancel, link, request, id)
-        ):
+        if consumer is not None and self.homings.defers(consumer.queue.owner, link, partial(self.cancel, link, cancel)):
             return
         queue: QueueState | None = None
         leased = consumer is not None and consumer.lease is not None
@@ -188,19 +188,20 @@ class Consuming:
             self.deletions.ask(queue, lambda error: link.reply(request, None))
 
     @looks_first
-    def get(self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, group: int) -> Looking:
+    def get(self, link: Link, get: to_shard.Get) -> Looking:
         """Deliver one message (basic.get)."""
-        queue = self.state.queues.get(queue_id)
+        _, _, no_ack, group, request = get
+        queue = self.state.queues.get(get.queue)
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
         yield
-        if self.homings.defers(queue, link, partial(self.get, link, request, id, queue_id, no_ack, group), group):
+        if self.homings.defers(queue, link, partial(self.get, link, get), group):
             return
         self.serving.serve_now(queue)
         queue.used = self.state.now
         queue.consumed = True
-        getter = link.consumers.get(id) or self.holder(link, id, queue, group, gets=True)
+        getter = link.consumers.get(get.consumer) or self.holder(link, get.consumer, queue, group, gets=True)
         taken = self.pop_one(queue, no_ack)
         if not taken:
             link.reply(request, None)
@@ -209,7 +210,7 @@ class Consuming:
         if not no_ack:
             getter.hold(item)
         part = link.turn.place_batch(item.batch, item.first, 1)
-        link.reply(request, [item.sequence, part, item.redelivered, queue.contents.ready])
+        link.reply(request, to_acceptor.Got(item.sequence, part, item.redelivered, queue.contents.ready))
 
     def pop_one(self, queue: QueueState, settled: bool) -> list[Range]:
         """Pop the message at the head, if there is one and it can be read."""
@@ -231,17 +232,14 @@ class Consuming:
         link.remember(holder, channel)
         return holder
 
-    def on_hold(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
-        """Restore the unacked messages that an acceptor's consumers had in an earlier incarnation of the shard
-        (HOLD).
-        """
-        _, holders, part = operation
+    def on_hold(self, link: Link, holders: Sequence[Sequence[int]], rows: bytes) -> None:
+        """Restore the unacked messages that an acceptor's consumers had in an earlier incarnation (Hold)."""
         absent = []
         for id, queue_id, group, gets in holders:
             queue = self.state.queues.get(queue_id)
             if queue is not None and id not in link.consumers:
-                absent.append(self.holder(link, id, queue, group, gets=gets))
-        for consumer in hold_rows(parts[part], link.consumers):
+                absent.append(self.holder(link, id, queue, group, gets=bool(gets)))
+        for consumer in hold_rows(rows, link.consumers):
             self.state.touch(consumer.queue.owner)
         for holder in absent:
             if not holder.outstanding:
@@ -249,9 +247,9 @@ class Consuming:
         if self.state.recovery is not None:
             self.state.recovery.on_hold(link)
 
-    def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
-        """Apply the settlements of a SETTLE operation."""
-        self.after_settlements(link, settle_rows(parts[operation[1]], link.consumers))
+    def settle(self, link: Link, rows: bytes) -> None:
+        """Apply settlements."""
+        self.after_settlements(link, settle_rows(rows, link.consumers))
 
     def hand_over(self, link: Link, rows: bytes) -> list[tuple[QueueState, int, int, int]]:
         """Hand over the deliveries that settlements name, unsettled: queue, sequence, count and kind of each."""
@@ -283,9 +281,9 @@ class Consuming:
             self.wake(consumer)
         group.sleepers.clear()
 
-    def open_window(self, link: Link, windows: dict[int, int]) -> None:
+    def open_window(self, link: Link, window: to_shard.Window) -> None:
         """Add bytes that acceptors have written to sockets to the windows of consumers."""
-        for id, octets in windows.items():
+        for id, octets in window.written.items():
             consumer = link.consumers.get(id)
             if consumer is not None:
                 consumer.window += octets
@@ -317,61 +315,70 @@ class Consuming:
             self.wake_outlet(outlet)
 
     @looks_first
-    def limit(self, link: Link, request: int, group: int, limit: int) -> Looking:
+    def limit(self, link: Link, limit: to_shard.Limit) -> Looking:
         """Set the prefetch limit that a channel's consumers share."""
-        shared = link.groups.get(group) or self.new_group(group)
+        shared = link.groups.get(limit.group) or self.new_group(limit.group)
         yield
-        link.groups[group] = shared
-        shared.limit = limit
+        link.groups[limit.group] = shared
+        shared.limit = limit.limit
         shared.granted = 0
         shared.hungry = False
         self.wake_group(shared)
-        link.reply(request, None)
+        link.reply(limit.request, None)
 
-    def limit_octets(self, link: Link, id: int, octets: int) -> None:
+    def limit_octets(self, link: Link, unacked: to_shard.Unacked) -> None:
         """Set how many bytes the consumers of a channel may have unacked on this shard."""
-        group = link.groups.get(id)
+        group = link.groups.get(unacked.group)
         if group is not None:
-            group.octets_limit = octets
+            group.octets_limit = unacked.octets
             self.wake_group(group)
 
-    def grant(self, link: Link, id: int, count: int) -> None:
+    def grant(self, link: Link, grant: to_shard.Grant) -> None:
         """Grant a group so many messages until the end of the turn."""
-        group = link.groups.get(id)
+        group = link.groups.get(grant.group)
         if group is not None:
-            group.granted += count
+            group.granted += grant.messages
             group.hungry = False
-            self.grants.append((link, group, count))
+            self.grants.append((link, group, grant.messages))
             self.wake_group(group)
 
     def end_grants(self) -> None:
-        """The turn ends: void unused grants and send SPENT for each."""
+        """The turn ends: void unused grants and send Spent for each."""
         grants, self.grants = self.grants, []
         for link, group, count in grants:
             group.granted = 0
-            link.turn.operations.append([bus.SPENT, group.id, count])
+            link.turn.add(to_acceptor.Spent(group.id, count))
 
     @looks_first
-    def change(
-        self, link: Link, request: int, ids: list[int], value: int, *, what: Literal["active", "prefetch"]
-    ) -> Looking:
-        """Set an attribute of consumers, including those that still wait to be attached."""
-        missing = [id for id in ids if id not in link.consumers]
+    def set_active(self, link: Link, active: to_shard.Active) -> Looking:
+        """Stop or resume deliveries to consumers, including those that still wait to be attached."""
+        missing = [id for id in active.consumers if id not in link.consumers]
         yield
-        self.set_attribute(what, link, ids, value)
+        self.set_attribute("active", link, active.consumers, active.active)
         if missing:
-            self.homings.queue_behind(link, partial(self.set_attribute, what, link, missing, value))
-        link.reply(request, None)
+            self.homings.queue_behind(link, partial(self.set_attribute, "active", link, missing, active.active))
+        link.reply(active.request, None)
 
-    def set_attribute(self, what: str, link: Link, ids: list[int], value: int) -> None:
+    @looks_first
+    def set_prefetch(self, link: Link, change: to_shard.Prefetch) -> Looking:
+        """Set the prefetch of consumers, including those that still wait to be attached."""
+        missing = [id for id in change.consumers if id not in link.consumers]
+        yield
+        self.set_attribute("prefetch", link, change.consumers, change.prefetch)
+        if missing:
+            self.homings.queue_behind(link, partial(self.set_attribute, "prefetch", link, missing, change.prefetch))
+        link.reply(change.request, None)
+
+    def set_attribute(self, what: Literal["active", "prefetch"], link: Link, ids: Sequence[int], value: int) -> None:
         for id in ids:
             consumer = link.consumers.get(id)
             if consumer is not None:
                 setattr(consumer, what, value)
                 self.wake(consumer)
 
-    def end_channel(self, link: Link, id: int) -> None:
+    def end_channel(self, link: Link, gone: to_shard.Gone) -> None:
         """A channel has ended: end its consumers and drop its requests."""
+        id = gone.group
         release(link, id)
         self.homings.drop_requests(link, id)
         group = link.groups.pop(id, None)
@@ -380,7 +387,7 @@ class Consuming:
                 self.end_consumer(link, consumer)
 
     def close_queue(self, link: Link, queue: QueueState) -> None:
-        """A queue is gone: note its consumers for CANCELLED, and wake those that share their limits."""
+        """A queue is gone: note its consumers for Cancelled, and wake those that share their limits."""
         groups: dict[Group, None] = {}
         for consumer in [c for c in link.consumers.values() if c.queue is queue.contents]:
             consumer.let_go_all()

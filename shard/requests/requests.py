@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from penstock import bus
+from penstock.bus import to_shard
+from penstock.bus.operations import Operation
 from shard.contents.errors import StoreError
 from shard.queue.stalls import Stalls
 from shard.serving.deleting import Deletions
@@ -27,58 +29,58 @@ class Requests:
         self.stalls = stalls
         self.homings = homings
         self.deletions = deletions
-        self.operations: dict[int, Callable[..., None]] = {
-            bus.PURGE: self.purge,
-            bus.DELETE: self.delete,
-            bus.STAT: self.stat,
+        self.operations: dict[type[Operation], Callable[[Link, Any], None]] = {
+            to_shard.Purge: self.purge,
+            to_shard.Delete: self.delete,
+            to_shard.Stat: self.stat,
         }
 
     @looks_first
-    def purge(self, link: Link, request: int, queue_id: int) -> Looking:
+    def purge(self, link: Link, purge: to_shard.Purge) -> Looking:
         """Drop all ready messages; the reply has their number."""
-        queue = self.state.queues.get(queue_id)
+        queue = self.state.queues.get(purge.queue)
         if queue is None:
-            link.refuse(request, 404, "no such queue")
+            link.refuse(purge.request, 404, "no such queue")
             return
         yield
-        if self.homings.defers(queue, link, partial(self.purge, link, request, queue_id)):
+        if self.homings.defers(queue, link, partial(self.purge, link, purge)):
             return
         self.serving.serve_now(queue)
         try:
-            link.reply(request, queue.contents.purge())
+            link.reply(purge.request, queue.contents.purge())
         except StoreError as error:
             self.stalls.failed(queue, self.state.now, error)
-            link.refuse(request, 406, f"{queue} cannot be read")
+            link.refuse(purge.request, 406, f"{queue} cannot be read")
 
     @looks_first
-    def delete(self, link: Link, request: int, queue_id: int, if_unused: bool, if_empty: bool) -> Looking:
+    def delete(self, link: Link, delete: to_shard.Delete) -> Looking:
         """Have the router delete a queue; the reply has the number of its ready messages."""
-        queue = self.state.queues.get(queue_id)
+        queue = self.state.queues.get(delete.queue)
         if queue is None:
-            link.reply(request, 0)
+            link.reply(delete.request, 0)
             return
         yield
-        if self.homings.defers(queue, link, partial(self.delete, link, request, queue_id, if_unused, if_empty)):
+        if self.homings.defers(queue, link, partial(self.delete, link, delete)):
             return
         self.serving.serve_now(queue)
-        if if_unused and queue.ring.consumers:
-            link.refuse(request, 406, f"{queue} in use")
-        elif if_empty and queue.contents.ready:
-            link.refuse(request, 406, f"{queue} not empty")
+        if delete.if_unused and queue.ring.consumers:
+            link.refuse(delete.request, 406, f"{queue} in use")
+        elif delete.if_empty and queue.contents.ready:
+            link.refuse(delete.request, 406, f"{queue} not empty")
         else:
             ready = queue.contents.ready
-            self.deletions.ask(queue, lambda error: link.reply(request, ready, error))
+            self.deletions.ask(queue, lambda error: link.reply(delete.request, ready, error))
 
     @looks_first
-    def stat(self, link: Link, request: int, queue_id: int) -> Looking:
+    def stat(self, link: Link, stat: to_shard.Stat) -> Looking:
         """Reply with the numbers of ready messages and consumers."""
-        queue = self.state.queues.get(queue_id)
+        queue = self.state.queues.get(stat.queue)
         if queue is None:
-            link.refuse(request, 404, "no such queue")
+            link.refuse(stat.request, 404, "no such queue")
             return
         yield
-        if self.homings.defers(queue, link, partial(self.stat, link, request, queue_id)):
+        if self.homings.defers(queue, link, partial(self.stat, link, stat)):
             return
         self.serving.serve_now(queue)
         queue.used = self.state.now
-        link.reply(request, [queue.contents.ready, len(queue.ring)])
+        link.reply(stat.request, [queue.contents.ready, len(queue.ring)])

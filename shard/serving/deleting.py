@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock import bus
+from penstock.bus import to_acceptor
 from penstock.node.logs import get_logger
 from shard.queue.queue_state import QueueState
 from shard.turns.state import ShardState
@@ -48,7 +48,7 @@ class Deletions:
 
 
 def send_cancelled(queue: QueueState) -> None:
-    """Send CANCELLED to the acceptors of a deleted queue's consumers."""
+    """Send Cancelled to the acceptors of a deleted queue's consumers."""
     to_cancel, queue.to_cancel = queue.to_cancel, []
     for consumer in to_cancel:
-        consumer.link.turn.operations.append([bus.CANCELLED, consumer.id])
+        consumer.link.turn.add(to_acceptor.Cancelled(consumer.id))

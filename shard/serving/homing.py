@@ -1,7 +1,7 @@
 """The home of a queue that moves, new or old: the queue waits there until its unacked messages are known.
 
-Each acceptor re-attaches its consumers of the queue, claims their unacked messages from the ready ones (HOLD) and then
-sends REATTACHED. Until every acceptor has done so, or has died, the queue delivers nothing and requests about it wait.
+Each acceptor re-attaches its consumers of the queue, claims their unacked messages from the ready ones (Hold) and then
+sends Reattached. Until every acceptor has done so, or has died, the queue delivers nothing and requests about it wait.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock import bus
+from penstock.bus import to_acceptor, to_shard
 from penstock.memory.gauges import READY, STARTING
 from penstock.node.logs import get_logger
 from router.model.records import Move
@@ -69,10 +69,10 @@ class Homings:
         if queue is not None and homing is not None and not homing.over:
             queue.frozen = True
 
-    def on_reattached(self, link: Link, id: int, epoch: int) -> None:
+    def on_reattached(self, link: Link, reattached: to_shard.Reattached) -> None:
         """An acceptor has reported all its unacked messages of the queue."""
-        homing = self.by_id.get(id)
-        if homing is not None and homing.move.epoch == epoch:
+        homing = self.by_id.get(reattached.queue)
+        if homing is not None and homing.move.epoch == reattached.epoch:
             homing.awaited.discard(life_of(link.identity))
 
     def end_complete(self) -> None:
@@ -96,11 +96,11 @@ class Homings:
             self._end(homing)
 
     def _end(self, homing: Homing) -> None:
-        """Unfreeze the queue, announce OPENED to acceptors and carry out the waiting requests."""
+        """Unfreeze the queue, announce Opened to acceptors and carry out the waiting requests."""
         homing.over = True
         for link in self.state.links.values():
             if link.is_acceptor:
-                link.turn.operations.append([bus.OPENED, homing.move.queue_id, homing.move.epoch])
+                link.turn.add(to_acceptor.Opened(homing.move.queue_id, homing.move.epoch))
         queue = self.state.queues.get(homing.move.queue_id)
         if queue is not None:
             queue.frozen = False

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock import bus
 from penstock.batch.batch_cy import SENT_AGAIN, Batch
+from penstock.bus import to_acceptor, to_shard
 from shard.contents.segment_cy import Origin
 from shard.queue.admission import Refused, admit, take_all
 from shard.queue.lease import first_held
@@ -28,19 +29,19 @@ class Intake:
         self.undecided = undecided
 
     def publish(
-        self, link: Link, parts: Sequence[Any], turn: int, index: int, operation: list[Any], firm: bool = False,
+        self, link: Link, parts: Sequence[Any], turn: int, index: int, publish: to_shard.Publish, firm: bool = False,
         powerless: Sequence[int] = (),
     ) -> None:  # fmt: skip
-        """Enqueue the messages of a PUBLISH, as many as each queue has room for.
+        """Enqueue the messages of a publish, as many as each queue has room for.
 
         With `firm` every queue accepts all of them, except the `powerless` ones.
         """
         queues = self.state.queues
-        _, ids, part, first, count, *more = operation
+        ids, part, first, count, resent, age = publish
         batch = bus.batch_at(parts, part)
-        if more and more[0]:
+        if resent:
             batch = batch.flagged(SENT_AGAIN)
-        age = more[1] * 1000 if len(more) > 1 else 0
+        age *= 1000
         if bus.loan_of(batch.contents) is not None and any(queues[id].lingers for id in ids if id in queues):
             batch = bus.taken_home(batch)
         origin = Origin(link.source, turn, index) if link.is_acceptor and not firm else None
@@ -52,7 +53,7 @@ class Intake:
                 self.excuse(id, count, batch.whole(first, count))
             for refused, size in self.enqueue(id, batch, first, count, firm and id not in powerless, age, origin):
                 if link.is_acceptor and not firm:
-                    link.verdicts.append([bus.REJECTED, turn, index, id, refused, size])
+                    link.verdicts.append(to_acceptor.Rejected(turn, index, id, refused, size))
 
     def enqueue(
         self, id: int, batch: Batch, first: int, count: int, firm: bool = False, age: int = 0,
@@ -90,10 +91,10 @@ class Intake:
         if queue is not None and queue.has_marks:
             queue.saturation.excuse(count, octets)
 
-    def excuse_events(self, link: Link, ids: Sequence[int], count: int, octets: int) -> None:
+    def excuse_events(self, link: Link, excused: to_shard.Excused) -> None:
         """Exempt events published by an acceptor from the overshoot statistics of their queues."""
-        for id in ids:
-            self.excuse(id, count, octets)
+        for id in excused.queues:
+            self.excuse(id, excused.messages, excused.octets)
 
     def oldest_unacked(self, queue: QueueState) -> int | None:
         """The lowest unacked sequence number of a queue, leases and undecided transactions included; None if there is

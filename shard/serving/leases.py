@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock import bus
+from penstock.bus import to_acceptor
 from shard.contents.errors import StoreError
 from shard.contents.queue_cy import NEVER
 from shard.queue.consumer_cy import Consumer
@@ -44,7 +44,7 @@ class Leases:
         if lease is not None and lease.consumer is not None:
             consumer = lease.consumer
             remove(consumer.link, consumer, False)
-            consumer.link.turn.operations.append([bus.CANCELLED, consumer.id])
+            consumer.link.turn.add(to_acceptor.Cancelled(consumer.id))
         return queue.leases.get(id)
 
     def begin(self, queue: QueueState, consumer: Consumer, id: str, lasts: int) -> None:

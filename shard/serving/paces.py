@@ -1,6 +1,6 @@
 """The room of a paced queue, given in turn, by weight, to the acceptors at which publishes wait.
 
-An acceptor reports the weight of its waiters (PACED) and sends no more than it is given (ROOM), so no acceptor gains by
+An acceptor reports the weight of its waiters (Paced) and sends no more than it is given (Room), so no acceptor gains by
 checking the queue first. Room that was given and is not yet used counts as if its messages were in the queue, so the
 queue holds no more than its target. Messages resent to a later incarnation of the shard count in the same way: no room
 is given before every acceptor has reported how many it resends.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock import bus
+from penstock.bus import to_acceptor, to_shard
 
 if TYPE_CHECKING:
     from shard.queue.queue_state import QueueState
@@ -41,11 +41,9 @@ class Paces:
         self.waiters = waiters
         self.asked: dict[int, dict[Link, Ask]] = {}
 
-    def on_paced(self, link: Link, id: int, weight: int, target: int, used: int) -> None:
-        """Record that an acceptor has used `used` messages of its room and has waiters of that weight; 0: none.
-
-        With `used` below 0 its room is void, except for ~used messages that it still sends.
-        """
+    def on_paced(self, link: Link, paced: to_shard.Paced) -> None:
+        """Record how much of its room an acceptor has used, and the weight of its waiters; 0: none."""
+        id, weight, target, used = paced
         queue = self.state.queues.get(id)
         if queue is None or not link.is_acceptor:
             return
@@ -56,7 +54,7 @@ class Paces:
         ask.given = ~used if used < 0 else max(ask.given - used, 0)
         ask.weight, ask.target = weight, target
         if self.waiters.weight(link, id) != weight:
-            self.waiters.on_waiters(link, id, weight)
+            self.waiters.on_waiters(link, to_shard.Waiters(id, weight))
         self.state.touch(queue)
 
     def hand_out(self, queue: QueueState) -> None:
@@ -77,7 +75,7 @@ class Paces:
                 count = shares.get(ask, 0)
                 if count:
                     ask.given += count
-                    link.turn.operations.append([bus.ROOM, queue.id, count])
+                    link.turn.add(to_acceptor.Room(queue.id, count))
 
     def forget_queue(self, id: int) -> None:
         """Forget a queue that was deleted, lives elsewhere, or has come home: acceptors ask again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock import bus
+from penstock.bus import to_acceptor
 from shard.queue.queue_state import QueueState
 from shard.queue.stalls import Stalls
 from shard.serving.leases import Leases
@@ -66,7 +66,7 @@ class Serving:
         for consumer in queue.ring.starved:
             if not consumer.group.hungry:
                 consumer.group.hungry = True
-                consumer.link.turn.operations.append([bus.HUNGRY, consumer.group.id])
+                consumer.link.turn.add(to_acceptor.Hungry(consumer.group.id))
         queue.ring.starved.clear()
 
     def elect(self, queue: QueueState) -> None:
@@ -74,4 +74,4 @@ class Serving:
         active = queue.ring.active
         if active is not None and not active.elected and self.state.recovery is None and not queue.frozen:
             active.elected = True
-            active.link.turn.operations.append([bus.ELECTED, active.id])
+            active.link.turn.add(to_acceptor.Elected(active.id))

@@ -1,7 +1,7 @@
 """How many producers share the room of a queue at each acceptor, so that each acceptor takes no more than its part.
 
-An acceptor reports the total weight of its waiters (WAITERS) and receives the largest weight at any acceptor and the
-weight at all of them (MOST_WAITERS). This is advice: the bounds of messages in flight do not depend on it
+An acceptor reports the total weight of its waiters (Waiters) and receives the largest weight at any acceptor and the
+weight at all of them (MostWaiters). This is advice: the bounds of messages in flight do not depend on it
 (acceptor/gates/queue_gate.py).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock import bus
+from penstock.bus import to_acceptor, to_shard
 
 if TYPE_CHECKING:
     from shard.turns.link import Link
@@ -23,8 +23,9 @@ class Waiters:
         self.state = state
         self.weights: dict[int, dict[Link, int]] = {}
 
-    def on_waiters(self, link: Link, id: int, weight: int) -> None:
+    def on_waiters(self, link: Link, waiters: to_shard.Waiters) -> None:
         """An acceptor reports the weight of its waiters for a queue; 0: none."""
+        id, weight = waiters
         if id not in self.state.queues or not link.is_acceptor:
             return
         before, weights = self.totals(id), self.weights.setdefault(id, {})
@@ -47,8 +48,8 @@ class Waiters:
         return max(weights, default=0), sum(weights)
 
     def send(self, link: Link, id: int) -> None:
-        """Send MOST_WAITERS of a queue to an acceptor."""
-        link.turn.operations.append([bus.MOST_WAITERS, id, *self.totals(id)])
+        """Send MostWaiters of a queue to an acceptor."""
+        link.turn.add(to_acceptor.MostWaiters(id, *self.totals(id)))
 
     def send_all(self, link: Link) -> None:
         """A new acceptor: send it the waiters of all queues, since it shares their room."""
@@ -56,7 +57,7 @@ class Waiters:
             self.send(link, id)
 
     def send_others(self, link: Link, id: int) -> None:
-        """Send MOST_WAITERS of a queue to all acceptors but one."""
+        """Send MostWaiters of a queue to all acceptors but one."""
         for other in self.state.links.values():
             if other is not link and other.is_acceptor:
                 self.send(other, id)
@@ -68,4 +69,4 @@ class Waiters:
     def forget_link(self, link: Link) -> None:
         """An acceptor has died: its waiters are gone."""
         for id in [id for id, weights in self.weights.items() if link in weights]:
-            self.on_waiters(link, id, 0)
+            self.on_waiters(link, to_shard.Waiters(id, 0))

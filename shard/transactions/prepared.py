@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock import bus
 from penstock.batch.batch_cy import PERSISTENT, SENT_AGAIN, Batch, BatchBuilder
+from penstock.bus import to_shard
 from shard.queue.consumer_cy import ACK, REJECT, REQUEUE
 from shard.queue.queue_state import QueueState
 from shard.store.journal import Pieces
@@ -232,10 +233,11 @@ def persistent(publish: Publish) -> Publish:
     return publish._replace(batch=builder.finish())
 
 
-def published(parts: Sequence[Any], operations: Iterable[Sequence[Any]], powerless: Sequence[int]) -> list[Publish]:
-    """The publishes of a turn's PUBLISH operations, copied from the arena because the part may outlast the loan."""
+def published(parts: Sequence[Any], operations: Iterable[to_shard.Publish], powerless: Sequence[int]) -> list[Publish]:
+    """The publishes of a turn's operations, copied from the arena because the part may outlast the loan."""
     found = []
-    for _, queues, part, first, count, *_ in operations:
-        batch = bus.taken_home(bus.batch_at(parts, part))
-        found.append(Publish(queues, powerless, Batch(*batch.slices(first, count))))
+    for operation in operations:
+        batch = bus.taken_home(bus.batch_at(parts, operation.part))
+        rows = Batch(*batch.slices(operation.first, operation.messages))
+        found.append(Publish(operation.queues, powerless, rows))
     return found

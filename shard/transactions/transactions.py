@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock import bus
+from penstock.bus import to_acceptor, to_shard
 from shard.queue.admission import admits
 from shard.queue.queue_state import QueueState
 from shard.requests.consuming import Consuming
@@ -39,41 +40,38 @@ class Transactions:
         self.consuming = consuming
         self.two_phase = two_phase
 
-    def take_in(self, link: Link, parts: Sequence[Any], turn: int, index: int, operations: list[list[Any]]) -> int:
-        """Apply a transaction unless a queue refuses it; return how many of the following operations belong to it."""
-        size: int
-        _, size, settlements, powerless = operations[index]
-        publishes = operations[index + 1 : index + 1 + size]
-        if (full := self.first_full(self.needs(parts, publishes, powerless))) is not None:
-            link.verdicts.append([bus.REFUSED, turn, index, full.id])
-            return size
-        if settlements is not None:
-            self.consuming.settle(link, parts, [bus.SETTLE, settlements])
+    def take_in(
+        self, link: Link, parts: Sequence[Any], turn: int, index: int, commit: to_shard.Commit,
+        publishes: Sequence[to_shard.Publish],
+    ) -> None:  # fmt: skip
+        """Apply a transaction unless a queue refuses it; `index` is that of its Commit in the turn."""
+        if (full := self.first_full(self.needs(parts, publishes, commit.powerless))) is not None:
+            link.verdicts.append(to_acceptor.Refused(turn, index, full.id))
+            return
+        if commit.settlements is not None:
+            self.consuming.settle(link, parts[commit.settlements])
         for at, publish in enumerate(publishes, index + 1):
-            self.intake.publish(link, parts, turn, at, publish, firm=True, powerless=powerless)
-        return size
+            self.intake.publish(link, parts, turn, at, publish, firm=True, powerless=commit.powerless)
 
-    def prepare(self, link: Link, parts: Sequence[Any], index: int, operations: list[list[Any]]) -> int:
-        """Prepare a part of a transaction and keep it until the decision; return how many following operations belong
-        to it.
-        """
-        size: int
-        _, size, settlements, powerless, number, group, decider = operations[index]
-        part = Part(decider, published(parts, operations[index + 1 : index + 1 + size], powerless))
+    def prepare(
+        self, link: Link, parts: Sequence[Any], prepare: to_shard.Prepare, publishes: Sequence[to_shard.Publish]
+    ) -> None:
+        """Prepare a part of a transaction and keep it until the decision."""
+        part = Part(prepare.decider, published(parts, publishes, prepare.powerless))
         for queue in (self.state.queues[id] for id in part.queues() if id in self.state.queues):
             part.enter(queue)
             self.state.touch(queue)
-        if settlements is not None:
-            for queue, sequence, count, kind in self.consuming.hand_over(link, parts[settlements]):
+        if prepare.settlements is not None:
+            for queue, sequence, count, kind in self.consuming.hand_over(link, parts[prepare.settlements]):
                 part.add_settlement(queue, sequence, count, kind)
-        part.reserved = link.reserved.pop(group, ())
-        self.two_phase.prepare(link, number, part)
-        return size
+        part.reserved = link.reserved.pop(prepare.group, ())
+        self.two_phase.prepare(link, prepare.number, part)
 
     @looks_first
-    def reserve(self, link: Link, request: int, group: int, asked: list[list[int]]) -> Looking:
-        """Reserve room for the transaction of a channel, and release room reserved for it before (bus.RESERVE)."""
-        kept = [(self.state.queues[id], count, octets) for id, count, octets in asked if id in self.state.queues]
+    def reserve(self, link: Link, reserve: to_shard.Reserve) -> Looking:
+        """Reserve room for the transaction of a channel, and release room reserved for it before."""
+        queues, group = self.state.queues, reserve.group
+        kept = [(queues[id], count, octets) for id, count, octets in reserve.needs if id in queues]
         yield
         release(link, group)
         full = self.first_full(kept)
@@ -82,17 +80,20 @@ class Transactions:
                 queue.reserved += count
                 queue.reserved_bytes += octets
             link.reserved[group] = kept
-        link.reply(request, None if full is None else full.id)
+        link.reply(reserve.request, None if full is None else full.id)
 
-    def needs(self, parts: Sequence[Any], publishes: list[list[Any]], powerless: Sequence[int] = ()) -> list[Need]:
+    def needs(
+        self, parts: Sequence[Any], publishes: Iterable[to_shard.Publish], powerless: Sequence[int] = ()
+    ) -> list[Need]:
         """The room that publishes need in queues that may refuse."""
         found: dict[QueueState, list[int]] = {}
-        for _, ids, part, first, count, *_ in publishes:
-            octets = bus.batch_at(parts, part).body_bytes(first, count)
-            for queue in (self.state.queues[id] for id in ids if id in self.state.queues):
+        queues = self.state.queues
+        for publish in publishes:
+            octets = bus.batch_at(parts, publish.part).body_bytes(publish.first, publish.messages)
+            for queue in (queues[id] for id in publish.queues if isinstance(id, int) and id in queues):
                 if queue.rejects and queue.id not in powerless:
                     need = found.setdefault(queue, [0, 0])
-                    need[0] += count
+                    need[0] += publish.messages
                     need[1] += octets
         return [(queue, count, octets) for queue, (count, octets) in found.items()]
 

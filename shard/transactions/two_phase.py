@@ -4,28 +4,28 @@ The acceptor of the committing client is the *coordinator* (acceptor/transaction
 disk; one of the shards that take part, the *decider*, keeps the decision.
 
     acceptor                      decider D                          each other shard P
-       │ PREPARE, PREPARED ─────────▶│ hides its part, keeps it           │
-       │ PREPARE, PREPARED ────────────────────────────────────────────▶  │ hides its part, keeps it
+       │ Prepare, Prepared ─────────▶│ hides its part, keeps it           │
+       │ Prepare, Prepared ────────────────────────────────────────────▶  │ hides its part, keeps it
        │ ◀────────── all have kept theirs ────────────────────────────────┤
-       │ DECIDE ────────────────────▶│ in one commit of its store: the    │
+       │ Decide ────────────────────▶│ in one commit of its store: the    │
        │ ◀────────────────── kept ───┤ decision is there, its part done   │
-       │ DO ───────────────────────────────────────────────────────────▶  │ its part is done
+       │ Do ───────────────────────────────────────────────────────────▶  │ its part is done
        │ ◀────────────────────────────────────────────────────── kept ────┤
-     commit-ok                       │ ◀──────────────────────── DONE ────┤
+     commit-ok                       │ ◀──────────────────────── Done ────┤
                                      │ forgets the decision               │
 
 **The invariant.** A part is done only if D has kept the decision, and undone only if D has none and can never have one.
-D accepts a DECIDE only from the incarnation of the acceptor that is in the transaction's id, and only that incarnation
+D accepts a Decide only from the incarnation of the acceptor that is in the transaction's id, and only that incarnation
 sends it, once all parts are kept. So the transaction happens, everywhere, at the moment when the decision is in D's
 store: a kept part waits for it and outlives its shard. Once the acceptor's incarnation is over, which the supervisor
 says when it has reaped the process, no decision means that there will be none. (D's own part is in the same commit, and
 its messages may be delivered before it is written, like any published message.)
 
 **Deaths.** *P or D*: its next incarnation reads its part from the store, hidden again before anything is delivered, and
-the living acceptor repeats whatever was not answered: a PREPARE that was not safe, and each request. All of them may
-arrive twice: a repeated DECIDE decides the same, and a shard without the part has done it. *The acceptor*: its client
+the living acceptor repeats whatever was not answered: a Prepare that was not safe, and each request. All of them may
+arrive twice: a repeated Decide decides the same, and a shard without the part has done it. *The acceptor*: its client
 gets no commit-ok; each shard with a part is in doubt and asks D, and D undoes its own. *P, having done its part but not
-kept that*: it is in doubt again, and D still has the decision, because it has not received DONE. *All processes*: each
+kept that*: it is in doubt again, and D still has the decision, because it has not received Done. *All processes*: each
 recovered part is in doubt; the id contains the run of the node, so D knows that its acceptor is gone. *The router*
 takes no part.
 
@@ -34,8 +34,8 @@ not serve before it has the answer. While D is down there is no answer, and the 
 it meanwhile: it is bounded by the commits of clients when their acceptor died, and counts in the room of the shard
 (shard/transactions/prepared.py), which holds producers when there is too much.
 
-**Forgetting.** D forgets a decision when each P has kept that its part is done. A lost DONE is made up for: D sends
-OUTCOME of older decisions four times a second, and a shard without the part answers DONE. So no P can ask for a
+**Forgetting.** D forgets a decision when each P has kept that its part is done. A lost Done is made up for: D sends
+Outcome of older decisions four times a second, and a shard without the part answers Done. So no P can ask for a
 forgotten decision: it would have kept that its part is done.
 
 **Acks.** Messages that a transaction settles leave their consumer when it is prepared, but stay unacked: they are
@@ -58,6 +58,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 
 from penstock import bus
+from penstock.bus import to_shard
+from penstock.bus.operations import Operation
 from shard.contents.queue_cy import NEVER
 from shard.queue.queue_state import QueueState
 from shard.serving.intake import Intake
@@ -145,34 +147,34 @@ class TwoPhase:
             part.stored = True
             self.state.journal.prepare(id, record, part.octets)
 
-    def prepared(self, link: Link, request: int, number: int) -> None:
+    def prepared(self, link: Link, asked: to_shard.Prepared) -> None:
         """Reply once a part is kept: whether the store has it."""
-        part = self.parts.get(self.id_of(link, number))
+        part = self.parts.get(self.id_of(link, asked.number))
         stored = part is not None and part.stored
-        self.commits.when_kept(partial(link.reply, request, stored))
+        self.commits.when_kept(partial(link.reply, asked.request, stored))
 
-    def decide(self, link: Link, request: int, number: int, others: list[int], stored: bool) -> None:
+    def decide(self, link: Link, decide: to_shard.Decide) -> None:
         """All parts are kept: decide to do the transaction, and reply once the decision is kept too."""
-        id = self.id_of(link, number)
+        id = self.id_of(link, decide.number)
         decision = self.decisions.get(id)
         if decision is None:
-            decision = self.decisions[id] = Decision(others, stored, kept=False)
-            if stored and self.state.journal is not None:
-                self.state.journal.decide(id, bus.pack(others))
+            decision = self.decisions[id] = Decision(decide.others, decide.stored, kept=False)
+            if decide.stored and self.state.journal is not None:
+                self.state.journal.decide(id, bus.pack(decide.others))
         self._commit(id)
-        self.commits.when_kept(partial(self._is_kept, decision, link, request))
+        self.commits.when_kept(partial(self._is_kept, decision, link, decide.request))
 
     def _is_kept(self, decision: Decision, link: Link, request: int) -> None:
         decision.kept = True
         link.reply(request, None)
 
-    def do(self, link: Link, request: int, number: int) -> None:
+    def do(self, link: Link, do: to_shard.Do) -> None:
         """The transaction is decided: do this part, and reply once that is kept."""
-        id = self.id_of(link, number)
+        id = self.id_of(link, do.number)
         part = self._commit(id)
         if part is not None:
             self._promise_done(part.decider, id)
-        self.commits.when_kept(partial(link.reply, request, None))
+        self.commits.when_kept(partial(link.reply, do.request, None))
 
     def died(self, index: int, incarnation: int) -> None:
         """An acceptor has died: the transactions it coordinated are in doubt."""
@@ -192,46 +194,46 @@ class TwoPhase:
 
     # Operations between shards
 
-    def on_in_doubt(self, link: Link, id: bytes) -> None:
+    def on_in_doubt(self, link: Link, doubt: to_shard.InDoubt) -> None:
         """Another shard is in doubt. While a decision is still possible it gets no answer, and asks again."""
-        shard = life_of(link.identity)[1]
+        id, shard = doubt.transaction, life_of(link.identity)[1]
         decision = self.decisions.get(id)
         if decision is None:
             if self.has_ended(id):
-                self._send(shard, bus.OUTCOME, id, False)
+                self._send(shard, to_shard.Outcome(id, False))
         elif decision.kept:
-            self._send(shard, bus.OUTCOME, id, True)
+            self._send(shard, to_shard.Outcome(id, True))
 
-    def on_outcome(self, link: Link, id: bytes, done: bool) -> None:
+    def on_outcome(self, link: Link, outcome: to_shard.Outcome) -> None:
         """The decider announces the outcome of a transaction."""
-        if done:
-            self._commit(id)
-            self._promise_done(life_of(link.identity)[1], id)
+        if outcome.commits:
+            self._commit(outcome.transaction)
+            self._promise_done(life_of(link.identity)[1], outcome.transaction)
         else:
-            self._abort(id)
+            self._abort(outcome.transaction)
 
     def _promise_done(self, decider: int, id: bytes) -> None:
-        """Send DONE to the decider once it is kept that nothing of a transaction remains here."""
+        """Send Done to the decider once it is kept that nothing of a transaction remains here."""
         if id not in self._promised:
             self._promised.add(id)
             self.commits.when_kept(partial(self._send_done, decider, id))
 
     def _send_done(self, decider: int, id: bytes) -> None:
         self._promised.discard(id)
-        self._send(decider, bus.DONE, id)
+        self._send(decider, to_shard.Done(id))
 
-    def on_done(self, link: Link, id: bytes) -> None:
+    def on_done(self, link: Link, done: to_shard.Done) -> None:
         """Another shard has kept that its part is done, or that it has none."""
-        decision = self.decisions.get(id)
+        decision = self.decisions.get(done.transaction)
         if decision is not None:
             decision.waiting.discard(life_of(link.identity)[1])
-            self._forget(id)
+            self._forget(done.transaction)
 
-    def _send(self, shard: int, *operation: object) -> None:
+    def _send(self, shard: int, operation: Operation) -> None:
         """Send an operation to a shard if it is up; otherwise it will be repeated later."""
         peer = self.peers[shard]
         if peer.up:
-            peer.add_operation(*operation)
+            peer.add_operation(operation)
 
     # Outcomes
 
@@ -278,13 +280,13 @@ class TwoPhase:
         shards = self.state.topology.shards
         for id, part in list(self.doubts.items()):
             if part.decider != self.state.index and part.decider in shards:
-                self._send(part.decider, bus.IN_DOUBT, id)
+                self._send(part.decider, to_shard.InDoubt(id))
             elif self.has_ended(id):
                 self._abort(id)
         for id, decision in list(self.decisions.items()):
             decision.waiting &= shards.keys()
             for shard in decision.waiting if decision.old and decision.kept else ():
-                self._send(shard, bus.OUTCOME, id, True)
+                self._send(shard, to_shard.Outcome(id, True))
             decision.old = True
             self._forget(id)
 

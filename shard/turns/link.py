@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 from penstock import bus
+from penstock.bus import to_acceptor
+from penstock.bus.operations import Operation, to_wire
 from shard.contents.segment_cy import Range, Source
 from shard.queue.consumer_cy import Consumer, Group
 
@@ -35,6 +37,14 @@ def safe_record(turn: int) -> bytes:
     return bus.pack([turn, []])
 
 
+Verdict = to_acceptor.Rejected | to_acceptor.Refused
+"""The refusal of a publish or a transaction."""
+
+
+def _read_verdict(wire: list[Any]) -> Verdict:
+    return cast(Verdict, to_acceptor.OPERATIONS.read(wire))
+
+
 class Link:
     """One incarnation of an acceptor, or of another shard, which only publishes (dead letters) and is sent no
     operations.
@@ -58,23 +68,23 @@ class Link:
     def __init__(self, identity: bytes, record: bytes | None = None) -> None:
         self.identity = identity
         self.taken = 0
-        self.verdicts: deque[list[Any]] = deque()
+        self.verdicts: deque[Verdict] = deque()
         if record is not None:
             self.taken, verdicts = bus.unpack(record)
-            self.verdicts.extend(verdicts)
+            self.verdicts.extend(map(_read_verdict, verdicts))
         self.safe = self.reported = self.taken
         self.greeted = False
         self.source = Source()
         role, index, self.incarnation = life_of(identity)
         self.receiver = index if role == "acceptor" else None
         self.turn = bus.Turn(self.receiver)
-        self.waiting: list[tuple[int, int, list[list[Any]], Sequence[Any]]] = []
+        self.waiting: list[tuple[int, int, list[Operation], Sequence[Any]]] = []
         self.consumers: dict[int, Consumer] = {}
         self.groups: dict[int, Group] = {}
         self.outlets: WeakValueDictionary[int, Outlet] = WeakValueDictionary()
         self.lending: Lending | None = None
         self.replies: set[str] = set()
-        self.promised: deque[tuple[int, list[Any]]] = deque()
+        self.promised: deque[tuple[int, Operation]] = deque()
         self.reserved: dict[int, list[tuple[QueueState, int, int]]] = {}
 
     @property
@@ -93,25 +103,24 @@ class Link:
         consumer.channel.members.discard(consumer)
 
     def deliver(self, consumer: Consumer, item: Range) -> None:
-        """Add a DELIVER of a range to the turn."""
+        """Add a Deliver of a range to the turn."""
         part = self.turn.place_batch(item.batch, item.first, item.count)
-        operation = [bus.DELIVER, consumer.id, item.sequence, part, item.count, item.redelivered]
-        self.turn.operations.append(operation)
+        self.turn.add(to_acceptor.Deliver(consumer.id, item.sequence, part, item.count, item.redelivered))
 
     def reply(self, request: int, result: Any, error: Any = None) -> None:
-        """Add the REPLY to a request to the turn."""
-        self.turn.operations.append([bus.REPLY, request, result, error])
+        """Add the Reply to a request to the turn."""
+        self.turn.add(to_acceptor.Reply(request, result, error))
 
     def reply_when_safe(self, request: int, result: Any) -> None:
         """Reply once the turn being applied is safe."""
-        self.send_when_safe(bus.REPLY, request, result, None)
+        self.send_when_safe(to_acceptor.Reply(request, result))
 
-    def send_when_safe(self, *operation: Any) -> None:
+    def send_when_safe(self, operation: Operation) -> None:
         """Send an operation behind the report that the turn being applied is safe, and behind the turn's refusals."""
-        self.promised.append((self.taken, list(operation)))
+        self.promised.append((self.taken, operation))
 
     def send_dequeued(self) -> None:
-        """Announce which messages have left saturated queues, once their turns are safe (DEQUEUED).
+        """Announce which messages have left saturated queues, once their turns are safe (Dequeued).
 
         Messages that left other queues are kept until the acceptor confirms the report of their turn: until then it
         would withhold their confirms if the queue became saturated.
@@ -129,9 +138,9 @@ class Link:
         self.source.left = kept
         for id, gone in rows.items():
             if self.safe == self.taken:
-                self.turn.operations.append([bus.DEQUEUED, id, gone])
+                self.turn.add(to_acceptor.Dequeued(id, gone))
             else:
-                self.send_when_safe(bus.DEQUEUED, id, gone)
+                self.send_when_safe(to_acceptor.Dequeued(id, gone))
 
     def end(self) -> None:
         """The peer is gone: stop recording departures for it, and drop its waiting turns."""
@@ -151,21 +160,21 @@ class Link:
 
     def record(self) -> bytes:
         """The state that the shard's next incarnation needs to answer a hello, once all applied turns are safe."""
-        return bus.pack([self.taken, list(self.verdicts)])
+        return bus.pack([self.taken, [to_wire(verdict) for verdict in self.verdicts]])
 
     def make_safe(self, turn: int) -> None:
         """Make all turns up to `turn` safe: send their verdicts and the operations promised with them."""
         for verdict in self.verdicts:
-            if self.safe < verdict[1] <= turn:
-                self.turn.operations.append(verdict)
+            if self.safe < verdict.turn <= turn:
+                self.turn.add(verdict)
         self.safe = turn
         while self.promised and self.promised[0][0] <= turn:
-            self.turn.operations.append(self.promised.popleft()[1])
+            self.turn.add(self.promised.popleft()[1])
 
     def report_received(self, heard: int) -> None:
         """The peer has received the reports up to `heard`."""
         self.source.heard = heard
-        while self.verdicts and self.verdicts[0][1] <= heard:
+        while self.verdicts and self.verdicts[0].turn <= heard:
             self.verdicts.popleft()
 
     def close_turn(self) -> tuple[bytes, list[Any]] | None:

@@ -9,33 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TypeVar
 
+from penstock.bus.to_shard import Request
 from penstock.node.logs import get_logger
 from shard.turns.link import Link
 
 log = get_logger()
 
-P = ParamSpec("P")
 O = TypeVar("O")  # noqa: E741
+R = TypeVar("R", bound=Request)
 
 Looking = Generator[None, None, None]
 
 
-def looks_first(
-    request: Callable[Concatenate[O, Link, int, P], Looking],
-) -> Callable[Concatenate[O, Link, int, P], None]:
-    """Turn such a generator into an operation: a method that takes a link, the request's number and its arguments."""
+def looks_first(handle: Callable[[O, Link, R], Looking]) -> Callable[[O, Link, R], None]:
+    """Turn such a generator into a method that handles a request of a link."""
 
-    @wraps(request)
-    def act(owner: O, link: Link, number: int, /, *args: P.args, **kwargs: P.kwargs) -> None:
+    @wraps(handle)
+    def act(owner: O, link: Link, request: R) -> None:
         try:
-            steps = request(owner, link, number, *args, **kwargs)
+            steps = handle(owner, link, request)
             next(steps, None)
         except Exception as error:
-            log.error("request failed before it changed anything", request=request.__name__, arguments=args,
-                      sender=link.identity.decode(), exc_info=error)  # fmt: skip
-            link.refuse(number, 541, "internal error")
+            log.error("request failed before it changed anything", request=request, sender=link.identity.decode(),
+                      exc_info=error)  # fmt: skip
+            link.refuse(request.request, 541, "internal error")
             return
         next(steps, None)
 

@@ -13,19 +13,21 @@ from typing import Any, NamedTuple
 
 from penstock import bus
 from penstock.batch.batch_cy import Batch
+from penstock.bus import to_shard
+from penstock.bus.operations import Operation
 
 # Bytes that may be in flight to a shard before dead-lettering waits for it.
 HELD_MAX = 8 * 1024 * 1024
 
 
 class Publish(NamedTuple):
-    """Messages of a batch for some queues; `safe` is called once they are safe. `again` is empty the first time."""
+    """Messages of a batch for some queues; `safe` is called once they are safe."""
 
     queues: tuple[int, ...]
     batch: Batch
     octets: int
     safe: Callable[[], None]
-    again: tuple[bool, ...] = ()
+    resent: bool = False
 
 
 class Peer:
@@ -43,7 +45,7 @@ class Peer:
         self.met = 0
         self.held = 0
         self.next: list[Publish] = []
-        self.operations: list[list[Any]] = []
+        self.operations: list[Operation] = []
         self.sent: deque[tuple[int, list[Publish]]] = deque()
 
     def publish(self, queues: tuple[int, ...], batch: Batch, safe: Callable[[], None]) -> None:
@@ -62,7 +64,7 @@ class Peer:
         turn = bus.Turn()
         for publish in self.next:
             part = turn.place_batch(publish.batch, 0, len(publish.batch))
-            turn.operations.append([bus.PUBLISH, publish.queues, part, 0, len(publish.batch), *publish.again])
+            turn.add(to_shard.Publish(publish.queues, part, 0, len(publish.batch), publish.resent))
         turn.operations += self.operations
         self.operations = []
         self.number += 1
@@ -77,16 +79,16 @@ class Peer:
                 self.held -= publish.octets
                 publish.safe()
         if self.awaits:
-            sent = [publish._replace(again=(True,)) for _, publishes in self.sent for publish in publishes]
+            sent = [publish._replace(resent=True) for _, publishes in self.sent for publish in publishes]
             self.next = sent + self.next
             self.sent.clear()
             self.awaits = False
             self.up = True
             self.met += 1
 
-    def add_operation(self, *operation: Any) -> None:
+    def add_operation(self, operation: Operation) -> None:
         """Add an operation that follows earlier publishes and need not reach a later incarnation."""
-        self.operations.append(list(operation))
+        self.operations.append(operation)
 
     def died(self) -> None:
         """The incarnation has died: drop operations that were only for it."""

@@ -1,6 +1,6 @@
 """The start of a later incarnation of a shard: it must know all unacked messages before it delivers.
 
-Each acceptor that was there when the shard began reports its unacked messages in its first turn (HOLD); its later
+Each acceptor that was there when the shard began reports its unacked messages in its first turn (Hold); its later
 turns, requests among them, wait until all acceptors have reported. An acceptor that dies is not waited for, and none is
 waited for longer than `PATIENCE_US`.
 """

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock import bus
 from penstock.amqp.replies import home_of
 from penstock.batch.batch_cy import Batch
+from penstock.bus import to_acceptor, to_shard
 from shard.turns.link import Link
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ def pass_on(state: ShardState, name: str, batch: Batch, first: int, count: int) 
     link = home(state, name)
     if link is not None:
         part = link.turn.place_batch(batch, first, count)
-        link.turn.operations.append([bus.ANSWERS, name, part, count])
+        link.turn.add(to_acceptor.Answers(name, part, count))
 
 
-def reply_consumer(link: Link, name: str, there: bool) -> None:
+def reply_consumer(link: Link, replies: to_shard.Replies) -> None:
     """Record that a reply consumer of an acceptor comes or goes."""
-    if there:
-        link.replies.add(name)
+    if replies.there:
+        link.replies.add(replies.name)
     else:
-        link.replies.discard(name)
+        link.replies.discard(replies.name)
 
 
 def has_reply_consumer(state: ShardState, name: str) -> bool:

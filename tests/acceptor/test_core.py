@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock import bus
+from penstock.bus.to_acceptor import Flow
 from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
 
@@ -43,7 +43,7 @@ def test_a_late_stop_stops_nobody(node: Node) -> None:
     publish(client, "q", 4)
     client.read()
     assert client.connection.channels[1].inbox
-    node.core(0).receive(0, 0, [[bus.FLOW, record.queue_id, True, 7]], [])
+    node.core(0).receive(0, 0, [Flow(record.queue_id, True, 7)], [])
     assert client.connection.channels[1].held_by is None
     node.settle()
     assert "channel.flow" in client.names(1)
@@ -58,7 +58,7 @@ def test_a_late_resume_gives_no_confirm_away(node: Node) -> None:
     assert node.gauges.saturated(record.slot)
     told = [event.delivery_tag for event in client.events[1]]
     assert max(told, default=0) < 5
-    node.core(0).receive(0, 0, [[bus.FLOW, record.queue_id, False, 1]], [])
+    node.core(0).receive(0, 0, [Flow(record.queue_id, False, 1)], [])
     node.settle()
     assert [event.delivery_tag for event in client.events[1]] == told
     drain(open_channel(node), "q", 5)

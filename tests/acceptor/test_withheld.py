@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock import bus
+from penstock.bus.to_acceptor import Dequeued
 from tests.joined import Client, Node, open_channel
 
 # It stops at the fifth message, and goes on once there is none.
@@ -256,5 +256,5 @@ def test_a_report_about_a_queue_that_is_gone_is_no_matter(node: Node) -> None:
     node.declare("q", **FLOW)
     client = publisher(node)
     fill(client, "q")
-    node.core(0).receive(0, 0, [[bus.DEQUEUED, 4711, [1, 0, 0, 5]], [bus.DEQUEUED, 4711, []]], [])
+    node.core(0).receive(0, 0, [Dequeued(4711, [1, 0, 0, 5]), Dequeued(4711, [])], [])
     assert acked(client) == set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from penstock import bus
+from penstock.bus.to_acceptor import Rejected
 from shard.core import ShardCore
 from tests.flow.router import FlowAndRouter
 from tests.flow.world import BESIDE, LARGEST, Id, Kept, Person, identity
@@ -158,8 +158,8 @@ class FlowAndLives(FlowAndRouter):
 def unreported(core: ShardCore, queue_id: int) -> int:
     """Return how many messages a queue has refused without their publishers knowing yet."""
     return sum(
-        verdict[5]
+        verdict.messages
         for link in core.state.links.values()
         for verdict in link.verdicts
-        if verdict[0] == bus.REJECTED and verdict[3] == queue_id and verdict[1] > link.reported
+        if isinstance(verdict, Rejected) and verdict.queue == queue_id and verdict.turn > link.reported
     )

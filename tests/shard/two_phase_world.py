@@ -19,12 +19,18 @@ from typing import Any, cast
 
 from acceptor.transactions.two_phase import TwoPhase as Coordinator
 from penstock import bus
+from penstock.bus import to_shard
+from penstock.bus.operations import Operation
 from shard.transactions.two_phase import REPEAT_US, TwoPhase
 
 NUMBER = 7
 ACCEPTOR = b"acceptor.0.1"
 Step = tuple[Any, ...]
 DEATHS = ("die", "write and die", "acceptor dies")
+
+
+REQUESTS = (to_shard.Prepared, to_shard.Decide, to_shard.Do)
+PREPARE = to_shard.Prepare(0, None, (), NUMBER, 0, 0)
 
 
 @dataclass
@@ -69,7 +75,7 @@ class FakePeer:
         self.up = False
         self.line: deque[tuple[Any, ...]] = deque()
 
-    def add_operation(self, *operation: Any) -> None:
+    def add_operation(self, operation: Operation) -> None:
         """Send an operation."""
         self.line.append(operation)
 
@@ -158,11 +164,11 @@ class FakeShardLink:
         self.index = index
         self.requests: dict[int, tuple[list[Any], Any]] = {}
 
-    def ask(self, operation: list[Any], reply: Any) -> None:
+    def ask(self, request: Any, reply: Any) -> None:
         """Send a request."""
-        operation[1] = len(self.requests) + 100 * operation[0]
-        self.requests[operation[1]] = operation, reply
-        self.world.send(self.index, operation)
+        request = request._replace(request=len(self.requests) + 100 * REQUESTS.index(type(request)))
+        self.requests[request.request] = request, reply
+        self.world.send(self.index, request)
 
 
 class World:
@@ -186,7 +192,7 @@ class World:
         self.id = self.core(0).two_phase.id_of(cast(Any, self.core(0).link), NUMBER)
         self.links = [FakeShardLink(self, index) for index in range(shards)]
         for index in range(shards):
-            self.send(index, [bus.PREPARE])
+            self.send(index, PREPARE)
         Coordinator(NUMBER, self.links, self.committed).begin()
 
     def committed(self) -> None:
@@ -199,10 +205,10 @@ class World:
         assert core is not None
         return core
 
-    def send(self, index: int, operation: list[Any]) -> None:
+    def send(self, index: int, operation: Operation) -> None:
         """Send an operation of the acceptor to a shard."""
         if self.acceptor_lives and self.cores[index] is not None:
-            self.up[index].append([*operation])
+            self.up[index].append(operation)
 
     # Steps
 
@@ -256,16 +262,16 @@ class World:
         """Have a shard take in the acceptor's next operation."""
         core = self.core(index)
         operation = self.up[index].popleft()
-        if operation[0] == bus.PREPARE:
+        if isinstance(operation, to_shard.Prepare):
             core.gathered.append(("taken", True))
             core.two_phase.prepare(cast(Any, core.link), NUMBER, cast(Any, FakePart(0, False)))
         else:
             handle = {
-                bus.PREPARED: core.two_phase.prepared,
-                bus.DECIDE: core.two_phase.decide,
-                bus.DO: core.two_phase.do,
+                to_shard.Prepared: core.two_phase.prepared,
+                to_shard.Decide: core.two_phase.decide,
+                to_shard.Do: core.two_phase.do,
             }
-            cast(Any, handle[operation[0]])(core.link, *operation[1:])
+            cast(Any, handle)[type(operation)](core.link, operation)
         self.carry(index)
 
     def carry(self, index: int) -> None:
@@ -328,19 +334,19 @@ class World:
                     one.peers.met += 1
         if self.acceptor_lives and hasattr(self, "links"):
             if not disk.taken:
-                self.send(index, [bus.PREPARE])
+                self.send(index, PREPARE)
             for operation, _ in self.links[index].requests.values():
                 self.send(index, operation)
 
     def cross(self, index: int, peer: int) -> None:
         """Deliver a shard's next operation to another."""
-        operation, *arguments = self.core(index).peers[peer].line.popleft()
+        operation = self.core(index).peers[peer].line.popleft()
         core = self.core(peer)
         handle = {
-            bus.IN_DOUBT: core.two_phase.on_in_doubt, bus.OUTCOME: core.two_phase.on_outcome,
-            bus.DONE: core.two_phase.on_done,
+            to_shard.InDoubt: core.two_phase.on_in_doubt, to_shard.Outcome: core.two_phase.on_outcome,
+            to_shard.Done: core.two_phase.on_done,
         }  # fmt: skip
-        cast(Any, handle[operation])(FakeLink(b"shard.%d.1" % index), *arguments)
+        cast(Any, handle)[type(operation)](FakeLink(b"shard.%d.1" % index), operation)
 
     def pass_time(self, index: int) -> None:
         """Let time pass for a shard."""

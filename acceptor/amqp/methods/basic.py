@@ -17,6 +17,7 @@ from penstock.amqp.encode_cy import GET_OK
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.replies import PSEUDO_QUEUE
 from penstock.amqp.scan_cy import SETTLE_REQUEUE
+from penstock.bus import to_acceptor, to_shard
 from router.model.topology import Queue
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def change_prefetch(channel: Channel) -> Asking:
     for consumer in channel.consumers.values():
         consumer.prefetch = channel.prefetch
     for shard, ids in channel.consumers_by_shard().items():
-        yield from ask_shard(shard, bus.PREFETCH, ids, channel.prefetch)
+        yield from ask_shard(shard, to_shard.Prefetch(ids, channel.prefetch))
 
 
 def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
@@ -75,7 +76,7 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
     channel.consumers[tag] = consumer
     channel.services.delivery.consumers[consumer.id] = consumer
     channel.services.throttle.begins_to_settle(channel.connection)
-    answer: Answer = yield ToShard(queue.shard, consumer.operation())
+    answer: Answer = yield ToShard(queue.shard, consumer.request())
     if answer.error is not None:
         del channel.consumers[tag]
         channel.services.delivery.forget(consumer)
@@ -98,7 +99,7 @@ def cancel(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if channel.reply_consumer is not None and channel.reply_consumer.tag == tag:
         channel.services.replies.cancel(channel)
     elif consumer is not None:
-        yield from ask_shard(consumer.queue.shard, bus.CANCEL, consumer.id)
+        yield from ask_shard(consumer.queue.shard, to_shard.Cancel(consumer.id))
         if channel.consumers.pop(tag, None) is not None:
             channel.services.delivery.forget(consumer)
     if not arguments["nowait"]:
@@ -129,23 +130,23 @@ def get_in_turn(channel: Channel, arguments: dict[str, Any]) -> Handling:
         getter = channel.getters[queue.queue_id] = channel.services.delivery.next_getter(queue.shard)
         channel.shards.add(queue.shard)
     no_ack = arguments["no_ack"]
-    answer: Answer = yield ToShard(queue.shard, [bus.GET, 0, getter, queue.queue_id, no_ack, channel.group])
+    answer: Answer = yield ToShard(queue.shard, to_shard.Get(getter, queue.queue_id, no_ack, channel.group))
     if answer.error is not None:
         raise refused(queue, answer.error)
     if answer.result is None:
         channel.send("basic_get_empty")
         return
-    sequence, part, redelivered, left = answer.result
+    got = to_acceptor.Got(*answer.result)
     getter = channel.getters[queue.queue_id]  # the queue may have moved meanwhile
-    batch = bus.batch_at(answer.parts, part)
+    batch = bus.batch_at(answer.parts, got.part)
     tag = (
         channel.unacked.skip(1)
         if no_ack
-        else channel.unacked.deliver(getter, sequence, 1, int(channel.acceptor.now), batch.whole(0, 1))
+        else channel.unacked.deliver(getter, got.sequence, 1, int(channel.acceptor.now), batch.whole(0, 1))
     )
     channel.services.throttle.begins_to_settle(channel.connection)
-    suffix = left.to_bytes(4, "big")
-    channel.connection.write_contents(channel.number, GET_OK, tag, redelivered, suffix, batch, 0, 1)
+    suffix = got.remaining.to_bytes(4, "big")
+    channel.connection.write_contents(channel.number, GET_OK, tag, got.redelivered, suffix, batch, 0, 1)
 
 
 def recover(channel: Channel, arguments: dict[str, Any]) -> None:

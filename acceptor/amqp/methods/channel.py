@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.asking import Handling, ask_shard
-from penstock import bus
+from penstock.bus import to_shard
 
 if TYPE_CHECKING:
     from acceptor.amqp.channel import Channel
@@ -21,7 +21,9 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
         return
     channel.delivers = arguments["active"]
     for shard, ids in channel.consumers_by_shard().items():
-        yield from ask_shard(shard, bus.ACTIVE, ids, channel.delivers and not channel.connection.deliveries_withheld)
+        yield from ask_shard(
+            shard, to_shard.Active(ids, channel.delivers and not channel.connection.deliveries_withheld)
+        )
     channel.send("channel_flow_ok", active=channel.delivers)
 
 

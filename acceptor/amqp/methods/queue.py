@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.amqp.methods.replies import declare as declare_reply_queue
 from acceptor.clients.asking import Asking, Handling, ask_router, ask_shard
-from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.replies import PSEUDO_QUEUE
+from penstock.bus import to_shard
 from router.model.records import described
 from router.model.topology import Queue
 
@@ -73,7 +73,7 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if not arguments["nowait"]:
         try:
             about = described("queue", name, channel.vhost)
-            messages, consumers = yield from ask_shard(shard, bus.STAT, id, about=about)
+            messages, consumers = yield from ask_shard(shard, to_shard.Stat(id), about=about)
         except AMQPError as error:
             if arguments["passive"] or error.code != 404:
                 raise
@@ -145,7 +145,7 @@ def purge(channel: Channel, arguments: dict[str, Any]) -> Handling:
     name = named(channel, arguments["queue"])
     channel.access.check("read", "queue", name)
     queue = find(channel, name)
-    messages = yield from ask_shard(queue.shard, bus.PURGE, queue.queue_id, about=str(queue))
+    messages = yield from ask_shard(queue.shard, to_shard.Purge(queue.queue_id), about=str(queue))
     if not arguments["nowait"]:
         channel.send("queue_purge_ok", message_count=messages)
 
@@ -158,7 +158,7 @@ def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if channel.acceptor.topology.queue(channel.vhost, name) is not None:
         queue = find(channel, name)
         messages = yield from ask_shard(
-            queue.shard, bus.DELETE, queue.queue_id, arguments["if_unused"], arguments["if_empty"]
+            queue.shard, to_shard.Delete(queue.queue_id, arguments["if_unused"], arguments["if_empty"])
         )
     if not arguments["nowait"]:
         channel.send("queue_delete_ok", message_count=messages)

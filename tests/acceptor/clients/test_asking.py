@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from acceptor.clients.asking import INTERNAL_ERROR, Answer, ToRouter, ToShard, ask_router, ask_shard, has_failed
-from penstock import bus
 from penstock.amqp.errors import AMQPError, HardError, SoftError
+from penstock.bus.to_shard import Purge
 
 
 class Connection:
@@ -28,8 +28,8 @@ def test_the_router_is_asked_by_name_and_its_result_returned() -> None:
 
 
 def test_a_shard_is_asked_with_room_for_the_number_of_the_request() -> None:
-    asking = ask_shard(3, bus.PURGE, 7)
-    assert next(asking) == ToShard(3, [bus.PURGE, 0, 7])
+    asking = ask_shard(3, Purge(7))
+    assert next(asking) == ToShard(3, Purge(7))
     with pytest.raises(StopIteration) as ended:
         asking.send(Answer(12, None))
     assert ended.value.value == 12
@@ -38,7 +38,7 @@ def test_a_shard_is_asked_with_room_for_the_number_of_the_request() -> None:
 @pytest.mark.parametrize(("code", "kind"), [(404, SoftError), (406, SoftError), (541, HardError)])
 @pytest.mark.parametrize("asks", ["router", "shard"])
 def test_a_refusal_is_raised_in_the_handler(asks: str, code: int, kind: type[AMQPError]) -> None:
-    asking = ask_router("queue_declare") if asks == "router" else ask_shard(0, bus.PURGE, 7)
+    asking = ask_router("queue_declare") if asks == "router" else ask_shard(0, Purge(7))
     next(asking)
     with pytest.raises(kind) as raised:
         asking.send(Answer(None, [code, "no room"]))
@@ -47,7 +47,7 @@ def test_a_refusal_is_raised_in_the_handler(asks: str, code: int, kind: type[AMQ
 
 @pytest.mark.parametrize(("code", "text"), [(404, "no queue 'q' in vhost '/'"), (406, "in use")])
 def test_only_a_missing_queue_gets_the_name_that_the_shard_does_not_know(code: int, text: str) -> None:
-    asking = ask_shard(0, bus.PURGE, 7, about="queue 'q' in vhost '/'")
+    asking = ask_shard(0, Purge(7), about="queue 'q' in vhost '/'")
     next(asking)
     with pytest.raises(SoftError) as raised:
         asking.send(Answer(None, [code, "in use"]))

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from acceptor.clients.consumers import Consumer
-from acceptor.links.shard_link import AGE, GROUP_OF
-from penstock import bus
 from tests.frames import Event
 from tests.joined import Client, Node, open_channel
 
@@ -50,29 +48,27 @@ def test_the_shard_is_the_lowest_byte_of_the_id(node: Node, client: Client) -> N
     assert consumer.shard == node.core(0).state.nowhere == 2
 
 
-def test_the_attaching_operation_has_group_and_age_where_the_link_looks_for_them(client: Client) -> None:
+def test_a_consumer_is_attached_again_by_its_group_and_age(client: Client) -> None:
     consumer = consume(client)
-    operation = consumer.operation()
-    assert operation[:4] == [bus.CONSUME, 0, consumer.id, consumer.queue.queue_id]
-    assert operation[GROUP_OF[bus.CONSUME]] == client.connection.channels[1].group
-    assert operation[AGE] == consumer.age > 0
+    request = consumer.request()
+    assert (request.consumer, request.queue) == (consumer.id, consumer.queue.queue_id)
+    assert request.group == client.connection.channels[1].group
+    assert request.age == consumer.age > 0
 
 
 @pytest.mark.parametrize("lease", [None, ("lease", 60_000_000, "ack")])
 def test_only_a_leased_consumer_sends_its_lease(client: Client, lease: tuple[str, int, str] | None) -> None:
     arguments = {} if lease is None else {"x-lease": "lease", "x-lease-expires": 60_000, "x-lease-end": "ack"}
-    plain = len(consume(client, "plain").operation())
     consumer = consume(client, arguments=arguments)
     assert consumer.lease == lease
-    assert consumer.operation()[plain:] == ([] if lease is None else [lease])
+    assert consumer.request().lease == lease
 
 
 def test_a_consumer_is_attached_as_active_only_while_deliveries_may_go_to_it(client: Client) -> None:
     consumer = consume(client)
     channel = client.connection.channels[1]
-    active = consumer.operation().index(True, GROUP_OF[bus.CONSUME] + 1)
     for delivers, withheld in ((False, False), (True, True), (False, True)):
         channel.delivers, client.connection.deliveries_withheld = delivers, withheld
-        assert consumer.operation()[active] is False
+        assert not consumer.request().active
     channel.delivers, client.connection.deliveries_withheld = True, False
-    assert consumer.operation()[active] is True
+    assert consumer.request().active

@@ -8,7 +8,8 @@ import pytest
 
 from acceptor.gates.parts import Parts
 from acceptor.gates.queue_gate import QueueGate
-from penstock import bus
+from penstock.bus.to_acceptor import MostWaiters
+from penstock.bus.to_shard import Paced, Waiters
 from tests.acceptor.gates.waiter import Waiter
 from tests.joined import Node, open_channel
 
@@ -32,7 +33,7 @@ def parts_of(node: Node, queue: str = "q") -> tuple[Parts, QueueGate]:
 def reported(node: Node, shard: int = 0) -> list[list[int]]:
     """Return the operations about parts in the turn to a shard, and empty it."""
     turn = node.core(0).links[shard].turn
-    found = [operation for operation in turn.operations if operation[0] in (bus.WAITERS, bus.PACED)]
+    found = [operation for operation in turn.operations if isinstance(operation, Waiters | Paced)]
     turn.operations.clear()
     return found
 
@@ -53,7 +54,7 @@ def test_a_weight_is_reported_when_it_has_changed_by_enough(node: Node) -> None:
         if not weight:
             queue_gate.waiting.pop(channel)
         parts.tell([queue_gate] if weight else [])
-        assert reported(node) == ([[bus.WAITERS, queue_gate.id, weight]] if is_reported else []), weight
+        assert reported(node) == ([Waiters(queue_gate.id, weight)] if is_reported else []), weight
         if is_reported:
             assert queue_gate.weight == weight
     assert not parts.told
@@ -88,14 +89,14 @@ def test_nothing_is_reported_while_the_shard_is_down_and_all_is_to_its_next_inca
         node.finish_shard(0)
         node.send_down(0, 0)
     parts.tell([queue_gate])
-    assert reported(node) == [[bus.WAITERS, queue_gate.id, 5]]
+    assert reported(node) == [Waiters(queue_gate.id, 5)]
 
 
 def test_the_death_of_another_shard_changes_nothing(node: Node) -> None:
     parts, queue_gate = parts_of(node)
     wait(queue_gate, 5)
     parts.tell([queue_gate])
-    parts.take(bus.MOST_WAITERS, queue_gate.id, 7, 12)
+    parts.hear(MostWaiters(queue_gate.id, 7, 12))
     parts.forget(1)
     assert parts.told == {queue_gate.id: 5}
     assert (queue_gate.weight, queue_gate.most_weight, queue_gate.all_weight) == (5, 7, 12)
@@ -106,18 +107,18 @@ def test_the_acceptor_with_less_weight_uses_less_of_its_part(node: Node) -> None
     whole = queue_gate.room()[0]
     wait(queue_gate, 5)
     parts.tell([queue_gate])
-    parts.take(bus.MOST_WAITERS, queue_gate.id, 5, 10)
+    parts.hear(MostWaiters(queue_gate.id, 5, 10))
     assert queue_gate.room()[0] == whole
-    parts.take(bus.MOST_WAITERS, queue_gate.id, 10, 15)
+    parts.hear(MostWaiters(queue_gate.id, 10, 15))
     assert queue_gate.room()[0] == whole // 2
-    parts.take(bus.MOST_WAITERS, 4711, 10, 15)  # a queue that is gone
+    parts.hear(MostWaiters(4711, 10, 15))  # a queue that is gone
 
 
 def test_room_of_a_paced_queue_is_asked_for_at_its_home_while_that_is_up(node: Node) -> None:
     parts, queue_gate = parts_of(node, "paced")
     reported(node, 1)
     assert parts.ask(queue_gate, 3, 10, 2)
-    assert reported(node, 1) == [[bus.PACED, queue_gate.id, 3, 10, 2]] and reported(node) == []
+    assert reported(node, 1) == [Paced(queue_gate.id, 3, 10, 2)] and reported(node) == []
     node.kill_shard(1)
     node.meet(0)
     assert not parts.ask(queue_gate, 3, 10, 2)

@@ -14,9 +14,9 @@ from acceptor.gates.queue_gate import QueueGate
 from acceptor.links.sent import OWN_PARTS, Commit, Publish, Sent, paced_among
 from acceptor.links.unacked_cy import Settlements, UnackedTags
 from acceptor.links.weights import WHOLE
-from penstock import bus
 from penstock.amqp.scan_cy import SETTLE_ACK, SETTLE_REQUEUE
 from penstock.batch.batch_cy import Batch, BatchBuilder
+from penstock.bus import to_shard
 from tests.joined import Node, open_channel
 
 QUEUE = 7
@@ -97,16 +97,16 @@ def test_a_publish_is_repeated_with_a_mark_unless_it_was_only_prepared() -> None
     plain = Publish((QUEUE,), WHOLE)
     plain.leave_again()
     plain.leave_again()
-    assert plain.operation == [bus.PUBLISH, (QUEUE,), 0, 0, 0, True]
+    assert plain.operation(7) == to_shard.Publish((QUEUE,), 7, 0, 0, resent=True)
     aged = Publish((QUEUE,), WHOLE)
-    aged.operation[5:] = [False, 300]
+    aged.age = 300
     aged.leave_again()
-    assert aged.operation[5:] == [True, 300]
+    assert aged.operation(0) == to_shard.Publish((QUEUE,), 0, 0, 0, resent=True, age=300)
     for prepared, marked in ((None, True), ((1, 2, 0), False)):
         commit = Commit(Transaction(), None, prepared=prepared)
         commit.add((QUEUE,), batch_of(1), 0, 1)
         commit.publishes[0].leave_again()
-        assert (commit.publishes[0].operation[5:] == [True]) is marked
+        assert commit.publishes[0].operation(0).resent is marked
 
 
 def test_rows_of_a_commit_join_those_before_them_for_the_same_queues() -> None:
@@ -119,7 +119,7 @@ def test_rows_of_a_commit_join_those_before_them_for_the_same_queues() -> None:
     assert [(publish.queues, bodies(publish)) for publish in commit.publishes] == [
         ((1,), [b"0", b"1", b"2"]), ((1, 2), [b"3"]), ((1,), [b"4", b"5"]),
     ]  # fmt: skip
-    assert commit.operation == [bus.COMMIT, 3, None, []]
+    assert commit.operation(None) == to_shard.Commit(3, None, [])
     assert (commit.count, commit.octets) == (6, batch.octets(0, 6))
     assert all(publish.commit is commit for publish in commit.publishes)
 
@@ -140,13 +140,14 @@ def test_a_publish_of_a_commit_grows_up_to_a_bound() -> None:
     for _ in range(100):
         commit.add((QUEUE,), batch, 0, 1)
     counts = [publish.count for publish in commit.publishes]
-    assert sum(counts) == 100 and 1 < len(counts) == commit.operation[1] < 10
+    assert sum(counts) == 100 and 1 < len(counts) == commit.operation(None).publishes < 10
     assert all(publish.batch is not None for publish in commit.publishes[:-1])
 
 
 def test_the_operation_of_a_part_of_a_larger_transaction_names_it() -> None:
     commit = Commit(Transaction(), Settlements(), powerless={9, 3}, prepared=(5, 6, 1))
-    assert commit.prepares and commit.operation == [bus.PREPARE, 0, None, [3, 9], 5, 6, 1]
+    operation = commit.operation(4)
+    assert isinstance(operation, to_shard.Prepare) and operation == to_shard.Prepare(0, 4, [3, 9], 5, 6, 1)
 
 
 def test_a_commit_is_repeated_without_its_requeues() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from acceptor.moving.moving import DRAINED, FENCING, HOME, VOID, Away
-from penstock import bus
+from penstock.bus.to_shard import Fence, Get
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish
 
@@ -76,7 +76,7 @@ def check_over(node: Node, results: list[dict[str, Any]], outcome: str = "moved"
 def test_its_consumers_name_the_old_home_then_no_shard_then_the_new_home(node: Node, client: Client) -> None:
     results = begin(node)
     assert (away(node).stage, home_of(client)) == (FENCING, 0)
-    assert node.core(0).links[0].turn.operations[-1] == [bus.FENCE, node.queue("q").queue_id, away(node).move.epoch]
+    assert node.core(0).links[0].turn.operations[-1] == Fence(node.queue("q").queue_id, away(node).move.epoch)
     fence(node)
     assert (away(node).stage, home_of(client)) == (DRAINED, node.core(0).state.nowhere)
     check_over(node, results)
@@ -120,7 +120,7 @@ def test_a_request_about_the_queue_waits_for_its_home(node: Node) -> None:
     client.send("basic.get", 1, queue="q", no_ack=True)
     client.read()
     other.send("queue.declare", 1, queue="elsewhere")
-    assert [request.operation[0] for request, _ in away(node).deferred] == [bus.GET]
+    assert [type(asked.request) for asked, _ in away(node).deferred] == [Get]
     check_over(node, results)
     assert client.take("basic.get-ok", 1).body == b"m"
     assert other.take("queue.declare-ok", 1).queue == "elsewhere"

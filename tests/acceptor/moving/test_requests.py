@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from acceptor.clients.asking import Answer, ToRouter, ToShard
-from penstock import bus
+from penstock.bus.to_shard import Stat
 from tests.joined import Node, open_channel
 
 
@@ -54,8 +54,8 @@ def test_answers_are_passed_on_in_the_order_in_which_they_came(node: Node) -> No
 
 def test_a_request_to_a_shard_goes_there_and_its_answer_comes_back(node: Node) -> None:
     core, answers = node.core(0), list[Answer]()
-    core.requests.ask(ToShard(0, [bus.STAT, 0, node.queue("q").queue_id]), answers.append)
-    assert core.links[0].turn.operations[-1][0] == bus.STAT and not core.state.router_requests
+    core.requests.ask(ToShard(0, Stat(node.queue("q").queue_id)), answers.append)
+    assert isinstance(core.links[0].turn.operations[-1], Stat) and not core.state.router_requests
     node.settle()
     (answer,) = answers
     assert answer.error is None and answer.result[0] == 0

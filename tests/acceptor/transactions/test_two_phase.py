@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acceptor.transactions.two_phase import TwoPhase
-from penstock import bus
+from penstock.bus.to_shard import Decide, Do, Prepared, Request
 
 NUMBER = 7
 
@@ -23,12 +23,11 @@ class Line:
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self.asked: list[list[Any]] = []
-        self.replies: list[Callable[[Any, list[Any] | None, Sequence[Any]], None]] = []
+        self.asked: list[Request] = []
+        self.replies: list[Callable[[Any, Sequence[Any] | None, Sequence[Any]], None]] = []
 
-    def ask(self, operation: list[Any], reply: Callable[[Any, list[Any] | None, Sequence[Any]], None]) -> None:
-        operation[1] = 100 + self.index  # as the real one does: its number of the request
-        self.asked.append(operation)
+    def ask(self, request: Request, reply: Callable[[Any, Sequence[Any] | None, Sequence[Any]], None]) -> None:
+        self.asked.append(request)
         self.replies.append(reply)
 
     def answer(self, result: bool = False) -> None:
@@ -47,9 +46,9 @@ class Coordinated:
     def count(self) -> None:
         self.done += 1
 
-    def asked(self) -> list[list[int]]:
+    def asked(self) -> list[list[type[Request]]]:
         """The kinds of the operations that each shard was asked for."""
-        return [[operation[0] for operation in line.asked] for line in self.lines]
+        return [[type(request) for request in line.asked] for line in self.lines]
 
 
 @pytest.fixture
@@ -59,22 +58,22 @@ def coordinated() -> Coordinated:
 
 def test_the_first_shard_decides_once_all_have_kept_their_parts(coordinated: Coordinated) -> None:
     first, second, third = coordinated.lines
-    assert coordinated.asked() == [[bus.PREPARED]] * 3
+    assert coordinated.asked() == [[Prepared]] * 3
     second.answer()
     first.answer()
-    assert coordinated.asked() == [[bus.PREPARED]] * 3
+    assert coordinated.asked() == [[Prepared]] * 3
     third.answer()
-    assert coordinated.asked() == [[bus.PREPARED, bus.DECIDE], [bus.PREPARED], [bus.PREPARED]]
-    assert first.asked[1] == [bus.DECIDE, 103, NUMBER, [1, 4], False]
+    assert coordinated.asked() == [[Prepared, Decide], [Prepared], [Prepared]]
+    assert first.asked[1] == Decide(NUMBER, [1, 4], False)
 
 
 def test_the_others_do_it_once_the_decision_is_kept_and_then_it_is_over(coordinated: Coordinated) -> None:
     first, second, third = coordinated.lines
     for line in coordinated.lines:
         line.answer()
-    assert bus.DO not in coordinated.asked()[1]
+    assert Do not in coordinated.asked()[1]
     first.answer()
-    assert second.asked[1:] == [[bus.DO, 101, NUMBER]] and third.asked[1:] == [[bus.DO, 104, NUMBER]]
+    assert second.asked[1:] == third.asked[1:] == [Do(NUMBER)]
     assert len(first.asked) == 2
     third.answer()
     assert coordinated.done == 0
@@ -86,14 +85,14 @@ def test_the_others_do_it_once_the_decision_is_kept_and_then_it_is_over(coordina
 def test_the_decider_learns_whether_any_store_has_a_part(coordinated: Coordinated, stored: int) -> None:
     for index, line in enumerate(coordinated.lines):
         line.answer(result=index == stored)
-    assert coordinated.lines[0].asked[1][4] is True
+    assert coordinated.lines[0].asked[1] == Decide(NUMBER, [1, 4], True)
 
 
 @given(st.permutations(range(3)), st.permutations(range(1, 3)))
 def test_the_order_of_the_answers_does_not_matter(prepared: list[int], done: list[int]) -> None:
     coordinated = Coordinated()
     for index in prepared:
-        assert bus.DECIDE not in coordinated.asked()[0]
+        assert Decide not in coordinated.asked()[0]
         coordinated.lines[index].answer()
     coordinated.lines[0].answer()
     for index in done:

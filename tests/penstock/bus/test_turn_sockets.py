@@ -14,6 +14,7 @@ import zmq
 from penstock import bus
 from penstock.batch.arena import Borrower
 from penstock.bus import zmtp_cy
+from penstock.bus.to_shard import Publish
 from penstock.bus.turn_sockets import TurnDialer, TurnListener, TurnSockets
 
 PATIENCE = 50
@@ -57,9 +58,12 @@ def in_loop(test: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Path
     return run
 
 
+OPERATION = Publish([1], 0, 0, 1)
+
+
 def turn(number: int, *parts: bytes) -> list[Any]:
     made = bus.Turn()
-    made.operations.append([bus.PUBLISH, [1], 0, 0, len(parts)])
+    made.add(OPERATION)
     for part in parts:
         made.place(part)
     return made.frames(number, 1)
@@ -81,7 +85,7 @@ async def test_turns_go_both_ways_whatever_their_size(tmp_path: Path) -> None:
     assert shard.drained
     assert listener.send(b"acceptor.0.1", turn(7, b"report"))
     await acceptor.wait(1)
-    assert acceptor.turns[0][:4] == (b"", 7, [[bus.PUBLISH, [1], 0, 0, 1]], [b"report"])
+    assert acceptor.turns[0][:4] == (b"", 7, [OPERATION], [b"report"])
     dialer.close()
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock import bus
+from penstock.bus.to_acceptor import Reply
+from penstock.bus.to_shard import Delete, Purge, Stat
 from tests.joined import Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish
 
@@ -84,11 +85,10 @@ def test_requests_about_an_unknown_queue(node: Node) -> None:
     core = node.shard(0)
     link = core.state.links[b"acceptor.0.1"]
     before = len(link.turn.operations)
-    core.operations[bus.PURGE](link, 7, 999)
-    core.operations[bus.STAT](link, 8, 999)
-    core.operations[bus.DELETE](link, 9, 999, False, False)
+    for request in Purge(999, 7), Stat(999, 8), Delete(999, False, False, 9):
+        core.operations[type(request)](link, request)
     assert link.turn.operations[before:] == [
-        [bus.REPLY, 7, None, [404, "no such queue"]],
-        [bus.REPLY, 8, None, [404, "no such queue"]],
-        [bus.REPLY, 9, 0, None],
+        Reply(7, None, [404, "no such queue"]),
+        Reply(8, None, [404, "no such queue"]),
+        Reply(9, 0),
     ]

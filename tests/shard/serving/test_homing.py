@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock import bus
+from penstock.bus.operations import to_wire
+from penstock.bus.to_acceptor import Opened
+from penstock.bus.to_shard import Reattached
 from penstock.memory.gauges import DEAD, READY, STARTING
 from router.model.records import HOMING, Move
 from shard.contents.queue_cy import NEVER
@@ -55,16 +57,16 @@ def test_it_ends_once_every_acceptor_has_reported_this_move(node: Node) -> None:
     assert node.state(QUEUE).frozen and homings.by_id[move.queue_id].awaited == {
         ("acceptor", 0, 1), ("acceptor", 1, 1),
     }  # fmt: skip
-    homings.on_reattached(first, move.queue_id, 2)
-    homings.on_reattached(second, move.queue_id, 1)
+    homings.on_reattached(first, Reattached(move.queue_id, 2))
+    homings.on_reattached(second, Reattached(move.queue_id, 1))
     homings.end_complete()
     assert node.state(QUEUE).frozen and not reports(node), "the second reported an earlier move"
-    homings.on_reattached(second, move.queue_id, 2)
+    homings.on_reattached(second, Reattached(move.queue_id, 2))
     homings.end_complete()
     assert not node.state(QUEUE).frozen
     assert reports(node) == [("reattached", 2)]
     for link in first, second:
-        assert link.turn.operations[-1] == [bus.OPENED, move.queue_id, 2]
+        assert to_wire(link.turn.operations[-1]) == to_wire(Opened(move.queue_id, 2))
     homings.begin(move)
     assert reports(node) == [("reattached", 2)], "the router, started again, is told again"
     assert not node.state(QUEUE).frozen
@@ -73,7 +75,7 @@ def test_it_ends_once_every_acceptor_has_reported_this_move(node: Node) -> None:
 def test_a_silent_acceptor_is_awaited_until_patience_ends(node: Node) -> None:
     homings, move = begun(node)
     state = node.shard(0).state
-    homings.on_reattached(links(node)[1], move.queue_id, 1)
+    homings.on_reattached(links(node)[1], Reattached(move.queue_id, 1))
     assert homings.next_wake() == state.now + PATIENCE_US
     state.now = homings.next_wake() - 1
     homings.end_complete()
@@ -87,7 +89,7 @@ def test_a_silent_acceptor_is_awaited_until_patience_ends(node: Node) -> None:
 
 def test_a_dead_acceptor_is_not_awaited(node: Node) -> None:
     homings, move = begun(node)
-    homings.on_reattached(links(node)[0], move.queue_id, 1)
+    homings.on_reattached(links(node)[0], Reattached(move.queue_id, 1))
     homings.died("shard", 1, 1)
     homings.end_complete()
     assert node.state(QUEUE).frozen

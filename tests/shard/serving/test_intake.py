@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from penstock import bus
 from penstock.batch.batch_cy import BatchBuilder
+from penstock.bus.to_acceptor import Rejected
+from penstock.bus.to_shard import Publish
 from shard.turns.link import Link
 from tests.joined import Node, open_channel
 from tests.ops.store.making import address, header
@@ -35,7 +36,7 @@ def enter(
     builder = BatchBuilder()
     for body in numbered(count):
         builder.add(address("", "q"), header(body), body, 0)
-    operation = [bus.PUBLISH, queues, 0, 0, count, *more]
+    operation = Publish(queues, 0, 0, count, *more)
     node.shard(0).intake.publish(link, builder.finish().slices(0, count), TURN, INDEX, operation, firm, powerless)
 
 
@@ -43,7 +44,7 @@ def test_refused_rows_are_reported_for_each_queue(node: Node) -> None:
     small, large = node.declare("small", **REFUSING), node.declare("large")
     link = Link(ACCEPTOR)
     enter(node, link, [small.queue_id, 999, large.queue_id], 5)
-    assert list(link.verdicts) == [[bus.REJECTED, TURN, INDEX, small.queue_id, 2, 3]]
+    assert list(link.verdicts) == [Rejected(TURN, INDEX, small.queue_id, 2, 3)]
     client = open_channel(node)
     assert drain(client, "small") == [b"0", b"1"]
     assert drain(client, "large") == [b"0", b"1", b"2", b"3", b"4"]

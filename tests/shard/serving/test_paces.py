@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import bus
+from penstock.bus.to_acceptor import Room
+from penstock.bus.to_shard import Paced
 from shard.queue.saturation import Stop
 from shard.serving.paces import Ask, Paces, shared_out
 from shard.turns.link import Link
@@ -32,7 +33,7 @@ def asked(node: Node, *weights: int) -> tuple[Paces, int, list[Link]]:
     paces, id = node.shard(0).paces, node.queue("q").queue_id
     links = [node.shard(0).state.links[b"acceptor.%d.1" % index] for index in range(len(weights))]
     for link, weight in zip(links, weights, strict=True):
-        paces.on_paced(link, id, weight, TARGET, 0)
+        paces.on_paced(link, Paced(id, weight, TARGET, 0))
     return paces, id, links
 
 
@@ -41,28 +42,28 @@ def given_room(node: Node, links: list[Link]) -> list[int]:
     for link in links:
         link.turn.operations.clear()
     node.shard(0).paces.hand_out(node.state("q"))
-    return [sum(count for kind, _, count, *_ in link.turn.operations if kind == bus.ROOM) for link in links]
+    return [sum(each.messages for each in link.turn.operations if isinstance(each, Room)) for link in links]
 
 
 def test_room_is_shared_by_weight_and_given_once(node: Node) -> None:
     paces, id, links = asked(node, 3, 1)
     assert given_room(node, links) == [6, 2]
     assert given_room(node, links) == [0, 0]
-    paces.on_paced(links[0], id, 3, TARGET, 4)  # the messages have come and gone
+    paces.on_paced(links[0], Paced(id, 3, TARGET, 4))  # the messages have come and gone
     assert given_room(node, links) == [3, 1]
 
 
 def test_messages_in_the_queue_and_on_their_way_take_room(node: Node) -> None:
     publish(open_channel(node), "q", *[b"m"] * 3)
     paces, id, links = asked(node, 1, 1)
-    paces.on_paced(links[0], id, 1, TARGET, ~1)  # it still sends one
+    paces.on_paced(links[0], Paced(id, 1, TARGET, ~1))  # it still sends one
     assert sum(given_room(node, links)) == TARGET - 3 - 1
 
 
 def test_a_negative_report_voids_earlier_room(node: Node) -> None:
     paces, id, links = asked(node, 1, 0)
     assert given_room(node, links) == [TARGET, 0]
-    paces.on_paced(links[0], id, 1, TARGET, ~2)
+    paces.on_paced(links[0], Paced(id, 1, TARGET, ~2))
     assert given_room(node, links) == [TARGET - 2, 0]
 
 
@@ -97,8 +98,8 @@ def test_the_room_of_a_dead_acceptor_goes_to_the_others(node: Node) -> None:
 
 def test_other_shards_and_unknown_queues_get_no_room(node: Node) -> None:
     paces, id, _ = asked(node)
-    paces.on_paced(Link(b"shard.1.1"), id, 1, TARGET, 0)
-    paces.on_paced(Link(b"acceptor.0.1"), 999, 1, TARGET, 0)
+    paces.on_paced(Link(b"shard.1.1"), Paced(id, 1, TARGET, 0))
+    paces.on_paced(Link(b"acceptor.0.1"), Paced(999, 1, TARGET, 0))
     assert not paces.asked
 
 
@@ -106,7 +107,7 @@ def test_a_queue_that_is_paced_no_more_is_forgotten(node: Node) -> None:
     id = node.declare("p").queue_id
     node.settle()
     paces, link = node.shard(0).paces, node.shard(0).state.links[b"acceptor.0.1"]
-    paces.on_paced(link, id, 1, TARGET, 0)
+    paces.on_paced(link, Paced(id, 1, TARGET, 0))
     paces.hand_out(node.state("p"))
     assert not paces.asked
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock import bus
-from tests.joined import Client, Node, open_channel, unpacked
+from penstock.bus.operations import to_wire
+from penstock.bus.to_acceptor import OPERATIONS, Elected, Hungry
+from tests.joined import Client, Node, open_channel, unpacked, wires
 from tests.shard.steps import drain, pass_ms, publish
 
 
@@ -111,7 +112,7 @@ def test_the_next_active_consumer_is_announced_once(node: Node) -> None:
     first.read()
     node.finish(0)
     node.send_up(0, 0)
-    assert [bus.ELECTED, following.id] in link.turn.operations and following.elected
+    assert to_wire(Elected(following.id)) in wires(link.turn.operations) and following.elected
 
 
 def test_acceptors_are_told_once_that_consumers_lack_a_grant() -> None:
@@ -132,7 +133,7 @@ def test_acceptors_are_told_once_that_consumers_lack_a_grant() -> None:
             node.send_up(0, 0)
             node.finish_shard(0)
             (frames,) = list(node.down[0, 0])[-1:]
-            told += [operation for operation in unpacked(frames)[3] if operation[0] == bus.HUNGRY]
-        assert told == [[bus.HUNGRY, consumer.group.id]] and delivered(client) == []
+            told += [each for each in unpacked(frames, OPERATIONS)[3] if isinstance(each, Hungry)]
+        assert told == [Hungry(consumer.group.id)] and delivered(client) == []
         node.settle()
         assert delivered(client) == [b"1", b"2"]

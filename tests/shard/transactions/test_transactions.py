@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock import bus
+from penstock.bus import to_acceptor
+from penstock.bus.operations import Operation
+from penstock.bus.to_shard import Commit, Do, Prepare, Publish, Reserve
 from shard.core import ShardCore
 from shard.turns.link import Link
 from tests.joined import Node, open_channel
@@ -35,7 +37,7 @@ def ids(node: Node, *names: str) -> list[int]:
     return [node.queue(name).queue_id for name in names]
 
 
-def apply(node: Node, *operations: list[Any]) -> Link:
+def apply(node: Node, *operations: Operation) -> Link:
     """Apply a turn, in which batch 0 is one message and batch 2 are two; return its link."""
     core: ShardCore = node.shard(0)
     parts: list[Any] = []
@@ -45,12 +47,12 @@ def apply(node: Node, *operations: list[Any]) -> Link:
     return core.state.links[ME]
 
 
-def one(queues: list[int]) -> list[Any]:
-    return [bus.PUBLISH, queues, 0, 0, 1]
+def one(queues: list[int]) -> Publish:
+    return Publish(queues, 0, 0, 1)
 
 
-def two(queues: list[int]) -> list[Any]:
-    return [bus.PUBLISH, queues, 2, 0, 2]
+def two(queues: list[int]) -> Publish:
+    return Publish(queues, 2, 0, 2)
 
 
 def depths(node: Node) -> list[int]:
@@ -59,7 +61,7 @@ def depths(node: Node) -> list[int]:
 
 def replies(link: Link) -> list[Any]:
     """The results of requests since the last call."""
-    found = [operation[2] for operation in link.turn.operations if operation[0] == bus.REPLY]
+    found = [operation.result for operation in link.turn.operations if isinstance(operation, to_acceptor.Reply)]
     link.turn.operations.clear()
     return found
 
@@ -68,11 +70,11 @@ def test_it_is_applied_whole_or_refused_whole(node: Node) -> None:
     """The room that its publishes need in a queue is added up. What follows in the turn is not part of it."""
     small, other = ids(node, "small", "open"), ids(node, "other", "open")
     link = apply(
-        node, [bus.COMMIT, 2, None, []], one(other), two(other), one(ids(node, "open")),
-        [bus.COMMIT, 2, None, []], one(small), one(small),
+        node, Commit(2, None, []), one(other), two(other), one(ids(node, "open")),
+        Commit(2, None, []), one(small), one(small),
     )  # fmt: skip
     assert depths(node) == [2, 0, 3]
-    assert list(link.verdicts) == [[bus.REFUSED, TURN, 0, node.queue("other").queue_id]]
+    assert list(link.verdicts) == [to_acceptor.Refused(TURN, 0, node.queue("other").queue_id)]
 
 
 def test_a_refused_transaction_settles_nothing(node: Node) -> None:
@@ -93,18 +95,18 @@ def test_a_refused_transaction_settles_nothing(node: Node) -> None:
 
 def test_powerless_queues_refuse_for_themselves_only(node: Node) -> None:
     both = ids(node, "small", "other")
-    link = apply(node, [bus.COMMIT, 2, None, both[:1]], two(both), one(both[:1]))
+    link = apply(node, Commit(2, None, both[:1]), two(both), one(both[:1]))
     assert depths(node) == [2, 2, 0] and not link.verdicts
 
 
 def test_reserved_room_counts_as_used_until_it_is_released(node: Node) -> None:
     (id,) = ids(node, "small")
-    link = apply(node, [bus.RESERVE, 1, GROUP, [[id, 1, BYTES], [999, 5, 5]]])
+    link = apply(node, Reserve(GROUP, [[id, 1, BYTES], [999, 5, 5]], 1))
     small = node.state("small")
     assert (replies(link), small.reserved, small.reserved_bytes) == ([None], 1, BYTES)
     apply(node, two([id]))
-    assert link.verdicts.pop() == [bus.REJECTED, TURN, 0, id, 1, 1]
-    apply(node, [bus.RESERVE, 2, GROUP, []])
+    assert link.verdicts.pop() == to_acceptor.Rejected(TURN, 0, id, 1, 1)
+    apply(node, Reserve(GROUP, [], 2))
     assert (replies(link), small.reserved, small.reserved_bytes) == ([None], 0, 0)
     apply(node, one([id]))
     assert small.depth == 2 and not link.verdicts
@@ -112,9 +114,9 @@ def test_reserved_room_counts_as_used_until_it_is_released(node: Node) -> None:
 
 def test_a_reservation_replaces_the_one_before_and_is_made_whole_or_not_at_all(node: Node) -> None:
     small, other = ids(node, "small", "other")
-    link = apply(node, [bus.RESERVE, 1, GROUP, [[small, 2, 0]]], [bus.RESERVE, 2, GROUP, [[small, 1, 0]]])
+    link = apply(node, Reserve(GROUP, [[small, 2, 0]], 1), Reserve(GROUP, [[small, 1, 0]], 2))
     assert node.state("small").reserved == 1
-    apply(node, [bus.RESERVE, 3, GROUP + 1, [[other, 2, 0], [small, 2, 0]]])
+    apply(node, Reserve(GROUP + 1, [[other, 2, 0], [small, 2, 0]], 3))
     assert replies(link) == [None, None, small]
     assert (node.state("small").reserved, node.state("other").reserved) == (1, 0)
     assert set(link.reserved) == {GROUP}
@@ -122,11 +124,11 @@ def test_a_reservation_replaces_the_one_before_and_is_made_whole_or_not_at_all(n
 
 def test_a_prepared_part_uses_the_room_reserved_for_its_channel(node: Node) -> None:
     (id,) = ids(node, "small")
-    apply(node, [bus.RESERVE, 1, GROUP, [[id, 2, 2 * BYTES]]])
-    link = apply(node, [bus.PREPARE, 1, None, [], NUMBER, GROUP, 0], two([id]), one(ids(node, "open")))
+    apply(node, Reserve(GROUP, [[id, 2, 2 * BYTES]], 1))
+    link = apply(node, Prepare(1, None, [], NUMBER, GROUP, 0), two([id]), one(ids(node, "open")))
     small, two_phase = node.state("small"), node.shard(0).two_phase
     assert not link.reserved and small.reserved == 2
     assert (small.depth, small.contents.ready, node.state("open").depth) == (2, 0, 1)
-    apply(node, [bus.DO, 9, NUMBER])
+    apply(node, Do(NUMBER, 9))
     assert not two_phase.parts
     assert (small.reserved, small.reserved_bytes, small.contents.ready) == (0, 0, 2)

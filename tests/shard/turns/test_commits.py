@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from penstock import bus
+from penstock.bus.to_acceptor import Rejected
 from penstock.memory.gauges import Gauges
 from penstock.settings import Settings
 from shard.store.journal import Commit, Journal
@@ -88,7 +88,7 @@ def test_a_commit_makes_safe_what_was_applied_when_it_was_handed_over(world: Wor
 def test_the_gauges_do_not_tell_of_turns_of_which_something_was_refused(world: World) -> None:
     """A later incarnation that knew only the number would have a refused message confirmed."""
     world.take_in(1)
-    world.acceptor.verdicts.append([bus.REJECTED, 1, 0, 7, 0, 1])
+    world.acceptor.verdicts.append(Rejected(1, 0, 7, 0, 1))
     world.handed_over()
     world.commits.written()
     assert world.acceptor.safe == 1

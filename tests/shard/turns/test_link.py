@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from penstock import bus
+from penstock.bus.operations import Operation
+from penstock.bus.to_acceptor import OPERATIONS, Rejected
 from penstock.memory.gauges import DEAD, READY, STARTING
 from shard.turns.link import Link
 from tests.joined import Client, Node, unpacked
@@ -21,17 +23,17 @@ def node() -> Iterator[Node]:
         yield node
 
 
-def turn_of(link: Link) -> tuple[int, list[list[object]]] | None:
+def turn_of(link: Link) -> tuple[int, list[Operation]] | None:
     """Report and operations of the turn that is closed now, None if there is none."""
     closed = link.close_turn()
     if closed is None:
         return None
-    report, _, _, operations, _ = unpacked(closed[1])
+    report, _, _, operations, _ = unpacked(closed[1], OPERATIONS)
     return report, operations
 
 
-def rejected(turn: int) -> list[object]:
-    return [bus.REJECTED, turn, 0, 7, 0, 1]
+def rejected(turn: int) -> Rejected:
+    return Rejected(turn, 0, 7, 0, 1)
 
 
 def test_a_hello_is_answered_though_there_is_nothing_to_say() -> None:
@@ -87,7 +89,7 @@ def test_records_answer_hellos() -> None:
         shard.recover_links({ME: link.record(), b"acceptor.2.1": link.record()})
         shard.receive(ME, bus.HELLO, 0, 0, [], [])
         shard.receive(b"acceptor.1.2", bus.HELLO, 0, 0, [], [])
-        reports = {identity: unpacked(frames)[0] for identity, frames in shard.finish_turn(0)}
+        reports = {identity: unpacked(frames, OPERATIONS)[0] for identity, frames in shard.finish_turn(0)}
         assert reports == {ME: 41, b"acceptor.1.2": 0}
         shard.died("acceptor", 2, 1)
         assert not shard.records
@@ -188,5 +190,5 @@ def test_what_the_gauges_say_is_of_one_life_of_the_acceptor(node: Node) -> None:
     shard.recover_links({})
     assert set(shard.records) == {b"acceptor.0.1"}
     shard.receive(b"acceptor.0.2", bus.HELLO, 0, 0, [], [])
-    reports = {identity: unpacked(frames)[0] for identity, frames in shard.finish_turn(0)}
+    reports = {identity: unpacked(frames, OPERATIONS)[0] for identity, frames in shard.finish_turn(0)}
     assert reports[b"acceptor.0.2"] == 0

@@ -8,6 +8,7 @@ import pytest
 
 from penstock import bus
 from penstock.amqp.replies import new_name
+from penstock.bus.to_acceptor import Answers
 from shard.turns.link import Link
 from shard.turns.replies import has_reply_consumer, home, pass_on, reply_consumer
 from shard.turns.state import ShardState
@@ -37,9 +38,9 @@ def test_answers_go_to_their_acceptor_only(state: ShardState) -> None:
     pass_on(state, new_name(1, 2), answers, 0, 3)
     assert not state.links[b"acceptor.0.1"].turn
     turn = state.links[b"acceptor.1.3"].turn
-    ((kind, to, part, count),) = turn.operations
-    assert (kind, to, count) == (bus.ANSWERS, name, 2)
-    passed = bus.batch_at(turn.parts, part)
+    (operation,) = turn.operations
+    assert isinstance(operation, Answers) and (operation.name, operation.messages) == (name, 2)
+    passed = bus.batch_at(turn.parts, operation.part)
     assert [passed.record(row)[2] for row in range(passed.count)] == [b"1", b"2"]
 
 

@@ -1,0 +1,15 @@
+"""What an acceptor receives, and what of it a shard keeps in its store."""
+
+from __future__ import annotations
+
+from penstock.bus import to_acceptor
+from penstock.bus.operations import to_wire
+
+
+def test_the_numbers_of_verdicts_are_those_of_stores_that_exist() -> None:
+    assert to_wire(to_acceptor.Rejected(1, 2, 3, 4, 5))[0] == 5
+    assert to_wire(to_acceptor.Refused(1, 2, 3))[0] == 6
+
+
+def test_a_got_message_is_a_list_on_the_wire() -> None:
+    assert [*to_acceptor.Got(7, 2, True, 9)] == [7, 2, True, 9]
