@@ -48,7 +48,7 @@ from acceptor.routing.gates import Gates
 from acceptor.routing.routes import Routes
 from penstock import bus
 from penstock.bus import to_acceptor
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from penstock.memory.gauges import Gauges
 from penstock.node.logs import get_logger
 from penstock.settings import Settings

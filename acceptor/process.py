@@ -30,7 +30,7 @@ from acceptor.sockets.sockets import Sockets
 from penstock import bus
 from penstock.batch.arena import Arena, Borrower
 from penstock.bus.endpoint import subscribe
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from penstock.bus.router_client import RouterClient
 from penstock.bus.shard_dialers import ShardDialers, started
 from penstock.bus.turn_sockets import TurnSockets

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from penstock.bus import to_acceptor, to_shard
-from penstock.bus.operations import Operations
+from penstock.bus.operations_cy import Operations
 from penstock.settings import Settings
 from penstock.settings.sources import model_of
 from penstock.settings.values import KIB, MIB, SIZE

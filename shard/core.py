@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from penstock import bus
 from penstock.bus import to_acceptor, to_shard
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from penstock.memory.gauges import DEAD, Gauges
 from penstock.node.logs import get_logger
 from penstock.settings import Settings

@@ -19,7 +19,7 @@ from penstock import bus
 from penstock.batch.arena import Borrower
 from penstock.batch.batch_cy import Batch
 from penstock.bus.endpoint import subscribe
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from penstock.bus.router_client import RouterClient
 from penstock.bus.shard_dialers import ShardDialers, started
 from penstock.bus.turn_sockets import TurnListener, TurnSockets

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,7 @@ from acceptor.core import AcceptorCore
 from acceptor.links.shard_link import SETTLING_SECONDS
 from penstock import bus
 from penstock.bus import to_acceptor, to_shard
-from penstock.bus.operations import Operation, Operations, to_wire
+from penstock.bus.operations_cy import Operation, Operations
 from penstock.bus.router_client import Follower
 from penstock.memory.gauges import DEAD, READY, Gauges
 from penstock.node.node import Role
@@ -1189,11 +1189,6 @@ class Node:
             for connection in life.core.state.connections.values():
                 yield from connection.channels.values()
             yield from life.core.orphans.channels
-
-
-def wires(operations: Iterable[Operation]) -> list[Operation]:
-    """Return the wire forms of operations, to compare them by class too."""
-    return [to_wire(operation) for operation in operations]
 
 
 def unpacked(frames: Frames, receives: Operations) -> tuple[int, int, int, list[Operation], list[Any]]:

@@ -26,8 +26,9 @@ from acceptor.publishing.overtaking import asked
 from acceptor.routing.routing import Unfinished
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.amqp.scan_cy import SETTLE_REQUEUE, Method, PublishRun, SettleRun
+from penstock.amqp.scan_cy import Method, PublishRun, SettleRun
 from penstock.amqp.spec import BASIC_CLASS, BY_NAME, METHODS, MethodSpec
+from penstock.batch.settlement_rows import SETTLE_REQUEUE
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from acceptor.clients.consumer_arguments import Lease
 from penstock.amqp.encode_cy import DELIVER
+from penstock.batch.consumer_ids import shard_of
 from penstock.bus import to_shard
 from router.model.topology import Queue
 
@@ -49,7 +50,7 @@ class Consumer:
     @property
     def shard(self) -> int:
         """The index in its id: of its queue's shard, or of none while the queue moves."""
-        return self.id & 255
+        return shard_of(self.id)
 
     def request(self) -> to_shard.Consume:
         """Return the request that attaches it."""

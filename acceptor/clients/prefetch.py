@@ -19,7 +19,7 @@ from acceptor.clients.asking import Answer, Asking, Failing, ask_shard, has_fail
 from acceptor.links.shard_link import ShardLink
 from acceptor.links.unacked_cy import UnackedTags
 from penstock.bus import to_shard
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from penstock.settings import Settings
 
 UNLIMITED = 0

@@ -15,7 +15,7 @@ from acceptor.links.shard_link import ShardLink
 from acceptor.links.unacked_cy import Settlements
 from penstock import bus
 from penstock.batch.arena import Arena
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from penstock.bus.to_shard import Request
 from penstock.memory.gauges import Gauges
 from penstock.settings import Settings

@@ -10,10 +10,11 @@ from acceptor.clients.asking import has_failed
 from acceptor.clients.consumers import Consumer
 from acceptor.clients.pauses import HELD
 from acceptor.links.shard_link import Reply
-from acceptor.links.unacked_cy import GETS, Settlements
+from acceptor.links.unacked_cy import Settlements
 from penstock import bus
+from penstock.batch.consumer_ids import GETS, consumer_id
 from penstock.bus import to_acceptor, to_shard
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 
 if TYPE_CHECKING:
     from acceptor.budgets.outputs import Outputs
@@ -45,7 +46,7 @@ class Delivery:
     def next_consumer(self, shard: int) -> int:
         """Return a new consumer id for a shard."""
         self.last_consumer += 1
-        return self.last_consumer << 8 | shard
+        return consumer_id(self.last_consumer, shard)
 
     def next_getter(self, shard: int) -> int:
         """Return an id for the gets of a channel."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.bus import to_acceptor, to_shard
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from router.model.topology import Topology
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from acceptor.links.unacked_cy import GETS
+from penstock.batch.consumer_ids import GETS
 
 # From this many entries on, unneeded ones are looked for, and then whenever the needed ones have doubled.
 FEWEST = 1024

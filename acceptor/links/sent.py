@@ -13,7 +13,7 @@ from acceptor.links.unacked_cy import Settlements
 from acceptor.links.weights import WHOLE
 from penstock.batch.batch_cy import Batch, BatchBuilder
 from penstock.bus import to_shard
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 
 if TYPE_CHECKING:
     from acceptor.links.contained import Breakable

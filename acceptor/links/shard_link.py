@@ -42,7 +42,7 @@ from acceptor.links.weights import PASSING, WHOLE, weight_of
 from penstock import bus
 from penstock.batch.batch_cy import Batch, BatchBuilder
 from penstock.bus import to_acceptor, to_shard
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from penstock.bus.to_shard import LEAVES_IN_GROUP, Consume, Get, Request
 from penstock.memory.gauges import Gauges
 from penstock.telemetry.schema import Cause

@@ -1,13 +1,12 @@
 import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from penstock.batch.consumer_ids cimport GETS_BIT, at_shard, shard_of
 from penstock.batch.octets cimport address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
+from penstock.batch.settlement_rows cimport OF_COUNT, OF_KIND, OF_SEQUENCE, SETTLE_REQUEUE, SETTLED_ROW
 
 cdef enum:
     ROW = 40
-    SETTLED_ROW = 24
     SETTLEMENT_SIZE = 16
-    GETS_BIT = 62
-    C_REQUEUE = 1
 
 cdef class Settlements:
     cdef readonly bytearray rows

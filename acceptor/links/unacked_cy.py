@@ -5,7 +5,7 @@ Tags count up from 1, so ranges are appended in the order of their tags and foun
 little-endian, stands for a run of deliveries to one consumer:
 
     0   8  first tag
-    8   8  the consumer's id on the bus; its lowest byte is the index of the shard, GETS is set for basic.get
+    8   8  the consumer's id on the bus (`penstock.batch.consumer_ids`)
     16  8  sequence number of the first message in its queue
     24  4  number of messages; 0 once they are settled, until the row is trimmed
     28  4  time of delivery in seconds, times 4; in the journal of a transaction plus how they were settled
@@ -19,21 +19,18 @@ from typing import Any
 import cython
 
 if not cython.compiled:
+    from penstock.batch.consumer_ids import GETS_BIT, at_shard, shard_of
     from penstock.batch.octets import Pointer, address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
+    from penstock.batch.settlement_rows import OF_COUNT, OF_KIND, OF_SEQUENCE, SETTLE_REQUEUE, SETTLED_ROW
 
     ROW = 40
-    SETTLED_ROW = 24
     SETTLEMENT_SIZE = 16
-    GETS_BIT = 62
-    C_REQUEUE = 1
 
 ROW_OCTETS = 40
-GETS = 1 << 62
-"""Marks the ids of the gets of a channel: no prefetch limit counts their messages."""
 
 
 class Settlements:
-    """Settlements for one shard in the making: rows as `shard.contents.queue_cy.settle_rows` reads them."""
+    """Settlements for one shard in the making: rows of `penstock.batch.settlement_rows`."""
 
     def __init__(self) -> None:
         self.rows = bytearray()
@@ -49,19 +46,19 @@ class Settlements:
             at = (self.count - 1) * SETTLED_ROW
             if (
                 get64(p, at) == consumer
-                and get32(p, at + 20) == kind
-                and get64(p, at + 8) + get32(p, at + 16) == sequence
+                and get32(p, at + OF_KIND) == kind
+                and get64(p, at + OF_SEQUENCE) + get32(p, at + OF_COUNT) == sequence
             ):
-                put32(p, at + 16, get32(p, at + 16) + count)
+                put32(p, at + OF_COUNT, get32(p, at + OF_COUNT) + count)
                 return 0
         at = self.count * SETTLED_ROW
         if at + SETTLED_ROW > len(self.rows):
             resize(self.rows, max(2 * len(self.rows), 8 * SETTLED_ROW))
             p = address_of_bytearray(self.rows)
         put64(p, at, consumer)
-        put64(p, at + 8, sequence)
-        put32(p, at + 16, count)
-        put32(p, at + 20, kind)
+        put64(p, at + OF_SEQUENCE, sequence)
+        put32(p, at + OF_COUNT, count)
+        put32(p, at + OF_KIND, kind)
         self.count += 1
         return 0
 
@@ -70,9 +67,9 @@ class Settlements:
         p = address_of_bytearray(other.rows)
         for row in range(other.count):
             at = row * SETTLED_ROW
-            kind = get32(p, at + 20)
-            if requeues or kind != C_REQUEUE:
-                self.add(get64(p, at), get64(p, at + 8), get32(p, at + 16), kind)
+            kind = get32(p, at + OF_KIND)
+            if requeues or kind != SETTLE_REQUEUE:
+                self.add(get64(p, at), get64(p, at + OF_SEQUENCE), get32(p, at + OF_COUNT), kind)
         return 0
 
     def extend_returned(self, other: Settlements) -> int:
@@ -80,8 +77,8 @@ class Settlements:
         p = address_of_bytearray(other.rows)
         for row in range(other.count):
             at = row * SETTLED_ROW
-            if get32(p, at + 20) == C_REQUEUE:
-                self.add(get64(p, at), get64(p, at + 8), get32(p, at + 16), C_REQUEUE)
+            if get32(p, at + OF_KIND) == SETTLE_REQUEUE:
+                self.add(get64(p, at), get64(p, at + OF_SEQUENCE), get32(p, at + OF_COUNT), SETTLE_REQUEUE)
         return 0
 
     def extend_held(self, other: Settlements) -> int:
@@ -89,7 +86,7 @@ class Settlements:
         p = address_of_bytearray(other.rows)
         for row in range(other.count):
             at = row * SETTLED_ROW
-            self.add(get64(p, at), get64(p, at + 8), get32(p, at + 16), 0)
+            self.add(get64(p, at), get64(p, at + OF_SEQUENCE), get32(p, at + OF_COUNT), 0)
         return 0
 
     def consumers(self) -> set[int]:
@@ -109,9 +106,14 @@ class Settlements:
             at = row * SETTLED_ROW
             consumer = get64(p, at)
             if consumer in ids:
-                taken.add(consumer >> 8 << 8 | shard, get64(p, at + 8), get32(p, at + 16), get32(p, at + 20))
+                taken.add(
+                    at_shard(consumer, shard),
+                    get64(p, at + OF_SEQUENCE),
+                    get32(p, at + OF_COUNT),
+                    get32(p, at + OF_KIND),
+                )
             else:
-                left.add(consumer, get64(p, at + 8), get32(p, at + 16), get32(p, at + 20))
+                left.add(consumer, get64(p, at + OF_SEQUENCE), get32(p, at + OF_COUNT), get32(p, at + OF_KIND))
         self.rows = left.rows
         self.count = left.count
         return taken
@@ -304,7 +306,7 @@ class UnackedTags:
         for row in range(self.head, self.tail):
             at = row * ROW
             count = get32(p, at + 24)
-            if count and get64(p, at + 8) & 255 == shard:
+            if count and shard_of(get64(p, at + 8)) == shard:
                 held.add(get64(p, at + 8), get64(p, at + 16), count, 0)
         return 0
 
@@ -321,7 +323,7 @@ class UnackedTags:
         """Write a settlement of a part of a row to its shard's builder, and to the journal if there is one."""
         consumer = get64(p, at + 8)
         sequence = get64(p, at + 16) + offset
-        builder = builders[consumer & 255]
+        builder = builders[shard_of(consumer)]
         builder.add(consumer, sequence, count, kind)
         if not consumer >> GETS_BIT:
             self.consumed -= count
@@ -414,7 +416,7 @@ def readdress_rows(rows: bytearray, head: int, tail: int, ids: set[int], shard: 
     for row in range(head, tail):
         consumer = get64(p, row * ROW + 8)
         if consumer in ids:
-            put64(p, row * ROW + 8, consumer >> 8 << 8 | shard)
+            put64(p, row * ROW + 8, at_shard(consumer, shard))
 
 
 def first_tag(row: bytes) -> int:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 from acceptor.clients.asking import Answer, ToShard
 from acceptor.gates.move_gate import MoveGate
 from acceptor.links.unacked_cy import ROW_OCTETS, Settlements, readdress_rows
+from penstock.batch.consumer_ids import at_shard
 from penstock.bus import to_acceptor, to_shard
 from penstock.bus.to_shard import OF_QUEUE, Cancel, Consume, Get, Request
 from router.model.records import HOMING, Move, Queue
@@ -177,7 +178,7 @@ class Moves:
         known = {id: facts for id, facts in link.holders.known.items() if facts[0] == move.queue_id}
         ids = {*known, *(consumer.id for consumer in self.consumers_of(move.queue_id))}
         ids.update(channel.getters[move.queue_id] for channel in self.getting(move.queue_id))
-        away.holders = {_at(id, self.acceptor.nowhere): facts for id, facts in known.items()}
+        away.holders = {at_shard(id, self.acceptor.nowhere): facts for id, facts in known.items()}
         self.readdress(ids, move.source, self.acceptor.nowhere, move.queue_id)
         link.send(to_shard.Drained(move.queue_id, move.epoch))
         away.stage = DRAINED
@@ -213,11 +214,11 @@ class Moves:
         for channel in self.acceptor.channels():
             if channel.group in groups:
                 channel.shards.add(move.home)
-        link.holders.known |= {_at(id, move.home): facts for id, facts in away.holders.items()}
+        link.holders.known |= {at_shard(id, move.home): facts for id, facts in away.holders.items()}
         if not link.up:
             link.next.settlements.extend(settled, requeues=True)  # its next incarnation is sent everything else
             return
-        at_home = {_at(id, move.home) for id in ids}
+        at_home = {at_shard(id, move.home) for id in ids}
         for channel in self.acceptor.channels():
             channel.unacked.hold_of(at_home, held)
         held.extend(settled, requeues=True)
@@ -277,14 +278,14 @@ class Moves:
         for channel in self.acceptor.channels():
             channel.unacked.readdress(ids, new)
             if channel.getters.get(queue_id) in ids:
-                channel.getters[queue_id] = _at(channel.getters[queue_id], new)
+                channel.getters[queue_id] = at_shard(channel.getters[queue_id], new)
             for transaction in channel.transactions():
                 rows = transaction.settlements[old].take_out(ids, new)
                 transaction.settlements[new].extend(rows, requeues=True)
                 held.extend_held(rows)
                 readdress_rows(transaction.journal, 0, len(transaction.journal) // ROW_OCTETS, ids, new)
         for consumer in self.consumers_of(queue_id):
-            self.delivery.rename(consumer, _at(consumer.id, new))
+            self.delivery.rename(consumer, at_shard(consumer.id, new))
         return held
 
     # Requests
@@ -319,7 +320,7 @@ class Moves:
 
     def go_along(self, request: Consume | Get | Cancel, queue: Queue) -> Request:
         """Return a request with the index of the queue's home in its consumer id, a Consume on the present terms."""
-        delivery, id = self.delivery, _at(request.consumer, queue.shard)
+        delivery, id = self.delivery, at_shard(request.consumer, queue.shard)
         consumer = delivery.consumers.get(request.consumer) or delivery.consumers.get(id)
         if consumer is not None and consumer.id != id:
             delivery.rename(consumer, id)
@@ -329,8 +330,3 @@ class Moves:
         if consumer is not None and isinstance(request, Consume):
             return consumer.request()
         return request._replace(consumer=id)
-
-
-def _at(id: int, shard: int) -> int:
-    """Return the id of a consumer, or of the gets of a channel, with the index of another shard."""
-    return id >> 8 << 8 | shard

@@ -28,7 +28,8 @@ from acceptor.routing.route import Route
 from acceptor.routing.routing import BUDGET
 from acceptor.transactions.two_phase import TwoPhase
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.amqp.scan_cy import SETTLE_REQUEUE, SettleRun
+from penstock.amqp.scan_cy import SettleRun
+from penstock.batch.settlement_rows import SETTLE_REQUEUE
 from penstock.bus import to_shard
 from penstock.limits.watermarks import REJECTING, overflow_on_wire
 from router.model.grants import NOBODY

@@ -4,6 +4,7 @@ from penstock.batch.batch_cy cimport (Batch, BatchBuilder, C_HAS_CC, C_HAS_DIREC
                                 C_HAS_PRIORITY, C_HAS_USER_ID, C_ODD_EXPIRATION, C_PERSISTENT)
 from penstock.batch.octets cimport (address, address_of_bytearray, address_of_bytes, equal, load16, load32, load64, put16, put32,
                               put64, resize, take)
+from penstock.batch.settlement_rows cimport SETTLE_ACK, SETTLE_REJECT, SETTLE_REQUEUE
 
 cdef enum:
     METHOD = 1
@@ -21,9 +22,6 @@ cdef enum:
     C_FEW = 8
     C_ASSEMBLY = 1024
     C_MANY = 65536
-    C_ACK = 0
-    C_REQUEUE = 1
-    C_REJECT = 2
 
 cdef class Method:
     cdef readonly int channel

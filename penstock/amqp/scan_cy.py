@@ -41,6 +41,7 @@ if not cython.compiled:
         resize,
         take,
     )
+    from penstock.batch.settlement_rows import SETTLE_ACK, SETTLE_REJECT, SETTLE_REQUEUE
 
     METHOD, HEADER, BODY, HEARTBEAT, END = 1, 2, 3, 8, 0xCE
     PUBLISH, ACK, REJECT, NACK = (60 << 16 | method for method in (40, 80, 90, 120))
@@ -55,12 +56,6 @@ if not cython.compiled:
     C_ASSEMBLY = 1024
     # A run goes into the arena too if at least this much of the read remains at its start.
     C_MANY = 65536
-    C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
-
-# Kinds of settlements.
-SETTLE_ACK = 0
-SETTLE_REQUEUE = 1
-SETTLE_REJECT = 2
 
 
 class Method:
@@ -355,12 +350,12 @@ class Scanner:
         if size != 13:
             return self.fail(501, f"method 60.{id & 0xFFFF} cannot be decoded", channel)
         bits = p[pos + 12]
-        kind = C_ACK
+        kind = SETTLE_ACK
         multiple = bits & 1
         if id == NACK:
-            kind = C_REQUEUE if bits & 2 else C_REJECT
+            kind = SETTLE_REQUEUE if bits & 2 else SETTLE_REJECT
         elif id == REJECT:
-            kind = C_REQUEUE if bits & 1 else C_REJECT
+            kind = SETTLE_REQUEUE if bits & 1 else SETTLE_REJECT
             multiple = 0
         if self.settling is None or self.settling.channel != channel:
             self.settling = SettleRun(channel)

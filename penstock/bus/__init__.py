@@ -33,13 +33,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgpack
 
 from penstock.batch.arena import Loan
 from penstock.batch.batch_cy import Batch
-from penstock.bus.operations import Operation, Operations, to_wire
+from penstock.bus.operations_cy import Operation, Operations, to_wires
 
 # The turn with which an acceptor or a shard greets each incarnation of another shard.
 HELLO = 0
@@ -103,23 +103,14 @@ def loan_of(part: Any) -> Loan | None:
 _heads = _packer()
 
 
-class Head(NamedTuple):
-    """The head of a turn, as in the theory above; `apart` counts the parts that are not in it."""
-
-    turn: int
-    version: int
-    heard: int
-    operations: list[Operation]
-    parts: list[Any]
-    apart: int
+Head = tuple[int, int, int, list[Operation], list[Any], int]
+"""The head of a turn, as above."""
 
 
 def read_head(frame: Any, receives: Operations) -> Head:
-    """Return the head of a turn for a process that receives these operations. ValueError, TypeError or KeyError if it
-    is none.
-    """
-    head = Head(*unpack(frame))
-    return head._replace(operations=[receives.read(operation) for operation in head.operations])
+    """Return the head of a turn for a process that receives these operations. ValueError if it is none."""
+    turn, version, heard, operations, parts, apart = unpack(frame)
+    return turn, version, heard, receives.read(operations), parts, apart
 
 
 class Turn:
@@ -184,8 +175,7 @@ class Turn:
             else:
                 places.append(None)
                 apart.append(part)
-        operations = [to_wire(operation) for operation in self.operations]
-        return [_heads.pack(Head(turn, version, heard, operations, places, large)), *apart]
+        return [_heads.pack([turn, version, heard, to_wires(self.operations), places, large]), *apart]
 
 
 def batch_at(parts: Sequence[Any], part: int) -> Batch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from penstock.bus.operations import Operations
+from penstock.bus.operations_cy import Operations
 
 OPERATIONS = Operations()
 

@@ -16,7 +16,7 @@ from typing import Any
 from penstock import bus
 from penstock.batch.arena import Borrower
 from penstock.bus import to_acceptor, to_shard, zmtp_cy
-from penstock.bus.operations import Operation, Operations
+from penstock.bus.operations_cy import Operation, Operations
 from penstock.node.failures import report
 from penstock.node.logs import get_logger
 

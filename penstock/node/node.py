@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from penstock.batch.consumer_ids import MOST_SHARDS
 from penstock.settings import Settings
 
 Role = Literal["supervisor", "router", "shard", "acceptor", "console"]
@@ -52,7 +53,7 @@ class Node:
     @property
     def shard_places(self) -> int:
         """The maximum number of shards while the node runs: their indexes are below it."""
-        return max(self.shards) + 1 + self.settings.spare_shards
+        return min(max(self.shards) + 1 + self.settings.spare_shards, MOST_SHARDS)
 
     @property
     def router_requests(self) -> str:

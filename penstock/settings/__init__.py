@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from penstock.batch.consumer_ids import MOST_SHARDS
 from penstock.settings.limits import LimitSettings
 from penstock.settings.machine import default_data, free_disk, stored_bytes
 from penstock.settings.sections import (
@@ -54,7 +55,10 @@ class Settings(BaseModel):
         "the data directory already has",
     )
     spare_shards: int = Field(
-        default=4, ge=0, le=255, description="shards that can be added while the node runs (`penstock shard add`)"
+        default=4,
+        ge=0,
+        le=255,
+        description="shards that can be added while the node runs (`penstock shard add`); at most 255 with the others",
     )
     data: Directory = Field(
         default_factory=default_data,
@@ -98,6 +102,14 @@ class Settings(BaseModel):
     rebalance: RebalanceSettings = RebalanceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     watchdog: WatchdogSettings = WatchdogSettings()
+
+    @model_validator(mode="after")
+    def _shards_have_indexes(self) -> Self:
+        if self.shards + self.spare_shards > MOST_SHARDS:
+            raise ValueError(
+                f"shards ({self.shards}) and spare_shards ({self.spare_shards}) are more than {MOST_SHARDS} together"
+            )
+        return self
 
     @model_validator(mode="after")
     def _resolve_store_limit(self) -> Self:

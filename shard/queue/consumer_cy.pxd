@@ -2,15 +2,10 @@ import cython
 from libc.stdint cimport int64_t
 from penstock.batch.octets cimport address_readonly, get32, get64
 from penstock.batch.ranges_cy cimport RangeSet
+from penstock.batch.settlement_rows cimport OF_COUNT, OF_KIND, OF_SEQUENCE, SETTLE_REJECT, SETTLE_REQUEUE, SETTLED_ROW
 from shard.queue.outlet_cy cimport Outlet
 from shard.contents.queue_cy cimport Queue
 from shard.contents.segment_cy cimport Range
-
-cdef enum:
-    C_ACK = 0
-    C_REQUEUE = 1
-    C_REJECT = 2
-    SETTLED_ROW = 24
 
 cdef class Hand:
     cdef object __weakref__

@@ -12,16 +12,17 @@ from shard.contents.queue_cy import UNLIMITED
 if not cython.compiled:
     from penstock.batch.octets import address_readonly, get32, get64
     from penstock.batch.ranges_cy import RangeSet
+    from penstock.batch.settlement_rows import (
+        OF_COUNT,
+        OF_KIND,
+        OF_SEQUENCE,
+        SETTLE_REJECT,
+        SETTLE_REQUEUE,
+        SETTLED_ROW,
+    )
     from shard.contents.queue_cy import Queue
     from shard.contents.segment_cy import Range
     from shard.queue.outlet_cy import Outlet
-
-    C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
-    SETTLED_ROW = 24
-
-
-ACK, REQUEUE, REJECT = range(3)
-"""Kinds of settlements."""
 
 
 class Hand:
@@ -256,9 +257,9 @@ class Consumer:
         for low, part in self.outstanding.remove(sequence, count):
             settled += part
             octets += self.weight_of(low, part)
-            if kind == C_REQUEUE:
+            if kind == SETTLE_REQUEUE:
                 self.queue.requeue(low, part)
-            elif kind == C_REJECT:
+            elif kind == SETTLE_REJECT:
                 self.queue.reject(low, part)
             else:
                 self.queue.settle(low, part)
@@ -330,7 +331,7 @@ class Consumer:
 
 
 def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, None]:
-    """Apply settlements: rows of consumer id (8 bytes), sequence (8), count (4) and kind (4), little-endian.
+    """Apply settlements: rows of `penstock.batch.settlement_rows`.
 
     Rows for consumers that are gone are skipped. Return the consumers that were touched, in their order.
     """
@@ -366,9 +367,9 @@ def apply_rows(
     while at + SETTLED_ROW <= size:
         consumer = consumers.get(get64(p, at))
         if consumer is not None:
-            sequence, count, kind = get64(p, at + 8), get32(p, at + 16), get32(p, at + 20)
+            sequence, count, kind = get64(p, at + OF_SEQUENCE), get32(p, at + OF_COUNT), get32(p, at + OF_KIND)
             if claims:
-                found = consumer.claim(sequence, count, kind == C_REQUEUE)
+                found = consumer.claim(sequence, count, kind == SETTLE_REQUEUE)
             elif taken is not None:
                 found = consumer.hand_over(sequence, count, kind, taken)
             else:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from penstock import bus
 from penstock.bus import to_acceptor, to_shard
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from penstock.settings import Settings
 from shard.contents.queue_cy import Queue
 from shard.contents.segment_cy import Range

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from penstock.bus import to_shard
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from shard.contents.errors import StoreError
 from shard.queue.stalls import Stalls
 from shard.serving.deleting import Deletions

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock import bus
 from penstock.batch.batch_cy import PERSISTENT, SENT_AGAIN, Batch, BatchBuilder
+from penstock.batch.settlement_rows import SETTLE_ACK, SETTLE_REJECT, SETTLE_REQUEUE
 from penstock.bus import to_shard
-from shard.queue.consumer_cy import ACK, REJECT, REQUEUE
 from shard.queue.queue_state import QueueState
 from shard.store.journal import Pieces
 from shard.store.stored import unpack_contents
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _SIZE = Struct("<I")
 
 Settlement = tuple[int, int, int, int]
-"""Queue id, sequence of the first message, count, kind (shard.queue.consumer_cy)."""
+"""Queue id, sequence of the first message, count, kind (`penstock.batch.settlement_rows`)."""
 
 
 class Publish(NamedTuple):
@@ -92,7 +92,7 @@ class Part:
     def add_settlement(self, queue: QueueState, sequence: int, count: int, kind: int) -> None:
         """Hold unacked messages of a queue, without a consumer, until the transaction is decided."""
         self.settlements.append((queue.id, sequence, count, kind))
-        if kind == REQUEUE:
+        if kind == SETTLE_REQUEUE:
             self._count(queue, 0, 0)
         else:
             self._count(queue, -count, -queue.contents.size_of(sequence, count))
@@ -162,7 +162,7 @@ class Part:
     def record(self, state: ShardState) -> Pieces | None:
         """The record for a later incarnation; None if there is nothing to record."""
         durable = {id for id, queue in state.queues.items() if queue.contents.durable} & self._depths.keys()
-        settlements = [each for each in self.settlements if each[0] in durable and each[3] != REQUEUE]
+        settlements = [each for each in self.settlements if each[0] in durable and each[3] != SETTLE_REQUEUE]
         publishes: list[list[Any]] = []
         contents: list[memoryview] = []
         for queues, powerless, batch in self.publishes:
@@ -196,9 +196,9 @@ class Part:
 
 def settle(queue: QueueState, sequence: int, count: int, kind: int) -> None:
     """Settle unacked messages of a queue."""
-    if kind == ACK:
+    if kind == SETTLE_ACK:
         queue.contents.settle(sequence, count)
-    elif kind == REJECT:
+    elif kind == SETTLE_REJECT:
         queue.contents.reject(sequence, count)
     else:
         queue.contents.requeue(sequence, count)

@@ -59,7 +59,7 @@ from functools import partial
 
 from penstock import bus
 from penstock.bus import to_shard
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from shard.contents.queue_cy import NEVER
 from shard.queue.queue_state import QueueState
 from shard.serving.intake import Intake

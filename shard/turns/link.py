@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from penstock import bus
 from penstock.bus import to_acceptor
-from penstock.bus.operations import Operation, to_wire
+from penstock.bus.operations_cy import Operation, to_wires
 from shard.contents.segment_cy import Range, Source
 from shard.queue.consumer_cy import Consumer, Group
 
@@ -41,10 +41,6 @@ Verdict = to_acceptor.Rejected | to_acceptor.Refused
 """The refusal of a publish or a transaction."""
 
 
-def _read_verdict(wire: list[Any]) -> Verdict:
-    return cast(Verdict, to_acceptor.OPERATIONS.read(wire))
-
-
 class Link:
     """One incarnation of an acceptor, or of another shard, which only publishes (dead letters) and is sent no
     operations.
@@ -71,7 +67,7 @@ class Link:
         self.verdicts: deque[Verdict] = deque()
         if record is not None:
             self.taken, verdicts = bus.unpack(record)
-            self.verdicts.extend(map(_read_verdict, verdicts))
+            self.verdicts.extend(cast(list[Verdict], to_acceptor.OPERATIONS.read(verdicts)))
         self.safe = self.reported = self.taken
         self.greeted = False
         self.source = Source()
@@ -160,7 +156,7 @@ class Link:
 
     def record(self) -> bytes:
         """The state that the shard's next incarnation needs to answer a hello, once all applied turns are safe."""
-        return bus.pack([self.taken, [to_wire(verdict) for verdict in self.verdicts]])
+        return bus.pack([self.taken, to_wires([*self.verdicts])])
 
     def make_safe(self, turn: int) -> None:
         """Make all turns up to `turn` safe: send their verdicts and the operations promised with them."""

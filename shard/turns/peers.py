@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from penstock import bus
 from penstock.batch.batch_cy import Batch
 from penstock.bus import to_shard
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 
 # Bytes that may be in flight to a shard before dead-lettering waits for it.
 HELD_MAX = 8 * 1024 * 1024

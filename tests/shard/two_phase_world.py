@@ -20,7 +20,7 @@ from typing import Any, cast
 from acceptor.transactions.two_phase import TwoPhase as Coordinator
 from penstock import bus
 from penstock.bus import to_shard
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from shard.transactions.two_phase import REPEAT_US, TwoPhase
 
 NUMBER = 7

@@ -16,7 +16,7 @@ from penstock import bus
 from penstock.amqp.encode_cy import GET_OK
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.replies import PSEUDO_QUEUE
-from penstock.amqp.scan_cy import SETTLE_REQUEUE
+from penstock.batch.settlement_rows import SETTLE_REQUEUE
 from penstock.bus import to_acceptor, to_shard
 from router.model.topology import Queue
 

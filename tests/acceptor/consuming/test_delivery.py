@@ -9,8 +9,8 @@ import pytest
 
 from acceptor.clients.consumers import Consumer
 from acceptor.consuming.delivery import WINDOW_SHARE
-from acceptor.links.unacked_cy import GETS
 from penstock import bus
+from penstock.batch.consumer_ids import GETS
 from penstock.bus.to_acceptor import Cancelled, Elected
 from tests.joined import Client, Node, open_channel
 

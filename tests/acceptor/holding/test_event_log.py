@@ -10,7 +10,7 @@ import pytest
 
 from acceptor.holding.event_log import MOST_RECORDS
 from penstock.amqp.values import Timestamp
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from penstock.bus.to_shard import Excused
 from tests.joined import Node, open_channel
 from tests.shard.steps import get, publish

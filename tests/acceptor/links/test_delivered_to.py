@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acceptor.links.delivered_to import FEWEST, DeliveredTo
-from acceptor.links.unacked_cy import GETS
+from penstock.batch.consumer_ids import GETS
 
 
 def test_they_are_named_with_queue_and_group() -> None:

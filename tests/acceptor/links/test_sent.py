@@ -14,8 +14,8 @@ from acceptor.gates.queue_gate import QueueGate
 from acceptor.links.sent import OWN_PARTS, Commit, Publish, Sent, paced_among
 from acceptor.links.unacked_cy import Settlements, UnackedTags
 from acceptor.links.weights import WHOLE
-from penstock.amqp.scan_cy import SETTLE_ACK, SETTLE_REQUEUE
 from penstock.batch.batch_cy import Batch, BatchBuilder
+from penstock.batch.settlement_rows import SETTLE_ACK, SETTLE_REQUEUE
 from penstock.bus import to_shard
 from tests.joined import Node, open_channel
 

@@ -10,8 +10,8 @@ import pytest
 from acceptor.links.shard_link import RIDING, SETTLING_SECONDS, STREAMING, ShardLink
 from acceptor.links.unacked_cy import Settlements, UnackedTags
 from acceptor.links.weights import LAGGING, SHALLOW_COUNT, SHALLOW_OCTETS, WHOLE
-from penstock.amqp.scan_cy import SETTLE_REQUEUE
 from penstock.batch.arena import BLOCK_OCTETS, Arena
+from penstock.batch.settlement_rows import SETTLE_REQUEUE
 from tests.joined import Client, Node, open_channel
 
 LARGE = 65536

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.bus import to_shard
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 
 
 def having(field: str) -> set[type[Operation]]:

@@ -52,6 +52,7 @@ def test_the_shards_are_those_known_or_as_many_as_the_settings_say(node: Node) -
     assert (node.shards, node.shard_places) == ((0, 2, 5), 10)
     fresh = replace(node, known_shards=())
     assert (fresh.shards, fresh.shard_places) == ((0, 1), 6)
+    assert replace(node, known_shards=(0, 253)).shard_places == 255, "more than that have no index"
     assert (node.acceptors, node.counting) == (3, 4)
 
 

@@ -34,6 +34,16 @@ def test_every_setting_says_what_it_means_and_numbers_have_bounds() -> None:
                 assert "minimum" in field or "exclusiveMinimum" in field, name
 
 
+@pytest.mark.parametrize(("shards", "spare"), [(255, 0), (251, 4), (1, 254)])
+def test_every_shard_and_spare_one_has_an_index(shards: int, spare: int) -> None:
+    """One index of the 256 in a byte stands for no shard."""
+    assert Settings(shards=shards, spare_shards=spare).shards == shards
+    with pytest.raises(
+        ValidationError, match=f"shards \\({shards}\\) and spare_shards \\({spare + 1}\\) are more than"
+    ):
+        Settings(shards=shards, spare_shards=spare + 1)
+
+
 def test_settings_cannot_be_changed() -> None:
     settings = Settings()
     with pytest.raises(ValueError, match="frozen"):

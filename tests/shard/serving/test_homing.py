@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.bus.operations import to_wire
+from penstock.bus.operations_cy import to_wires
 from penstock.bus.to_acceptor import Opened
 from penstock.bus.to_shard import Reattached
 from penstock.memory.gauges import DEAD, READY, STARTING
@@ -66,7 +66,7 @@ def test_it_ends_once_every_acceptor_has_reported_this_move(node: Node) -> None:
     assert not node.state(QUEUE).frozen
     assert reports(node) == [("reattached", 2)]
     for link in first, second:
-        assert to_wire(link.turn.operations[-1]) == to_wire(Opened(move.queue_id, 2))
+        assert to_wires(link.turn.operations[-1:]) == to_wires([Opened(move.queue_id, 2)])
     homings.begin(move)
     assert reports(node) == [("reattached", 2)], "the router, started again, is told again"
     assert not node.state(QUEUE).frozen

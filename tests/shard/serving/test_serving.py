@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.bus.operations import to_wire
+from penstock.bus.operations_cy import to_wires
 from penstock.bus.to_acceptor import OPERATIONS, Elected, Hungry
-from tests.joined import Client, Node, open_channel, unpacked, wires
+from tests.joined import Client, Node, open_channel, unpacked
 from tests.shard.steps import drain, pass_ms, publish
 
 
@@ -112,7 +112,7 @@ def test_the_next_active_consumer_is_announced_once(node: Node) -> None:
     first.read()
     node.finish(0)
     node.send_up(0, 0)
-    assert to_wire(Elected(following.id)) in wires(link.turn.operations) and following.elected
+    assert to_wires([Elected(following.id)])[0] in to_wires(link.turn.operations) and following.elected
 
 
 def test_acceptors_are_told_once_that_consumers_lack_a_grant() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.bus import to_acceptor
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from penstock.bus.to_shard import Commit, Do, Prepare, Publish, Reserve
 from shard.core import ShardCore
 from shard.turns.link import Link

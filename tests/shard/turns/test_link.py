@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock import bus
-from penstock.bus.operations import Operation
+from penstock.bus.operations_cy import Operation
 from penstock.bus.to_acceptor import OPERATIONS, Rejected
 from penstock.memory.gauges import DEAD, READY, STARTING
 from shard.turns.link import Link
