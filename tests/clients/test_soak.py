@@ -25,7 +25,7 @@ from tests.producers import STAMP
 from tests.raw import Channel, Client
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.alone]
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "600"))
 QUEUES = 100
