@@ -19,6 +19,7 @@ from acceptor.budgets.outputs import Outputs
 from acceptor.budgets.quotas import Quotas
 from acceptor.budgets.unfinished import Unfinished
 from acceptor.budgets.unread import Unread
+from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.connection_state import ConnectionState, Transport
 from acceptor.clients.state import AcceptorState
 from acceptor.consuming.consumer_timeouts import ConsumerTimeouts
@@ -204,7 +205,7 @@ class AcceptorCore:
     def expel(self, concerned: Callable[[ConnectionState], bool], reason: str) -> None:
         """Close the open connections that are `concerned`, for a reason that the operator gave."""
         for connection in list(self.state.connections.values()):
-            if connection.expected is None and not connection.closing and concerned(connection):
+            if connection.stage is OPEN and concerned(connection):
                 connection.close(forced(reason))
 
     def queue_is_home(self) -> None:
@@ -407,5 +408,5 @@ class AcceptorCore:
     def shut_down(self) -> None:
         """Close every open connection: the broker shuts down."""
         for connection in list(self.state.connections.values()):
-            if connection.expected is None and not connection.closing:
+            if connection.stage is OPEN:
                 connection.close(forced("broker forced connection closure with reason 'shutdown'"))

@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 
 from acceptor.amqp.channel import Channel
 from acceptor.amqp.connection import Connection
+from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.parked import ParkedRun
 from acceptor.clients.spool import Spool
 from acceptor.core import AcceptorCore
@@ -227,7 +228,7 @@ class Client:
         self.socket.drips = 0
         self.look_at_buffer()
         for when_read in done:
-            if when_read is not None and not self.connection.closing:
+            if when_read is not None and self.connection.stage is OPEN:
                 when_read()
         core.state.now = self.node.now
         buffer = bytearray(self.rest + octets)

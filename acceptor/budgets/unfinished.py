@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from acceptor.clients.connection_stage import HANDSHAKE, OPEN
 from acceptor.clients.pauses import BODIES
 from penstock.amqp.errors import amqp_error
 
@@ -58,11 +59,11 @@ class Unfinished:
     def follow(self, connection: ConnectionState) -> None:
         """Count the unfinished bodies of a connection that has been read; close it if they are too large."""
         octets = connection.scanner.unfinished
-        if octets <= LEAST_OCTETS or connection.closing:
-            self.forget(connection)
-            return
-        if connection.expected is not None:  # not open yet: there is no user to charge
+        if octets > LEAST_OCTETS and connection.stage in HANDSHAKE:  # there is no user to charge
             connection.fail(amqp_error(503, "a body is sent before the connection is open"))
+            return
+        if octets <= LEAST_OCTETS or connection.stage is not OPEN:
+            self.forget(connection)
             return
         self.accounts.charge(connection.user, octets - connection.unfinished)
         finished = octets < connection.unfinished

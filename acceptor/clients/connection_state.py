@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
+from acceptor.clients.connection_stage import CONNECTION, OPEN, OVER, ConnectionEvent, ConnectionStage
 from acceptor.clients.pauses import HELD
 from acceptor.clients.traits import Traits
 from acceptor.gates.permissions import Access
@@ -47,10 +48,7 @@ class Transport(Protocol):
 
 
 class ConnectionState(ABC):
-    """The state of one connection. Times are seconds of the acceptor's clock.
-
-    `expected` is the method of the handshake that is due: "" before the protocol header, None once it is open.
-    """
+    """The state of one connection. Times are seconds of the acceptor's clock."""
 
     def __init__(
         self, acceptor: AcceptorState, id: str, number: int, transport: Transport, peer: str, peer_host: str,
@@ -64,9 +62,7 @@ class ConnectionState(ABC):
         self.peer_host = peer_host
         self.scanner = Scanner(FRAME_BEFORE_TUNE, acceptor.settings.amqp.max_message_size, acceptor.arena)
         self.output = Output()
-        self.expected: str | None = ""
-        self.closing = False
-        self.closed = False
+        self.stage = ConnectionStage.HEADER
         self.channels: dict[int, ChannelState] = {}
         self.channel_max = 0
         self.frame_max = FRAME_BEFORE_TUNE
@@ -98,9 +94,13 @@ class ConnectionState(ABC):
         self.uncommitted = 0
         self.budget = Budget()
 
+    def happened(self, event: ConnectionEvent) -> None:
+        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
+        self.stage = CONNECTION.after(self.stage, event)
+
     def send(self, channel: int, name: str, **arguments: Any) -> None:
         """Write a method, unless the last word has been written."""
-        if not self.closed:
+        if self.stage not in OVER:
             self.output.write(methods.frame(channel, name, **arguments))
             self.acceptor.dirty[self] = None
 
@@ -139,8 +139,8 @@ class ConnectionState(ABC):
         return not self.pauses
 
     def drip(self, octets: int) -> None:
-        """Read a little from the paused socket, if it is paused for parked publishes only, or closing."""
-        if self.closing or not self.pauses & ~HELD:
+        """Read a little from the paused socket, if it is paused for parked publishes only, or not open any more."""
+        if self.stage is not OPEN or not self.pauses & ~HELD:
             self.transport.drip(octets)
 
     def drip_seconds(self) -> float:

@@ -20,6 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from acceptor.budgets.quotas import RUN_OCTETS, SETTLING_BUDGETS
+from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.hold import Hold
 from acceptor.clients.pauses import HELD
 from acceptor.gates.deadline_queue import DeadlineQueue
@@ -296,7 +297,7 @@ class Throttle:
                 self.stop_drip(connection)
                 self.episodes.unpaused(connection)
                 connection.resume_reading(HELD)
-        elif connection.parked_octets > self.budget(connection) and not connection.closing:
+        elif connection.parked_octets > self.budget(connection) and connection.stage is OPEN:
             self.paused[connection] = self.to_read[connection] = None
             self.drips.put(connection, connection.acceptor.now + connection.drip_seconds())
             for channel in connection.channels.values():

@@ -15,6 +15,7 @@ from hypothesis.stateful import rule
 
 from acceptor.amqp.connection import Connection
 from acceptor.budgets import outputs, unfinished
+from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.pauses import BODIES, OUTPUT
 from acceptor.core import AcceptorCore
 from tests.flow.spent import Spent
@@ -218,7 +219,7 @@ class Attacks(Spent):
         assert charged >= waits if connection in core.outputs.unsent else waits <= WRITE_HIGH_OCTETS
         assert charged <= core.outputs.limit + at_once(core) + 3 * ATTACKER_READ, charged
         held = connection.scanner.unfinished
-        assert connection.unfinished == (0 if held <= unfinished.LEAST_OCTETS or connection.closing else held)
+        assert connection.unfinished == (0 if held <= unfinished.LEAST_OCTETS or connection.stage is not OPEN else held)
         assert held <= core.unfinished.limit + LARGEST_BODY + ATTACKER_READ
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hypothesis.stateful import precondition, rule
 
 from acceptor.amqp.channel import Channel
+from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.pauses import HELD
 from acceptor.core import AcceptorCore
 from acceptor.gates.claims import NO_PLACE
@@ -149,7 +150,7 @@ class AtRest(Moves):
         assert set(throttle.held) == {channel for channel in here if channel.held_by is not None}
         for connection in core.state.connections.values():
             assert connection.parked_octets == sum(here[channel] for channel in connection.channels.values())
-            if connection.closing:
+            if connection.stage is not OPEN:
                 continue
             assert connection.reads == (not connection.pauses)
             assert bool(connection.pauses & HELD) == (connection in throttle.paused)
@@ -157,7 +158,7 @@ class AtRest(Moves):
             assert connection not in throttle.paused or connection.parked_octets > least
         counters = self.node.gauges.counters_read("acceptor", index)
         assert (counters.held_sessions, counters.parked_bytes) == (len(throttle.held), throttle.parked_octets)
-        unread = sum(each.pauses != 0 and not each.closing for each in core.state.connections.values())
+        unread = sum(each.pauses != 0 and each.stage is OPEN for each in core.state.connections.values())
         assert (counters.connections, counters.paused_connections) == (len(core.state.connections), unread)
 
     def gauges_are_right(self, index: int) -> None:

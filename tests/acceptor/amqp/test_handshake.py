@@ -8,6 +8,7 @@ import pytest
 
 from acceptor.amqp.handshake import REFUSAL_SECONDS
 from penstock.control import passwords
+from tests.frames import PROTOCOL_HEADER
 from tests.joined import Client, Node
 
 
@@ -77,6 +78,23 @@ def test_a_client_that_gave_up_is_not_answered(node: Node, later: Later, client:
     node.settle()
     assert client.names() == ["connection.start"]
     assert not node.core(0).state.connections
+
+
+def test_what_follows_a_refused_login_is_ignored(node: Node) -> None:
+    client = node.visit()
+    client.write(PROTOCOL_HEADER)
+    client.send(
+        "connection.start-ok", client_properties=client.properties, mechanism="PLAIN", response=b"\0guest\0wrong",
+        locale="en_US",
+    )  # fmt: skip
+    client.send("connection.tune-ok", channel_max=2047, frame_max=131072)
+    client.send("connection.open", vhost="/")
+    client.publish(1, b"early", routing_key="q")
+    node.settle()
+    assert client.names() == ["connection.start"]
+    node.now += REFUSAL_SECONDS
+    node.settle(1)
+    assert client.take("connection.close").code == 403
 
 
 def test_a_login_that_is_never_decided_times_out(node: Node, later: Later, client: Client) -> None:
