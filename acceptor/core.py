@@ -19,6 +19,7 @@ from acceptor.budgets.outputs import Outputs
 from acceptor.budgets.quotas import Quotas
 from acceptor.budgets.unfinished import Unfinished
 from acceptor.budgets.unread import Unread
+from acceptor.clients.channel_stage import ChannelStage
 from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.connection_state import ConnectionState, Transport
 from acceptor.clients.state import AcceptorState
@@ -305,7 +306,7 @@ class AcceptorCore:
         self.state.turns += 1
         confirming, self.state.confirming = self.state.confirming, {}
         for channel in confirming:
-            if not channel.closing:
+            if channel.stage is ChannelStage.OPEN:
                 channel.write_confirms()
         if self.gates.claims.open:
             self.gates.claims.settle()

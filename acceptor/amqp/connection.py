@@ -16,6 +16,7 @@ from acceptor.amqp.connection_record import ConnectionRecord
 from acceptor.amqp.read_size import LARGE_READ_OCTETS, MANY_EVENTS, READ_OCTETS, ReadSize
 from acceptor.budgets.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
 from acceptor.budgets.unread import WHY
+from acceptor.clients.channel_stage import ChannelEvent, ChannelStage
 from acceptor.clients.connection_stage import ENDING, HANDSHAKE, OPEN, OVER, ConnectionEvent, ConnectionStage
 from acceptor.clients.connection_state import ConnectionState, Transport
 from acceptor.clients.pauses import HELD, LOGIN
@@ -372,8 +373,10 @@ class Connection(ConnectionState):
     def end_channels(self, *, keep_parked: bool) -> None:
         """End all channels. Their parked publishes outlive them if `keep_parked`."""
         for channel in self.channels.values():
-            if not channel.closing:
-                channel.end(keep_parked=keep_parked)
+            if channel.stage is ChannelStage.OPEN:
+                channel.end(ChannelEvent.CONNECTION_ENDS, keep_parked=keep_parked)
+            else:
+                channel.happened(ChannelEvent.CONNECTION_ENDS)
         self.acceptor.open_channels -= len(self.channels)
         self.services.headcount.channels_are_gone(self, len(self.channels))
         self.channels.clear()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.budgets.charges import Charges
 from acceptor.clients.asking import Handling, Until
+from acceptor.clients.channel_stage import OPEN
 
 if TYPE_CHECKING:
     from acceptor.budgets.accounts import Accounts
@@ -97,7 +98,7 @@ class Gets:
                 self.crowded.setdefault(connection.user, {})[connection] = None
                 return
             channel, resume = line.popleft()
-            if not channel.closing:
+            if channel.stage is OPEN:
                 self.begin(connection)
                 resume(None)
         if not line:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from acceptor.clients.channel_stage import OPEN
 from acceptor.holding import channel_flow
 from penstock.node.logs import get_logger
 
@@ -95,7 +96,7 @@ class EarlyNotice:
     def warn(self, channel: ChannelState, queue_gate: QueueGate) -> bool:
         """Notify the client of a stop, if that is possible. Return whether it was notified."""
         connection, throttle = channel.connection, self.throttle
-        if channel.closing or connection in throttle.paused or channel_flow.acknowledges(connection):
+        if channel.stage is not OPEN or connection in throttle.paused or channel_flow.acknowledges(connection):
             return False
         means = self.means(channel, queue_gate)
         if not self.tells(channel, means):

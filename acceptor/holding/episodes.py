@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from acceptor.clients.channel_stage import OPEN
 from acceptor.clients.flow_compliance import AFTER_ANSWER_COUNT
 from acceptor.clients.pauses import HELD
 from acceptor.gates.gate import Gate
@@ -73,7 +74,7 @@ class Episodes:
 
     def released(self, channel: ChannelState, hold: Hold, now: float) -> None:
         """Nothing holds a channel any more: end its episode."""
-        self.end(channel, "closed" if channel.closing else "free")
+        self.end(channel, "free" if channel.stage is OPEN else "closed")
 
     def came(self, channel: ChannelState, count: int) -> None:
         """Count publishes that came on a channel, if it is held."""

@@ -275,7 +275,7 @@ class Escalations:
         assert channel.hold is not None
         channel.hold.refusing = climb.gate
         climb.gate.release_withheld_of(channel)
-        if channel.runs_at_gates:
+        if channel.runs_at_gates():
             channel.fail(amqp_error(406, f"transaction rolled back, no room: {climb.gate}"))
             return
         channel.leave_gates()

@@ -228,4 +228,4 @@ def may_be_nacked(channel: ChannelState) -> bool:
     gate = channel.cause()
     if gate is None or not channel.inbox:
         return True
-    return channel.confirms is not None and isinstance(itself(gate), QueueGate) and not channel.runs_at_gates
+    return channel.confirms is not None and isinstance(itself(gate), QueueGate) and not channel.runs_at_gates()

@@ -20,6 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from acceptor.budgets.quotas import RUN_OCTETS, SETTLING_BUDGETS
+from acceptor.clients.channel_stage import ChannelStage
 from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.hold import Hold
 from acceptor.clients.pauses import HELD
@@ -114,7 +115,7 @@ class Throttle:
 
     def hold(self, channel: ChannelState, gate: Gate) -> None:
         """Hold a channel that waits at a saturated gate, and notify its client, once."""
-        if channel.hold is not None or channel.detached:
+        if channel.hold is not None or channel.stage is ChannelStage.DETACHED:
             return
         hold = channel.hold = Hold(gate, channel.acceptor.now)
         self.held[channel] = None
@@ -260,7 +261,7 @@ class Throttle:
         connection = channel.connection
         if channel.told_flow:
             channel.told_flow = False
-            if not channel.closing:
+            if channel.stage is ChannelStage.OPEN:
                 self.tell_flow(channel, active=True)
         if channel.told_blocked:
             channel.told_blocked = False
@@ -274,7 +275,7 @@ class Throttle:
         self.parked_octets += octets
         kept = octets + RUN_OCTETS if octets > 0 else octets - RUN_OCTETS
         self.quotas.keep(connection, kept)
-        if channel.detached:
+        if channel.stage is ChannelStage.DETACHED:
             self.orphan_octets += octets
             return
         connection.kept_octets += kept

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from acceptor.amqp.channel import Channel
 from acceptor.amqp.connection import Connection
+from acceptor.clients.channel_stage import OPEN
 from acceptor.holding.escalation import Climb
 from penstock.limits.ladder import CLOSE_CHANNEL, Ladder
 from tests.frames import Event
@@ -56,7 +57,7 @@ class Producer:
         channels, sent = self.client.connection.channels, self.sent
 
         def read() -> None:
-            if 1 in channels and not channels[1].closing:
+            if 1 in channels and channels[1].stage is OPEN:
                 sent.append(body)
 
         self.client.publish(1, body, routing_key="q", when_read=read)

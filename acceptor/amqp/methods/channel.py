@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.asking import Handling, ask_shard
+from acceptor.clients.channel_stage import ChannelEvent
 from penstock import bus
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def flow_ok(channel: Channel, arguments: dict[str, Any]) -> None:
 
 def close(channel: Channel, arguments: dict[str, Any]) -> None:
     """Close the channel; its parked publishes are kept."""
-    channel.end(keep_parked=True)
+    channel.end(ChannelEvent.CLOSE, keep_parked=True)
     channel.send("channel_close_ok")
     channel.connection.forget_channel(channel)
 
