@@ -1,14 +1,18 @@
-"""Writes the pages of `docs/` that are generated from code. `make docs` runs it; a test compares the pages."""
+"""Writes the pages of `docs/` that are generated from code, in whole or between markers. `make docs` runs it; a test
+compares the pages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from ops import life_cycles
 from penstock.settings import Settings
 from penstock.settings.sources import model_of
 from penstock.settings.values import KIB, MIB, SIZE
@@ -92,6 +96,11 @@ def answers_page() -> str:
     return "\n".join(parts)
 
 
+def page_with_states(name: str) -> str:
+    """Return a page with its tables of states made anew."""
+    return life_cycles.filled((DOCS / name).read_text())
+
+
 def _columns(columns: tuple[Column, ...]) -> str:
     rows = ["| column | type | unit | null | meaning |", "| --- | --- | --- | --- | --- |"]
     rows += [
@@ -143,12 +152,17 @@ def _amount(value: object, field: FieldInfo) -> str:
     return str(value)
 
 
-PAGES = {
+PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration_page,
     "telemetry-tables.md": telemetry_page,
     "pipeline-answers.md": answers_page,
+    **{
+        path.name: partial(page_with_states, path.name)
+        for path in sorted(DOCS.glob("*.md"))
+        if life_cycles.names_in(path.read_text())
+    },
 }
-"""The generated pages of `docs/`, by name."""
+"""The pages of `docs/` that are generated, or have generated tables, by name."""
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
