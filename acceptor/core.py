@@ -20,6 +20,7 @@ from acceptor.budgets.quotas import Quotas
 from acceptor.budgets.unfinished import Unfinished
 from acceptor.budgets.unread import Unread
 from acceptor.clients.channel_stage import ChannelStage
+from acceptor.clients.client import Client
 from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.connection_state import ConnectionState, Transport
 from acceptor.clients.state import AcceptorState
@@ -127,7 +128,7 @@ class AcceptorCore:
         self.last_connection += 1
         number = self.last_connection
         id = f"{self.state.index}.{self.state.incarnation}.{number}"
-        connection = Connection(self.services, id, number, transport, peer, peer_host)
+        connection = Connection(self.services, id, number, transport, Client(peer, peer_host))
         self.state.connections[id] = connection
         return connection
 

@@ -117,7 +117,7 @@ def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Qu
         **state(channel),
         "told": [
             *(["flow"] if channel.told_flow else []),
-            *(["blocked"] if channel.told_blocked and connection.has_capability("connection.blocked") else []),
+            *(["blocked"] if channel.told_blocked and connection.client.has_capability("connection.blocked") else []),
         ],
         "withheld": channel.withheld,
         "parked_bytes_connection": connection.parked_octets,
@@ -130,7 +130,7 @@ def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Qu
 
 
 def _party(channel: ChannelState) -> str:
-    return f"{channel.connection.user} at {channel.connection.peer_host}"
+    return f"{channel.connection.user} at {channel.connection.client.host}"
 
 
 def _causes(channel: ChannelState, withheld: dict[Any, dict[QueueGate, None]]) -> dict[Gate, None]:

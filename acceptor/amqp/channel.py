@@ -47,7 +47,7 @@ class Channel(ChannelState):
 
     def __init__(self, connection: ConnectionState, number: int, services: Services) -> None:
         super().__init__(
-            connection, number, asked(services.acceptor.topology, connection.access, connection.properties)
+            connection, number, asked(services.acceptor.topology, connection.access, connection.client.properties)
         )
         self.services = services
 

@@ -17,10 +17,10 @@ from acceptor.amqp.read_size import LARGE_READ_OCTETS, MANY_EVENTS, READ_OCTETS,
 from acceptor.budgets.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
 from acceptor.budgets.unread import WHY
 from acceptor.clients.channel_stage import ChannelEvent, ChannelStage
+from acceptor.clients.client import Client
 from acceptor.clients.connection_stage import ENDING, HANDSHAKE, OPEN, OVER, ConnectionEvent, ConnectionStage
 from acceptor.clients.connection_state import ConnectionState, Transport
 from acceptor.clients.pauses import HELD, LOGIN
-from acceptor.clients.traits import kept, traits_of
 from acceptor.links.contained import contained
 from penstock.amqp import methods
 from penstock.amqp.errors import AMQPError, HardError, amqp_error
@@ -52,11 +52,9 @@ class Connection(ConnectionState):
     `ahead` has what the client has sent while its login is being decided. At `deadline` it is hung up on.
     """
 
-    def __init__(
-        self, services: Services, id: str, number: int, transport: Transport, peer: str, peer_host: str
-    ) -> None:
+    def __init__(self, services: Services, id: str, number: int, transport: Transport, client: Client) -> None:
         acceptor = services.acceptor
-        super().__init__(acceptor, id, number, transport, peer, peer_host, services.permissions.access("", ""))
+        super().__init__(acceptor, id, number, transport, client, services.permissions.access("", ""))
         self.services = services
         self.ahead: list[Method] = []
         self.stay = ConnectionRecord()
@@ -105,7 +103,7 @@ class Connection(ConnectionState):
 
     def refuse_protocol(self, octets: bytes) -> None:
         """Answer a wrong protocol header with ours, and close (AMQP 0-9-1, 4.2.2)."""
-        log.info("no AMQP 0-9-1 client", peer=self.peer, sent=octets.decode("latin-1"))
+        log.info("no AMQP 0-9-1 client", peer=self.client.peer, sent=octets.decode("latin-1"))
         self.stay.ends(self, "no AMQP 0-9-1 client")
         self.output.write(PROTOCOL_HEADER)
         self.finish(ConnectionEvent.OTHER_HEADER)
@@ -186,7 +184,7 @@ class Connection(ConnectionState):
         try:
             handshake.step(self, self.services, method, arguments)
         except handshake.Refused as refused:
-            log.warning("handshake refused", peer=self.peer, reason=str(refused))
+            log.warning("handshake refused", peer=self.client.peer, reason=str(refused))
             self.stay.ends(self, str(refused))
             self.scanner.failed = True
             self.happened(ConnectionEvent.UNREADABLE_LOGIN)
@@ -195,15 +193,14 @@ class Connection(ConnectionState):
             if self.stage is OPEN:
                 self.deadline = None
                 self.services.outputs.opened(self)
-                log.info("connection open", connection=self.id, peer=self.peer, client=self.client, user=self.user,
-                         vhost=self.vhost)  # fmt: skip
+                log.info("connection open", **self.whose())
                 self.stay.begins(self)
 
     def log_in(self, mechanism: str, user: str, password: str) -> None:
         """Request a decision on a login. Methods that the client sends ahead are held until then."""
         self.happened(ConnectionEvent.START_OK)
         decided = partial(self.login_decided, mechanism, user, self.acceptor.now)
-        self.services.logins.check(user, password, self.peer_host, decided)
+        self.services.logins.check(user, password, self.client.host, decided)
         if self.stage is ConnectionStage.LOGIN:
             self.pause_reading(LOGIN)
 
@@ -221,7 +218,7 @@ class Connection(ConnectionState):
             for frame in ahead:
                 self.take_method(frame)
             return
-        log.warning("login refused", peer=self.peer, user=user, reason=reason)
+        log.warning("login refused", peer=self.client.peer, user=user, reason=reason)
         self.stay.ends(self, f"login of user '{user}' refused: {reason}")
         self.scanner.failed = True
         # Counted from the request: the time that the answer takes must not reveal the reason.
@@ -234,22 +231,13 @@ class Connection(ConnectionState):
         if self.stage is not ConnectionStage.REFUSED:
             return
         text = f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
-        if self.has_capability("authentication_failure_close"):
+        if self.client.has_capability("authentication_failure_close"):
             self.scanner.failed = False
             error = amqp_error(403, text)
             self.log_error(error, 0)
             self.close(error)
         else:
             self.hang_up()
-
-    def identify(self, properties: dict[str, Any]) -> None:
-        """Store the client-properties, and derive the client's traits from them."""
-        self.properties = kept(properties)
-        self.traits = traits_of(self.properties)
-        if self.traits.receive_buffer:
-            self.transport.limit_receive_buffer(self.traits.receive_buffer)
-        words = (self.said(name) for name in ("product", "version", "connection_name"))
-        self.client = " ".join(word for word in words if word)[:255]
 
     def open_channel(self, number: int) -> None:
         """Open a channel. AMQPError if its number is in use, or a limit is reached."""
@@ -279,7 +267,7 @@ class Connection(ConnectionState):
         """Enforce deadlines, send and expect heartbeats (AMQP 0-9-1, 4.2.7); called once a second."""
         if self.deadline is not None and now >= self.deadline:
             if self.stage in HANDSHAKE:
-                log.info("handshake timed out", peer=self.peer)
+                log.info("handshake timed out", peer=self.client.peer)
                 self.stay.ends(self, "handshake timed out")
             self.hang_up()
         elif self.heartbeat and self.stage is OPEN:
@@ -287,7 +275,7 @@ class Connection(ConnectionState):
                 self.output.write(HEARTBEAT)
                 self.acceptor.dirty[self] = None
             if not self.pauses and now - self.last_received > 2 * self.heartbeat + 1:
-                log.info("missed heartbeats", connection=self.id, peer=self.peer, seconds=2 * self.heartbeat)
+                log.info("missed heartbeats", connection=self.id, peer=self.client.peer, seconds=2 * self.heartbeat)
                 self.stay.ends(self, "missed heartbeats")
                 self.hang_up()
         elif not self.reads and self.stage not in HANDSHAKE and now - self.last_sent >= PROBE_SECONDS:
@@ -322,11 +310,11 @@ class Connection(ConnectionState):
 
     def broken(self, error: Exception) -> None:
         """End this connection, and no other, for a bug of ours."""
-        log.error("internal error", connection=self.id, peer=self.peer, user=self.user, exc_info=error)
+        log.error("internal error", connection=self.id, peer=self.client.peer, user=self.user, exc_info=error)
         try:
             self.fail(amqp_error(541, "internal error"))
         except Exception:
-            log.exception("connection cannot be closed in order", connection=self.id, peer=self.peer)
+            log.exception("connection cannot be closed in order", connection=self.id, peer=self.client.peer)
             self.transport.close()
 
     def close(self, error: AMQPError, *, keep_parked: bool = False) -> None:
@@ -356,8 +344,8 @@ class Connection(ConnectionState):
             self.send(0, "connection_close_ok")
             self.finish(ConnectionEvent.CLOSE)
             return
-        log.info("connection closed", connection=self.id, peer=self.peer, user=self.user, code=arguments["reply_code"],
-                 text=arguments["reply_text"])  # fmt: skip
+        log.info("connection closed", connection=self.id, peer=self.client.peer, user=self.user,
+                 code=arguments["reply_code"], text=arguments["reply_text"])  # fmt: skip
         self.stay.ends(self, f"closed by the client: {arguments['reply_code']} {arguments['reply_text']}")
         self.end_channels(keep_parked=True)
         self.happened(ConnectionEvent.CLOSE)
@@ -403,7 +391,9 @@ class Connection(ConnectionState):
         self.happened(ConnectionEvent.LOST)
         self.scanner.end()
         if was_open:
-            log.info("connection lost", connection=self.id, peer=self.peer, user=self.user, client=self.client)
+            log.info(
+                "connection lost", connection=self.id, peer=self.client.peer, user=self.user, client=self.client.name
+            )
             self.stay.ends(self, "connection lost")
         self.end_channels(keep_parked=True)
         if was_open:

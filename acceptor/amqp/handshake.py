@@ -75,7 +75,10 @@ def start(connection: ConnectionState) -> None:
 
 def start_ok(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:
     """Identify the client and begin its login."""
-    connection.identify(arguments["client_properties"])
+    client = connection.client
+    client.identify(arguments["client_properties"])
+    if client.traits.receive_buffer:
+        connection.transport.limit_receive_buffer(client.traits.receive_buffer)
     user, password = credentials(arguments["mechanism"], arguments["response"])
     connection.log_in(arguments["mechanism"], user, password)
 
@@ -140,12 +143,12 @@ def open_(connection: ConnectionState, services: Services, arguments: dict[str, 
         raise amqp_error(530, f"vhost {vhost} not found")
     if not services.permissions.may_open(connection.user, vhost):
         raise amqp_error(530, f"access to vhost '{vhost}' refused for user '{connection.user}'")
-    held_off = connection.acceptor.topology.hold_offs.get((connection.user, connection.peer_host))
+    held_off = connection.acceptor.topology.hold_offs.get((connection.user, connection.client.host))
     left = 0.0 if held_off is None else held_off.until - connection.acceptor.now - connection.acceptor.node_began
     if held_off is not None and left > 0:
         raise amqp_error(
             530,
-            f"connection refused for user '{connection.user}' from {connection.peer_host}: held off for another "
+            f"connection refused for user '{connection.user}' from {connection.client.host}: held off for another "
             f"{shown(left)}, {held_off.reason}",
         )
     services.headcount.open_connection(connection, vhost)

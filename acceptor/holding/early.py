@@ -113,7 +113,7 @@ class EarlyNotice:
     def tells(self, channel: ChannelState, means: Means) -> bool:
         """Whether these means notify the channel's client of a stop."""
         connection = channel.connection
-        blocked = means.blocked and connection.has_capability("connection.blocked")
+        blocked = means.blocked and connection.client.has_capability("connection.blocked")
         return blocked or channel_flow.stops(connection, means)
 
     def reconsider(self) -> None:

@@ -151,7 +151,7 @@ class Episodes:
                 "connection": connection.id,
                 "channel": channel.number,
                 "user": connection.user,
-                "product": connection.said("product"),
+                "product": connection.client.said("product"),
                 "action": action,
                 "reason": cause.text,
                 "exchange": None if channel.route is None else channel.route.exchange,
@@ -163,7 +163,7 @@ class Episodes:
 
 def told_how(channel: ChannelState) -> str:
     """Return how the client was notified: `flow`, `blocked`, `flow+blocked` or `none`."""
-    blocked = channel.told_blocked and channel.connection.has_capability("connection.blocked")
+    blocked = channel.told_blocked and channel.connection.client.has_capability("connection.blocked")
     return "+".join(["flow"] * channel.told_flow + ["blocked"] * blocked) or "none"
 
 

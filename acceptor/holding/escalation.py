@@ -245,7 +245,7 @@ class Escalations:
         self.events.tell(
             {
                 "event": "escalation", "vhost": channel.vhost, "queue": cause.name, "rung": rung, "seconds": held,
-                "connection": connection.id, "channel": channel.number, "client": connection.client,
+                "connection": connection.id, "channel": channel.number, "client": connection.client.name,
                 "user": connection.user, **cause.numbers,
             },
             self.acceptor.now + self.acceptor.began,
@@ -306,7 +306,7 @@ class Escalations:
         """Have all acceptors refuse that user from that address for a while."""
         flow = self.acceptor.settings.flow
         asked = {
-            "user": connection.user, "host": connection.peer_host, "reason": text,
+            "user": connection.user, "host": connection.client.host, "reason": text,
             "seconds": ladder.rungs[-1].seconds or flow.hold_off_seconds, "most": flow.hold_off_max_seconds,
             "forget": flow.hold_off_forget_seconds,
         }  # fmt: skip

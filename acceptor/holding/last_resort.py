@@ -132,7 +132,7 @@ class LastResort:
 
     def patience(self, connection: ConnectionState) -> float:
         """Return how long a connection may be spent before the last resort, in seconds."""
-        return DRIPS * connection.drip_seconds() if connection.traits.impatient else SECONDS
+        return DRIPS * connection.drip_seconds() if connection.client.traits.impatient else SECONDS
 
     def bound(self, connection: ConnectionState) -> str:
         """Describe the bound that a spent connection has reached."""
@@ -154,7 +154,7 @@ class LastResort:
 
     def cannot_wait(self, connection: ConnectionState) -> bool:
         """Whether waiting would lose a connection, or keep messages that it consumes or has unacked from others."""
-        return connection.settles() or (connection.traits.impatient and connection.transport.is_filled())
+        return connection.settles() or (connection.client.traits.impatient and connection.transport.is_filled())
 
     def resort(self, connection: ConnectionState) -> None:
         """Carry out the last resort on a connection with a held channel; one that only waits its turn needs none."""
@@ -179,7 +179,7 @@ class LastResort:
 
         It is "close" instead of "nack" where not all of its parked messages can be nacked.
         """
-        wish = connection.properties.get(LAST_RESORT)
+        wish = connection.client.properties.get(LAST_RESORT)
         policy = policy_for(self.acceptor.topology, connection.vhost, USER, connection.user)
         if policy is not None:
             wish = policy.definition.get(LAST_RESORT, wish)

@@ -156,8 +156,9 @@ class Throttle:
             return
         self.ignoring.add(connection)
         connection.ignores_flow = True
-        log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client,
-                    peer=connection.peer, user=connection.user, messages=channel.flow_compliance.count)  # fmt: skip
+        log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client.name,
+                    peer=connection.client.peer, user=connection.user,
+                    messages=channel.flow_compliance.count)  # fmt: skip
         if channel.acceptor.settings.flow.flow_ignored == "close":
             text = f"{channel.held_by or channel.warned_by}; published on though told to stop by channel.flow"
             connection.fail(amqp_error(506, text), keep_parked=True)
@@ -197,7 +198,7 @@ class Throttle:
 
     def tell_blocked(self, connection: ConnectionState, gate: Gate) -> None:
         """Send connection.blocked with the gate's reason to a client that declared the capability."""
-        if connection.has_capability("connection.blocked"):
+        if connection.client.has_capability("connection.blocked"):
             connection.told_blocked = connection.acceptor.now
             connection.told_reason = reason_of(gate)
             connection.send(0, "connection_blocked", reason=connection.told_reason)
@@ -266,7 +267,7 @@ class Throttle:
         if channel.told_blocked:
             channel.told_blocked = False
             connection.blocked_channels -= 1
-            if connection.blocked_channels == 0 and connection.has_capability("connection.blocked"):
+            if connection.blocked_channels == 0 and connection.client.has_capability("connection.blocked"):
                 connection.send(0, "connection_unblocked")
 
     def parked(self, channel: ChannelState, octets: int) -> None:
@@ -392,8 +393,8 @@ class Throttle:
         for connection in self.drips.take(now):
             self.drips.put(connection, now + connection.drip_seconds())
             self.filled[connection] = None  # segments out of order fill the buffer too, without an event
-            if connection.traits.impatient and self.last_resort.may_read(connection):
-                connection.drip(connection.traits.drip_octets)
+            if connection.client.traits.impatient and self.last_resort.may_read(connection):
+                connection.drip(connection.client.traits.drip_octets)
         self.last_resort.look(now)
 
     def is_read_on(self, connection: ConnectionState) -> bool:

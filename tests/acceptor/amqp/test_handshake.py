@@ -137,7 +137,7 @@ def test_who_has_lost_user_or_vhost_is_sent_away(node: Node, command: str, text:
 def test_a_hold_off_lasts_by_the_nodes_clock(node: Node) -> None:
     core, client = node.core(0), node.visit(0)
     until = core.state.now + core.state.node_began + 10
-    host = client.connection.peer_host
+    host = client.connection.client.host
     core.topology.apply(["hold_off", "guest", host, 1, until - 20, until, until + 60, "it held on too long"])
     core.state.began += 3600
     client.log_in()
