@@ -116,8 +116,8 @@ def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Qu
     return {
         **state(channel),
         "told": [
-            *(["flow"] if channel.told_flow else []),
-            *(["blocked"] if channel.told_blocked and connection.client.has_capability("connection.blocked") else []),
+            *(["flow"] if channel.told.flow else []),
+            *(["blocked"] if channel.told.blocked and connection.client.has_capability("connection.blocked") else []),
         ],
         "withheld": channel.withheld,
         "parked_bytes_connection": connection.parked_octets,

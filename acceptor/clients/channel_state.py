@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.clients.asking import Answer
 from acceptor.clients.channel_stage import CHANNEL, DETACHED, OPEN, ChannelEvent, ChannelStage
-from acceptor.clients.flow_compliance import FlowCompliance
 from acceptor.clients.hold import Hold
+from acceptor.clients.notices import ChannelNotices
 from acceptor.clients.parked import ParkedMethod, ParkedRun
 from acceptor.clients.prefetch import SharedPrefetch
 from acceptor.clients.pulse import Pulse
@@ -81,11 +81,8 @@ class ChannelState(ABC):
         self.method: MethodSpec | None = None
         self.gates: list[Gate] = []
         self.hold: Hold | None = None
-        self.told_flow = False
-        self.told_blocked = False
-        self.warned_by: QueueGate | None = None
+        self.told = ChannelNotices()
         self.pulse = Pulse()
-        self.flow_compliance = FlowCompliance()
         self.confirms: Confirms | None = None
         self.withheld = 0
         self.routing: Routing | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.clients.client import Client
 from acceptor.clients.connection_stage import CONNECTION, OPEN, OVER, ConnectionEvent, ConnectionStage
+from acceptor.clients.notices import BlockedNotice
 from acceptor.clients.pauses import HELD
 from acceptor.gates.permissions import Access
 from acceptor.gates.queue_gate import QueueGate
@@ -69,9 +70,7 @@ class ConnectionState(ABC):
         self.vhost = ""
         self.owns_queues = False
         self.access = access
-        self.blocked_channels = 0
-        self.told_blocked = 0.0
-        self.told_reason = ""
+        self.blocked = BlockedNotice()
         self.parked_octets = 0
         self.kept_octets = 0
         self.ignores_flow = False

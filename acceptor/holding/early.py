@@ -85,7 +85,7 @@ class EarlyNotice:
         """Return one of these queues to which a channel publishes often enough; None also if its client was notified
         already.
         """
-        if channel.held_by is not None or channel.warned_by is not None or channel.pulse.rate() < self.rate:
+        if channel.held_by is not None or channel.told.early is not None or channel.pulse.rate() < self.rate:
             return None
         for route in channel.routes:
             for queue_gate in route.queue_gates:
@@ -101,7 +101,7 @@ class EarlyNotice:
         means = self.means(channel, queue_gate)
         if not self.tells(channel, means):
             return False
-        channel.warned_by = queue_gate
+        channel.told.early = queue_gate
         queue_gate.warned[channel] = None
         throttle.tell(channel, queue_gate, means)
         return True

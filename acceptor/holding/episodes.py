@@ -163,14 +163,14 @@ class Episodes:
 
 def told_how(channel: ChannelState) -> str:
     """Return how the client was notified: `flow`, `blocked`, `flow+blocked` or `none`."""
-    blocked = channel.told_blocked and channel.connection.client.has_capability("connection.blocked")
-    return "+".join(["flow"] * channel.told_flow + ["blocked"] * blocked) or "none"
+    blocked = channel.told.blocked and channel.connection.client.has_capability("connection.blocked")
+    return "+".join(["flow"] * channel.told.flow + ["blocked"] * blocked) or "none"
 
 
 def obeyed(channel: ChannelState) -> bool | None:
     """Whether the client stopped on Channel.Flow; None if none was sent, or it has not answered yet."""
-    if not channel.told_flow:
+    if not channel.told.flow:
         return None
     if channel.connection.ignores_flow:
         return False
-    return None if channel.flow_compliance.due else channel.flow_compliance.count <= AFTER_ANSWER_COUNT
+    return None if channel.told.compliance.due else channel.told.compliance.count <= AFTER_ANSWER_COUNT

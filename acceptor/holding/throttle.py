@@ -121,7 +121,7 @@ class Throttle:
         self.held[channel] = None
         for observer in self.observers:
             observer.held(channel, hold, hold.since)
-        early = channel.warned_by
+        early = channel.told.early
         self.tell(channel, gate, self.take(channel, hold))
         if early is not None:
             channel.unwarn()
@@ -129,19 +129,19 @@ class Throttle:
     def tell(self, channel: ChannelState, gate: Gate, means: Means) -> None:
         """Notify the client of a stop by these means, unless it knows of the stop."""
         connection = channel.connection
-        if not channel.told_flow and connection not in self.paused and channel_flow.stops(connection, means):
-            channel.told_flow = True
+        if not channel.told.flow and connection not in self.paused and channel_flow.stops(connection, means):
+            channel.told.flow = True
             self.tell_flow(channel, active=False)
-        if channel.told_flow:
+        if channel.told.flow:
             self.ledger.acted(channel, "channel.flow")
-        if means.blocked and (not channel.told_blocked or channel.warned_by is not gate):
+        if means.blocked and (not channel.told.blocked or channel.told.early is not gate):
             self.block(channel, gate)
-        elif channel.told_blocked:
+        elif channel.told.blocked:
             self.ledger.acted(channel, "connection.blocked")
 
     def tell_flow(self, channel: ChannelState, *, active: bool) -> None:
         """Send Channel.Flow, and expect its flow-ok."""
-        channel.flow_compliance.told(channel.acceptor.now)
+        channel.told.compliance.told(channel.acceptor.now)
         channel.send("channel_flow", active=active)
 
     def published_on(self, channel: ChannelState, count: int, octets: int) -> None:
@@ -150,7 +150,7 @@ class Throttle:
         """
         connection = channel.connection
         read_since = connection.read_since if connection.reads else None
-        if connection.ignores_flow or not channel.flow_compliance.breached(
+        if connection.ignores_flow or not channel.told.compliance.breached(
             count, octets, channel.acceptor.now, read_since
         ):
             return
@@ -158,9 +158,9 @@ class Throttle:
         connection.ignores_flow = True
         log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client.name,
                     peer=connection.client.peer, user=connection.user,
-                    messages=channel.flow_compliance.count)  # fmt: skip
+                    messages=channel.told.compliance.count)  # fmt: skip
         if channel.acceptor.settings.flow.flow_ignored == "close":
-            text = f"{channel.held_by or channel.warned_by}; published on though told to stop by channel.flow"
+            text = f"{channel.held_by or channel.told.early}; published on though told to stop by channel.flow"
             connection.fail(amqp_error(506, text), keep_parked=True)
 
     def take(self, channel: ChannelState, hold: Hold) -> Means:
@@ -187,22 +187,22 @@ class Throttle:
     def block(self, channel: ChannelState, gate: Gate) -> None:
         """Send connection.blocked: once for a connection, and again where the reason is another one."""
         connection = channel.connection
-        first = connection.blocked_channels == 0
-        again = channel.told_blocked
+        first = connection.blocked.channels == 0
+        again = channel.told.blocked
         if not again:
-            channel.told_blocked = True
+            channel.told.blocked = True
             self.ledger.acted(channel, "connection.blocked")
-            connection.blocked_channels += 1
-        if first or (again and reason_of(gate) != connection.told_reason):
+            connection.blocked.channels += 1
+        if first or (again and reason_of(gate) != connection.blocked.reason):
             self.tell_blocked(connection, gate)
 
     def tell_blocked(self, connection: ConnectionState, gate: Gate) -> None:
         """Send connection.blocked with the gate's reason to a client that declared the capability."""
         if connection.client.has_capability("connection.blocked"):
-            connection.told_blocked = connection.acceptor.now
-            connection.told_reason = reason_of(gate)
-            connection.send(0, "connection_blocked", reason=connection.told_reason)
-            self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
+            connection.blocked.sent_at = connection.acceptor.now
+            connection.blocked.reason = reason_of(gate)
+            connection.send(0, "connection_blocked", reason=connection.blocked.reason)
+            self.updates.put(connection, connection.blocked.sent_at + UPDATED_SECONDS)
 
     def look_at_cause(self, channel: ChannelState) -> None:
         """The gates of a channel have changed: have `tell_again` recheck the cause that its client was notified of."""
@@ -216,7 +216,7 @@ class Throttle:
             gate = channel.cause()
             if gate is None or gate is channel.held_by:
                 del self.unsure[channel]
-            elif now >= channel.connection.told_blocked + TOLD_AGAIN_SECONDS:
+            elif now >= channel.connection.blocked.sent_at + TOLD_AGAIN_SECONDS:
                 del self.unsure[channel]
                 self.change_cause(channel, gate, now)
         for connection in self.updates.take(now):
@@ -234,15 +234,15 @@ class Throttle:
 
     def update(self, connection: ConnectionState) -> None:
         """Send a blocked connection its reason again, if the text has changed."""
-        told = (channel for channel in connection.channels.values() if channel.told_blocked)
-        gate = next((channel.held_by or channel.warned_by for channel in told), None)
+        told = (channel for channel in connection.channels.values() if channel.told.blocked)
+        gate = next((channel.held_by or channel.told.early for channel in told), None)
         if gate is None:
             return
-        if reason_of(gate) != connection.told_reason:
+        if reason_of(gate) != connection.blocked.reason:
             self.tell_blocked(connection, gate)
         else:
-            connection.told_blocked = connection.acceptor.now
-            self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
+            connection.blocked.sent_at = connection.acceptor.now
+            self.updates.put(connection, connection.blocked.sent_at + UPDATED_SECONDS)
 
     def release(self, channel: ChannelState) -> None:
         """Release a channel of which nothing waits, and notify its client."""
@@ -260,14 +260,14 @@ class Throttle:
     def untell(self, channel: ChannelState) -> None:
         """Notify the client that the channel may publish again."""
         connection = channel.connection
-        if channel.told_flow:
-            channel.told_flow = False
+        if channel.told.flow:
+            channel.told.flow = False
             if channel.stage is ChannelStage.OPEN:
                 self.tell_flow(channel, active=True)
-        if channel.told_blocked:
-            channel.told_blocked = False
-            connection.blocked_channels -= 1
-            if connection.blocked_channels == 0 and connection.client.has_capability("connection.blocked"):
+        if channel.told.blocked:
+            channel.told.blocked = False
+            connection.blocked.channels -= 1
+            if connection.blocked.channels == 0 and connection.client.has_capability("connection.blocked"):
                 connection.send(0, "connection_unblocked")
 
     def parked(self, channel: ChannelState, octets: int) -> None:
@@ -347,16 +347,16 @@ class Throttle:
         """A connection has begun to consume, or has received a message by basic.get: its acks are awaited."""
         self.look_for_acks(connection)
         for channel in connection.channels.values():
-            if channel.warned_by is not None and channel_flow.acknowledges(connection):
+            if channel.told.early is not None and channel_flow.acknowledges(connection):
                 channel.unwarn()
         self.lift_flow(connection)
 
     def lift_flow(self, connection: ConnectionState) -> None:
         """Of a connection that has something to settle now: its channels that were stopped may go on sending."""
-        stopped = [channel for channel in connection.channels.values() if channel.told_flow]
+        stopped = [channel for channel in connection.channels.values() if channel.told.flow]
         if stopped and channel_flow.acknowledges(connection):
             for channel in stopped:
-                channel.told_flow = False
+                channel.told.flow = False
                 self.tell_flow(channel, active=True)
 
     def arrived(self, connection: ConnectionState) -> None:

@@ -17,8 +17,8 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
     php-amqplib answers the broker's own channel.flow with this method: it then counts as the flow-ok that is due.
     """
-    if channel.told_flow and not arguments["active"] and channel.delivers:
-        channel.flow_compliance.answered()
+    if channel.told.flow and not arguments["active"] and channel.delivers:
+        channel.told.compliance.answered()
         return
     channel.delivers = arguments["active"]
     for shard, ids in channel.consumers_by_shard().items():
@@ -28,7 +28,7 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 def flow_ok(channel: Channel, arguments: dict[str, Any]) -> None:
     """Record that the client received the broker's channel.flow; whether it obeys shows in its publishes."""
-    channel.flow_compliance.answered()
+    channel.told.compliance.answered()
 
 
 def close(channel: Channel, arguments: dict[str, Any]) -> None:
