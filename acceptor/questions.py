@@ -120,7 +120,7 @@ def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Qu
             *(["blocked"] if channel.told.blocked and connection.client.has_capability("connection.blocked") else []),
         ],
         "withheld": channel.withheld,
-        "parked_bytes_connection": connection.parked_octets,
+        "parked_bytes_connection": connection.kept.parked,
         "paused": connection in core.throttle.paused,
         "ignores_flow": connection.ignores_flow,
         "spent": core.last_resort.bound(connection) if connection in core.last_resort.spent else None,

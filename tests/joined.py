@@ -232,9 +232,9 @@ class Client:
                 when_read()
         core.state.now = self.node.now
         buffer = bytearray(self.rest + octets)
-        before = self.connection.kept_octets
+        before = self.connection.kept.held
         used = self.connection.receive(buffer, len(buffer))
-        self.largest_charge = max(self.largest_charge, self.connection.kept_octets - before)
+        self.largest_charge = max(self.largest_charge, self.connection.kept.held - before)
         self.rest = bytes(buffer[used:])
         return True
 

@@ -82,7 +82,7 @@ class Connection(ConnectionState):
             start = 8
         events: list[object] = []
         used = self.scanner.scan(data, start, end, events)
-        if self.scanner.unfinished > UNFINISHED_OCTETS or self.unfinished:
+        if self.scanner.unfinished > UNFINISHED_OCTETS or self.kept.unfinished:
             self.services.unfinished.follow(self)
         if len(events) > MANY_EVENTS or self.read_size.octets < READ_OCTETS:
             self.read_size.follow(len(events))
@@ -99,7 +99,7 @@ class Connection(ConnectionState):
 
     def read_octets(self) -> int:
         """Return the size of the next read in bytes: larger while it brings large bodies and nothing is parked."""
-        return LARGE_READ_OCTETS if self.scanner.large and not self.parked_octets else self.read_size.octets
+        return LARGE_READ_OCTETS if self.scanner.large and not self.kept.parked else self.read_size.octets
 
     def refuse_protocol(self, octets: bytes) -> None:
         """Answer a wrong protocol header with ours, and close (AMQP 0-9-1, 4.2.2)."""

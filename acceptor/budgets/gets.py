@@ -79,12 +79,12 @@ class Gets:
 
     def begin(self, connection: ConnectionState) -> None:
         """Count a get as in flight."""
-        connection.gets += 1
+        connection.kept.gets += 1
         self.under_way.charge(connection.user, 1)
 
     def got(self, connection: ConnectionState) -> None:
         """Give back the turn of a get, and let waiting gets go."""
-        connection.gets -= 1
+        connection.kept.gets -= 1
         self.under_way.charge(connection.user, -1)
         self.serve(connection)
         if self.crowded:
@@ -127,4 +127,4 @@ class Gets:
 
 def may_get(connection: ConnectionState) -> bool:
     """Whether the connection itself allows one more get in flight, whatever its user's limit."""
-    return connection.writable and connection.gets < AT_ONCE
+    return connection.writable and connection.kept.gets < AT_ONCE

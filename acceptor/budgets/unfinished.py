@@ -65,9 +65,9 @@ class Unfinished:
         if octets <= LEAST_OCTETS or connection.stage is not OPEN:
             self.forget(connection)
             return
-        self.accounts.charge(connection.user, octets - connection.unfinished)
-        finished = octets < connection.unfinished
-        connection.unfinished = octets
+        self.accounts.charge(connection.user, octets - connection.kept.unfinished)
+        finished = octets < connection.kept.unfinished
+        connection.kept.unfinished = octets
         line = self.lines.setdefault(connection.user, Line())
         line.connections[connection] = None
         if finished and line.first is connection:
@@ -86,10 +86,10 @@ class Unfinished:
 
     def forget(self, connection: ConnectionState) -> None:
         """Release a connection that has finished its bodies, or is gone: others of its user may go on."""
-        if not connection.unfinished:
+        if not connection.kept.unfinished:
             return
-        self.accounts.charge(connection.user, -connection.unfinished)
-        connection.unfinished = 0
+        self.accounts.charge(connection.user, -connection.kept.unfinished)
+        connection.kept.unfinished = 0
         connection.resume_reading(BODIES)
         line = self.lines[connection.user]
         del line.connections[connection]
@@ -111,7 +111,7 @@ class Unfinished:
         first = next((connection for connection in line.connections if not connection.pauses & ~BODIES), None)
         if first is not line.first:
             line.first, line.since = first, self.acceptor.now
-            line.octets = 0 if first is None else first.unfinished
+            line.octets = 0 if first is None else first.kept.unfinished
         for connection in line.connections:
             if connection is first:
                 connection.resume_reading(BODIES)
@@ -129,8 +129,8 @@ class Unfinished:
             first = line.first
             if first is None or now < line.since + PROGRESS_SECONDS:
                 continue
-            if first.unfinished < line.octets + PROGRESS_OCTETS:
-                text = f"unfinished bodies of {first.unfinished} bytes, and others of user '{user}' wait for them"
+            if first.kept.unfinished < line.octets + PROGRESS_OCTETS:
+                text = f"unfinished bodies of {first.kept.unfinished} bytes, and others of user '{user}' wait for them"
                 first.fail(amqp_error(506, f"{text} (memory.user_percent)"))
             else:
-                line.since, line.octets = now, first.unfinished
+                line.since, line.octets = now, first.kept.unfinished

@@ -55,7 +55,7 @@ class Unread:
 
     def octets(self, connection: ConnectionState, why: int) -> int:
         """Return the bytes that are kept for a connection and keep it from being read."""
-        return self.outputs.waits(connection) if why == OUTPUT else connection.unfinished
+        return self.outputs.waits(connection) if why == OUTPUT else connection.kept.unfinished
 
     def told(self) -> list[dict[str, Any]]:
         """Return the report to the operator (`acceptor.questions`)."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.clients.client import Client
 from acceptor.clients.connection_stage import CONNECTION, OPEN, OVER, ConnectionEvent, ConnectionStage
+from acceptor.clients.kept import Kept
 from acceptor.clients.notices import BlockedNotice
 from acceptor.clients.pauses import HELD
 from acceptor.gates.permissions import Access
@@ -71,8 +72,7 @@ class ConnectionState(ABC):
         self.owns_queues = False
         self.access = access
         self.blocked = BlockedNotice()
-        self.parked_octets = 0
-        self.kept_octets = 0
+        self.kept = Kept()
         self.ignores_flow = False
         self.deliveries_withheld = False
         self.closed_at: dict[QueueGate, float] = {}
@@ -83,9 +83,6 @@ class ConnectionState(ABC):
         self.writable = True
         self.delivered = 0
         self.unreported = 0
-        self.gets = 0
-        self.unfinished = 0
-        self.uncommitted = 0
         self.budget = Budget()
 
     def happened(self, event: ConnectionEvent) -> None:

@@ -79,7 +79,7 @@ class LastResort:
         if connection in self.spent:
             self.look_again(connection)
             return connection in self.spent
-        if connection.kept_octets and connection.kept_octets >= self.quotas.allowance(connection):
+        if connection.kept.held and connection.kept.held >= self.quotas.allowance(connection):
             self.begin(connection)
             return True
         return False
@@ -89,7 +89,7 @@ class LastResort:
         if not self.is_spent(connection):
             return True
         allowance = self.quotas.allowance(connection)
-        return connection.kept_octets < allowance * OVERDRAFT and connection.has_in_hand()
+        return connection.kept.held < allowance * OVERDRAFT and connection.has_in_hand()
 
     def begin(self, connection: ConnectionState) -> None:
         """Enter a connection as spent, and stop deliveries to it."""
@@ -115,7 +115,7 @@ class LastResort:
 
     def look_again(self, connection: ConnectionState) -> None:
         """Recheck a spent connection: its publishes, or those of its user or vhost, may have been sent."""
-        if connection.kept_octets * 2 <= self.quotas.allowance(connection):
+        if connection.kept.held * 2 <= self.quotas.allowance(connection):
             self.end(connection)
 
     def withhold(self, connection: ConnectionState, withheld: bool) -> None:
@@ -198,7 +198,7 @@ class LastResort:
 
     def close(self, connection: ConnectionState, gate: Gate) -> None:
         """Close a connection with 506, keep its parked publishes, and read on until its client closes the socket."""
-        text = f"{gate}; {connection.parked_octets} bytes are parked for this connection, and no more can be"
+        text = f"{gate}; {connection.kept.parked} bytes are parked for this connection, and no more can be"
         if used_up := self.quotas.used_up(connection, ORPHAN_OCTETS, OVERDRAFT):
             text += f": nor may they all be kept, {used_up}"
         self.closing[connection] = None
@@ -219,7 +219,7 @@ class LastResort:
         )
         log.info(
             "last resort", way=way, reason=str(gate), messages=messages,
-            octets=connection.parked_octets, bound=self.bound(connection), **channel.whose(),
+            octets=connection.kept.parked, bound=self.bound(connection), **channel.whose(),
         )  # fmt: skip
 
 

@@ -279,14 +279,14 @@ class Throttle:
         if channel.stage is ChannelStage.DETACHED:
             self.orphan_octets += octets
             return
-        connection.kept_octets += kept
-        connection.parked_octets += octets
+        connection.kept.held += kept
+        connection.kept.parked += octets
         if octets > 0 or connection in self.paused:
             self.pause_or_resume(connection)
 
     def spooled(self, channel: ChannelState, run: ParkedRun, spool: Spool) -> ParkedRun:
         """Return the run to park, with its contents on disk if much is parked already, in all or for its connection."""
-        early = channel.connection.parked_octets >= self.most_relieved
+        early = channel.connection.kept.parked >= self.most_relieved
         return spool.parked(run, self.quotas.kept + run.octets, early)
 
     def pause_or_resume(self, connection: ConnectionState) -> None:
@@ -295,11 +295,11 @@ class Throttle:
             return
         if connection in self.paused:
             self.last_resort.is_spent(connection)
-            if connection.parked_octets <= min(self.parking_octets // 2, self.budget(connection)):
+            if connection.kept.parked <= min(self.parking_octets // 2, self.budget(connection)):
                 self.stop_drip(connection)
                 self.episodes.unpaused(connection)
                 connection.resume_reading(HELD)
-        elif connection.parked_octets > self.budget(connection) and connection.stage is OPEN:
+        elif connection.kept.parked > self.budget(connection) and connection.stage is OPEN:
             self.paused[connection] = self.to_read[connection] = None
             self.drips.put(connection, connection.acceptor.now + connection.drip_seconds())
             for channel in connection.channels.values():
@@ -399,7 +399,7 @@ class Throttle:
 
     def is_read_on(self, connection: ConnectionState) -> bool:
         """Whether a paused connection is read at each poll: up to `most_parked`, and beyond for acks to come."""
-        if connection.parked_octets >= self.most_parked and not connection.has_in_hand():
+        if connection.kept.parked >= self.most_parked and not connection.has_in_hand():
             return False
         return self.last_resort.may_read(connection)
 
@@ -407,7 +407,7 @@ class Throttle:
         """Read the overfull ones among the paused sockets to which data came."""
         for connection in list(islice(self.filled, VISITED_AT_ONCE)):
             del self.filled[connection]
-            if connection.parked_octets >= self.most_relieved or not self.last_resort.may_read(connection):
+            if connection.kept.parked >= self.most_relieved or not self.last_resort.may_read(connection):
                 self.filled[connection] = None
             elif connection.transport.is_overfull():
                 self.filled[connection] = None

@@ -150,13 +150,13 @@ class AtRest(Moves):
         assert throttle.orphan_octets == sum(size for channel, size in here.items() if channel.stage is DETACHED)
         assert set(throttle.held) == {channel for channel in here if channel.held_by is not None}
         for connection in core.state.connections.values():
-            assert connection.parked_octets == sum(here[channel] for channel in connection.channels.values())
+            assert connection.kept.parked == sum(here[channel] for channel in connection.channels.values())
             if connection.stage is not OPEN:
                 continue
             assert connection.reads == (not connection.pauses)
             assert bool(connection.pauses & HELD) == (connection in throttle.paused)
             least = min(throttle.parking_octets // 2, throttle.budget(connection))
-            assert connection not in throttle.paused or connection.parked_octets > least
+            assert connection not in throttle.paused or connection.kept.parked > least
         counters = self.node.gauges.counters_read("acceptor", index)
         assert (counters.held_sessions, counters.parked_bytes) == (len(throttle.held), throttle.parked_octets)
         unread = sum(each.pauses != 0 and each.stage is OPEN for each in core.state.connections.values())
