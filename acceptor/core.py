@@ -403,7 +403,7 @@ class AcceptorCore:
             "acceptor", self.state.index, len(self.state.connections), self.state.open_channels,
             len(self.throttle.held), self.throttle.parked_octets, len({*self.throttle.paused, *self.unread.since}),
             self.state.published_total, self.delivery.delivered_total, self.state.confirmed_total, self.state.turns,
-            len(self.throttle.ignoring),
+            self.throttle.ignoring,
             *[*self.escalations.counters(), self.gates.wakeups.lost, self.headcount.refused],
         )  # fmt: skip
 

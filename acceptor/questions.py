@@ -122,7 +122,7 @@ def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Qu
         "withheld": channel.withheld,
         "parked_bytes_connection": connection.kept.parked,
         "paused": connection in core.throttle.paused,
-        "ignores_flow": connection.ignores_flow,
+        "ignores_flow": connection.told.ignores_flow,
         "spent": core.last_resort.bound(connection) if connection in core.last_resort.spent else None,
         "rung": core.escalations.state(channel),
         "causes": [_cause(core, gate) for gate in _causes(channel, withheld)],

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from acceptor.clients.client import Client
 from acceptor.clients.connection_stage import CONNECTION, OPEN, OVER, ConnectionEvent, ConnectionStage
 from acceptor.clients.kept import Kept
-from acceptor.clients.notices import BlockedNotice
+from acceptor.clients.notices import ConnectionNotices
 from acceptor.clients.pauses import HELD
 from acceptor.gates.permissions import Access
-from acceptor.gates.queue_gate import QueueGate
 from acceptor.routing.routing import Budget
 from penstock.amqp import methods
 from penstock.amqp.encode_cy import Output
@@ -71,13 +70,10 @@ class ConnectionState(ABC):
         self.vhost = ""
         self.owns_queues = False
         self.access = access
-        self.blocked = BlockedNotice()
+        self.told = ConnectionNotices()
         self.kept = Kept()
-        self.ignores_flow = False
         self.deliveries_withheld = False
-        self.closed_at: dict[QueueGate, float] = {}
         self.pauses = 0
-        self.told_unread = 0
         self.read_since = acceptor.now
         self.last_sent = acceptor.now
         self.writable = True

@@ -22,14 +22,17 @@ class ChannelNotices:
         self.compliance = FlowCompliance()
 
 
-class BlockedNotice:
-    """The connection.blocked of a connection: the number of `channels` that it is for, when it was sent last (seconds
-    of the acceptor's clock), and its reason.
+class ConnectionNotices:
+    """What a client was told of the stops of all its channels.
+
+    connection.blocked is for so many `blocked_channels`, and was sent last at `sent_at` (seconds of the acceptor's
+    clock), with a `reason`. A client that `ignores_flow` has published on, and is sent channel.flow no more.
     """
 
-    __slots__ = ("channels", "reason", "sent_at")
+    __slots__ = ("blocked_channels", "ignores_flow", "reason", "sent_at")
 
     def __init__(self) -> None:
-        self.channels = 0
+        self.blocked_channels = 0
         self.sent_at = 0.0
         self.reason = ""
+        self.ignores_flow = False

@@ -171,6 +171,6 @@ def obeyed(channel: ChannelState) -> bool | None:
     """Whether the client stopped on Channel.Flow; None if none was sent, or it has not answered yet."""
     if not channel.told.flow:
         return None
-    if channel.connection.ignores_flow:
+    if channel.connection.told.ignores_flow:
         return False
     return None if channel.told.compliance.due else channel.told.compliance.count <= AFTER_ANSWER_COUNT

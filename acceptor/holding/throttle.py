@@ -82,7 +82,7 @@ class Throttle:
     `unsure` channels may have another cause than their client was notified of; `updates` has when a connection.blocked
     is to be refreshed. Of paused connections: `to_read` are read at the next drip, `drips` has when each is visited at
     the latest, data came to those in `filled`, and peers of `hung_up` ones have closed their side. `ignoring`
-    connections ignore Channel.Flow.
+    is the number of connections that ignore Channel.Flow.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Throttle:
         self.to_read: dict[ConnectionState, None] = {}
         self.drips: DeadlineQueue[ConnectionState] = DeadlineQueue()
         self.filled: dict[ConnectionState, None] = {}
-        self.ignoring: set[ConnectionState] = set()
+        self.ignoring = 0
         self.parked_octets = 0
         self.orphan_octets = 0
 
@@ -150,12 +150,12 @@ class Throttle:
         """
         connection = channel.connection
         read_since = connection.read_since if connection.reads else None
-        if connection.ignores_flow or not channel.told.compliance.breached(
+        if connection.told.ignores_flow or not channel.told.compliance.breached(
             count, octets, channel.acceptor.now, read_since
         ):
             return
-        self.ignoring.add(connection)
-        connection.ignores_flow = True
+        self.ignoring += 1
+        connection.told.ignores_flow = True
         log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client.name,
                     peer=connection.client.peer, user=connection.user,
                     messages=channel.told.compliance.count)  # fmt: skip
@@ -187,22 +187,22 @@ class Throttle:
     def block(self, channel: ChannelState, gate: Gate) -> None:
         """Send connection.blocked: once for a connection, and again where the reason is another one."""
         connection = channel.connection
-        first = connection.blocked.channels == 0
+        first = connection.told.blocked_channels == 0
         again = channel.told.blocked
         if not again:
             channel.told.blocked = True
             self.ledger.acted(channel, "connection.blocked")
-            connection.blocked.channels += 1
-        if first or (again and reason_of(gate) != connection.blocked.reason):
+            connection.told.blocked_channels += 1
+        if first or (again and reason_of(gate) != connection.told.reason):
             self.tell_blocked(connection, gate)
 
     def tell_blocked(self, connection: ConnectionState, gate: Gate) -> None:
         """Send connection.blocked with the gate's reason to a client that declared the capability."""
         if connection.client.has_capability("connection.blocked"):
-            connection.blocked.sent_at = connection.acceptor.now
-            connection.blocked.reason = reason_of(gate)
-            connection.send(0, "connection_blocked", reason=connection.blocked.reason)
-            self.updates.put(connection, connection.blocked.sent_at + UPDATED_SECONDS)
+            connection.told.sent_at = connection.acceptor.now
+            connection.told.reason = reason_of(gate)
+            connection.send(0, "connection_blocked", reason=connection.told.reason)
+            self.updates.put(connection, connection.told.sent_at + UPDATED_SECONDS)
 
     def look_at_cause(self, channel: ChannelState) -> None:
         """The gates of a channel have changed: have `tell_again` recheck the cause that its client was notified of."""
@@ -216,7 +216,7 @@ class Throttle:
             gate = channel.cause()
             if gate is None or gate is channel.held_by:
                 del self.unsure[channel]
-            elif now >= channel.connection.blocked.sent_at + TOLD_AGAIN_SECONDS:
+            elif now >= channel.connection.told.sent_at + TOLD_AGAIN_SECONDS:
                 del self.unsure[channel]
                 self.change_cause(channel, gate, now)
         for connection in self.updates.take(now):
@@ -238,11 +238,11 @@ class Throttle:
         gate = next((channel.held_by or channel.told.early for channel in told), None)
         if gate is None:
             return
-        if reason_of(gate) != connection.blocked.reason:
+        if reason_of(gate) != connection.told.reason:
             self.tell_blocked(connection, gate)
         else:
-            connection.blocked.sent_at = connection.acceptor.now
-            self.updates.put(connection, connection.blocked.sent_at + UPDATED_SECONDS)
+            connection.told.sent_at = connection.acceptor.now
+            self.updates.put(connection, connection.told.sent_at + UPDATED_SECONDS)
 
     def release(self, channel: ChannelState) -> None:
         """Release a channel of which nothing waits, and notify its client."""
@@ -266,8 +266,8 @@ class Throttle:
                 self.tell_flow(channel, active=True)
         if channel.told.blocked:
             channel.told.blocked = False
-            connection.blocked.channels -= 1
-            if connection.blocked.channels == 0 and connection.client.has_capability("connection.blocked"):
+            connection.told.blocked_channels -= 1
+            if connection.told.blocked_channels == 0 and connection.client.has_capability("connection.blocked"):
                 connection.send(0, "connection_unblocked")
 
     def parked(self, channel: ChannelState, octets: int) -> None:
@@ -309,7 +309,7 @@ class Throttle:
 
     def budget(self, connection: ConnectionState) -> int:
         """Return the bytes that may be parked before the socket is paused: more where acks are still to come."""
-        if connection.ignores_flow:
+        if connection.told.ignores_flow:
             return 0
         budgets = UNPAUSED_BUDGETS if connection.channels else 1
         for channel in connection.channels.values():
@@ -325,7 +325,8 @@ class Throttle:
         self.updates.discard(connection)
         self.ledger.forget(connection.id)
         self.hung_up.discard(connection)
-        self.ignoring.discard(connection)
+        self.ignoring -= connection.told.ignores_flow
+        self.escalations.forget(connection)
         self.last_resort.forget(connection)
 
     # The drip

@@ -127,7 +127,7 @@ class Climbing(RuleBasedStateMachine):
         node.now += seconds
         full = core.gates.queue_gates[node.queue("q").queue_id].is_saturated()
         before = {channel: (climb, climb.at, climb.ladder) for channel, climb in core.escalations.climbs.items()}
-        closed_at = {channel: dict(channel.connection.closed_at) for channel in before}
+        closed_at = {channel: dict(core.escalations.closed_at.get(channel.connection, {})) for channel in before}
         counts = dict(core.escalations.counts)
         node.recheck(0)
         for channel, (climb, at, ladder) in before.items():

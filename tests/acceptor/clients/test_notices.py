@@ -12,21 +12,21 @@ def test_a_connection_is_blocked_for_each_of_its_channels_that_was_told() -> Non
         node.declare("full", **MARKS)
         client = open_channel(node)
         client.call("channel.open", 2)
-        blocked = client.connection.blocked
-        assert blocked.channels == 0 and blocked.reason == ""
+        told = client.connection.told
+        assert told.blocked_channels == 0 and told.reason == ""
         for number in (1, 2):
             for _ in range(4):
                 client.publish(number, b"m", routing_key="full")
             node.settle()
             assert client.connection.channels[number].told.blocked
-            assert blocked.channels == number
+            assert told.blocked_channels == number
         assert client.names() == ["connection.blocked"]
-        assert blocked.reason == str(client.connection.channels[1].held_by)
+        assert told.reason == str(client.connection.channels[1].held_by)
         other = open_channel(node)
         while any(each.inbox or each.gates for each in client.connection.channels.values()):
             other.call("queue.purge", 1, queue="full")
             node.settle(rechecks=1)
-        assert blocked.channels == 0 and not any(each.told.blocked for each in client.connection.channels.values())
+        assert told.blocked_channels == 0 and not any(each.told.blocked for each in client.connection.channels.values())
 
 
 def test_a_channel_that_channel_flow_has_stopped_is_told_so_until_it_may_go_on() -> None:
