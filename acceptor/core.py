@@ -19,6 +19,9 @@ from acceptor.budgets.outputs import Outputs
 from acceptor.budgets.quotas import Quotas
 from acceptor.budgets.unfinished import Unfinished
 from acceptor.budgets.unread import Unread
+from acceptor.clients.channel_stage import ChannelStage
+from acceptor.clients.client import Client
+from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.connection_state import ConnectionState, Transport
 from acceptor.clients.state import AcceptorState
 from acceptor.consuming.consumer_timeouts import ConsumerTimeouts
@@ -126,7 +129,7 @@ class AcceptorCore:
         self.last_connection += 1
         number = self.last_connection
         id = f"{self.state.index}.{self.state.incarnation}.{number}"
-        connection = Connection(self.services, id, number, transport, peer, peer_host)
+        connection = Connection(self.services, id, number, transport, Client(peer, peer_host))
         self.state.connections[id] = connection
         return connection
 
@@ -205,7 +208,7 @@ class AcceptorCore:
     def expel(self, concerned: Callable[[ConnectionState], bool], reason: str) -> None:
         """Close the open connections that are `concerned`, for a reason that the operator gave."""
         for connection in list(self.state.connections.values()):
-            if connection.expected is None and not connection.closing and concerned(connection):
+            if connection.stage is OPEN and concerned(connection):
                 connection.close(forced(reason))
 
     def queue_is_home(self) -> None:
@@ -313,7 +316,7 @@ class AcceptorCore:
         self.state.turns += 1
         confirming, self.state.confirming = self.state.confirming, {}
         for channel in confirming:
-            if not channel.closing:
+            if channel.stage is ChannelStage.OPEN:
                 channel.write_confirms()
         if self.gates.claims.open:
             self.gates.claims.settle()
@@ -409,12 +412,12 @@ class AcceptorCore:
             "acceptor", self.state.index, len(self.state.connections), self.state.open_channels,
             len(self.throttle.held), self.throttle.parked_octets, len({*self.throttle.paused, *self.unread.since}),
             self.state.published_total, self.delivery.delivered_total, self.state.confirmed_total, self.state.turns,
-            len(self.throttle.ignoring),
+            self.throttle.ignoring,
             *[*self.escalations.counters(), self.gates.wakeups.lost, self.headcount.refused],
         )  # fmt: skip
 
     def shut_down(self) -> None:
         """Close every open connection: the broker shuts down."""
         for connection in list(self.state.connections.values()):
-            if connection.expected is None and not connection.closing:
+            if connection.stage is OPEN:
                 connection.close(forced("broker forced connection closure with reason 'shutdown'"))

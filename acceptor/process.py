@@ -16,6 +16,7 @@ import uvloop
 import zmq
 
 from acceptor import questions as told
+from acceptor.clients.connection_stage import HANDSHAKE, ConnectionStage
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.clients.spool import Spool
 from acceptor.core import AcceptorCore
@@ -408,7 +409,7 @@ class Acceptor:
         self.core.shut_down()
         self.finish_turn()
         for connection, protocol in list(self.sockets.protocols.items()):
-            if not connection.closing:
+            if connection.stage in HANDSHAKE or connection.stage is ConnectionStage.REFUSED:
                 protocol.transport.close()  # not open yet: the reason cannot be sent
             elif not protocol.transport.is_closing():
                 protocol.transport.resume_reading()

@@ -116,13 +116,13 @@ def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Qu
     return {
         **state(channel),
         "told": [
-            *(["flow"] if channel.told_flow else []),
-            *(["blocked"] if channel.told_blocked and connection.has_capability("connection.blocked") else []),
+            *(["flow"] if channel.told.flow else []),
+            *(["blocked"] if channel.told.blocked and connection.client.has_capability("connection.blocked") else []),
         ],
         "withheld": channel.withheld,
-        "parked_bytes_connection": connection.parked_octets,
+        "parked_bytes_connection": connection.kept.parked,
         "paused": connection in core.throttle.paused,
-        "ignores_flow": connection.ignores_flow,
+        "ignores_flow": connection.told.ignores_flow,
         "spent": core.last_resort.bound(connection) if connection in core.last_resort.spent else None,
         "rung": core.escalations.state(channel),
         "causes": [_cause(core, gate) for gate in _causes(channel, withheld)],
@@ -130,7 +130,7 @@ def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Qu
 
 
 def _party(channel: ChannelState) -> str:
-    return f"{channel.connection.user} at {channel.connection.peer_host}"
+    return f"{channel.connection.user} at {channel.connection.client.host}"
 
 
 def _causes(channel: ChannelState, withheld: dict[Any, dict[QueueGate, None]]) -> dict[Gate, None]:

@@ -1,14 +1,18 @@
-"""Writes the pages of `docs/` that are generated from code. `make docs` runs it; a test compares the pages."""
+"""Writes the pages of `docs/` that are generated from code, in whole or between markers. `make docs` runs it; a test
+compares the pages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from ops import life_cycles
 from penstock.bus import to_acceptor, to_shard
 from penstock.bus.operations_cy import Operations
 from penstock.settings import Settings
@@ -121,6 +125,11 @@ def _operations(operations: Operations) -> str:
     return "\n".join(rows) + "\n"
 
 
+def page_with_states(name: str) -> str:
+    """Return a page with its tables of states made anew."""
+    return life_cycles.filled((DOCS / name).read_text())
+
+
 def _columns(columns: tuple[Column, ...]) -> str:
     rows = ["| column | type | unit | null | meaning |", "| --- | --- | --- | --- | --- |"]
     rows += [
@@ -172,13 +181,18 @@ def _amount(value: object, field: FieldInfo) -> str:
     return str(value)
 
 
-PAGES = {
+PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration_page,
     "telemetry-tables.md": telemetry_page,
     "pipeline-answers.md": answers_page,
     "bus.md": bus_page,
+    **{
+        path.name: partial(page_with_states, path.name)
+        for path in sorted(DOCS.glob("*.md"))
+        if life_cycles.names_in(path.read_text())
+    },
 }
-"""The generated pages of `docs/`, by name."""
+"""The pages of `docs/` that are generated, or have generated tables, by name."""
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

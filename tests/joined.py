@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 
 from acceptor.amqp.channel import Channel
 from acceptor.amqp.connection import Connection
+from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.parked import ParkedRun
 from acceptor.clients.spool import Spool
 from acceptor.core import AcceptorCore
@@ -229,13 +230,13 @@ class Client:
         self.socket.drips = 0
         self.look_at_buffer()
         for when_read in done:
-            if when_read is not None and not self.connection.closing:
+            if when_read is not None and self.connection.stage is OPEN:
                 when_read()
         core.state.now = self.node.now
         buffer = bytearray(self.rest + octets)
-        before = self.connection.kept_octets
+        before = self.connection.kept.held
         used = self.connection.receive(buffer, len(buffer))
-        self.largest_charge = max(self.largest_charge, self.connection.kept_octets - before)
+        self.largest_charge = max(self.largest_charge, self.connection.kept.held - before)
         self.rest = bytes(buffer[used:])
         return True
 

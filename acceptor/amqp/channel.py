@@ -2,9 +2,8 @@
 
 Methods and publishes are processed in order. A channel that cannot go on parks them in its inbox: behind a method that
 awaits an answer (`running`), or behind publishes that wait for room. Settlements, and methods that a held producer must
-be able to send, overtake parked publishes: two clients that feed each other's full queues go on acking.
-
-      open ──(error, channel.close)──▶ closing ──(close-ok)──▶ gone
+be able to send, overtake parked publishes: two clients that feed each other's full queues go on acking. The stages of
+its life are in acceptor/clients/channel_stage.py.
 """
 
 from __future__ import annotations
@@ -15,9 +14,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.asking import AtGates, Until
+from acceptor.clients.channel_stage import DETACHED, ENDED, OPEN, ChannelEvent
 from acceptor.clients.channel_state import EMPTY, ChannelState
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.clients.parked import OVERTAKES, QUEUE_METHODS, ParkedMethod, ParkedRun, ParkedSettlements, means
+from acceptor.clients.running import Running
 from acceptor.gates.fair import BY_CONNECTION, BY_KEY, BY_USER
 from acceptor.gates.gate import UNLIMITED, Gate
 from acceptor.links.contained import contained
@@ -47,7 +48,7 @@ class Channel(ChannelState):
 
     def __init__(self, connection: ConnectionState, number: int, services: Services) -> None:
         super().__init__(
-            connection, number, asked(services.acceptor.topology, connection.access, connection.properties)
+            connection, number, asked(services.acceptor.topology, connection.access, connection.client.properties)
         )
         self.services = services
 
@@ -55,10 +56,12 @@ class Channel(ChannelState):
 
     def take_method(self, frame: Method, method: MethodSpec, arguments: dict[str, Any]) -> None:
         """A method arrived."""
-        if self.closing:
+        if self.stage is not OPEN:
             if method.name == "channel_close_ok":
+                self.happened(ChannelEvent.CLOSE_OK)
                 self.connection.forget_channel(self)
             elif method.name == "channel_close":
+                self.happened(ChannelEvent.CLOSE)
                 self.send("channel_close_ok")
             return
         first = self.running is None and not self.inbox
@@ -69,12 +72,12 @@ class Channel(ChannelState):
 
     def take_publishes(self, run: PublishRun) -> None:
         """Publishes arrived."""
-        if not self.closing:
+        if self.stage is OPEN:
             self.services.publishing.take(self, run)
 
     def take_settlements(self, run: SettleRun) -> None:
         """Acks, nacks and rejects arrived."""
-        if self.closing:
+        if self.stage is not OPEN:
             return
         if self.transaction is not None:
             self.take_in_transaction(run)
@@ -100,7 +103,7 @@ class Channel(ChannelState):
 
     def take_oversize(self, size: int) -> None:
         """A message arrived that is larger than `amqp.max_message_size`: close the channel."""
-        if not self.closing:
+        if self.stage is OPEN:
             text = (
                 f"message size {size} is larger than configured max size {self.acceptor.settings.amqp.max_message_size}"
             )
@@ -117,7 +120,7 @@ class Channel(ChannelState):
                 raise amqp_error(503, "unimplemented method", method)
             running = handler(self, arguments)
             if running is not None:
-                self.running = running
+                self.running = Running(running)
                 self.go_on(None)
         except AMQPError as error:
             self.fail(error)
@@ -135,7 +138,7 @@ class Channel(ChannelState):
         """Run the handler up to its next request, or its end."""
         assert self.running is not None
         try:
-            request = self.running.send(answer)
+            request = self.running.handler.send(answer)
         except StopIteration:
             self.running = None
         except AMQPError as error:
@@ -143,7 +146,7 @@ class Channel(ChannelState):
             self.fail(error)
         else:
             if isinstance(request, AtGates):
-                self.runs_at_gates = True
+                self.running.at_gates = True
                 for gate in request.gates:
                     self.wait_at(gate)
                     gate.waiting.move_to_end(self, last=False)
@@ -164,7 +167,7 @@ class Channel(ChannelState):
 
     def pump_in_order(self, most: int) -> None:
         """Process the inbox as `pump` does, nothing of it out of order."""
-        while self.inbox and self.running is None and not self.gates and not self.closing:
+        while self.inbox and self.running is None and not self.gates and self.stage not in ENDED:
             item = self.inbox[0]
             if isinstance(item, ParkedMethod):
                 self.unpark()
@@ -187,7 +190,7 @@ class Channel(ChannelState):
     def may_overtake(self, method: MethodSpec, arguments: dict[str, Any], end: int) -> bool:
         """Whether a method may go before the first `end` items of the inbox."""
         if self.running is not None:
-            return self.runs_at_gates and method.name == "channel_close"  # the commit that waits is given up
+            return self.running.at_gates and method.name == "channel_close"  # the commit that waits is given up
         if method not in OVERTAKES or not self.services.orphans.may_overtake(self, method):
             return False
         if not self.parked_methods:
@@ -199,7 +202,7 @@ class Channel(ChannelState):
     def overtake(self) -> None:
         """Handle parked methods that may overtake publishes, and were parked only behind a running method."""
         at = 0
-        while self.parked_methods and (self.running is None or self.runs_at_gates) and at < len(self.inbox):
+        while self.parked_methods and (self.running is None or self.running.at_gates) and at < len(self.inbox):
             item = self.inbox[at]
             if isinstance(item, ParkedMethod) and self.may_overtake(item.method, item.arguments, at):
                 self.unpark(at)
@@ -210,20 +213,21 @@ class Channel(ChannelState):
     @contained
     def admit(self, most: int) -> None:
         """A gate admits the channel: publish at most `most` messages."""
-        if self.overtaking and not self.runs_at_gates:
+        running = self.running if self.running is not None and self.running.at_gates else None
+        if self.overtaking and running is None:
             self.leave_opened()
             self.services.throttle.look_at_cause(self)
         else:
             self.leave_gates()
-        if self.runs_at_gates:
-            self.runs_at_gates = False
+        if running is not None:
+            running.at_gates = False
             self.go_on(None)
             most = UNLIMITED
         self.pump(most)
 
     def pass_lane(self, most: int) -> int:
         """Publish messages parked for priority lanes, at most `most`. Return how many were sent."""
-        return 0 if self.closing else self.services.publishing.pass_lane(self, most)
+        return 0 if self.stage in ENDED else self.services.publishing.pass_lane(self, most)
 
     def head_has_gone(self) -> None:
         """The first run of the inbox has been published by a lane: go on with the next item."""
@@ -247,7 +251,7 @@ class Channel(ChannelState):
     @contained
     def reconsider(self) -> None:
         """Routes have changed: leave gates that the first parked run need not pass."""
-        if self.runs_at_gates or (self.overtaking and self.gates):
+        if self.runs_at_gates() or (self.overtaking and self.gates):
             self.leave_gates()
             self.admit(UNLIMITED)
             return
@@ -303,7 +307,7 @@ class Channel(ChannelState):
 
     def unwarn(self) -> None:
         """Retract the early notice of a stop. The client of a held channel is notified only when that is released."""
-        queue_gate, self.warned_by = self.warned_by, None
+        queue_gate, self.told.early = self.told.early, None
         if queue_gate is not None:
             del queue_gate.warned[self]
             if self.hold is None:
@@ -311,7 +315,7 @@ class Channel(ChannelState):
 
     def look_at_warning(self) -> None:
         """Retract the early notice if it does not concern the channel: routes or means may have changed."""
-        if self.warned_by is not None and not self.services.early.concerns(self, self.warned_by):
+        if self.told.early is not None and not self.services.early.concerns(self, self.told.early):
             self.unwarn()
 
     def leave_gates(self) -> None:
@@ -352,7 +356,7 @@ class Channel(ChannelState):
     def withheld_at(self, gate: Gate) -> None:
         """A span's confirms are withheld at a gate: hold the channel, though nothing of it is parked."""
         self.withheld += 1
-        if not self.closing:
+        if self.stage is OPEN:
             self.held_at(gate)
 
     def no_longer_withheld(self) -> None:
@@ -373,8 +377,8 @@ class Channel(ChannelState):
     # Out
 
     def fail(self, error: AMQPError) -> None:
-        """Close the channel for an error of the client, or the connection if it is a hard error."""
-        if self.detached:
+        """Close an open channel for an error of the client, or the connection if it is a hard error."""
+        if self.stage is not OPEN:
             return
         if self.method is not None and not error.class_id:
             error.class_id, error.method_id = self.method.class_id, self.method.method_id
@@ -386,22 +390,21 @@ class Channel(ChannelState):
             "channel_close",
             reply_code=error.code, reply_text=error.reply_text, class_id=error.class_id, method_id=error.method_id,
         )  # fmt: skip
-        self.end(keep_parked=False)
+        self.end(ChannelEvent.ERROR, keep_parked=False)
 
     def broken(self, error: Exception) -> None:
         """A bug of ours ends the connection; of a detached channel it drops the parked publishes."""
-        if self.detached:
+        if self.stage is DETACHED:
             messages = sum(item.count for item in self.inbox if isinstance(item, ParkedRun))
             log.error("parked publishes dropped", connection=self.connection.id, messages=messages, exc_info=error)
-            self.end(keep_parked=False)
+            self.end(ChannelEvent.BUG, keep_parked=False)
         else:
             self.connection.broken(error)
 
-    def end(self, *, keep_parked: bool) -> None:
+    def end(self, event: ChannelEvent, *, keep_parked: bool) -> None:
         """End the channel: requeue unacked messages, forget consumers. Parked publishes may outlive the channel."""
-        self.closing = True
+        self.happened(event)
         self.running = None
-        self.runs_at_gates = False
         if self.transaction is not None:
             keep_parked = False  # none of it is committed
             self.transaction.forget()
@@ -432,5 +435,5 @@ class Channel(ChannelState):
 
     def heir(self) -> Channel:
         heir = Channel(self.connection, self.number, self.services)
-        heir.detached = True
+        heir.happened(ChannelEvent.INHERITS)
         return heir

@@ -1,10 +1,8 @@
 """One connection without its socket: bytes in, bytes out (AMQP 0-9-1, 2.2 and 4.2).
 
-      header ──▶ handshake ──▶ open ──▶ closing (we sent close) ──▶ closed
-                     └───────────┴──(the client sent close)──────────▲
-
-Handlers raise errors, and this module acts on them: a channel's error closes the channel; a connection's sends
-connection.close, after which everything but the answer is ignored.
+Its stages, from the protocol header to the end, are in acceptor/clients/connection_stage.py. Handlers raise errors, and
+this module acts on them: a channel's error closes the channel; a connection's sends connection.close, after which
+everything but the answer is ignored.
 """
 
 from __future__ import annotations
@@ -18,9 +16,11 @@ from acceptor.amqp.connection_record import ConnectionRecord
 from acceptor.amqp.read_size import LARGE_READ_OCTETS, MANY_EVENTS, READ_OCTETS, ReadSize
 from acceptor.budgets.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
 from acceptor.budgets.unread import WHY
+from acceptor.clients.channel_stage import ChannelEvent, ChannelStage
+from acceptor.clients.client import Client
+from acceptor.clients.connection_stage import ENDING, HANDSHAKE, OPEN, OVER, ConnectionEvent, ConnectionStage
 from acceptor.clients.connection_state import ConnectionState, Transport
 from acceptor.clients.pauses import HELD, LOGIN
-from acceptor.clients.traits import kept, traits_of
 from acceptor.links.contained import contained
 from penstock.amqp import methods
 from penstock.amqp.errors import AMQPError, HardError, amqp_error
@@ -49,16 +49,14 @@ PROBE_SECONDS = 10.0
 class Connection(ConnectionState):
     """One connection: its handshake, its channels, and its end.
 
-    A login is being decided on while `held` has what the client has sent ahead. At `deadline` it is hung up on.
+    `ahead` has what the client has sent while its login is being decided. At `deadline` it is hung up on.
     """
 
-    def __init__(
-        self, services: Services, id: str, number: int, transport: Transport, peer: str, peer_host: str
-    ) -> None:
+    def __init__(self, services: Services, id: str, number: int, transport: Transport, client: Client) -> None:
         acceptor = services.acceptor
-        super().__init__(acceptor, id, number, transport, peer, peer_host, services.permissions.access("", ""))
+        super().__init__(acceptor, id, number, transport, client, services.permissions.access("", ""))
         self.services = services
-        self.held: list[Method] | None = None
+        self.ahead: list[Method] = []
         self.stay = ConnectionRecord()
         self.read_size = ReadSize()
         self.last_received = acceptor.now
@@ -70,7 +68,7 @@ class Connection(ConnectionState):
         """Process the bytes of a buffer up to `end`. Return how many were used: the caller passes the rest again."""
         self.last_received = self.acceptor.now
         start = 0
-        if self.expected == "":
+        if self.stage is ConnectionStage.HEADER:
             if end < 8:
                 if not any(header.startswith(bytes(data[:end])) for header in HEADERS):
                     self.refuse_protocol(bytes(data[:end]))
@@ -79,17 +77,17 @@ class Connection(ConnectionState):
             if bytes(data[:8]) not in HEADERS:
                 self.refuse_protocol(bytes(data[:8]))
                 return end
-            self.expected = handshake.FIRST
+            self.happened(ConnectionEvent.HEADER)
             handshake.start(self)
             start = 8
         events: list[object] = []
         used = self.scanner.scan(data, start, end, events)
-        if self.scanner.unfinished > UNFINISHED_OCTETS or self.unfinished:
+        if self.scanner.unfinished > UNFINISHED_OCTETS or self.kept.unfinished:
             self.services.unfinished.follow(self)
         if len(events) > MANY_EVENTS or self.read_size.octets < READ_OCTETS:
             self.read_size.follow(len(events))
         for event in events:
-            if self.closed:
+            if self.stage is not OPEN and self.stage in OVER:
                 break
             try:
                 self.take(event)
@@ -101,15 +99,14 @@ class Connection(ConnectionState):
 
     def read_octets(self) -> int:
         """Return the size of the next read in bytes: larger while it brings large bodies and nothing is parked."""
-        return LARGE_READ_OCTETS if self.scanner.large and not self.parked_octets else self.read_size.octets
+        return LARGE_READ_OCTETS if self.scanner.large and not self.kept.parked else self.read_size.octets
 
     def refuse_protocol(self, octets: bytes) -> None:
         """Answer a wrong protocol header with ours, and close (AMQP 0-9-1, 4.2.2)."""
-        log.info("no AMQP 0-9-1 client", peer=self.peer, sent=octets.decode("latin-1"))
+        log.info("no AMQP 0-9-1 client", peer=self.client.peer, sent=octets.decode("latin-1"))
         self.stay.ends(self, "no AMQP 0-9-1 client")
         self.output.write(PROTOCOL_HEADER)
-        self.closing = True
-        self.finish()
+        self.finish(ConnectionEvent.OTHER_HEADER)
 
     def take(self, event: object) -> None:
         """Process one event of the scanner."""
@@ -124,8 +121,7 @@ class Connection(ConnectionState):
         elif isinstance(event, Method):
             self.take_method(event)
         elif isinstance(event, Failure):
-            if not self.closing:
-                self.fail(amqp_error(event.code, event.text))
+            self.fail(amqp_error(event.code, event.text))
         elif isinstance(event, Oversize):
             channel = self.channel(event.channel)
             if channel is not None:
@@ -133,23 +129,24 @@ class Connection(ConnectionState):
 
     def channel(self, number: int) -> ChannelState | None:
         """Return the open channel of that number. If there is none the connection fails, and None is returned."""
-        channel = self.channels.get(number)
-        if channel is None and not self.closing:
-            if self.expected is not None:
-                self.fail(amqp_error(503, "a channel is used before the connection is open"))
-            else:
+        if self.stage is OPEN:
+            channel = self.channels.get(number)
+            if channel is None:
                 self.fail(amqp_error(504, "expected 'channel.open'"))
-        return None if self.closing else channel
+            return channel
+        if self.stage in HANDSHAKE:
+            self.fail(amqp_error(503, "a channel is used before the connection is open"))
+        return None
 
     def take_method(self, frame: Method) -> None:
         """Decode a method and pass it on, or hold it until the login is decided."""
-        if self.held is not None and not self.closing:
-            self.held.append(frame)
+        if self.stage is ConnectionStage.LOGIN:
+            self.ahead.append(frame)
             return
         method: MethodSpec | None = None
         try:
             method, arguments = methods.decode(frame.payload)
-            if frame.channel == 0 or self.expected is not None:
+            if frame.channel == 0 or self.stage is not OPEN:
                 self.connection_method(frame.channel, method, arguments)
             elif method.name == "channel_open":
                 self.open_channel(frame.channel)
@@ -165,14 +162,17 @@ class Connection(ConnectionState):
     # Class connection
 
     def connection_method(self, channel: int, method: MethodSpec, arguments: dict[str, Any]) -> None:
-        """Handle a method of class connection, or any that comes before the connection is open."""
+        """Handle a method of class connection, or any that comes while the connection is not open."""
+        ends = self.stage in ENDING
+        if self.stage in OVER or (ends and channel):
+            return
         if method.name == "connection_close":
             self.close_asked(arguments)
         elif method.name == "connection_close_ok":
-            self.hang_up()
-        elif self.closing:
+            self.hang_up(ConnectionEvent.CLOSE_OK)
+        elif ends:
             return
-        elif self.expected is not None and channel == 0:
+        elif self.stage is not OPEN and channel == 0:
             self.shake_hands(method, arguments)
         elif method.name == "connection_update_secret" and channel == 0:
             self.send(0, "connection_update_secret_ok")
@@ -181,45 +181,44 @@ class Connection(ConnectionState):
 
     def shake_hands(self, method: MethodSpec, arguments: dict[str, Any]) -> None:
         """Take the next step of the handshake. A refused client is closed after a delay."""
-        assert self.expected
         try:
-            self.expected = handshake.step(self, self.services, self.expected, method, arguments)
+            handshake.step(self, self.services, method, arguments)
         except handshake.Refused as refused:
-            log.warning("handshake refused", peer=self.peer, reason=str(refused))
+            log.warning("handshake refused", peer=self.client.peer, reason=str(refused))
             self.stay.ends(self, str(refused))
             self.scanner.failed = True
-            self.closing = True
+            self.happened(ConnectionEvent.UNREADABLE_LOGIN)
             self.deadline = self.acceptor.now + handshake.REFUSAL_SECONDS
         else:
-            if self.expected is None:
+            if self.stage is OPEN:
                 self.deadline = None
                 self.services.outputs.opened(self)
-                log.info("connection open", connection=self.id, peer=self.peer, client=self.client, user=self.user,
-                         vhost=self.vhost)  # fmt: skip
+                log.info("connection open", **self.whose())
                 self.stay.begins(self)
 
     def log_in(self, mechanism: str, user: str, password: str) -> None:
         """Request a decision on a login. Methods that the client sends ahead are held until then."""
-        self.held = []
+        self.happened(ConnectionEvent.START_OK)
         decided = partial(self.login_decided, mechanism, user, self.acceptor.now)
-        self.services.logins.check(user, password, self.peer_host, decided)
-        if self.held is not None:
+        self.services.logins.check(user, password, self.client.host, decided)
+        if self.stage is ConnectionStage.LOGIN:
             self.pause_reading(LOGIN)
 
     @contained
     def login_decided(self, mechanism: str, user: str, asked: float, reason: str) -> None:
         """The login requested at `asked` is decided: an empty reason accepts the user."""
-        held, self.held = self.held or [], None
-        if self.closed or self.closing:
+        ahead, self.ahead = self.ahead, []
+        if self.stage is not ConnectionStage.LOGIN:
             return
+        self.happened(ConnectionEvent.REFUSED if reason else ConnectionEvent.ACCEPTED)
         self.resume_reading(LOGIN)
         if not reason:
             self.user = user
             handshake.tune(self)
-            for frame in held:
+            for frame in ahead:
                 self.take_method(frame)
             return
-        log.warning("login refused", peer=self.peer, user=user, reason=reason)
+        log.warning("login refused", peer=self.client.peer, user=user, reason=reason)
         self.stay.ends(self, f"login of user '{user}' refused: {reason}")
         self.scanner.failed = True
         # Counted from the request: the time that the answer takes must not reveal the reason.
@@ -229,28 +228,19 @@ class Connection(ConnectionState):
     @contained
     def refuse_login(self, mechanism: str) -> None:
         """Close with 403 if the client declared that it expects that (authentication_failure_close), else hang up."""
-        if self.closed:
+        if self.stage is not ConnectionStage.REFUSED:
             return
         text = f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
-        if self.has_capability("authentication_failure_close"):
+        if self.client.has_capability("authentication_failure_close"):
             self.scanner.failed = False
-            self.fail(amqp_error(403, text))
+            error = amqp_error(403, text)
+            self.log_error(error, 0)
+            self.close(error)
         else:
             self.hang_up()
 
-    def identify(self, properties: dict[str, Any]) -> None:
-        """Store the client-properties, and derive the client's traits from them."""
-        self.properties = kept(properties)
-        self.traits = traits_of(self.properties)
-        if self.traits.receive_buffer:
-            self.transport.limit_receive_buffer(self.traits.receive_buffer)
-        words = (self.said(name) for name in ("product", "version", "connection_name"))
-        self.client = " ".join(word for word in words if word)[:255]
-
     def open_channel(self, number: int) -> None:
         """Open a channel. AMQPError if its number is in use, or a limit is reached."""
-        if self.closing:
-            return
         if number in self.channels:
             raise amqp_error(504, "second 'channel.open' seen")
         if len(self.channels) >= self.channel_max:  # RabbitMQ counts channels; any number will do
@@ -276,19 +266,19 @@ class Connection(ConnectionState):
     def tick(self, now: float) -> None:
         """Enforce deadlines, send and expect heartbeats (AMQP 0-9-1, 4.2.7); called once a second."""
         if self.deadline is not None and now >= self.deadline:
-            if not self.closing:
-                log.info("handshake timed out", peer=self.peer)
+            if self.stage in HANDSHAKE:
+                log.info("handshake timed out", peer=self.client.peer)
                 self.stay.ends(self, "handshake timed out")
             self.hang_up()
-        elif self.heartbeat and self.expected is None and not self.closing:
+        elif self.heartbeat and self.stage is OPEN:
             if now - self.last_sent >= self.heartbeat / 2:
                 self.output.write(HEARTBEAT)
                 self.acceptor.dirty[self] = None
             if not self.pauses and now - self.last_received > 2 * self.heartbeat + 1:
-                log.info("missed heartbeats", connection=self.id, peer=self.peer, seconds=2 * self.heartbeat)
+                log.info("missed heartbeats", connection=self.id, peer=self.client.peer, seconds=2 * self.heartbeat)
                 self.stay.ends(self, "missed heartbeats")
                 self.hang_up()
-        elif not self.reads and self.expected is None and now - self.last_sent >= PROBE_SECONDS:
+        elif not self.reads and self.stage not in HANDSHAKE and now - self.last_sent >= PROBE_SECONDS:
             self.output.write(HEARTBEAT)
             self.acceptor.dirty[self] = None
 
@@ -314,18 +304,17 @@ class Connection(ConnectionState):
 
     def fail(self, error: AMQPError, *, keep_parked: bool = False) -> None:
         """Log an error that the connection does not survive, and close it."""
-        if self.closing or self.closed:
-            return
-        self.log_error(error, 0)
-        self.close(error, keep_parked=keep_parked)
+        if self.stage is OPEN or self.stage in HANDSHAKE:
+            self.log_error(error, 0)
+            self.close(error, keep_parked=keep_parked)
 
     def broken(self, error: Exception) -> None:
         """End this connection, and no other, for a bug of ours."""
-        log.error("internal error", connection=self.id, peer=self.peer, user=self.user, exc_info=error)
+        log.error("internal error", connection=self.id, peer=self.client.peer, user=self.user, exc_info=error)
         try:
             self.fail(amqp_error(541, "internal error"))
         except Exception:
-            log.exception("connection cannot be closed in order", connection=self.id, peer=self.peer)
+            log.exception("connection cannot be closed in order", connection=self.id, peer=self.client.peer)
             self.transport.close()
 
     def close(self, error: AMQPError, *, keep_parked: bool = False) -> None:
@@ -340,7 +329,7 @@ class Connection(ConnectionState):
             class_id=error.class_id,
             method_id=error.method_id,
         )
-        self.closing = True
+        self.happened(ConnectionEvent.ERROR)
         self.scanner.abandon()
         self.services.unfinished.forget(self)
         # After a frame error nothing that follows can be read, not even close-ok.
@@ -351,58 +340,63 @@ class Connection(ConnectionState):
 
     def close_asked(self, arguments: dict[str, Any]) -> None:
         """Close at the client's request: its exclusive queues are deleted before close-ok is sent."""
-        if self.closing:
+        if self.stage in ENDING:
             self.send(0, "connection_close_ok")
-            self.finish()
+            self.finish(ConnectionEvent.CLOSE)
             return
-        log.info("connection closed", connection=self.id, peer=self.peer, user=self.user, code=arguments["reply_code"],
-                 text=arguments["reply_text"])  # fmt: skip
+        log.info("connection closed", connection=self.id, peer=self.client.peer, user=self.user,
+                 code=arguments["reply_code"], text=arguments["reply_text"])  # fmt: skip
         self.stay.ends(self, f"closed by the client: {arguments['reply_code']} {arguments['reply_text']}")
         self.end_channels(keep_parked=True)
-        self.closing = True
+        self.happened(ConnectionEvent.CLOSE)
         self.deadline = self.acceptor.now + CLOSE_SECONDS
 
         def answer() -> None:
-            self.send(0, "connection_close_ok")
-            self.finish()
+            if self.stage is ConnectionStage.LEAVING:
+                self.send(0, "connection_close_ok")
+                self.finish(ConnectionEvent.QUEUES_DELETED)
 
         self.services.requests.delete_exclusive(self, answer)
 
     def end_channels(self, *, keep_parked: bool) -> None:
         """End all channels. Their parked publishes outlive them if `keep_parked`."""
         for channel in self.channels.values():
-            if not channel.closing:
-                channel.end(keep_parked=keep_parked)
+            if channel.stage is ChannelStage.OPEN:
+                channel.end(ChannelEvent.CONNECTION_ENDS, keep_parked=keep_parked)
+            else:
+                channel.happened(ChannelEvent.CONNECTION_ENDS)
         self.acceptor.open_channels -= len(self.channels)
         self.services.headcount.channels_are_gone(self, len(self.channels))
         self.channels.clear()
 
-    def finish(self) -> None:
+    def finish(self, event: ConnectionEvent) -> None:
         """Flush the last method, and leave it to the client to close the socket: if the broker did, unread data would
         make the kernel reset the connection, and the method might be lost (RFC 1122, 4.2.2.13).
         """
-        if not self.closed:
-            self.acceptor.flush(self)
-            self.closed = True
-            self.deadline = self.acceptor.now + LINGER_SECONDS
-            self.transport.finish()
+        self.acceptor.flush(self)
+        self.happened(event)
+        self.deadline = self.acceptor.now + LINGER_SECONDS
+        self.transport.finish()
 
-    def hang_up(self) -> None:
+    def hang_up(self, event: ConnectionEvent = ConnectionEvent.HANG_UP) -> None:
         """Close the socket once all output has been sent."""
-        if not self.closed:
+        if self.stage not in OVER:
             self.acceptor.flush(self)
-            self.closed = True
+        self.happened(event)
         self.transport.close()
 
     def lost(self) -> None:
         """The socket is gone: end the channels, keep their parked publishes, delete exclusive queues."""
-        self.closed = True
+        was_open = self.stage in (OPEN, ConnectionStage.DROPPED)
+        self.happened(ConnectionEvent.LOST)
         self.scanner.end()
-        if not self.closing and self.expected is None:
-            log.info("connection lost", connection=self.id, peer=self.peer, user=self.user, client=self.client)
+        if was_open:
+            log.info(
+                "connection lost", connection=self.id, peer=self.client.peer, user=self.user, client=self.client.name
+            )
             self.stay.ends(self, "connection lost")
         self.end_channels(keep_parked=True)
-        if not self.closing:
+        if was_open:
             self.services.requests.delete_exclusive(self, lambda: None)
         self.forget()
         self.stay.is_over(self)
@@ -413,7 +407,7 @@ class Connection(ConnectionState):
         self.acceptor.connections.pop(self.id, None)
         services.headcount.connection_is_gone(self)
         services.delivery.forget_connection(self)
-        services.outputs.lost(self)
+        services.outputs.lost(self, opened=self.stay.opened is not None)
         services.unfinished.forget(self)
         services.unread.forget(self)
         services.throttle.forget(self)

@@ -1,15 +1,15 @@
-"""The handshake, from the protocol header to connection.open (AMQP 0-9-1, 2.2.4), as a table of states.
+"""The handshake, from the protocol header to connection.open (AMQP 0-9-1, 2.2.4).
 
-    header ──▶ start-ok ──▶ tune-ok ──▶ open ──▶ (the connection is open)
-
-Each state expects one method and answers any other with 503; a client that takes too long is disconnected.
+Each stage (acceptor/clients/connection_stage.py) expects one method and answers any other with 503; a client that takes
+too long is disconnected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from acceptor.clients.connection_stage import CONNECTION, ConnectionEvent
 from penstock import __version__
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.spec import MethodSpec
@@ -75,7 +75,10 @@ def start(connection: ConnectionState) -> None:
 
 def start_ok(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:
     """Identify the client and begin its login."""
-    connection.identify(arguments["client_properties"])
+    client = connection.client
+    client.identify(arguments["client_properties"])
+    if client.traits.receive_buffer:
+        connection.transport.limit_receive_buffer(client.traits.receive_buffer)
     user, password = credentials(arguments["mechanism"], arguments["response"])
     connection.log_in(arguments["mechanism"], user, password)
 
@@ -115,6 +118,7 @@ def tune_ok(connection: ConnectionState, services: Services, arguments: dict[str
     connection.frame_max = _negotiated("frame_max", arguments["frame_max"], amqp.frame_max, FRAME_MIN)
     connection.scanner.frame_max = connection.frame_max
     connection.heartbeat = arguments["heartbeat"]
+    connection.happened(ConnectionEvent.TUNE_OK)
 
 
 def _negotiated(name: str, asked: int, offered: int, least: int) -> int:
@@ -139,30 +143,34 @@ def open_(connection: ConnectionState, services: Services, arguments: dict[str, 
         raise amqp_error(530, f"vhost {vhost} not found")
     if not services.permissions.may_open(connection.user, vhost):
         raise amqp_error(530, f"access to vhost '{vhost}' refused for user '{connection.user}'")
-    held_off = connection.acceptor.topology.hold_offs.get((connection.user, connection.peer_host))
+    held_off = connection.acceptor.topology.hold_offs.get((connection.user, connection.client.host))
     left = 0.0 if held_off is None else held_off.until - connection.acceptor.now - connection.acceptor.node_began
     if held_off is not None and left > 0:
         raise amqp_error(
             530,
-            f"connection refused for user '{connection.user}' from {connection.peer_host}: held off for another "
+            f"connection refused for user '{connection.user}' from {connection.client.host}: held off for another "
             f"{shown(left)}, {held_off.reason}",
         )
     services.headcount.open_connection(connection, vhost)
     connection.vhost = vhost
     connection.access = services.permissions.access(connection.user, vhost)
     connection.send(0, "connection_open_ok")
+    connection.happened(ConnectionEvent.OPEN)
 
 
-STEPS: Mapping[str, Any] = {"connection_start_ok": start_ok, "connection_tune_ok": tune_ok, "connection_open": open_}
-NEXT = {"connection_start_ok": "connection_tune_ok", "connection_tune_ok": "connection_open", "connection_open": None}
-FIRST = "connection_start_ok"
+Step = Callable[["ConnectionState", "Services", dict[str, Any]], None]
+
+STEPS: Mapping[str, tuple[ConnectionEvent, Step]] = {
+    "connection_start_ok": (ConnectionEvent.START_OK, start_ok),
+    "connection_tune_ok": (ConnectionEvent.TUNE_OK, tune_ok),
+    "connection_open": (ConnectionEvent.OPEN, open_),
+}
+"""The methods of the handshake: the event that each is, where it is as it should be, and what it does."""
 
 
-def step(
-    connection: ConnectionState, services: Services, expected: str, method: MethodSpec, arguments: dict[str, Any]
-) -> str | None:
-    """Process one method of the handshake; return the next expected one, None once the connection is open."""
-    if method.name != expected:
+def step(connection: ConnectionState, services: Services, method: MethodSpec, arguments: dict[str, Any]) -> None:
+    """Process one method of the handshake. 503 if another one is due, `Refused` without a reply."""
+    event, act = STEPS.get(method.name, (None, None))
+    if event is None or act is None or not CONNECTION.allows(connection.stage, event):
         raise amqp_error(503, f"unexpected method {method.amqp_name} during the handshake", method)
-    STEPS[expected](connection, services, arguments)
-    return NEXT[expected]
+    act(connection, services, arguments)

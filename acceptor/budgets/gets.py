@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.budgets.charges import Charges
 from acceptor.clients.asking import Handling, Until
+from acceptor.clients.channel_stage import OPEN
 
 if TYPE_CHECKING:
     from acceptor.budgets.accounts import Accounts
@@ -78,12 +79,12 @@ class Gets:
 
     def begin(self, connection: ConnectionState) -> None:
         """Count a get as in flight."""
-        connection.gets += 1
+        connection.kept.gets += 1
         self.under_way.charge(connection.user, 1)
 
     def got(self, connection: ConnectionState) -> None:
         """Give back the turn of a get, and let waiting gets go."""
-        connection.gets -= 1
+        connection.kept.gets -= 1
         self.under_way.charge(connection.user, -1)
         self.serve(connection)
         if self.crowded:
@@ -97,7 +98,7 @@ class Gets:
                 self.crowded.setdefault(connection.user, {})[connection] = None
                 return
             channel, resume = line.popleft()
-            if not channel.closing:
+            if channel.stage is OPEN:
                 self.begin(connection)
                 resume(None)
         if not line:
@@ -126,4 +127,4 @@ class Gets:
 
 def may_get(connection: ConnectionState) -> bool:
     """Whether the connection itself allows one more get in flight, whatever its user's limit."""
-    return connection.writable and connection.gets < AT_ONCE
+    return connection.writable and connection.kept.gets < AT_ONCE

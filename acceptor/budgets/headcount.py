@@ -67,7 +67,7 @@ class Headcount:
 
     def open_connection(self, connection: ConnectionState, vhost: str) -> None:
         """Count a new connection. 530 if a limit is reached."""
-        address = address_of(connection.peer_host)
+        address = address_of(connection.client.host)
         try:
             self._come(address, connection.user)
             self._take(_kinds(address, vhost, connection.user), connection, vhost)
@@ -80,7 +80,7 @@ class Headcount:
         """Remove a closed connection from the counts."""
         if connection in self._connections:
             self._connections.remove(connection)
-            for kind in _kinds(address_of(connection.peer_host), connection.vhost, connection.user):
+            for kind in _kinds(address_of(connection.client.host), connection.vhost, connection.user):
                 self._give(kind, 1)
 
     def open_channel(self, connection: ConnectionState) -> None:

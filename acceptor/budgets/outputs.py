@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from acceptor.budgets.accounts import Accounts
 from acceptor.budgets.charges import Charges
 from acceptor.budgets.gets import Gets
+from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.pauses import OUTPUT
 
 if TYPE_CHECKING:
@@ -86,10 +87,10 @@ class Outputs:
         self.accounts.charge(connection.user, octets)
         self.waiting.charge(connection.user, octets)
 
-    def lost(self, connection: ConnectionState) -> None:
-        """Forget a closed connection."""
+    def lost(self, connection: ConnectionState, *, opened: bool) -> None:
+        """Forget a closed connection, which was open once or was not."""
         self.forget(connection)
-        if connection.expected is None:
+        if opened:
             self.open.charge(connection.user, -1)
         self.gets.lost(connection)
 
@@ -118,7 +119,7 @@ class Outputs:
         if connection.pauses & OUTPUT:
             if answers <= self.limit // 2 and waits <= self.most and (not full or answers <= LEAST_OCTETS):
                 connection.resume_reading(OUTPUT)
-        elif not connection.closing and (
+        elif connection.stage is OPEN and (
             answers > self.limit or waits > self.most or (full and answers > LEAST_OCTETS)
         ):
             connection.pause_reading(OUTPUT)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from acceptor.clients.connection_stage import HANDSHAKE, OPEN
 from acceptor.clients.pauses import BODIES
 from penstock.amqp.errors import amqp_error
 
@@ -58,15 +59,15 @@ class Unfinished:
     def follow(self, connection: ConnectionState) -> None:
         """Count the unfinished bodies of a connection that has been read; close it if they are too large."""
         octets = connection.scanner.unfinished
-        if octets <= LEAST_OCTETS or connection.closing:
-            self.forget(connection)
-            return
-        if connection.expected is not None:  # not open yet: there is no user to charge
+        if octets > LEAST_OCTETS and connection.stage in HANDSHAKE:  # there is no user to charge
             connection.fail(amqp_error(503, "a body is sent before the connection is open"))
             return
-        self.accounts.charge(connection.user, octets - connection.unfinished)
-        finished = octets < connection.unfinished
-        connection.unfinished = octets
+        if octets <= LEAST_OCTETS or connection.stage is not OPEN:
+            self.forget(connection)
+            return
+        self.accounts.charge(connection.user, octets - connection.kept.unfinished)
+        finished = octets < connection.kept.unfinished
+        connection.kept.unfinished = octets
         line = self.lines.setdefault(connection.user, Line())
         line.connections[connection] = None
         if finished and line.first is connection:
@@ -85,10 +86,10 @@ class Unfinished:
 
     def forget(self, connection: ConnectionState) -> None:
         """Release a connection that has finished its bodies, or is gone: others of its user may go on."""
-        if not connection.unfinished:
+        if not connection.kept.unfinished:
             return
-        self.accounts.charge(connection.user, -connection.unfinished)
-        connection.unfinished = 0
+        self.accounts.charge(connection.user, -connection.kept.unfinished)
+        connection.kept.unfinished = 0
         connection.resume_reading(BODIES)
         line = self.lines[connection.user]
         del line.connections[connection]
@@ -110,7 +111,7 @@ class Unfinished:
         first = next((connection for connection in line.connections if not connection.pauses & ~BODIES), None)
         if first is not line.first:
             line.first, line.since = first, self.acceptor.now
-            line.octets = 0 if first is None else first.unfinished
+            line.octets = 0 if first is None else first.kept.unfinished
         for connection in line.connections:
             if connection is first:
                 connection.resume_reading(BODIES)
@@ -128,8 +129,8 @@ class Unfinished:
             first = line.first
             if first is None or now < line.since + PROGRESS_SECONDS:
                 continue
-            if first.unfinished < line.octets + PROGRESS_OCTETS:
-                text = f"unfinished bodies of {first.unfinished} bytes, and others of user '{user}' wait for them"
+            if first.kept.unfinished < line.octets + PROGRESS_OCTETS:
+                text = f"unfinished bodies of {first.kept.unfinished} bytes, and others of user '{user}' wait for them"
                 first.fail(amqp_error(506, f"{text} (memory.user_percent)"))
             else:
-                line.since, line.octets = now, first.unfinished
+                line.since, line.octets = now, first.kept.unfinished

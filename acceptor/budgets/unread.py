@@ -26,18 +26,23 @@ WHY = {
 
 
 class Unread:
-    """The connections of an acceptor that are not read for such a reason: since when, by reason, in seconds."""
+    """The connections of an acceptor that are not read for such a reason: since when, by reason, in seconds.
+
+    `logged` has the reasons for which each was logged.
+    """
 
     def __init__(self, acceptor: AcceptorState, outputs: Outputs) -> None:
         self.acceptor = acceptor
         self.outputs = outputs
         self.since: dict[ConnectionState, dict[int, float]] = {}
+        self.logged: dict[ConnectionState, int] = {}
 
     def begins(self, connection: ConnectionState, why: int) -> None:
         """Record a reason, and log it the first time for a connection."""
         self.since.setdefault(connection, {}).setdefault(why, self.acceptor.now)
-        if not connection.told_unread & why:
-            connection.told_unread |= why
+        logged = self.logged.get(connection, 0)
+        if not logged & why:
+            self.logged[connection] = logged | why
             octets = self.octets(connection, why)
             log.info("connection is not read", reason=WHY[why], octets=octets, **connection.whose())
 
@@ -52,10 +57,11 @@ class Unread:
     def forget(self, connection: ConnectionState) -> None:
         """Forget a closed connection."""
         self.since.pop(connection, None)
+        self.logged.pop(connection, None)
 
     def octets(self, connection: ConnectionState, why: int) -> int:
         """Return the bytes that are kept for a connection and keep it from being read."""
-        return self.outputs.waits(connection) if why == OUTPUT else connection.unfinished
+        return self.outputs.waits(connection) if why == OUTPUT else connection.kept.unfinished
 
     def told(self) -> list[dict[str, Any]]:
         """Return the report to the operator (`acceptor.questions`)."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Generator, Hashable
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.clients.asking import Answer
-from acceptor.clients.flow_compliance import FlowCompliance
+from acceptor.clients.channel_stage import CHANNEL, DETACHED, OPEN, ChannelEvent, ChannelStage
 from acceptor.clients.hold import Hold
+from acceptor.clients.notices import ChannelNotices
 from acceptor.clients.parked import ParkedMethod, ParkedRun
 from acceptor.clients.prefetch import SharedPrefetch
 from acceptor.clients.pulse import Pulse
 from acceptor.clients.reply_consumer import ReplyConsumer
+from acceptor.clients.running import Running
 from acceptor.gates.confirms import Confirms, Withholding
 from acceptor.gates.gate import Gate
 from acceptor.gates.queue_gate import QueueGate
@@ -58,10 +60,7 @@ class OpenTransaction(Protocol):
 
 
 class ChannelState(ABC):
-    """The state of one channel. `connection.output` takes what it has to say.
-
-    It is `detached` where it only goes on with parked publishes of a channel that is gone.
-    """
+    """The state of one channel. `connection.output` takes what it has to say."""
 
     transaction: OpenTransaction | None
     committing: OpenTransaction | None
@@ -74,21 +73,16 @@ class ChannelState(ABC):
         self.access = connection.access
         self.number = number
         self.group = acceptor.next_group(connection)
-        self.closing = False
-        self.detached = False
+        self.stage = ChannelStage.OPEN
         self.inbox = EMPTY
         self.parked_methods = 0
         self.overtaking = overtaking
-        self.running: Generator[Any, Any, None] | None = None
-        self.runs_at_gates = False
+        self.running: Running | None = None
         self.method: MethodSpec | None = None
         self.gates: list[Gate] = []
         self.hold: Hold | None = None
-        self.told_flow = False
-        self.told_blocked = False
-        self.warned_by: QueueGate | None = None
+        self.told = ChannelNotices()
         self.pulse = Pulse()
-        self.flow_compliance = FlowCompliance()
         self.confirms: Confirms | None = None
         self.withheld = 0
         self.routing: Routing | None = None
@@ -105,6 +99,10 @@ class ChannelState(ABC):
         self.shared_prefetch = SharedPrefetch(self)
         self.delivers = True
         self.last_queue = ""
+
+    def happened(self, event: ChannelEvent) -> None:
+        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
+        self.stage = CHANNEL.after(self.stage, event)
 
     # What it is about
 
@@ -141,6 +139,10 @@ class ChannelState(ABC):
     def has_in_hand(self) -> bool:
         """Whether the channel has unacked deliveries, or settlements to commit."""
         return bool(self.unacked.total or (self.transaction is not None and self.transaction.journal))
+
+    def runs_at_gates(self) -> bool:
+        """Whether its running method waits for room."""
+        return self.running is not None and self.running.at_gates
 
     def waits_for_lane(self) -> bool:
         """Whether a parked run may go by a priority lane, at once or when the methods before it are done."""
@@ -183,12 +185,12 @@ class ChannelState(ABC):
 
     def send(self, name: str, **arguments: Any) -> None:
         """Send a method to the client."""
-        if not self.detached:
+        if self.stage is not DETACHED:
             self.connection.send(self.number, name, **arguments)
 
     def confirmed(self) -> None:
         """Some publishes are confirmed: write their acks at the end of the turn."""
-        if not self.detached and not self.closing:
+        if self.stage is OPEN:
             self.acceptor.confirming[self] = None
 
     def time_out(self, milliseconds: int) -> None:
@@ -326,8 +328,8 @@ class ChannelState(ABC):
         """Let its client go on if nothing of it waits any more, neither publishes nor confirms."""
 
     @abstractmethod
-    def end(self, *, keep_parked: bool) -> None:
-        """Stop; publishes that are parked may outlive the channel."""
+    def end(self, event: ChannelEvent, *, keep_parked: bool) -> None:
+        """Stop for an event; publishes that are parked may outlive the channel."""
 
     @abstractmethod
     def heir(self) -> ChannelState:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
+from acceptor.clients.client import Client
+from acceptor.clients.connection_stage import CONNECTION, OPEN, OVER, ConnectionEvent, ConnectionStage
+from acceptor.clients.kept import Kept
+from acceptor.clients.notices import ConnectionNotices
 from acceptor.clients.pauses import HELD
-from acceptor.clients.traits import Traits
 from acceptor.gates.permissions import Access
-from acceptor.gates.queue_gate import QueueGate
 from acceptor.routing.routing import Budget
 from penstock.amqp import methods
 from penstock.amqp.encode_cy import Output
@@ -47,26 +49,19 @@ class Transport(Protocol):
 
 
 class ConnectionState(ABC):
-    """The state of one connection. Times are seconds of the acceptor's clock.
-
-    `expected` is the method of the handshake that is due: "" before the protocol header, None once it is open.
-    """
+    """The state of one connection. Times are seconds of the acceptor's clock."""
 
     def __init__(
-        self, acceptor: AcceptorState, id: str, number: int, transport: Transport, peer: str, peer_host: str,
-        access: Access,
+        self, acceptor: AcceptorState, id: str, number: int, transport: Transport, client: Client, access: Access
     ) -> None:  # fmt: skip
         self.acceptor = acceptor
         self.id = id
         self.number = number
         self.transport = transport
-        self.peer = peer
-        self.peer_host = peer_host
+        self.client = client
         self.scanner = Scanner(FRAME_BEFORE_TUNE, acceptor.settings.amqp.max_message_size, acceptor.arena)
         self.output = Output()
-        self.expected: str | None = ""
-        self.closing = False
-        self.closed = False
+        self.stage = ConnectionStage.HEADER
         self.channels: dict[int, ChannelState] = {}
         self.channel_max = 0
         self.frame_max = FRAME_BEFORE_TUNE
@@ -75,32 +70,24 @@ class ConnectionState(ABC):
         self.vhost = ""
         self.owns_queues = False
         self.access = access
-        self.properties: dict[str, Any] = {}
-        self.client = ""
-        self.traits = Traits()
-        self.blocked_channels = 0
-        self.told_blocked = 0.0
-        self.told_reason = ""
-        self.parked_octets = 0
-        self.kept_octets = 0
-        self.ignores_flow = False
+        self.told = ConnectionNotices()
+        self.kept = Kept()
         self.deliveries_withheld = False
-        self.closed_at: dict[QueueGate, float] = {}
         self.pauses = 0
-        self.told_unread = 0
         self.read_since = acceptor.now
         self.last_sent = acceptor.now
         self.writable = True
         self.delivered = 0
         self.unreported = 0
-        self.gets = 0
-        self.unfinished = 0
-        self.uncommitted = 0
         self.budget = Budget()
+
+    def happened(self, event: ConnectionEvent) -> None:
+        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
+        self.stage = CONNECTION.after(self.stage, event)
 
     def send(self, channel: int, name: str, **arguments: Any) -> None:
         """Write a method, unless the last word has been written."""
-        if not self.closed:
+        if self.stage not in OVER:
             self.output.write(methods.frame(channel, name, **arguments))
             self.acceptor.dirty[self] = None
 
@@ -115,22 +102,13 @@ class ConnectionState(ABC):
     def log_error(self, error: AMQPError, channel: int) -> None:
         """One line for an error of the client, on a channel or (0) the connection."""
         log.warning("client error", code=error.code, text=error.text, connection=self.id, channel=channel,
-                    peer=self.peer, user=self.user, client=self.client)  # fmt: skip
-
-    def said(self, name: str) -> str | None:
-        """Return a client-property as text of at most 255 characters; None if it is missing or empty."""
-        word = self.properties.get(name)
-        return str(word)[:255] if word else None
-
-    def has_capability(self, name: str) -> bool:
-        """Whether the client has declared a capability (RabbitMQ's extension of client-properties)."""
-        capabilities = self.properties.get("capabilities")
-        return isinstance(capabilities, dict) and capabilities.get(name) is True
+                    peer=self.client.peer, user=self.user, client=self.client.name)  # fmt: skip
 
     def whose(self) -> dict[str, Any]:
         """What tells it from others, in log lines and answers."""
         return {
-            "connection": self.id, "peer": self.peer, "client": self.client, "user": self.user, "vhost": self.vhost,
+            "connection": self.id, "peer": self.client.peer, "client": self.client.name, "user": self.user,
+            "vhost": self.vhost,
         }  # fmt: skip
 
     @property
@@ -139,14 +117,15 @@ class ConnectionState(ABC):
         return not self.pauses
 
     def drip(self, octets: int) -> None:
-        """Read a little from the paused socket, if it is paused for parked publishes only, or closing."""
-        if self.closing or not self.pauses & ~HELD:
+        """Read a little from the paused socket, if it is paused for parked publishes only, or not open any more."""
+        if self.stage is not OPEN or not self.pauses & ~HELD:
             self.transport.drip(octets)
 
     def drip_seconds(self) -> float:
         """Return the interval of the drip in seconds."""
-        beats = self.traits.drip_heartbeats * self.heartbeat
-        return min(beats, self.traits.drip_seconds) if beats else self.traits.drip_seconds
+        traits = self.client.traits
+        beats = traits.drip_heartbeats * self.heartbeat
+        return min(beats, traits.drip_seconds) if beats else traits.drip_seconds
 
     def settles(self) -> bool:
         """Whether the client may make room: it consumes, has unacked deliveries, or acks to commit."""
@@ -155,10 +134,6 @@ class ConnectionState(ABC):
     def has_in_hand(self) -> bool:
         """Whether the client has unacked deliveries, or settlements to commit."""
         return any(channel.has_in_hand() for channel in self.channels.values())
-
-    @abstractmethod
-    def identify(self, properties: dict[str, Any]) -> None:
-        """Store the client-properties, and derive the client's traits from them."""
 
     @abstractmethod
     def log_in(self, mechanism: str, user: str, password: str) -> None:

@@ -204,5 +204,5 @@ class Delivery:
         self.reported(consumer)
         channel = consumer.channel
         channel.consumers.pop(consumer.tag, None)
-        if channel.connection.has_capability("consumer_cancel_notify"):
+        if channel.connection.client.has_capability("consumer_cancel_notify"):
             channel.send("basic_cancel", consumer_tag=consumer.tag, nowait=True)

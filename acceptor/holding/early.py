@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from acceptor.clients.channel_stage import OPEN
 from acceptor.holding import channel_flow
 from penstock.node.logs import get_logger
 
@@ -84,7 +85,7 @@ class EarlyNotice:
         """Return one of these queues to which a channel publishes often enough; None also if its client was notified
         already.
         """
-        if channel.held_by is not None or channel.warned_by is not None or channel.pulse.rate() < self.rate:
+        if channel.held_by is not None or channel.told.early is not None or channel.pulse.rate() < self.rate:
             return None
         for route in channel.routes:
             for queue_gate in route.queue_gates:
@@ -95,12 +96,12 @@ class EarlyNotice:
     def warn(self, channel: ChannelState, queue_gate: QueueGate) -> bool:
         """Notify the client of a stop, if that is possible. Return whether it was notified."""
         connection, throttle = channel.connection, self.throttle
-        if channel.closing or connection in throttle.paused or channel_flow.acknowledges(connection):
+        if channel.stage is not OPEN or connection in throttle.paused or channel_flow.acknowledges(connection):
             return False
         means = self.means(channel, queue_gate)
         if not self.tells(channel, means):
             return False
-        channel.warned_by = queue_gate
+        channel.told.early = queue_gate
         queue_gate.warned[channel] = None
         throttle.tell(channel, queue_gate, means)
         return True
@@ -112,7 +113,7 @@ class EarlyNotice:
     def tells(self, channel: ChannelState, means: Means) -> bool:
         """Whether these means notify the channel's client of a stop."""
         connection = channel.connection
-        blocked = means.blocked and connection.has_capability("connection.blocked")
+        blocked = means.blocked and connection.client.has_capability("connection.blocked")
         return blocked or channel_flow.stops(connection, means)
 
     def reconsider(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from acceptor.clients.channel_stage import OPEN
 from acceptor.clients.flow_compliance import AFTER_ANSWER_COUNT
 from acceptor.clients.pauses import HELD
 from acceptor.gates.gate import Gate
@@ -73,7 +74,7 @@ class Episodes:
 
     def released(self, channel: ChannelState, hold: Hold, now: float) -> None:
         """Nothing holds a channel any more: end its episode."""
-        self.end(channel, "closed" if channel.closing else "free")
+        self.end(channel, "free" if channel.stage is OPEN else "closed")
 
     def came(self, channel: ChannelState, count: int) -> None:
         """Count publishes that came on a channel, if it is held."""
@@ -150,7 +151,7 @@ class Episodes:
                 "connection": connection.id,
                 "channel": channel.number,
                 "user": connection.user,
-                "product": connection.said("product"),
+                "product": connection.client.said("product"),
                 "action": action,
                 "reason": cause.text,
                 "exchange": None if channel.route is None else channel.route.exchange,
@@ -162,14 +163,14 @@ class Episodes:
 
 def told_how(channel: ChannelState) -> str:
     """Return how the client was notified: `flow`, `blocked`, `flow+blocked` or `none`."""
-    blocked = channel.told_blocked and channel.connection.has_capability("connection.blocked")
-    return "+".join(["flow"] * channel.told_flow + ["blocked"] * blocked) or "none"
+    blocked = channel.told.blocked and channel.connection.client.has_capability("connection.blocked")
+    return "+".join(["flow"] * channel.told.flow + ["blocked"] * blocked) or "none"
 
 
 def obeyed(channel: ChannelState) -> bool | None:
     """Whether the client stopped on Channel.Flow; None if none was sent, or it has not answered yet."""
-    if not channel.told_flow:
+    if not channel.told.flow:
         return None
-    if channel.connection.ignores_flow:
+    if channel.connection.told.ignores_flow:
         return False
-    return None if channel.flow_compliance.due else channel.flow_compliance.count <= AFTER_ANSWER_COUNT
+    return None if channel.told.compliance.due else channel.told.compliance.count <= AFTER_ANSWER_COUNT

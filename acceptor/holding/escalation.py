@@ -96,7 +96,7 @@ class Escalations:
     """The channels of an acceptor that are on a ladder. `counts` has how often each rung was reached, by name.
 
     `drained` has of each gate the time at which the first channel came to be on a ladder there, and the messages that
-    had left the queue by then.
+    had left the queue by then; `closed_at` when each connection last had a channel closed at a gate.
     """
 
     def __init__(
@@ -114,6 +114,11 @@ class Escalations:
         self.counts = dict.fromkeys(RUNGS, 0)
         self.refused_total = 0
         self.drained: dict[QueueGate, tuple[float, int]] = {}
+        self.closed_at: dict[ConnectionState, dict[QueueGate, float]] = {}
+
+    def forget(self, connection: ConnectionState) -> None:
+        """Forget a connection that is gone; its channels have been ended."""
+        self.closed_at.pop(connection, None)
 
     def counters(self) -> list[int]:
         """Return the counters for the gauges: of each rung in order, and of refused messages."""
@@ -231,7 +236,7 @@ class Escalations:
 
         The time that it took to climb the rungs before does not count: it may be longer.
         """
-        closed, seconds = channel.connection.closed_at.get(climb.gate), climb.seconds
+        closed, seconds = self.closed_at.get(channel.connection, {}).get(climb.gate), climb.seconds
         return closed is not None and seconds is not None and climb.began < closed + seconds
 
     def reached(self, channel: ChannelState, climb: Climb, held: float) -> None:
@@ -245,7 +250,7 @@ class Escalations:
         self.events.tell(
             {
                 "event": "escalation", "vhost": channel.vhost, "queue": cause.name, "rung": rung, "seconds": held,
-                "connection": connection.id, "channel": channel.number, "client": connection.client,
+                "connection": connection.id, "channel": channel.number, "client": connection.client.name,
                 "user": connection.user, **cause.numbers,
             },
             self.acceptor.now + self.acceptor.began,
@@ -275,7 +280,7 @@ class Escalations:
         assert channel.hold is not None
         channel.hold.refusing = climb.gate
         climb.gate.release_withheld_of(channel)
-        if channel.runs_at_gates:
+        if channel.runs_at_gates():
             channel.fail(amqp_error(406, f"transaction rolled back, no room: {climb.gate}"))
             return
         channel.leave_gates()
@@ -283,9 +288,10 @@ class Escalations:
 
     def close_channel(self, channel: ChannelState, climb: Climb) -> None:
         """Close the channel with 311, and remember that for `was_closed`."""
-        connection = channel.connection
-        connection.closed_at = {gate: at for gate, at in connection.closed_at.items() if not gate.closed}
-        connection.closed_at[climb.gate] = self.acceptor.now
+        before = self.closed_at.get(channel.connection, {})
+        self.closed_at[channel.connection] = {
+            **{gate: at for gate, at in before.items() if not gate.closed}, climb.gate: self.acceptor.now,
+        }  # fmt: skip
         reason = self.reason(channel, climb)
         self.settle(channel, reason)
         channel.method = None
@@ -306,7 +312,7 @@ class Escalations:
         """Have all acceptors refuse that user from that address for a while."""
         flow = self.acceptor.settings.flow
         asked = {
-            "user": connection.user, "host": connection.peer_host, "reason": text,
+            "user": connection.user, "host": connection.client.host, "reason": text,
             "seconds": ladder.rungs[-1].seconds or flow.hold_off_seconds, "most": flow.hold_off_max_seconds,
             "forget": flow.hold_off_forget_seconds,
         }  # fmt: skip

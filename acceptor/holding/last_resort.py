@@ -79,7 +79,7 @@ class LastResort:
         if connection in self.spent:
             self.look_again(connection)
             return connection in self.spent
-        if connection.kept_octets and connection.kept_octets >= self.quotas.allowance(connection):
+        if connection.kept.held and connection.kept.held >= self.quotas.allowance(connection):
             self.begin(connection)
             return True
         return False
@@ -89,7 +89,7 @@ class LastResort:
         if not self.is_spent(connection):
             return True
         allowance = self.quotas.allowance(connection)
-        return connection.kept_octets < allowance * OVERDRAFT and connection.has_in_hand()
+        return connection.kept.held < allowance * OVERDRAFT and connection.has_in_hand()
 
     def begin(self, connection: ConnectionState) -> None:
         """Enter a connection as spent, and stop deliveries to it."""
@@ -115,7 +115,7 @@ class LastResort:
 
     def look_again(self, connection: ConnectionState) -> None:
         """Recheck a spent connection: its publishes, or those of its user or vhost, may have been sent."""
-        if connection.kept_octets * 2 <= self.quotas.allowance(connection):
+        if connection.kept.held * 2 <= self.quotas.allowance(connection):
             self.end(connection)
 
     def withhold(self, connection: ConnectionState, withheld: bool) -> None:
@@ -132,7 +132,7 @@ class LastResort:
 
     def patience(self, connection: ConnectionState) -> float:
         """Return how long a connection may be spent before the last resort, in seconds."""
-        return DRIPS * connection.drip_seconds() if connection.traits.impatient else SECONDS
+        return DRIPS * connection.drip_seconds() if connection.client.traits.impatient else SECONDS
 
     def bound(self, connection: ConnectionState) -> str:
         """Describe the bound that a spent connection has reached."""
@@ -154,7 +154,7 @@ class LastResort:
 
     def cannot_wait(self, connection: ConnectionState) -> bool:
         """Whether waiting would lose a connection, or keep messages that it consumes or has unacked from others."""
-        return connection.settles() or (connection.traits.impatient and connection.transport.is_filled())
+        return connection.settles() or (connection.client.traits.impatient and connection.transport.is_filled())
 
     def resort(self, connection: ConnectionState) -> None:
         """Carry out the last resort on a connection with a held channel; one that only waits its turn needs none."""
@@ -179,7 +179,7 @@ class LastResort:
 
         It is "close" instead of "nack" where not all of its parked messages can be nacked.
         """
-        wish = connection.properties.get(LAST_RESORT)
+        wish = connection.client.properties.get(LAST_RESORT)
         policy = policy_for(self.acceptor.topology, connection.vhost, USER, connection.user)
         if policy is not None:
             wish = policy.definition.get(LAST_RESORT, wish)
@@ -198,7 +198,7 @@ class LastResort:
 
     def close(self, connection: ConnectionState, gate: Gate) -> None:
         """Close a connection with 506, keep its parked publishes, and read on until its client closes the socket."""
-        text = f"{gate}; {connection.parked_octets} bytes are parked for this connection, and no more can be"
+        text = f"{gate}; {connection.kept.parked} bytes are parked for this connection, and no more can be"
         if used_up := self.quotas.used_up(connection, ORPHAN_OCTETS, OVERDRAFT):
             text += f": nor may they all be kept, {used_up}"
         self.closing[connection] = None
@@ -219,7 +219,7 @@ class LastResort:
         )
         log.info(
             "last resort", way=way, reason=str(gate), messages=messages,
-            octets=connection.parked_octets, bound=self.bound(connection), **channel.whose(),
+            octets=connection.kept.parked, bound=self.bound(connection), **channel.whose(),
         )  # fmt: skip
 
 
@@ -228,4 +228,4 @@ def may_be_nacked(channel: ChannelState) -> bool:
     gate = channel.cause()
     if gate is None or not channel.inbox:
         return True
-    return channel.confirms is not None and isinstance(itself(gate), QueueGate) and not channel.runs_at_gates
+    return channel.confirms is not None and isinstance(itself(gate), QueueGate) and not channel.runs_at_gates()

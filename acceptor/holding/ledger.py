@@ -76,8 +76,8 @@ class Victim(Held):
 
     def __init__(self, connection: ConnectionState, since: float) -> None:
         super().__init__()
-        self.connection = {"connection": connection.id, "client": connection.client, "user": connection.user,
-                           "peer": connection.peer}  # fmt: skip
+        self.connection = {"connection": connection.id, "client": connection.client.name, "user": connection.user,
+                           "peer": connection.client.peer}  # fmt: skip
         self.since = since
 
     def told(self, now: float) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from acceptor.budgets.quotas import RUN_OCTETS, SETTLING_BUDGETS
+from acceptor.clients.channel_stage import ChannelStage
+from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.hold import Hold
 from acceptor.clients.pauses import HELD
 from acceptor.gates.deadline_queue import DeadlineQueue
@@ -80,7 +82,7 @@ class Throttle:
     `unsure` channels may have another cause than their client was notified of; `updates` has when a connection.blocked
     is to be refreshed. Of paused connections: `to_read` are read at the next drip, `drips` has when each is visited at
     the latest, data came to those in `filled`, and peers of `hung_up` ones have closed their side. `ignoring`
-    connections ignore Channel.Flow.
+    is the number of connections that ignore Channel.Flow.
     """
 
     def __init__(
@@ -107,19 +109,19 @@ class Throttle:
         self.to_read: dict[ConnectionState, None] = {}
         self.drips: DeadlineQueue[ConnectionState] = DeadlineQueue()
         self.filled: dict[ConnectionState, None] = {}
-        self.ignoring: set[ConnectionState] = set()
+        self.ignoring = 0
         self.parked_octets = 0
         self.orphan_octets = 0
 
     def hold(self, channel: ChannelState, gate: Gate) -> None:
         """Hold a channel that waits at a saturated gate, and notify its client, once."""
-        if channel.hold is not None or channel.detached:
+        if channel.hold is not None or channel.stage is ChannelStage.DETACHED:
             return
         hold = channel.hold = Hold(gate, channel.acceptor.now)
         self.held[channel] = None
         for observer in self.observers:
             observer.held(channel, hold, hold.since)
-        early = channel.warned_by
+        early = channel.told.early
         self.tell(channel, gate, self.take(channel, hold))
         if early is not None:
             channel.unwarn()
@@ -127,19 +129,19 @@ class Throttle:
     def tell(self, channel: ChannelState, gate: Gate, means: Means) -> None:
         """Notify the client of a stop by these means, unless it knows of the stop."""
         connection = channel.connection
-        if not channel.told_flow and connection not in self.paused and channel_flow.stops(connection, means):
-            channel.told_flow = True
+        if not channel.told.flow and connection not in self.paused and channel_flow.stops(connection, means):
+            channel.told.flow = True
             self.tell_flow(channel, active=False)
-        if channel.told_flow:
+        if channel.told.flow:
             self.ledger.acted(channel, "channel.flow")
-        if means.blocked and (not channel.told_blocked or channel.warned_by is not gate):
+        if means.blocked and (not channel.told.blocked or channel.told.early is not gate):
             self.block(channel, gate)
-        elif channel.told_blocked:
+        elif channel.told.blocked:
             self.ledger.acted(channel, "connection.blocked")
 
     def tell_flow(self, channel: ChannelState, *, active: bool) -> None:
         """Send Channel.Flow, and expect its flow-ok."""
-        channel.flow_compliance.told(channel.acceptor.now)
+        channel.told.compliance.told(channel.acceptor.now)
         channel.send("channel_flow", active=active)
 
     def published_on(self, channel: ChannelState, count: int, octets: int) -> None:
@@ -148,16 +150,17 @@ class Throttle:
         """
         connection = channel.connection
         read_since = connection.read_since if connection.reads else None
-        if connection.ignores_flow or not channel.flow_compliance.breached(
+        if connection.told.ignores_flow or not channel.told.compliance.breached(
             count, octets, channel.acceptor.now, read_since
         ):
             return
-        self.ignoring.add(connection)
-        connection.ignores_flow = True
-        log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client,
-                    peer=connection.peer, user=connection.user, messages=channel.flow_compliance.count)  # fmt: skip
+        self.ignoring += 1
+        connection.told.ignores_flow = True
+        log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client.name,
+                    peer=connection.client.peer, user=connection.user,
+                    messages=channel.told.compliance.count)  # fmt: skip
         if channel.acceptor.settings.flow.flow_ignored == "close":
-            text = f"{channel.held_by or channel.warned_by}; published on though told to stop by channel.flow"
+            text = f"{channel.held_by or channel.told.early}; published on though told to stop by channel.flow"
             connection.fail(amqp_error(506, text), keep_parked=True)
 
     def take(self, channel: ChannelState, hold: Hold) -> Means:
@@ -184,22 +187,22 @@ class Throttle:
     def block(self, channel: ChannelState, gate: Gate) -> None:
         """Send connection.blocked: once for a connection, and again where the reason is another one."""
         connection = channel.connection
-        first = connection.blocked_channels == 0
-        again = channel.told_blocked
+        first = connection.told.blocked_channels == 0
+        again = channel.told.blocked
         if not again:
-            channel.told_blocked = True
+            channel.told.blocked = True
             self.ledger.acted(channel, "connection.blocked")
-            connection.blocked_channels += 1
-        if first or (again and reason_of(gate) != connection.told_reason):
+            connection.told.blocked_channels += 1
+        if first or (again and reason_of(gate) != connection.told.reason):
             self.tell_blocked(connection, gate)
 
     def tell_blocked(self, connection: ConnectionState, gate: Gate) -> None:
         """Send connection.blocked with the gate's reason to a client that declared the capability."""
-        if connection.has_capability("connection.blocked"):
-            connection.told_blocked = connection.acceptor.now
-            connection.told_reason = reason_of(gate)
-            connection.send(0, "connection_blocked", reason=connection.told_reason)
-            self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
+        if connection.client.has_capability("connection.blocked"):
+            connection.told.sent_at = connection.acceptor.now
+            connection.told.reason = reason_of(gate)
+            connection.send(0, "connection_blocked", reason=connection.told.reason)
+            self.updates.put(connection, connection.told.sent_at + UPDATED_SECONDS)
 
     def look_at_cause(self, channel: ChannelState) -> None:
         """The gates of a channel have changed: have `tell_again` recheck the cause that its client was notified of."""
@@ -213,7 +216,7 @@ class Throttle:
             gate = channel.cause()
             if gate is None or gate is channel.held_by:
                 del self.unsure[channel]
-            elif now >= channel.connection.told_blocked + TOLD_AGAIN_SECONDS:
+            elif now >= channel.connection.told.sent_at + TOLD_AGAIN_SECONDS:
                 del self.unsure[channel]
                 self.change_cause(channel, gate, now)
         for connection in self.updates.take(now):
@@ -231,15 +234,15 @@ class Throttle:
 
     def update(self, connection: ConnectionState) -> None:
         """Send a blocked connection its reason again, if the text has changed."""
-        told = (channel for channel in connection.channels.values() if channel.told_blocked)
-        gate = next((channel.held_by or channel.warned_by for channel in told), None)
+        told = (channel for channel in connection.channels.values() if channel.told.blocked)
+        gate = next((channel.held_by or channel.told.early for channel in told), None)
         if gate is None:
             return
-        if reason_of(gate) != connection.told_reason:
+        if reason_of(gate) != connection.told.reason:
             self.tell_blocked(connection, gate)
         else:
-            connection.told_blocked = connection.acceptor.now
-            self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
+            connection.told.sent_at = connection.acceptor.now
+            self.updates.put(connection, connection.told.sent_at + UPDATED_SECONDS)
 
     def release(self, channel: ChannelState) -> None:
         """Release a channel of which nothing waits, and notify its client."""
@@ -257,14 +260,14 @@ class Throttle:
     def untell(self, channel: ChannelState) -> None:
         """Notify the client that the channel may publish again."""
         connection = channel.connection
-        if channel.told_flow:
-            channel.told_flow = False
-            if not channel.closing:
+        if channel.told.flow:
+            channel.told.flow = False
+            if channel.stage is ChannelStage.OPEN:
                 self.tell_flow(channel, active=True)
-        if channel.told_blocked:
-            channel.told_blocked = False
-            connection.blocked_channels -= 1
-            if connection.blocked_channels == 0 and connection.has_capability("connection.blocked"):
+        if channel.told.blocked:
+            channel.told.blocked = False
+            connection.told.blocked_channels -= 1
+            if connection.told.blocked_channels == 0 and connection.client.has_capability("connection.blocked"):
                 connection.send(0, "connection_unblocked")
 
     def parked(self, channel: ChannelState, octets: int) -> None:
@@ -273,17 +276,17 @@ class Throttle:
         self.parked_octets += octets
         kept = octets + RUN_OCTETS if octets > 0 else octets - RUN_OCTETS
         self.quotas.keep(connection, kept)
-        if channel.detached:
+        if channel.stage is ChannelStage.DETACHED:
             self.orphan_octets += octets
             return
-        connection.kept_octets += kept
-        connection.parked_octets += octets
+        connection.kept.held += kept
+        connection.kept.parked += octets
         if octets > 0 or connection in self.paused:
             self.pause_or_resume(connection)
 
     def spooled(self, channel: ChannelState, run: ParkedRun, spool: Spool) -> ParkedRun:
         """Return the run to park, with its contents on disk if much is parked already, in all or for its connection."""
-        early = channel.connection.parked_octets >= self.most_relieved
+        early = channel.connection.kept.parked >= self.most_relieved
         return spool.parked(run, self.quotas.kept + run.octets, early)
 
     def pause_or_resume(self, connection: ConnectionState) -> None:
@@ -292,11 +295,11 @@ class Throttle:
             return
         if connection in self.paused:
             self.last_resort.is_spent(connection)
-            if connection.parked_octets <= min(self.parking_octets // 2, self.budget(connection)):
+            if connection.kept.parked <= min(self.parking_octets // 2, self.budget(connection)):
                 self.stop_drip(connection)
                 self.episodes.unpaused(connection)
                 connection.resume_reading(HELD)
-        elif connection.parked_octets > self.budget(connection) and not connection.closing:
+        elif connection.kept.parked > self.budget(connection) and connection.stage is OPEN:
             self.paused[connection] = self.to_read[connection] = None
             self.drips.put(connection, connection.acceptor.now + connection.drip_seconds())
             for channel in connection.channels.values():
@@ -306,7 +309,7 @@ class Throttle:
 
     def budget(self, connection: ConnectionState) -> int:
         """Return the bytes that may be parked before the socket is paused: more where acks are still to come."""
-        if connection.ignores_flow:
+        if connection.told.ignores_flow:
             return 0
         budgets = UNPAUSED_BUDGETS if connection.channels else 1
         for channel in connection.channels.values():
@@ -322,7 +325,8 @@ class Throttle:
         self.updates.discard(connection)
         self.ledger.forget(connection.id)
         self.hung_up.discard(connection)
-        self.ignoring.discard(connection)
+        self.ignoring -= connection.told.ignores_flow
+        self.escalations.forget(connection)
         self.last_resort.forget(connection)
 
     # The drip
@@ -344,16 +348,16 @@ class Throttle:
         """A connection has begun to consume, or has received a message by basic.get: its acks are awaited."""
         self.look_for_acks(connection)
         for channel in connection.channels.values():
-            if channel.warned_by is not None and channel_flow.acknowledges(connection):
+            if channel.told.early is not None and channel_flow.acknowledges(connection):
                 channel.unwarn()
         self.lift_flow(connection)
 
     def lift_flow(self, connection: ConnectionState) -> None:
         """Of a connection that has something to settle now: its channels that were stopped may go on sending."""
-        stopped = [channel for channel in connection.channels.values() if channel.told_flow]
+        stopped = [channel for channel in connection.channels.values() if channel.told.flow]
         if stopped and channel_flow.acknowledges(connection):
             for channel in stopped:
-                channel.told_flow = False
+                channel.told.flow = False
                 self.tell_flow(channel, active=True)
 
     def arrived(self, connection: ConnectionState) -> None:
@@ -390,13 +394,13 @@ class Throttle:
         for connection in self.drips.take(now):
             self.drips.put(connection, now + connection.drip_seconds())
             self.filled[connection] = None  # segments out of order fill the buffer too, without an event
-            if connection.traits.impatient and self.last_resort.may_read(connection):
-                connection.drip(connection.traits.drip_octets)
+            if connection.client.traits.impatient and self.last_resort.may_read(connection):
+                connection.drip(connection.client.traits.drip_octets)
         self.last_resort.look(now)
 
     def is_read_on(self, connection: ConnectionState) -> bool:
         """Whether a paused connection is read at each poll: up to `most_parked`, and beyond for acks to come."""
-        if connection.parked_octets >= self.most_parked and not connection.has_in_hand():
+        if connection.kept.parked >= self.most_parked and not connection.has_in_hand():
             return False
         return self.last_resort.may_read(connection)
 
@@ -404,7 +408,7 @@ class Throttle:
         """Read the overfull ones among the paused sockets to which data came."""
         for connection in list(islice(self.filled, VISITED_AT_ONCE)):
             del self.filled[connection]
-            if connection.parked_octets >= self.most_relieved or not self.last_resort.may_read(connection):
+            if connection.kept.parked >= self.most_relieved or not self.last_resort.may_read(connection):
                 self.filled[connection] = None
             elif connection.transport.is_overfull():
                 self.filled[connection] = None

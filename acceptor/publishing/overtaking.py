@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from acceptor.clients.channel_stage import ENDED
 from acceptor.clients.parked import ParkedMethod, ParkedRun
 from acceptor.routing.routing import Unfinished
 from penstock.amqp.errors import AMQPError
@@ -66,13 +67,13 @@ class Overtaking:
         """Process the inbox, publishing at most `most` messages, and none to a queue for which earlier ones wait."""
         before = len(channel.inbox)
         self.go_through(channel, most)
-        if channel.gates and not channel.runs_at_gates and len(channel.inbox) < before:
+        if channel.gates and not channel.runs_at_gates() and len(channel.inbox) < before:
             self.leave_passed(channel)
 
     def go_through(self, channel: ChannelState, most: int) -> None:
         blocked: set[int | str] = set()
         at = 0
-        while at < len(channel.inbox) and channel.running is None and not channel.closing:
+        while at < len(channel.inbox) and channel.running is None and channel.stage not in ENDED:
             item = channel.inbox[at]
             if isinstance(item, ParkedMethod):
                 if at:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from acceptor.clients.channel_stage import DETACHED, OPEN
 from acceptor.clients.parked import ParkedRun
 from acceptor.gates.confirms import Span
 from acceptor.gates.gate import UNLIMITED, Gate
@@ -59,9 +60,9 @@ class Publishing:
         """Accept publishes that have arrived. An invalid one ends the channel, or the connection."""
         if channel.hold is not None:
             self.episodes.came(channel, run.batch.count)
-        if channel.told_flow:
+        if channel.told.flow:
             self.throttle.published_on(channel, run.batch.count, len(run.batch.contents))
-            if channel.closing:
+            if channel.stage is not OPEN:
                 return
         if run.immediate:
             channel.fail(amqp_error(540, "immediate=true", PUBLISH))
@@ -69,7 +70,7 @@ class Publishing:
             try:
                 for piece in examined(channel, run, self.routes):
                     self.accept(channel, piece)
-                    if channel.closing:
+                    if channel.stage is not OPEN:
                         return
             except AMQPError as error:
                 fail_publish(channel, error)
@@ -106,7 +107,7 @@ class Publishing:
         if run.count:
             run.in_lane = in_lane
             self.accept_in_order(channel, run)
-            if in_lane and run.count and not channel.closing:
+            if in_lane and run.count and channel.stage is OPEN:
                 wait(channel, route)
 
     def pass_lane(self, channel: ChannelState, most: int) -> int:
@@ -144,7 +145,7 @@ class Publishing:
             not channel.inbox or (channel.overtaking and self.overtaking.may_pass(channel, run))
         ):
             self.forward(channel, run, UNLIMITED)
-        if run.count and not channel.closing:
+        if run.count and channel.stage is OPEN:
             channel.park(run)
 
     def forward(self, channel: ChannelState, run: ParkedRun, most: int) -> int:
@@ -324,7 +325,7 @@ def first_of(run: ParkedRun) -> ParkedRun:
 
 def unroutable(channel: ChannelState, run: ParkedRun) -> None:
     """Return mandatory publishes that no queue takes; confirm these and the others."""
-    if run.mandatory and not channel.detached:
+    if run.mandatory and channel.stage is not DETACHED:
         channel.connection.write_contents(channel.number, NO_ROUTE, 0, False, b"", run.batch, run.first, run.count)
     if channel.confirms is not None and run.tag:
         confirm(channel, run.tag, run.count)

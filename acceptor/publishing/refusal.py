@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from acceptor.clients.channel_stage import DETACHED
 from acceptor.gates.pools import itself
 from penstock.amqp.encode_cy import RETURN
 from penstock.amqp.errors import amqp_error
@@ -38,7 +39,7 @@ def refuse(channel: ChannelState, run: ParkedRun, escalations: Escalations) -> N
     """Refuse all of `run`. A producer without confirms and returns is not notified, as with reject-publish."""
     assert channel.refusing is not None
     escalations.refused(channel, run.count)
-    if run.mandatory and not channel.detached:
+    if run.mandatory and channel.stage is not DETACHED:
         headers = reasons(channel.refusing, escalations.wait_at(channel.refusing))
         give_back(channel, str(channel.refusing), headers, run.batch, run.first, run.count)
     if channel.confirms is not None and run.tag:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from acceptor.clients.channel_stage import OPEN
 from acceptor.publishing.refusal import give_back
 from penstock.amqp.splice import number, text
 from penstock.batch.batch_cy import Batch
@@ -31,7 +32,7 @@ class Returns:
 
     def refused(self, queue: int, batch: Batch, first: int, count: int, offset: int) -> None:
         """Return `count` rows of a batch that a queue refused, the messages from `offset` on of the dispatch."""
-        if queue not in self.queues or self.channel.detached or self.channel.closing:
+        if queue not in self.queues or self.channel.stage is not OPEN:
             return
         record = self.channel.acceptor.topology.queue_by_id(queue)
         fresh = [each for each in range(offset, offset + count) if each not in self.given]

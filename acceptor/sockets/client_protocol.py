@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.amqp.read_size import READ_OCTETS
 from acceptor.budgets.outputs import WRITE_HIGH_OCTETS
+from acceptor.clients.connection_stage import OVER
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
     def unstall(self) -> None:
         """Resume after the replica has caught up, with the bytes kept."""
         self.stalled = False
-        if self.connection is None or self.connection.closed:
+        if self.connection is None or self.connection.stage in OVER:
             return
         if not self.connection.pauses:
             self.transport.resume_reading()

@@ -62,7 +62,7 @@ class Transaction:
         """Keep publishes until the commit, leaving nothing in `run`. AMQPError if there is no room for them."""
         self.begin()
         limit, connection = self.acceptor.settings.amqp.transaction_bytes, self.connection
-        if connection.uncommitted + run.octets > limit:
+        if connection.kept.uncommitted + run.octets > limit:
             raise amqp_error(406, f"transactions without commit hold more than {limit} bytes (amqp.transaction_bytes)")
         if self.accounts.is_used_up(connection.user, run.octets):
             raise amqp_error(
@@ -83,7 +83,7 @@ class Transaction:
     def charge(self, octets: int) -> None:
         """Charge bytes (fewer if negative) to the transaction, its connection and user."""
         self.octets += octets
-        self.connection.uncommitted += octets
+        self.connection.kept.uncommitted += octets
         self.accounts.charge(self.connection.user, octets)
 
     def settle(self, channel: ChannelState, run: SettleRun) -> int:

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from acceptor.amqp.channel import Channel
 from acceptor.amqp.connection import Connection
+from acceptor.clients.channel_stage import OPEN
 from acceptor.holding.escalation import Climb
 from penstock.limits.ladder import CLOSE_CHANNEL, Ladder
 from tests.frames import Event
@@ -56,7 +57,7 @@ class Producer:
         channels, sent = self.client.connection.channels, self.sent
 
         def read() -> None:
-            if 1 in channels and not channels[1].closing:
+            if 1 in channels and channels[1].stage is OPEN:
                 sent.append(body)
 
         self.client.publish(1, body, routing_key="q", when_read=read)
@@ -126,7 +127,7 @@ class Climbing(RuleBasedStateMachine):
         node.now += seconds
         full = core.gates.queue_gates[node.queue("q").queue_id].is_saturated()
         before = {channel: (climb, climb.at, climb.ladder) for channel, climb in core.escalations.climbs.items()}
-        closed_at = {channel: dict(channel.connection.closed_at) for channel in before}
+        closed_at = {channel: dict(core.escalations.closed_at.get(channel.connection, {})) for channel in before}
         counts = dict(core.escalations.counts)
         node.recheck(0)
         for channel, (climb, at, ladder) in before.items():

@@ -63,7 +63,7 @@ def test_a_held_channel_is_named_with_all_that_was_done_to_it(node: Node) -> Non
     assert (channel["told"], channel["withheld"], channel["rung"], channel["spent"]) == (
         ["flow", "blocked"], 0, None, None,
     )  # fmt: skip
-    assert channel["parked_bytes"] == channel["parked_bytes_connection"] == connection.parked_octets > 0
+    assert channel["parked_bytes"] == channel["parked_bytes_connection"] == connection.kept.parked > 0
     assert not channel["paused"] and not channel["ignores_flow"]
 
 

@@ -15,6 +15,7 @@ from hypothesis.stateful import rule
 
 from acceptor.amqp.connection import Connection
 from acceptor.budgets import outputs, unfinished
+from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.pauses import BODIES, OUTPUT
 from acceptor.core import AcceptorCore
 from tests.flow.spent import Spent
@@ -196,7 +197,7 @@ class Attacks(Spent):
                 found[EVE] += 1
             else:
                 assert not connection.pauses & (OUTPUT | BODIES)
-                assert not client.untaken and not connection.unfinished
+                assert not client.untaken and not connection.kept.unfinished
         most = core.accounts.of_user + LARGEST_BODY + core.unfinished.limit
         most += found[EVE] * (outputs.LEAST_OCTETS + unfinished.LEAST_OCTETS + 3 * ATTACKER_READ + at_once(core))
         assert core.accounts.users.get(EVE, 0) <= most
@@ -218,7 +219,9 @@ class Attacks(Spent):
         assert charged >= waits if connection in core.outputs.unsent else waits <= WRITE_HIGH_OCTETS
         assert charged <= core.outputs.limit + at_once(core) + 3 * ATTACKER_READ, charged
         held = connection.scanner.unfinished
-        assert connection.unfinished == (0 if held <= unfinished.LEAST_OCTETS or connection.closing else held)
+        assert connection.kept.unfinished == (
+            0 if held <= unfinished.LEAST_OCTETS or connection.stage is not OPEN else held
+        )
         assert held <= core.unfinished.limit + LARGEST_BODY + ATTACKER_READ
 
 

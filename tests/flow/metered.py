@@ -59,7 +59,7 @@ def gives_others_time(gate: Gate) -> bool:
 
 def is_behind_commit(gate: Gate) -> bool:
     """Whether a commit that needs more room is first in its line: no session goes before that."""
-    return any(session.runs_at_gates for session in gate.waiting)  # type: ignore[attr-defined]
+    return any(session.runs_at_gates() for session in gate.waiting)  # type: ignore[attr-defined]
 
 
 def somebody_looks(core: AcceptorCore) -> None:

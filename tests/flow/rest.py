@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from hypothesis.stateful import precondition, rule
 
 from acceptor.amqp.channel import Channel
+from acceptor.clients.channel_stage import DETACHED
+from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.pauses import HELD
 from acceptor.core import AcceptorCore
 from acceptor.gates.claims import NO_PLACE
@@ -100,21 +102,21 @@ class AtRest(Moves):
             assert not queue_gate.withheld or queue_gate.is_saturated()
             assert not queue_gate.warned or queue_gate.is_saturated()
             for channel in queue_gate.warned:
-                assert isinstance(channel, Channel) and channel.warned_by is queue_gate
+                assert isinstance(channel, Channel) and channel.told.early is queue_gate
                 assert channel.connection.channels[channel.number] is channel and channel.held_by is None
                 assert not acknowledges(channel.connection)
         for channel in [
             *core.orphans.channels,
             *(c for p in core.state.connections.values() for c in p.channels.values()),
         ]:
-            assert channel.running is None or channel.runs_at_gates
-            if channel.runs_at_gates:
+            assert channel.running is None or channel.runs_at_gates()
+            if channel.runs_at_gates():
                 assert lacks_room(channel) or is_behind_another(channel)
             elif channel.inbox or channel.gates or channel.held_by is not None:
                 refused = channel.refusing is not None and channel.refusing.is_saturated()
                 assert any(map(is_blocked, channel.gates)) or refused or (channel.withheld and not channel.inbox)
                 told = channel.held_by is not None or not any(map(is_shut, channel.gates))
-                assert channel.detached or told or only_just_waits(core, channel)
+                assert channel.stage is DETACHED or told or only_just_waits(core, channel)
 
     def nothing_is_claimed(self, index: int, life: Acceptor) -> None:
         """Check that nothing is in flight by the claims that acceptors share, including those of dead ones."""
@@ -145,19 +147,19 @@ class AtRest(Moves):
         octets = {channel: sum(item.octets for item in channel.inbox) for channel in self.node.channels()}
         here = {channel: size for channel, size in octets.items() if channel.acceptor is core.state}
         assert throttle.parked_octets == sum(here.values())
-        assert throttle.orphan_octets == sum(size for channel, size in here.items() if channel.detached)
+        assert throttle.orphan_octets == sum(size for channel, size in here.items() if channel.stage is DETACHED)
         assert set(throttle.held) == {channel for channel in here if channel.held_by is not None}
         for connection in core.state.connections.values():
-            assert connection.parked_octets == sum(here[channel] for channel in connection.channels.values())
-            if connection.closing:
+            assert connection.kept.parked == sum(here[channel] for channel in connection.channels.values())
+            if connection.stage is not OPEN:
                 continue
             assert connection.reads == (not connection.pauses)
             assert bool(connection.pauses & HELD) == (connection in throttle.paused)
             least = min(throttle.parking_octets // 2, throttle.budget(connection))
-            assert connection not in throttle.paused or connection.parked_octets > least
+            assert connection not in throttle.paused or connection.kept.parked > least
         counters = self.node.gauges.counters_read("acceptor", index)
         assert (counters.held_sessions, counters.parked_bytes) == (len(throttle.held), throttle.parked_octets)
-        unread = sum(each.pauses != 0 and not each.closing for each in core.state.connections.values())
+        unread = sum(each.pauses != 0 and each.stage is OPEN for each in core.state.connections.values())
         assert (counters.connections, counters.paused_connections) == (len(core.state.connections), unread)
 
     def gauges_are_right(self, index: int) -> None:
@@ -333,7 +335,7 @@ def elsewhere(queue_gate: QueueGate) -> bool:
 
 def is_stopped(channel: Channel) -> bool:
     """Whether a channel is held, or warned early that it will be."""
-    return channel.held_by is not None or channel.warned_by is not None
+    return channel.held_by is not None or channel.told.early is not None
 
 
 def is_blocked(gate: Gate) -> bool:
@@ -344,7 +346,7 @@ def is_blocked(gate: Gate) -> bool:
 def is_behind_another(channel: Channel) -> bool:
     """Whether a commit waits at the same gate as another channel's, which is first."""
     others = (session for gate in channel.gates for session in gate.waiting if session is not channel)
-    return any(session.runs_at_gates for session in others)  # type: ignore[attr-defined]
+    return any(session.runs_at_gates() for session in others)  # type: ignore[attr-defined]
 
 
 def lacks_room(channel: Channel) -> bool:

@@ -99,7 +99,7 @@ class Spent(Unprivileged):
         client = self.node.clients.get(connection)
         if client is not None:
             most = connection.services.throttle.quotas.of_connection * OVERDRAFT + client.largest_charge
-            assert connection.kept_octets <= most, (connection.kept_octets, most)
+            assert connection.kept.held <= most, (connection.kept.held, most)
 
     def user_keeps_to_its_share(self, core: AcceptorCore) -> None:
         """Check the shares of users and of the vhost."""
@@ -124,7 +124,9 @@ class Spent(Unprivileged):
         """Check that begun bodies, unread answers and uncommitted publishes are charged, and nothing else."""
         charged: Counter[str] = Counter()
         for connection in core.state.connections.values():
-            charged[connection.user] += connection.unfinished + connection.uncommitted + core.outputs.waits(connection)
+            charged[connection.user] += (
+                connection.kept.unfinished + connection.kept.uncommitted + core.outputs.waits(connection)
+            )
         assert core.accounts.users == {user: octets for user, octets in charged.items() if octets}
         assert core.accounts.kept == charged.total()
 

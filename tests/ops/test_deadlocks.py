@@ -70,15 +70,15 @@ def test_the_circle_goes_on_with_what_is_lent(commanded: Commanded) -> None:
     """Each acknowledges what it has once all that it published is taken."""
     clients = jam(commanded)
     watch, rounds = watch_of(commanded), 0
-    while any(client.connection.parked_octets for client in clients) and rounds < 20:
+    while any(client.connection.kept.parked for client in clients) and rounds < 20:
         search(commanded, watch)
         for client in clients:
-            if not client.connection.parked_octets:
+            if not client.connection.kept.parked:
                 client.send("basic.ack", 1, delivery_tag=0, multiple=True)
         commanded.node.settle(1)
         pass_time(commanded, 60)
         rounds += 1
-    assert [client.connection.parked_octets for client in clients] == [0, 0]
+    assert [client.connection.kept.parked for client in clients] == [0, 0]
 
 
 def test_clients_that_are_not_stuck_yet_are_left_alone(commanded: Commanded) -> None:

@@ -37,7 +37,7 @@ def qos(channel: Channel, arguments: dict[str, Any]) -> Handling:
     else:
         count, most = arguments["prefetch_count"], channel.acceptor.settings.amqp.prefetch_max
         channel.prefetch = min(count or most, most) if most else count
-        if channel.connection.traits.qos_of_running:
+        if channel.connection.client.traits.qos_of_running:
             yield from change_prefetch(channel)
     channel.send("basic_qos_ok")
 

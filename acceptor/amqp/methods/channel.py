@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.asking import Handling, ask_shard
+from acceptor.clients.channel_stage import ChannelEvent
 from penstock.bus import to_shard
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
     php-amqplib answers the broker's own channel.flow with this method: it then counts as the flow-ok that is due.
     """
-    if channel.told_flow and not arguments["active"] and channel.delivers:
-        channel.flow_compliance.answered()
+    if channel.told.flow and not arguments["active"] and channel.delivers:
+        channel.told.compliance.answered()
         return
     channel.delivers = arguments["active"]
     for shard, ids in channel.consumers_by_shard().items():
@@ -29,12 +30,12 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 def flow_ok(channel: Channel, arguments: dict[str, Any]) -> None:
     """Record that the client received the broker's channel.flow; whether it obeys shows in its publishes."""
-    channel.flow_compliance.answered()
+    channel.told.compliance.answered()
 
 
 def close(channel: Channel, arguments: dict[str, Any]) -> None:
     """Close the channel; its parked publishes are kept."""
-    channel.end(keep_parked=True)
+    channel.end(ChannelEvent.CLOSE, keep_parked=True)
     channel.send("channel_close_ok")
     channel.connection.forget_channel(channel)
 

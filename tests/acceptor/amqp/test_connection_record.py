@@ -27,7 +27,7 @@ def test_an_open_connection_is_recorded_with_its_client(node: Node) -> None:
     client = node.connect(properties=JAVA)
     columns = ("event", "connection", "peer", "product", "platform", "product_version", "user", "vhost")
     assert rows(node, *columns) == [
-        ("open", client.connection.id, client.connection.peer, "RabbitMQ", "Java", "5.20.0", "guest", "/")
+        ("open", client.connection.id, client.connection.client.peer, "RabbitMQ", "Java", "5.20.0", "guest", "/")
     ]
     assert rows(node, "channels", "reason", "open_ms") == [(0, None, None)]
 

@@ -8,6 +8,7 @@ import pytest
 
 from acceptor.amqp.handshake import REFUSAL_SECONDS
 from penstock.control import passwords
+from tests.frames import PROTOCOL_HEADER
 from tests.joined import Client, Node
 
 
@@ -79,6 +80,23 @@ def test_a_client_that_gave_up_is_not_answered(node: Node, later: Later, client:
     assert not node.core(0).state.connections
 
 
+def test_what_follows_a_refused_login_is_ignored(node: Node) -> None:
+    client = node.visit()
+    client.write(PROTOCOL_HEADER)
+    client.send(
+        "connection.start-ok", client_properties=client.properties, mechanism="PLAIN", response=b"\0guest\0wrong",
+        locale="en_US",
+    )  # fmt: skip
+    client.send("connection.tune-ok", channel_max=2047, frame_max=131072)
+    client.send("connection.open", vhost="/")
+    client.publish(1, b"early", routing_key="q")
+    node.settle()
+    assert client.names() == ["connection.start"]
+    node.now += REFUSAL_SECONDS
+    node.settle(1)
+    assert client.take("connection.close").code == 403
+
+
 def test_a_login_that_is_never_decided_times_out(node: Node, later: Later, client: Client) -> None:
     node.core(0).state.now = node.now + node.settings.amqp.handshake_timeout
     node.core(0).tick()
@@ -119,7 +137,7 @@ def test_who_has_lost_user_or_vhost_is_sent_away(node: Node, command: str, text:
 def test_a_hold_off_lasts_by_the_nodes_clock(node: Node) -> None:
     core, client = node.core(0), node.visit(0)
     until = core.state.now + core.state.node_began + 10
-    host = client.connection.peer_host
+    host = client.connection.client.host
     core.topology.apply(["hold_off", "guest", host, 1, until - 20, until, until + 60, "it held on too long"])
     core.state.began += 3600
     client.log_in()

@@ -25,11 +25,11 @@ def test_a_connection_has_a_few_gets_in_flight() -> None:
         client = node.connect()
         ask(node, client, AT_ONCE + 3)
         gets = node.core(0).outputs.gets
-        assert client.connection.gets == AT_ONCE and gets.under_way.users == {"guest": AT_ONCE}
+        assert client.connection.kept.gets == AT_ONCE and gets.under_way.users == {"guest": AT_ONCE}
         assert [channel.number for channel, _ in gets.lines[client.connection]] == [9, 10, 11]
         node.settle()
         assert all(client.names(channel) == ["basic.get-empty"] for channel in range(1, AT_ONCE + 4))
-        assert not client.connection.gets and not gets.under_way.users and not gets.lines
+        assert not client.connection.kept.gets and not gets.under_way.users and not gets.lines
 
 
 def test_the_connections_of_a_user_share_a_number_of_gets_and_other_users_have_theirs() -> None:
@@ -76,7 +76,7 @@ def test_gets_wait_as_long_as_nothing_of_the_last_ones_is_taken(lost: bool) -> N
         node.settle()
         got = [channel for channel in range(1, 21) if "basic.get-ok" in client.names(channel)]
         assert got == ([] if lost else list(range(1, 21)))
-        assert client.connection.gets == 0 and not node.core(0).outputs.gets.lines
+        assert client.connection.kept.gets == 0 and not node.core(0).outputs.gets.lines
 
 
 def test_a_get_that_fails_gives_its_turn_to_the_next() -> None:
@@ -87,7 +87,7 @@ def test_a_get_that_fails_gives_its_turn_to_the_next() -> None:
             client.call("channel.open", channel)
             client.send("basic.get", channel, queue="q" if channel == 30 else "nowhere")
         node.settle()
-        assert "basic.get-empty" in client.names(30) and client.connection.gets == 0
+        assert "basic.get-empty" in client.names(30) and client.connection.kept.gets == 0
 
 
 def test_gets_of_a_user_over_its_share_come_one_at_a_time_and_all_in_the_end() -> None:
@@ -132,4 +132,4 @@ def test_who_takes_nothing_consumes_nothing_more_while_the_share_of_its_user_is_
         drained(node, client)
         node.settle()
         client.take("basic.consume-ok", 1)
-        assert client.connection.gets == 0
+        assert client.connection.kept.gets == 0

@@ -26,7 +26,7 @@ def node() -> Iterator[Node]:
 def come(node: Node, host: str, user: str = "app") -> Client:
     """A client from that host that has asked for connection.open."""
     client = node.visit(user=user)
-    client.connection.peer_host = host
+    client.connection.client.host = host
     client.log_in()
     node.settle()
     return client

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from acceptor.amqp.channel import Channel
+from acceptor.clients.channel_stage import DETACHED
 from acceptor.clients.channel_state import EMPTY, ROUTES
 from tests.joined import Client, Node, open_channel, parked
 
@@ -114,7 +115,7 @@ def test_a_route_that_was_just_used_is_not_the_one_that_is_forgotten(
 def test_a_detached_channel_says_nothing_to_the_client(node: Node, client: Client, channel: Channel) -> None:
     client.call("confirm.select", 1)
     heir = channel.heir()
-    assert heir.detached and heir.number == channel.number and heir.group != channel.group
+    assert heir.stage is DETACHED and heir.number == channel.number and heir.group != channel.group
     heir.send("channel_flow", active=False)
     heir.confirmed()
     node.settle()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -28,32 +27,6 @@ def test_a_written_method_waits_for_the_flush_and_none_follows_the_last_word(nod
     connection.hang_up()
     connection.send(0, "connection_unblocked")
     assert connection not in state.dirty and not connection.output.size
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [("orders", "orders"), ("", None), (None, None), (7, "7"), ("x" * 300, "x" * 255)]
-)
-def test_a_property_is_a_text_of_bounded_length_or_missing(node: Node, value: Any, text: str | None) -> None:
-    connection = node.visit().connection
-    connection.properties = {} if value is None else {"product": value}
-    assert connection.said("product") == text
-
-
-@pytest.mark.parametrize(
-    ("properties", "declared"),
-    [
-        ({}, False),
-        ({"capabilities": "basic.nack"}, False),
-        ({"capabilities": {}}, False),
-        ({"capabilities": {"basic.nack": False}}, False),
-        ({"capabilities": {"basic.nack": 1}}, False),
-        ({"capabilities": {"basic.nack": True}}, True),
-    ],
-)
-def test_only_a_true_flag_declares_a_capability(node: Node, properties: dict[str, Any], declared: bool) -> None:
-    connection = node.visit().connection
-    connection.properties = properties
-    assert connection.has_capability("basic.nack") is declared
 
 
 def test_log_lines_tell_a_connection_from_others(node: Node) -> None:

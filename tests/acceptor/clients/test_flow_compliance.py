@@ -37,12 +37,13 @@ def publish(client: Client, count: int, size: int = 1) -> None:
 
 
 def ignored(node: Node) -> int:
-    return len(node.core(0).throttle.ignoring)
+    return node.core(0).throttle.ignoring
 
 
 def ignores(client: Client) -> bool:
-    assert client.connection.ignores_flow == (client.connection in client.connection.services.throttle.ignoring)
-    return client.connection.ignores_flow
+    ignores = client.connection.told.ignores_flow
+    assert client.connection.services.throttle.ignoring == ignores
+    return ignores
 
 
 def drain(node: Node) -> None:

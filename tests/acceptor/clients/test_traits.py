@@ -28,7 +28,7 @@ def test_no_more_than_so_much_is_kept() -> None:
 def test_a_connection_keeps_no_more() -> None:
     with Node() as node:
         client = node.connect(properties={"product": "p", "note": "x" * 3000, "table": {"a": "x" * 3000}})
-        found = {name: value for name, value in client.connection.properties.items() if name != "capabilities"}
+        found = {name: value for name, value in client.connection.client.properties.items() if name != "capabilities"}
         assert found == {"product": "p", "note": "x" * TEXT_MOST}
 
 
@@ -57,6 +57,6 @@ def test_a_client_that_gives_up_is_dripped_to_more_often_than_others() -> None:
 def test_a_connection_has_the_traits_and_the_receive_buffer_of_its_client() -> None:
     with Node() as node:
         client = node.connect(properties={"product": "py-amqp"})
-        assert client.connection.traits.qos_of_running
-        assert client.socket.receive_buffer == client.connection.traits.receive_buffer > 0
+        assert client.connection.client.traits.qos_of_running
+        assert client.socket.receive_buffer == client.connection.client.traits.receive_buffer > 0
         assert node.connect().socket.receive_buffer == 0

@@ -228,7 +228,7 @@ def test_a_transaction_that_waits_for_more_room_claims_none_meanwhile() -> None:
             committer.publish(1, b"", routing_key="q")
         committer.send("tx.commit", 1)
         committer.read()
-        assert committer.connection.channels[1].runs_at_gates
+        assert committer.connection.channels[1].runs_at_gates()
         other.publish(1, b"", routing_key="q")
         other.read()
         assert not held(other), "there is room for one, and none for two"

@@ -126,7 +126,7 @@ def test_parking_gets_scarcer(node: Node) -> None:
     later(node, 1)
     assert rung(client) == "pause"
     assert not client.socket.reads
-    assert client.connection.parked_octets < PARKING
+    assert client.connection.kept.parked < PARKING
 
 
 def test_a_channel_is_closed_with_all_confirms_given(node: Node) -> None:

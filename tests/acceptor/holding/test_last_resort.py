@@ -120,7 +120,7 @@ def test_a_client_that_waits_is_left_waiting(properties: dict[str, Any]) -> None
         bodies = flood(client, 100)
         pass_time(node, 200)
         assert not closed(client)
-        parked = client.connection.parked_octets
+        parked = client.connection.kept.parked
         assert parked < 8 * KIB + 2 * READ
         assert taken(node, len(bodies)) == bodies
 
@@ -151,7 +151,7 @@ def test_who_consumes_and_has_nothing_in_hand_is_not_read_on() -> None:
         client = consuming(node)
         flood(client, 1000)
         pass_time(node, 60)
-        assert client.connection.parked_octets < 16 * KIB + 2 * READ
+        assert client.connection.kept.parked < 16 * KIB + 2 * READ
         assert not closed(client)
 
 
@@ -174,7 +174,7 @@ def test_acks_behind_publishes_are_read_and_nothing_new_is_delivered_beyond_the_
         pass_time(node, 8)
         assert client.names(2).count("basic.deliver") == 1
         assert not client.connection.has_in_hand()
-        assert HELD <= client.connection.kept_octets < HELD * OVERDRAFT
+        assert HELD <= client.connection.kept.held < HELD * OVERDRAFT
         pass_time(node, 12)
         assert closed(client)
         assert node.state("in").depth == 2
@@ -240,7 +240,7 @@ def test_who_comes_again_and_again_keeps_within_what_its_user_may_have_parked(tm
         others.call("channel.open", 1)
         flood(others, 100)
         pass_time(node, 100)
-        assert not closed(others) and others.connection.parked_octets <= READ + KIB
+        assert not closed(others) and others.connection.kept.parked <= READ + KIB
         others.lose()
         kept = taken(node, 250)
         assert len(kept) > 250
@@ -283,7 +283,7 @@ def test_who_is_nacked_is_so_until_there_is_room_whatever_changes_meanwhile() ->
         before = nacked(client)
         flood(client, 5)
         node.settle()
-        assert nacked(client) > before and client.connection.parked_octets == 0
+        assert nacked(client) > before and client.connection.kept.parked == 0
         node.ask("queue_delete", queue_id=queue.queue_id)
         node.settle(rechecks=1)
         assert client.connection.channels[1].held_by is None and "connection.unblocked" in client.names()
@@ -306,7 +306,7 @@ def test_paused_for_good_if_that_is_what_is_set() -> None:
         with capture_logs() as lines:
             pass_time(node, 60)
         assert not closed(client)
-        assert client.connection.parked_octets <= HELD + READ + KIB
+        assert client.connection.kept.parked <= HELD + READ + KIB
         assert [line["way"] for line in lines if line["event"] == "last resort"] == ["pause"]
         assert taken(node, len(bodies)) == bodies
 
@@ -347,7 +347,7 @@ def test_acks_are_read_once_others_of_the_same_user_have_let_go_of_its_share() -
         flood(client, 2 * READ // KIB)
         client.send("basic.ack", 2, delivery_tag=3, multiple=True)
         pass_time(node, 5)
-        assert client.connection.parked_octets and client.unread and node.state("full").depth == 3
+        assert client.connection.kept.parked and client.unread and node.state("full").depth == 3
         node.ask("queue_delete", queue_id=node.queue("first").queue_id)
         for life in node.lives_now():
             while node.change(life):

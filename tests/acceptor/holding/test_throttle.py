@@ -40,7 +40,7 @@ def test_what_a_connection_had_sent_goes_with_it() -> None:
         client.publish(1, bytes(PARKING), routing_key="full")
         client.unread[0] = client.unread[0][0][:-PARKING], None
         node.settle(1)
-        assert client.connection.parked_octets
+        assert client.connection.kept.parked
         assert living(BatchBuilder)
         client.lose()
         node.settle(1)
@@ -206,7 +206,7 @@ def test_how_much_is_parked_before_the_pause(throttle: str, budgets: int) -> Non
         while client.socket.reads:
             client.publish(1, bytes(500), routing_key="full")
             node.settle()
-        parked = client.connection.parked_octets
+        parked = client.connection.kept.parked
         assert budgets * PARKING < parked <= budgets * PARKING + PARKING
         assert node.core(0).throttle.budget(client.connection) == budgets * PARKING
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from acceptor.budgets.quotas import ORPHAN_OCTETS
+from acceptor.clients.channel_stage import DETACHED
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish
 
@@ -58,7 +59,7 @@ def test_what_a_channel_has_parked_reaches_its_queue_after_its_end(node: Node, e
         client.call("channel.close", 1, code=200)
     node.settle(1)
     (heir,) = core.orphans.channels
-    assert heir.detached and heir.gates and core.quotas.kept >= kept + ORPHAN_OCTETS
+    assert heir.stage is DETACHED and heir.gates and core.quotas.kept >= kept + ORPHAN_OCTETS
     assert taken(node) == [*FULL, b"4", b"5", b"6", b"7"]
     node.settle(1)
     assert not core.orphans.channels and core.quotas.kept == 0

@@ -160,4 +160,4 @@ def test_the_order_of_each_queue_stays(steps: list[tuple[str, str, int]], confir
         assert found == sent
         channel = client.connection.channels[1]
         assert not channel.inbox and not channel.gates and channel.held_by is None
-        assert channel.connection.parked_octets == 0
+        assert channel.connection.kept.parked == 0

@@ -114,7 +114,7 @@ def test_what_is_rejected_is_nacked_and_what_the_queue_has_is_confirmed(node: No
     publish(client, 2)
     assert confirmed(client)[9] is confirmed(client)[10] is False
     assert node.core(0).escalations.refused_total == 5
-    assert client.connection.parked_octets == 0 and client.socket.reads
+    assert client.connection.kept.parked == 0 and client.socket.reads
     assert "connection.unblocked" not in client.names()
     take(node, 3)
     later(node, 0.1)

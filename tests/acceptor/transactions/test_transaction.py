@@ -547,4 +547,4 @@ def test_a_user_has_a_share_for_its_transactions_and_takes_nothing_of_what_other
         clients[0].publish(1, bytes(share // 2), routing_key="q")
         node.settle()
         clients[0].lose()
-        assert not node.core(0).accounts.users and not clients[0].connection.uncommitted
+        assert not node.core(0).accounts.users and not clients[0].connection.kept.uncommitted
