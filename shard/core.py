@@ -22,7 +22,9 @@ from shard.flow.events import Events
 from shard.flow.flow import Flow
 from shard.following import Following
 from shard.moving.moving import Moving
+from shard.queue.deletion import Stage
 from shard.queue.expiry import Alarms
+from shard.queue.residence import OPEN
 from shard.queue.stalls import Stalls
 from shard.recovered import Recovered
 from shard.requests.consuming import Consuming
@@ -290,7 +292,12 @@ class ShardCore:
                 self.paces.hand_out(queue)
             if queue.contents.expiring or queue.features.expires is not None or queue.auto_delete or queue.leases:
                 gone = queue.is_left() or queue.is_forgotten(self.state.now)
-                if gone and not queue.fenced and not queue.frozen and self.state.recovery is None:
+                if (
+                    gone
+                    and queue.deletion.stage is Stage.KEPT
+                    and queue.residence is OPEN
+                    and self.state.recovery is None
+                ):
                     self.deletions.ask(queue, lambda error: None)
                 self.alarms.set(queue.id, queue.next_event())
         if self.doing.taken:

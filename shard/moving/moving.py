@@ -34,6 +34,7 @@ from shard.contents.queue_cy import UNLIMITED
 from shard.dead_letters.burial import Burial
 from shard.queue.copying import Facts, Piece
 from shard.queue.queue_state import QueueState
+from shard.queue.residence import Step
 from shard.queue.saturation import Stop
 from shard.requests.consuming import Consuming
 from shard.serving.homing import Homings, Life, living_incarnations, report, still_awaited
@@ -147,7 +148,7 @@ class Moving:
             return
         if queue is None or move.phase != STOPPING:
             return
-        queue.frozen = True
+        queue.move(Step.LEAVE)
         itself = "shard", self.state.index, self.state.incarnation
         awaited = living_incarnations(self.state, "acceptor") | (living_incarnations(self.state, "shard") - {itself})
         self.leaving[queue.id] = Leaving(move, queue, awaited)
@@ -250,7 +251,7 @@ class Moving:
         if record is None:
             return
         queue = self.state.make_queue(record)
-        queue.frozen = True
+        queue.move(Step.ARRIVE)
         self.arriving[queue.id] = Arriving(move, queue)
         self.reads.append(self.arriving[queue.id])
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from penstock.batch.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from penstock.limits.features import UNCONSUMED, QueueFeatures
 from penstock.limits.watermarks import REJECTING, QueueLimits
@@ -17,8 +14,10 @@ from shard.contents.queue_cy import NEVER, UNLIMITED, Queue
 from shard.contents.segment_cy import Origin, Range, Segment
 from shard.queue.consumer_cy import Consumer
 from shard.queue.dead_letters import counted
+from shard.queue.deletion import Deletion, Stage
 from shard.queue.dispatch import Ring
 from shard.queue.lease import Lease, next_expiry
+from shard.queue.residence import OPEN, TRANSITIONS, Residence, Step
 from shard.queue.saturation import Saturation
 from shard.store.journal import Journal
 
@@ -31,29 +30,27 @@ LINGER_BYTES = 8 * 1024 * 1024
 class QueueState:
     """One queue of this shard: its record from the topology, contents, consumers and flow state.
 
-    `had_consumers` arms auto-delete. `fenced` is set while the router is asked to delete the queue; `deleters` are the
-    callbacks for its answer, and `to_cancel` the consumers to be told of the deletion. `used` is when the queue was
-    last used, in microseconds since 1970, `counted_since` when its totals began. Contents beyond its `window`, messages
-    and bytes, should not be in memory; `kept_weight` is the memory that remained when they were last paged out.
-    `consumed` is set once a client has consumed from it, or tried to.
+    Moves change its `residence`, and requests to delete it the stage of its `deletion`. `had_consumers` arms
+    auto-delete. `used` is when the queue was last used, in microseconds since 1970, `counted_since` when its totals
+    began. Contents beyond its `window`, messages and bytes, should not be in memory; `kept_weight` is the memory that
+    remained when they were last paged out. `consumed` is set once a client has consumed from it, or tried to.
 
     An unprivileged queue `drops` the messages beyond its limit until it is well below it. `unburied` messages died in
     the queue and find no room at their targets; if there are many, it `keeps_back` further ones from dying. `lagging`
     marks a lagging queue: it is saturated, and publishes to several queues go on without its room. `fed` says why it
     receives more than its marks let in: a binding on the way to it grants it nothing (router/model/grants.py). It
-    `yields` while it lets a deadlock go on: it stops no producer until it is down to its resume marks. While it is
-    `frozen` nothing of it is delivered, expires or is dropped: it moves, or its home does not know all unacked messages
-    yet. `burying` counts graves of its dead that are not safe yet. It `rejects` publishes beyond its limit if its
-    overflow says so. `undecided` counts prepared transactions over several shards that concern it, and `prepared` the
-    messages by which they will make it deeper (shard/transactions/prepared.py).
+    `yields` while it lets a deadlock go on: it stops no producer until it is down to its resume marks. `burying` counts
+    graves of its dead that are not safe yet. It `rejects` publishes beyond its limit if its overflow says so.
+    `undecided` counts prepared transactions over several shards that concern it, and `prepared` the messages by which
+    they will make it deeper (shard/transactions/prepared.py).
     """
 
     __slots__ = (
-        "auto_delete", "burying", "consumed", "contents", "counted_since", "deleters", "drops", "drops_reported",
-        "exclusive_consumer", "features", "fed", "fenced", "frozen", "had_consumers", "has_marks", "id", "keeps_back",
-        "kept_weight", "lagging", "last_values", "leases", "limits", "name", "owner", "prepared", "prepared_whole",
-        "rejects", "reserved", "reserved_bytes", "ring", "saturation", "slot", "to_cancel", "unburied",
-        "unburied_bytes", "unburied_whole", "undecided", "used", "vhost", "weighed", "window", "yields",
+        "auto_delete", "burying", "consumed", "contents", "counted_since", "deletion", "drops", "drops_reported",
+        "exclusive_consumer", "features", "fed", "had_consumers", "has_marks", "id", "keeps_back", "kept_weight",
+        "lagging", "last_values", "leases", "limits", "name", "owner", "prepared", "prepared_whole", "rejects",
+        "reserved", "reserved_bytes", "residence", "ring", "saturation", "slot", "unburied", "unburied_bytes",
+        "unburied_whole", "undecided", "used", "vhost", "weighed", "window", "yields",
     )  # fmt: skip
 
     def __init__(self, record: Record, now: int, base: int, journal: Journal | None) -> None:
@@ -84,10 +81,9 @@ class QueueState:
         self.lagging = False
         self.fed: str | None = None
         self.yields = False
-        self.fenced = self.frozen = False
+        self.residence: Residence = OPEN
+        self.deletion = Deletion()
         self.burying = 0
-        self.deleters: list[Callable[[Any], None]] = []
-        self.to_cancel: list[Consumer] = []
         self.leases: dict[str, Lease] = {}
         self.weighed = 0
         self.kept_weight = 0
@@ -100,6 +96,10 @@ class QueueState:
 
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self.vhost}'"
+
+    def move(self, step: Step) -> None:
+        """Make a step of a move between shards. KeyError if the step does not follow from the residence."""
+        self.residence = TRANSITIONS[self.residence, step]
 
     def apply_limits(self, limits: QueueLimits, features: QueueFeatures, now: int) -> None:
         """Adopt limits and features, initially and when a policy changes; `max_priority` stays as it was.
@@ -159,13 +159,14 @@ class QueueState:
 
     def next_event(self) -> int:
         """When the queue next needs attention without an operation: a message, a lease or the queue itself expires."""
-        if self.frozen:
+        if self.residence is not OPEN:
             return NEVER
         when = self.contents.next_expiry() if self.contents.expiring and not self.keeps_back else NEVER
         if self.leases:
             when = min(when, next_expiry(self.leases))
-        if self.features.expires is not None and not self.ring.consumers and not self.fenced:
-            when = min(when, self.used + self.features.expires * 1000)
+        expires = self.features.expires
+        if expires is not None and not self.ring.consumers and self.deletion.stage is Stage.KEPT:
+            when = min(when, self.used + expires * 1000)
         return when
 
     def is_left(self) -> bool:

@@ -15,6 +15,7 @@ from penstock.settings import Settings
 from shard.contents.queue_cy import Queue
 from shard.contents.segment_cy import Range
 from shard.queue.consumer_cy import Consumer, Group, hand_over_rows, hold_rows, settle_rows
+from shard.queue.deletion import Stage
 from shard.queue.dispatch import Ring
 from shard.queue.hands import Hands
 from shard.queue.lease import Lease
@@ -77,7 +78,7 @@ class Consuming:
     ) -> Looking:  # fmt: skip
         """Attach a consumer, or end a lease (CONSUME)."""
         queue = self.state.queues.get(queue_id)
-        if queue is None or queue.fenced:
+        if queue is None or queue.deletion.stage is not Stage.KEPT:
             link.refuse(request, 404, "no such queue")
             return
         channel = link.groups.get(group) or self.new_group(group)
@@ -389,7 +390,7 @@ class Consuming:
             groups[consumer.group] = None
             self.leave_outlet(consumer)
             if consumer.lease is not None or not consumer.cancelled:
-                queue.to_cancel.append(consumer)
+                queue.deletion.to_cancel.append(consumer)
         for group in groups:
             self.wake_group(group)
 
@@ -421,4 +422,4 @@ class Consuming:
         queue.used = self.state.now
         if queue.exclusive_consumer is consumer:
             queue.exclusive_consumer = None
-        return queue if queue.is_left() and not queue.fenced else None
+        return queue if queue.is_left() and queue.deletion.stage is Stage.KEPT else None

@@ -12,8 +12,10 @@ from penstock.limits.features import UNCONSUMED
 from penstock.limits.watermarks import Marks, QueueLimits
 from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import NEVER, UNLIMITED
+from shard.queue.deletion import Event
 from shard.queue.lease import Lease
 from shard.queue.queue_state import LINGER_BYTES, QueueState, window_of
+from shard.queue.residence import Step
 from tests.joined import Node, open_channel
 from tests.shard.making import BESIDE, batch_of, bodies_of, limits_of, queue_of
 from tests.shard.steps import drain, publish, recount
@@ -195,12 +197,13 @@ def test_the_next_event_is_the_first_expiry_of_a_message_a_lease_or_the_queue() 
     lease = queue.leases["a"] = Lease("a", 1)
     lease.until = 500
     assert queue.next_event() == 500
-    queue.frozen = True
+    queue.move(Step.COME_HOME)
     assert queue.next_event() == NEVER
-    queue.frozen, queue.keeps_back = False, True
+    queue.move(Step.REATTACH)
+    queue.keeps_back = True
     lease.until = NEVER
     assert queue.next_event() == 1_000_000, "its messages stay, but not without end"
-    queue.fenced = True
+    queue.deletion.go_on(Event.ASK)
     assert queue.next_event() == NEVER, "the router is asked to delete it"
 
 
