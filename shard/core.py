@@ -264,7 +264,8 @@ class ShardCore:
         self.state.recovery = None
         for queue in self.state.queues.values():
             if recovery.awaited and not queue.ring.consumers:
-                queue.had_consumers = False  # its consumers may still come: it must not be deleted for lack of them
+                # Its consumers may still come: it must not be deleted for lack of them.
+                queue.usage.had_consumers = False
             if queue.ring.consumers:
                 queue.ring.order()
                 self.serving.elect(queue)
@@ -338,8 +339,8 @@ class ShardCore:
     def mark_lagging(self, link: Link, id: int) -> None:
         """Mark a queue as lagging: publishes to several queues do not wait for it."""
         queue = self.state.queues.get(id)
-        if queue is not None and not queue.lagging:
-            queue.lagging = True
+        if queue is not None and not queue.exemption.lagging:
+            queue.exemption.lagging = True
             self.events.record("left", queue)
             self.state.touch(queue)
 

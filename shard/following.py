@@ -10,7 +10,7 @@ from router.model.records import Move, Queue
 from shard.flow.events import Events
 from shard.flow.flow import Flow
 from shard.moving.moving import Moving
-from shard.queue.deletion import Event
+from shard.queue.deletion import DeletionEvent
 from shard.queue.queue_state import QueueState
 from shard.queue.saturation import Stop
 from shard.queue.stalls import Stalls
@@ -156,4 +156,4 @@ class Following:
         self.consuming.leases.forget(queue)
         self.paging.forget(queue)
         queue.contents.close()
-        queue.deletion.go_on(Event.REMOVE)
+        queue.deletion.go_on(DeletionEvent.REMOVE)

@@ -24,8 +24,12 @@ class Stage(Enum):
     GONE = "gone"
     """The queue is not on this shard any more: it is deleted, or lives on another shard."""
 
+    def after(self, event: DeletionEvent) -> Stage:
+        """Return the stage after an event. KeyError if the event cannot happen."""
+        return TRANSITIONS[self, event]
 
-class Event(Enum):
+
+class DeletionEvent(Enum):
     """What happens to the deletion of a queue."""
 
     ASK = "ask"
@@ -36,11 +40,11 @@ class Event(Enum):
     """The shard drops the queue, as the topology says."""
 
 
-TRANSITIONS: dict[tuple[Stage, Event], Stage] = {
-    (Stage.KEPT, Event.ASK): Stage.ASKED,
-    (Stage.ASKED, Event.REFUSE): Stage.KEPT,
-    (Stage.KEPT, Event.REMOVE): Stage.GONE,
-    (Stage.ASKED, Event.REMOVE): Stage.GONE,
+TRANSITIONS: dict[tuple[Stage, DeletionEvent], Stage] = {
+    (Stage.KEPT, DeletionEvent.ASK): Stage.ASKED,
+    (Stage.ASKED, DeletionEvent.REFUSE): Stage.KEPT,
+    (Stage.KEPT, DeletionEvent.REMOVE): Stage.GONE,
+    (Stage.ASKED, DeletionEvent.REMOVE): Stage.GONE,
 }
 """The stage after each event; an event that is not in the table is a programming error."""
 
@@ -57,6 +61,6 @@ class Deletion:
         self.answers: list[Callable[[Any], None]] = []
         self.to_cancel: list[Consumer] = []
 
-    def go_on(self, event: Event) -> None:
+    def go_on(self, event: DeletionEvent) -> None:
         """Go on to the stage after an event. KeyError if the event cannot happen at this stage."""
-        self.stage = TRANSITIONS[self.stage, event]
+        self.stage = self.stage.after(event)

@@ -26,6 +26,10 @@ class Residence(Enum):
     HOMING = "homing"
     """The router has decided that it lives here; its home does not know all unacked messages yet."""
 
+    def after(self, step: Step) -> Residence:
+        """Return the residence after a step. KeyError if the step does not follow."""
+        return TRANSITIONS[self, step]
+
 
 OPEN = Residence.OPEN
 """For what is asked of each queue in each turn: a global name is found sooner than a member."""

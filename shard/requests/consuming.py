@@ -126,9 +126,9 @@ class Consuming:
         consumer.outlet = self.outlet(link, group, user)
         queue.ring.add(consumer)
         self.serving.elect(queue)
-        queue.had_consumers = queue.consumed = True
+        queue.usage.had_consumers = queue.usage.consumed = True
         if exclusive:
-            queue.exclusive_consumer = consumer
+            queue.ring.exclusive = consumer
         for rival in rivals:
             self.remove_consumer(rival.link, rival, requeue=False)
             rival.link.turn.operations.append([bus.CANCELLED, rival.id])
@@ -161,8 +161,8 @@ class Consuming:
 
         One that was attached in the shard's last incarnation displaces those that came earlier in this one.
         """
-        if queue.exclusive_consumer is not None:
-            return [queue.exclusive_consumer]
+        if queue.ring.exclusive is not None:
+            return [queue.ring.exclusive]
         return list(queue.ring.consumers) if exclusive else []
 
     @looks_first
@@ -199,8 +199,8 @@ class Consuming:
         if self.homings.defers(queue, link, partial(self.get, link, request, id, queue_id, no_ack, group), group):
             return
         self.serving.serve_now(queue)
-        queue.used = self.state.now
-        queue.consumed = True
+        queue.usage.last = self.state.now
+        queue.usage.consumed = True
         getter = link.consumers.get(id) or self.holder(link, id, queue, group, gets=True)
         taken = self.pop_one(queue, no_ack)
         if not taken:
@@ -419,7 +419,7 @@ class Consuming:
         consumer.cancelled = True
         self.leave_ring(queue, consumer)
         self.serving.elect(queue)
-        queue.used = self.state.now
-        if queue.exclusive_consumer is consumer:
-            queue.exclusive_consumer = None
+        queue.usage.last = self.state.now
+        if queue.ring.exclusive is consumer:
+            queue.ring.exclusive = None
         return queue if queue.is_left() and queue.deletion.stage is Stage.KEPT else None

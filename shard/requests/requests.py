@@ -80,5 +80,5 @@ class Requests:
         if self.homings.defers(queue, link, partial(self.stat, link, request, queue_id)):
             return
         self.serving.serve_now(queue)
-        queue.used = self.state.now
+        queue.usage.last = self.state.now
         link.reply(request, [queue.contents.ready, len(queue.ring)])

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock import bus
 from penstock.node.logs import get_logger
-from shard.queue.deletion import Event, Stage
+from shard.queue.deletion import DeletionEvent, Stage
 from shard.queue.queue_state import QueueState
 from shard.turns.state import ShardState
 
@@ -33,7 +33,7 @@ class Deletions:
         deletion.answers.append(done)
         if deletion.stage is Stage.ASKED:
             return
-        deletion.go_on(Event.ASK)
+        deletion.go_on(DeletionEvent.ASK)
 
         def answered(result: Any, error: Any) -> None:
             answers, deletion.answers = deletion.answers, []
@@ -42,7 +42,7 @@ class Deletions:
             if error is None:
                 self.close(queue.id)
             elif deletion.stage is Stage.ASKED:
-                deletion.go_on(Event.REFUSE)
+                deletion.go_on(DeletionEvent.REFUSE)
                 log.warning("queue not deleted", queue=queue.name, vhost=queue.vhost, error=error)
             send_cancelled(queue)
 

@@ -105,7 +105,7 @@ class Homings:
         queue = self.state.queues.get(homing.move.queue_id)
         if queue is not None:
             queue.move(Step.REATTACH)
-            queue.used = self.state.now
+            queue.usage.last = self.state.now
             self.paces.forget_queue(queue.id)
             if queue.ring.consumers:
                 queue.ring.order()

@@ -79,8 +79,7 @@ class Transactions:
         full = self.first_full(kept)
         if full is None and kept:
             for queue, count, octets in kept:
-                queue.reserved += count
-                queue.reserved_bytes += octets
+                queue.pending.reserve(count, octets)
             link.reserved[group] = kept
         link.reply(request, None if full is None else full.id)
 

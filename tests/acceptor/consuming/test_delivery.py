@@ -11,7 +11,7 @@ from acceptor.clients.consumers import Consumer
 from acceptor.consuming.delivery import WINDOW_SHARE
 from acceptor.links.unacked_cy import GETS
 from penstock import bus
-from shard.queue.deletion import Event
+from shard.queue.deletion import DeletionEvent
 from tests.joined import Client, Node, open_channel
 
 WINDOW = 64 * 1024
@@ -234,7 +234,7 @@ def test_a_consumer_that_cannot_be_attached_again_is_cancelled(node: Node) -> No
     node.settle()
     node.start_shard(0)
     state = node.state("q")
-    state.deletion.go_on(Event.ASK)
+    state.deletion.go_on(DeletionEvent.ASK)
     node.settle()
     assert client.take("basic.cancel", 1).consumer_tag == "c"
     assert not node.core(0).delivery.consumers

@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
-from shard.queue.deletion import TRANSITIONS, Deletion, Event, Stage
+from shard.queue.deletion import TRANSITIONS, Deletion, DeletionEvent, Stage
 
-ASK, REFUSE, REMOVE = Event
+ASK, REFUSE, REMOVE = DeletionEvent
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ ASK, REFUSE, REMOVE = Event
     ],
 )
 def test_a_queue_is_kept_until_it_is_removed_and_may_be_asked_for_again(
-    events: tuple[Event, ...], stage: Stage
+    events: tuple[DeletionEvent, ...], stage: Stage
 ) -> None:
     deletion = Deletion()
     for event in events:
@@ -31,7 +31,7 @@ def test_a_queue_is_kept_until_it_is_removed_and_may_be_asked_for_again(
 
 
 def test_an_event_that_cannot_happen_is_an_error_and_changes_nothing() -> None:
-    for stage, event in set(product(Stage, Event)) - TRANSITIONS.keys():
+    for stage, event in set(product(Stage, DeletionEvent)) - TRANSITIONS.keys():
         deletion = Deletion()
         deletion.stage = stage
         with pytest.raises(KeyError):

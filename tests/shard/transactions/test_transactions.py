@@ -101,11 +101,11 @@ def test_reserved_room_counts_as_used_until_it_is_released(node: Node) -> None:
     (id,) = ids(node, "small")
     link = apply(node, [bus.RESERVE, 1, GROUP, [[id, 1, BYTES], [999, 5, 5]]])
     small = node.state("small")
-    assert (replies(link), small.reserved, small.reserved_bytes) == ([None], 1, BYTES)
+    assert (replies(link), small.pending.reserved, small.pending.reserved_bytes) == ([None], 1, BYTES)
     apply(node, two([id]))
     assert link.verdicts.pop() == [bus.REJECTED, TURN, 0, id, 1, 1]
     apply(node, [bus.RESERVE, 2, GROUP, []])
-    assert (replies(link), small.reserved, small.reserved_bytes) == ([None], 0, 0)
+    assert (replies(link), small.pending.reserved, small.pending.reserved_bytes) == ([None], 0, 0)
     apply(node, one([id]))
     assert small.depth == 2 and not link.verdicts
 
@@ -113,10 +113,10 @@ def test_reserved_room_counts_as_used_until_it_is_released(node: Node) -> None:
 def test_a_reservation_replaces_the_one_before_and_is_made_whole_or_not_at_all(node: Node) -> None:
     small, other = ids(node, "small", "other")
     link = apply(node, [bus.RESERVE, 1, GROUP, [[small, 2, 0]]], [bus.RESERVE, 2, GROUP, [[small, 1, 0]]])
-    assert node.state("small").reserved == 1
+    assert node.state("small").pending.reserved == 1
     apply(node, [bus.RESERVE, 3, GROUP + 1, [[other, 2, 0], [small, 2, 0]]])
     assert replies(link) == [None, None, small]
-    assert (node.state("small").reserved, node.state("other").reserved) == (1, 0)
+    assert (node.state("small").pending.reserved, node.state("other").pending.reserved) == (1, 0)
     assert set(link.reserved) == {GROUP}
 
 
@@ -125,8 +125,8 @@ def test_a_prepared_part_uses_the_room_reserved_for_its_channel(node: Node) -> N
     apply(node, [bus.RESERVE, 1, GROUP, [[id, 2, 2 * BYTES]]])
     link = apply(node, [bus.PREPARE, 1, None, [], NUMBER, GROUP, 0], two([id]), one(ids(node, "open")))
     small, two_phase = node.state("small"), node.shard(0).two_phase
-    assert not link.reserved and small.reserved == 2
+    assert not link.reserved and small.pending.reserved == 2
     assert (small.depth, small.contents.ready, node.state("open").depth) == (2, 0, 1)
     apply(node, [bus.DO, 9, NUMBER])
     assert not two_phase.parts
-    assert (small.reserved, small.reserved_bytes, small.contents.ready) == (0, 0, 2)
+    assert (small.pending.reserved, small.pending.reserved_bytes, small.contents.ready) == (0, 0, 2)
