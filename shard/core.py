@@ -24,7 +24,9 @@ from shard.flow.events import Events
 from shard.flow.flow import Flow
 from shard.following import Following
 from shard.moving.moving import Moving
+from shard.queue.deletion import Stage
 from shard.queue.expiry import Alarms
+from shard.queue.residence import OPEN
 from shard.queue.stalls import Stalls
 from shard.recovered import Recovered
 from shard.requests.consuming import Consuming
@@ -265,7 +267,8 @@ class ShardCore:
         self.state.recovery = None
         for queue in self.state.queues.values():
             if recovery.awaited and not queue.ring.consumers:
-                queue.had_consumers = False  # its consumers may still come: it must not be deleted for lack of them
+                # Its consumers may still come: it must not be deleted for lack of them.
+                queue.usage.had_consumers = False
             if queue.ring.consumers:
                 queue.ring.order()
                 self.serving.elect(queue)
@@ -293,7 +296,12 @@ class ShardCore:
                 self.paces.hand_out(queue)
             if queue.contents.expiring or queue.features.expires is not None or queue.auto_delete or queue.leases:
                 gone = queue.is_left() or queue.is_forgotten(self.state.now)
-                if gone and not queue.fenced and not queue.frozen and self.state.recovery is None:
+                if (
+                    gone
+                    and queue.deletion.stage is Stage.KEPT
+                    and queue.residence is OPEN
+                    and self.state.recovery is None
+                ):
                     self.deletions.ask(queue, lambda error: None)
                 self.alarms.set(queue.id, queue.next_event())
         if self.doing.taken:
@@ -334,8 +342,8 @@ class ShardCore:
     def mark_lagging(self, link: Link, lagging: to_shard.Lagging) -> None:
         """Mark a queue as lagging: publishes to several queues do not wait for it."""
         queue = self.state.queues.get(lagging.queue)
-        if queue is not None and not queue.lagging:
-            queue.lagging = True
+        if queue is not None and not queue.exemption.lagging:
+            queue.exemption.lagging = True
             self.events.record("left", queue)
             self.state.touch(queue)
 

@@ -10,6 +10,7 @@ from router.model.records import Move, Queue
 from shard.flow.events import Events
 from shard.flow.flow import Flow
 from shard.moving.moving import Moving
+from shard.queue.deletion import DeletionEvent
 from shard.queue.queue_state import QueueState
 from shard.queue.saturation import Stop
 from shard.queue.stalls import Stalls
@@ -139,7 +140,7 @@ class Following:
         for link in self.state.links.values():
             self.consuming.close_queue(link, queue)
         self.forget_queue(queue)
-        if not queue.deleters:
+        if not queue.deletion.answers:
             send_cancelled(queue)
 
     def forget_queue(self, queue: QueueState) -> None:
@@ -155,4 +156,4 @@ class Following:
         self.consuming.leases.forget(queue)
         self.paging.forget(queue)
         queue.contents.close()
-        queue.fenced = True
+        queue.deletion.go_on(DeletionEvent.REMOVE)

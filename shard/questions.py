@@ -57,7 +57,7 @@ def deadlock(state: ShardState, flow: Flow, id: int, circle: str, told: bool, ea
     queue = state.queues.get(id)
     if queue is None:
         return REPORT
-    if queue.yields or (queue.saturation.lent is not None and not queue.saturation.over):
+    if queue.exemption.yields or (queue.saturation.lent is not None and not queue.saturation.over):
         return None
     action = queue.features.deadlock or flow.deadlock
     if early and (action != CREDIT or queue.saturation.lent is not None):
@@ -65,7 +65,7 @@ def deadlock(state: ShardState, flow: Flow, id: int, circle: str, told: bool, ea
     if action == CREDIT:
         action = CREDIT if flow.lend(queue, state.now) else REPORT
     elif action == SPILL:
-        queue.yields = True
+        queue.exemption.yields = True
     if action != REPORT or not told:
         flow.deadlocked(queue, circle, action, state.now)
     state.touch(queue)

@@ -62,13 +62,13 @@ class Grave:
         self.first = first
         self.count = count
         self.awaited = 1
-        queue.burying += 1
+        queue.unburied.burying += 1
 
     def one_safe(self) -> None:
         """One more shard has its letters safe, or all are sent; after the last, the dead are buried."""
         self.awaited -= 1
         if not self.awaited:
-            self.queue.burying -= 1
+            self.queue.unburied.burying -= 1
             self.contents.buried(self.item, self.first, self.count)
 
 
@@ -171,9 +171,8 @@ class Burial:
         """Count blocked letters in the depth of the queue where they died."""
         queue = lane.queue
         waits = lane.behind is not None
-        queue.unburied, queue.unburied_bytes = (lane.count, lane.octets) if waits else (0, 0)
-        queue.unburied_whole = lane.whole if waits else 0
-        queue.keeps_back = queue.unburied_whole > KEPT_BACK
+        queue.unburied.block(*((lane.count, lane.octets, lane.whole) if waits else (0, 0, 0)))
+        queue.keeps_back = queue.unburied.whole > KEPT_BACK
         if queue.id in self.state.queues:
             self.state.touch(queue)
 

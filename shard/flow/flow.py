@@ -29,6 +29,7 @@ from penstock.memory.gauges import Gauges
 from penstock.node.logs import get_logger
 from penstock.settings.sections import FlowSettings
 from shard.flow.events import Events
+from shard.queue.dropping import NO, DropEvent, Dropping
 from shard.queue.saturation import Stop
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ class Flow:
         stop = self.earlier.get(queue.id)
         before = self.gauges.queue_read(queue.slot)
         if before is not None and before.queue_id == queue.id:
-            queue.had_consumers = before.consumers > 0
-            queue.consumed = before.consumers > 0 or before.delivered > 0
+            queue.usage.had_consumers = before.consumers > 0
+            queue.usage.consumed = before.consumers > 0 or before.delivered > 0
             stop = Stop(before.saturated_since_us, before.peak_count, before.peak_bytes) if before.saturated else None
             if before.lent_count or before.lent_bytes:
                 queue.saturation.keep_lent(before.lent_count, before.lent_bytes, now)
@@ -85,7 +86,7 @@ class Flow:
 
     def take_over(self, queue: QueueState, now: int) -> None:
         """Adopt a queue that lives here from now on, in its slot of the gauges. If it is stopped it stays so."""
-        self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, queue.counted_since)
+        self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, queue.usage.counted_since)
         queue.saturation.epoch = self.gauges.flow_epoch(queue.slot)
         if queue.saturation.lent is not None:
             self.gauges.queue_note_lent(queue.slot, *queue.saturation.lent_beyond())
@@ -102,13 +103,13 @@ class Flow:
 
     def decide(self, queue: QueueState, now: int) -> None:
         """Decide at the end of a turn that touched the queue."""
-        state, aside = queue.saturation, queue.stands_aside
-        if not queue.has_marks and state.is_free() and not (queue.drops or queue.yields):
+        state, exemption, aside = queue.saturation, queue.exemption, queue.stands_aside
+        if not queue.has_marks and state.is_free() and queue.dropping is NO and not exemption.yields:
             self.write_gauge(queue, aside)
             return
         count, octets = queue.depth, queue.depth_bytes
         if queue.has_marks:
-            if not aside and not queue.lagging and state.is_calm(count, octets, now):
+            if not aside and not exemption.lagging and state.is_calm(count, octets, now):
                 state.measure_growth(count, now)
                 self.write_gauge(queue, aside)
                 return
@@ -121,15 +122,15 @@ class Flow:
             self.gauges.queue_note_lent(queue.slot, 0, 0)
         if changed:
             queue.contents.stop(state.saturated)
-            queue.lagging &= state.saturated
+            exemption.lagging &= state.saturated
             self.record_change(queue, since, now)
         elif queue.is_unprivileged and state.over and not over:
             self.report_to_owner("spills", "unprivileged queue spills", queue)
-        if queue.drops and not queue.drops_reported:
-            queue.drops_reported = True
+        if queue.dropping is Dropping.BEGUN:
+            queue.dropping = queue.dropping.after(DropEvent.REPORT)
             self.report_to_owner("drops", "unprivileged queue drops its oldest messages", queue)
-        if queue.yields and not state.over:
-            queue.yields = False
+        if exemption.yields and not state.over:
+            exemption.yields = False
         self.write_gauge(queue, queue.stands_aside)
         if changed:
             self.broadcast(queue.id, state.saturated, state.epoch)
@@ -144,19 +145,19 @@ class Flow:
             self.log_flow(queue, now, "queue near", full_in=None if full_in is None else round(full_in, 1))
         if aside:
             state.set_marks(state.marks, now)
-        elif self.is_fed(queue) or queue.lagging:
+        elif self.is_fed(queue) or queue.exemption.lagging:
             state.exclude_depth(now)
         elif state.exceeds(depth, octets, now):
             self.gauges.queue_note_over(queue.slot, state.over_count, state.over_bytes)
 
     def is_fed(self, queue: QueueState) -> bool:
         """Whether a queue is over its marks and receives messages that they do not hold."""
-        state = queue.saturation
+        state, exemption = queue.saturation, queue.exemption
         over = state.marks.saturated(state.over, queue.depth, queue.depth_bytes)
-        fed, queue.fed = queue.fed, self.feeder(queue.id) if over else None
-        if queue.fed is not None and fed is None:
+        fed, exemption.fed = exemption.fed, self.feeder(queue.id) if over else None
+        if exemption.fed is not None and fed is None:
             self.report_to_owner("spills", "unprivileged queue spills", queue)
-        return queue.fed is not None
+        return exemption.fed is not None
 
     def record_change(self, queue: QueueState, since: int, now: int) -> None:
         """Record a change of a queue's flow: events, incidents, log. The state before had lasted since `since`."""
@@ -219,7 +220,8 @@ class Flow:
 
     def report_to_owner(self, event: str, words: str, queue: QueueState) -> None:
         """Report to the owner that an unprivileged queue is over its marks, or its limit."""
-        why = str(queue.features.unprivileged_reason) if queue.fed is None else queue.fed
+        fed = queue.exemption.fed
+        why = str(queue.features.unprivileged_reason) if fed is None else fed
         self.events.record(event, queue, why=why)
         log.warning(words, queue=queue.name, vhost=queue.vhost, why=why, connection=queue.owner,
                     depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
@@ -227,14 +229,15 @@ class Flow:
     def write_gauge(self, queue: QueueState, aside: bool) -> None:
         """Write the queue's row of the gauges."""
         contents, state, marks = queue.contents, queue.saturation, queue.limits.marks
+        unburied, exemption = queue.unburied, queue.exemption
         consumers = len(queue.ring.consumers) or queue.is_left()  # the next incarnation must know that it had consumers
         self.gauges.queue_write(
             queue.slot, contents.ready, contents.unacked, contents.ready_bytes, contents.unacked_bytes,
             contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
             consumers, state.epoch, state.saturated, state.since,
             marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes, aside,
-            queue.unburied, queue.unburied_whole, contents.published_bytes, contents.delivered_bytes,
-            contents.ready_whole + contents.unacked_whole, queue.lagging or queue.fed is not None,
+            unburied.count, unburied.whole, contents.published_bytes, contents.delivered_bytes,
+            contents.ready_whole + contents.unacked_whole, exemption.lagging or exemption.fed is not None,
             queue.features.reserve if marks else 0,
         )  # fmt: skip
 

@@ -34,6 +34,7 @@ from shard.contents.queue_cy import UNLIMITED
 from shard.dead_letters.burial import Burial
 from shard.queue.copying import Facts, Piece
 from shard.queue.queue_state import QueueState
+from shard.queue.residence import Step
 from shard.queue.saturation import Stop
 from shard.requests.consuming import Consuming
 from shard.serving.homing import Homings, Life, living_incarnations, report, still_awaited
@@ -147,7 +148,7 @@ class Moving:
             return
         if queue is None or move.phase != STOPPING:
             return
-        queue.frozen = True
+        queue.move(Step.LEAVE)
         itself = "shard", self.state.index, self.state.incarnation
         awaited = living_incarnations(self.state, "acceptor") | (living_incarnations(self.state, "shard") - {itself})
         self.leaving[queue.id] = Leaving(move, queue, awaited)
@@ -191,15 +192,15 @@ class Moving:
                 consumer.rest()
             else:
                 self.consuming.leave_ring(queue, consumer)
-            if queue.exclusive_consumer is consumer:
-                queue.exclusive_consumer = None
+            if queue.ring.exclusive is consumer:
+                queue.ring.exclusive = None
             self.consuming.wake_group(consumer.group)
         self.state.touch(queue)
 
     def advance(self) -> None:
         """At the end of a turn: go on with the moves that await nothing more."""
         for leaving in list(self.leaving.values()):
-            busy = leaving.writing or leaving.awaited or leaving.queue.undecided
+            busy = leaving.writing or leaving.awaited or leaving.queue.pending.undecided
             if not busy and self.state.recovery is None:
                 self.put_back(leaving)
                 self.write(leaving)
@@ -217,7 +218,7 @@ class Moving:
             self.failed(leaving, f"{queue.contents.unacked} of its messages are leased")
         elif queue.contents.unacked:
             self.failed(leaving, f"{queue.contents.unacked} unacked messages are unassigned")
-        elif lane is None and not queue.burying:
+        elif lane is None and not queue.unburied.burying:
             leaving.writing = True
             self.writes.append(leaving)
 
@@ -250,7 +251,7 @@ class Moving:
         if record is None:
             return
         queue = self.state.make_queue(record)
-        queue.frozen = True
+        queue.move(Step.ARRIVE)
         self.arriving[queue.id] = Arriving(move, queue)
         self.reads.append(self.arriving[queue.id])
 
@@ -297,8 +298,10 @@ class Moving:
             contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
             contents.published_bytes, contents.delivered_bytes,
         ) = facts.totals  # fmt: skip
-        queue.counted_since = facts.counted_since
-        queue.had_consumers, queue.consumed, queue.lagging = facts.had_consumers, facts.consumed, facts.lagging
+        usage = queue.usage
+        usage.counted_since = facts.counted_since
+        usage.had_consumers, usage.consumed = facts.had_consumers, facts.consumed
+        queue.exemption.lagging = facts.lagging
         queue.saturation.set_marks(queue.limits.marks, self.state.now)
         if any(facts.lent):
             queue.saturation.keep_lent(*facts.lent, self.state.now)

@@ -56,7 +56,7 @@ def admits(queue: QueueState, count: int, octets: int, oldest_unacked: OldestUna
     limits = queue.limits
     messages, held = queue.counted
     if limits.overflow == "ring-strict" and oldest_unacked(queue) is None:
-        messages, held = queue.reserved, queue.reserved_bytes
+        messages, held = queue.pending.reserved, queue.pending.reserved_bytes
     taken = sum(max(consumer.credit(), 0) for level in queue.ring.levels for consumer in level.awake)
     if count <= taken:
         return True

@@ -76,9 +76,9 @@ def facts_of(queue: QueueState, epoch: int) -> Facts:
         contents.published_bytes, contents.delivered_bytes,
     )  # fmt: skip
     return Facts(
-        queue.id, epoch, contents.positions(), contents.delivery_counts(), totals, queue.counted_since,
-        queue.had_consumers, queue.consumed, queue.saturation.stop(),
-        queue.saturation.lent_beyond(), queue.lagging,
+        queue.id, epoch, contents.positions(), contents.delivery_counts(), totals, queue.usage.counted_since,
+        queue.usage.had_consumers, queue.usage.consumed, queue.saturation.stop(),
+        queue.saturation.lent_beyond(), queue.exemption.lagging,
     )  # fmt: skip
 
 

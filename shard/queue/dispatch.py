@@ -38,14 +38,16 @@ class Level:
 class Ring:
     """The consumers of a queue. `levels` go from the highest priority to the lowest.
 
-    `starved` are sleeping consumers that lack only a grant of their acceptor (see `Group`).
+    `exclusive` is the consumer that admits no others, if there is one. `starved` are sleeping consumers that lack only
+    a grant of their acceptor (see `Group`).
     """
 
-    __slots__ = ("active", "consumers", "levels", "single", "starved")
+    __slots__ = ("active", "consumers", "exclusive", "levels", "single", "starved")
 
     def __init__(self, single: bool = False) -> None:
         self.single = single
         self.active: Consumer | None = None
+        self.exclusive: Consumer | None = None
         self.consumers: dict[Consumer, None] = {}
         self.levels: list[Level] = []
         self.starved: dict[Consumer, None] = {}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from penstock.batch.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from penstock.limits.features import UNCONSUMED, QueueFeatures
 from penstock.limits.watermarks import REJECTING, QueueLimits
@@ -15,11 +12,17 @@ from shard.contents.last_value import LastValues
 from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import NEVER, UNLIMITED, Queue
 from shard.contents.segment_cy import Origin, Range, Segment
-from shard.queue.consumer_cy import Consumer
 from shard.queue.dead_letters import counted
+from shard.queue.deletion import Deletion, Stage
 from shard.queue.dispatch import Ring
+from shard.queue.dropping import NO, DropEvent, Dropping
+from shard.queue.exemption import Exemption
 from shard.queue.lease import Lease, next_expiry
+from shard.queue.pending_transactions import PendingTransactions
+from shard.queue.residence import OPEN, Residence, Step
 from shard.queue.saturation import Saturation
+from shard.queue.unburied import Unburied
+from shard.queue.usage import Usage
 from shard.store.journal import Journal
 
 log = get_logger()
@@ -31,29 +34,16 @@ LINGER_BYTES = 8 * 1024 * 1024
 class QueueState:
     """One queue of this shard: its record from the topology, contents, consumers and flow state.
 
-    `had_consumers` arms auto-delete. `fenced` is set while the router is asked to delete the queue; `deleters` are the
-    callbacks for its answer, and `to_cancel` the consumers to be told of the deletion. `used` is when the queue was
-    last used, in microseconds since 1970, `counted_since` when its totals began. Contents beyond its `window`, messages
-    and bytes, should not be in memory; `kept_weight` is the memory that remained when they were last paged out.
-    `consumed` is set once a client has consumed from it, or tried to.
-
-    An unprivileged queue `drops` the messages beyond its limit until it is well below it. `unburied` messages died in
-    the queue and find no room at their targets; if there are many, it `keeps_back` further ones from dying. `lagging`
-    marks a lagging queue: it is saturated, and publishes to several queues go on without its room. `fed` says why it
-    receives more than its marks let in: a binding on the way to it grants it nothing (router/model/grants.py). It
-    `yields` while it lets a deadlock go on: it stops no producer until it is down to its resume marks. While it is
-    `frozen` nothing of it is delivered, expires or is dropped: it moves, or its home does not know all unacked messages
-    yet. `burying` counts graves of its dead that are not safe yet. It `rejects` publishes beyond its limit if its
-    overflow says so. `undecided` counts prepared transactions over several shards that concern it, and `prepared` the
-    messages by which they will make it deeper (shard/transactions/prepared.py).
+    Moves change its `residence`, and requests to delete it the stage of its `deletion`. Contents beyond its `window`,
+    messages and bytes, should not be in memory; `weighed` is the memory that the shard counts for it. It `rejects`
+    publishes beyond its limit if its overflow says so. If many of its dead are `unburied` it `keeps_back` further
+    messages from dying.
     """
 
     __slots__ = (
-        "auto_delete", "burying", "consumed", "contents", "counted_since", "deleters", "drops", "drops_reported",
-        "exclusive_consumer", "features", "fed", "fenced", "frozen", "had_consumers", "has_marks", "id", "keeps_back",
-        "kept_weight", "lagging", "last_values", "leases", "limits", "name", "owner", "prepared", "prepared_whole",
-        "rejects", "reserved", "reserved_bytes", "ring", "saturation", "slot", "to_cancel", "unburied",
-        "unburied_bytes", "unburied_whole", "undecided", "used", "vhost", "weighed", "window", "yields",
+        "auto_delete", "contents", "deletion", "dropping", "exemption", "features", "has_marks", "id", "keeps_back",
+        "last_values", "leases", "limits", "name", "owner", "pending", "rejects", "residence", "ring", "saturation",
+        "slot", "unburied", "usage", "vhost", "weighed", "window",
     )  # fmt: skip
 
     def __init__(self, record: Record, now: int, base: int, journal: Journal | None) -> None:
@@ -74,32 +64,25 @@ class QueueState:
             self.contents = Queue(self.id, self, base, journal, durable)
         self.ring = Ring(features.single_active_consumer)
         self.saturation = Saturation(limits.marks, now)
-        self.exclusive_consumer: Consumer | None = None
-        self.counted_since = now
-        self.had_consumers = False
-        self.consumed = False
-        self.drops = self.drops_reported = False
-        self.unburied = self.unburied_bytes = self.unburied_whole = 0
+        self.usage = Usage(now)
+        self.unburied = Unburied()
         self.keeps_back = False
-        self.lagging = False
-        self.fed: str | None = None
-        self.yields = False
-        self.fenced = self.frozen = False
-        self.burying = 0
-        self.deleters: list[Callable[[Any], None]] = []
-        self.to_cancel: list[Consumer] = []
+        self.pending = PendingTransactions()
+        self.exemption = Exemption()
+        self.dropping: Dropping = NO
+        self.residence: Residence = OPEN
+        self.deletion = Deletion()
         self.leases: dict[str, Lease] = {}
         self.weighed = 0
-        self.kept_weight = 0
-        self.undecided = self.prepared = self.prepared_whole = 0
-        self.reserved = 0
-        self.reserved_bytes = 0
-        self.used = now
         self.features = features
         self.apply_limits(limits, features, now)
 
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self.vhost}'"
+
+    def move(self, step: Step) -> None:
+        """Make a step of a move between shards. KeyError if the step does not follow from the residence."""
+        self.residence = self.residence.after(step)
 
     def apply_limits(self, limits: QueueLimits, features: QueueFeatures, now: int) -> None:
         """Adopt limits and features, initially and when a policy changes; `max_priority` stays as it was.
@@ -113,7 +96,7 @@ class QueueState:
         self.rejects = limits.overflow in REJECTING
         self.features = features
         self.window = window_of(limits)
-        self.fed = None
+        self.exemption.fed = None
         ttl = -1 if features.message_ttl is None else features.message_ttl * 1000
         delivery_limit = -1 if features.delivery_limit is None else features.delivery_limit
         self.contents.configure(ttl, features.dead_letter_exchange is not None, delivery_limit)
@@ -159,23 +142,24 @@ class QueueState:
 
     def next_event(self) -> int:
         """When the queue next needs attention without an operation: a message, a lease or the queue itself expires."""
-        if self.frozen:
+        if self.residence is not OPEN:
             return NEVER
         when = self.contents.next_expiry() if self.contents.expiring and not self.keeps_back else NEVER
         if self.leases:
             when = min(when, next_expiry(self.leases))
-        if self.features.expires is not None and not self.ring.consumers and not self.fenced:
-            when = min(when, self.used + self.features.expires * 1000)
+        expires = self.features.expires
+        if expires is not None and not self.ring.consumers and self.deletion.stage is Stage.KEPT:
+            when = min(when, self.usage.last + expires * 1000)
         return when
 
     def is_left(self) -> bool:
         """Whether auto-delete applies: the queue had consumers and has none."""
-        return self.auto_delete and self.had_consumers and not self.ring.consumers
+        return self.auto_delete and self.usage.had_consumers and not self.ring.consumers
 
     def is_forgotten(self, now: int) -> bool:
         """Whether the queue has been unused for as long as it is to be kept (x-expires)."""
         expires = self.features.expires
-        return expires is not None and not self.ring.consumers and now >= self.used + expires * 1000
+        return expires is not None and not self.ring.consumers and now >= self.usage.last + expires * 1000
 
     def exceeds_window(self) -> bool:
         """Whether the queue has more than may be in memory."""
@@ -186,12 +170,14 @@ class QueueState:
         """Messages that count against the marks: ready, unacked, dead ones whose letters find no room, and the change
         that prepared transactions will make.
         """
-        return self.contents.ready + self.contents.unacked + self.unburied + self.prepared
+        contents = self.contents
+        return contents.ready + contents.unacked + self.unburied.count + self.pending.count
 
     @property
     def depth_bytes(self) -> int:
         """The whole bytes of `depth`."""
-        return self.contents.ready_whole + self.contents.unacked_whole + self.unburied_whole + self.prepared_whole
+        contents = self.contents
+        return contents.ready_whole + contents.unacked_whole + self.unburied.whole + self.pending.whole
 
     @property
     def weight(self) -> int:
@@ -209,10 +195,11 @@ class QueueState:
 
         Room reserved for transactions counts as used.
         """
+        contents, pending = self.contents, self.pending
         if self.limits.overflow == "ring-strict":
-            octets = self.contents.ready_bytes + self.contents.unacked_bytes + self.unburied_bytes
-            return self.depth + self.reserved, octets + self.reserved_bytes
-        return self.contents.ready + self.reserved, self.contents.ready_bytes + self.reserved_bytes
+            octets = contents.ready_bytes + contents.unacked_bytes + self.unburied.octets
+            return self.depth + pending.reserved, octets + pending.reserved_bytes
+        return contents.ready + pending.reserved, contents.ready_bytes + pending.reserved_bytes
 
     def is_full(self) -> bool:
         """Whether a rejecting queue accepts no message, not even an empty one."""
@@ -230,13 +217,13 @@ class QueueState:
     @property
     def stands_aside(self) -> bool:
         """Whether the queue stops no producer though it has marks."""
-        return self.yields or (self.features.unprivileged_reason is not None and self.is_unprivileged)
+        return self.exemption.yields or (self.features.unprivileged_reason is not None and self.is_unprivileged)
 
     @property
     def is_unprivileged(self) -> bool:
         """Whether the queue is unprivileged: it may not stop producers (router/authority/standing.py)."""
         unprivileged_reason = self.features.unprivileged_reason
-        return unprivileged_reason is not None and not (unprivileged_reason == UNCONSUMED and self.consumed)
+        return unprivileged_reason is not None and not (unprivileged_reason == UNCONSUMED and self.usage.consumed)
 
     def drop_excess(self, unprivileged_limit: int) -> None:
         """Drop the messages of a dropping queue beyond its limit.
@@ -253,7 +240,10 @@ class QueueState:
         elif (
             overflow == "flow"
             and unprivileged_limit
-            and (self.fed is not None or (self.features.unprivileged_reason is not None and self.is_unprivileged))
+            and (
+                self.exemption.fed is not None
+                or (self.features.unprivileged_reason is not None and self.is_unprivileged)
+            )
         ):
             self.drop_oldest(unprivileged_limit)
 
@@ -262,10 +252,10 @@ class QueueState:
         contents = self.contents
         held = self.depth_bytes
         if held <= limit:
-            if 2 * held < limit:
-                self.drops = self.drops_reported = False
+            if self.dropping is not NO and 2 * held < limit:
+                self.dropping = self.dropping.after(DropEvent.FALL)
             return
-        self.drops = True
+        self.dropping = self.dropping.after(DropEvent.EXCEED)
         while held > limit and contents.ready:
             share = max((held - limit) * self.depth // held, 1)
             contents.drop_head(max(contents.ready - share, 0), UNLIMITED)

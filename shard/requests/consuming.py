@@ -17,6 +17,7 @@ from penstock.settings import Settings
 from shard.contents.queue_cy import Queue
 from shard.contents.segment_cy import Range
 from shard.queue.consumer_cy import Consumer, Group, hand_over_rows, hold_rows, settle_rows
+from shard.queue.deletion import Stage
 from shard.queue.dispatch import Ring
 from shard.queue.hands import Hands
 from shard.queue.lease import Lease
@@ -76,7 +77,7 @@ class Consuming:
         """Attach a consumer, or end a lease."""
         queue, request = self.state.queues.get(consume.queue), consume.request
         lease, exclusive = consume.lease, consume.exclusive
-        if queue is None or queue.fenced:
+        if queue is None or queue.deletion.stage is not Stage.KEPT:
             link.refuse(request, 404, "no such queue")
             return
         channel = link.groups.get(consume.group) or self.new_group(consume.group)
@@ -116,9 +117,9 @@ class Consuming:
         consumer.outlet = self.outlet(link, consume.group, consume.user)
         queue.ring.add(consumer)
         self.serving.elect(queue)
-        queue.had_consumers = queue.consumed = True
+        queue.usage.had_consumers = queue.usage.consumed = True
         if exclusive:
-            queue.exclusive_consumer = consumer
+            queue.ring.exclusive = consumer
         for rival in rivals:
             self.remove_consumer(rival.link, rival, requeue=False)
             rival.link.turn.add(to_acceptor.Cancelled(rival.id))
@@ -162,8 +163,8 @@ class Consuming:
 
         One that was attached in the shard's last incarnation displaces those that came earlier in this one.
         """
-        if queue.exclusive_consumer is not None:
-            return [queue.exclusive_consumer]
+        if queue.ring.exclusive is not None:
+            return [queue.ring.exclusive]
         return list(queue.ring.consumers) if exclusive else []
 
     @looks_first
@@ -199,8 +200,8 @@ class Consuming:
         if self.homings.defers(queue, link, partial(self.get, link, get), group):
             return
         self.serving.serve_now(queue)
-        queue.used = self.state.now
-        queue.consumed = True
+        queue.usage.last = self.state.now
+        queue.usage.consumed = True
         getter = link.consumers.get(get.consumer) or self.holder(link, get.consumer, queue, group, gets=True)
         taken = self.pop_one(queue, no_ack)
         if not taken:
@@ -396,7 +397,7 @@ class Consuming:
             groups[consumer.group] = None
             self.leave_outlet(consumer)
             if consumer.lease is not None or not consumer.cancelled:
-                queue.to_cancel.append(consumer)
+                queue.deletion.to_cancel.append(consumer)
         for group in groups:
             self.wake_group(group)
 
@@ -425,7 +426,7 @@ class Consuming:
         consumer.cancelled = True
         self.leave_ring(queue, consumer)
         self.serving.elect(queue)
-        queue.used = self.state.now
-        if queue.exclusive_consumer is consumer:
-            queue.exclusive_consumer = None
-        return queue if queue.is_left() and not queue.fenced else None
+        queue.usage.last = self.state.now
+        if queue.ring.exclusive is consumer:
+            queue.ring.exclusive = None
+        return queue if queue.is_left() and queue.deletion.stage is Stage.KEPT else None

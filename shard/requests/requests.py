@@ -82,5 +82,5 @@ class Requests:
         if self.homings.defers(queue, link, partial(self.stat, link, stat)):
             return
         self.serving.serve_now(queue)
-        queue.used = self.state.now
+        queue.usage.last = self.state.now
         link.reply(stat.request, [queue.contents.ready, len(queue.ring)])

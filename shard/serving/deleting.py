@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.bus import to_acceptor
 from penstock.node.logs import get_logger
+from shard.queue.deletion import DeletionEvent, Stage
 from shard.queue.queue_state import QueueState
 from shard.turns.state import ShardState
 
@@ -28,19 +29,20 @@ class Deletions:
         may arrive before its answer but does not replace it: only after the answer can acceptors know that they must
         apply that change.
         """
-        queue.deleters.append(done)
-        if len(queue.deleters) > 1:
+        deletion = queue.deletion
+        deletion.answers.append(done)
+        if deletion.stage is Stage.ASKED:
             return
-        queue.fenced = True
+        deletion.go_on(DeletionEvent.ASK)
 
         def answered(result: Any, error: Any) -> None:
-            deleters, queue.deleters = queue.deleters, []
-            for done in deleters:
+            answers, deletion.answers = deletion.answers, []
+            for done in answers:
                 done(error)
             if error is None:
                 self.close(queue.id)
-            elif queue.id in self.state.queues:
-                queue.fenced = False
+            elif deletion.stage is Stage.ASKED:
+                deletion.go_on(DeletionEvent.REFUSE)
                 log.warning("queue not deleted", queue=queue.name, vhost=queue.vhost, error=error)
             send_cancelled(queue)
 
@@ -49,6 +51,6 @@ class Deletions:
 
 def send_cancelled(queue: QueueState) -> None:
     """Send Cancelled to the acceptors of a deleted queue's consumers."""
-    to_cancel, queue.to_cancel = queue.to_cancel, []
+    to_cancel, queue.deletion.to_cancel = queue.deletion.to_cancel, []
     for consumer in to_cancel:
         consumer.link.turn.add(to_acceptor.Cancelled(consumer.id))

@@ -15,6 +15,7 @@ from penstock.node.logs import get_logger
 from router.model.records import Move
 from shard.contents.queue_cy import NEVER
 from shard.queue.queue_state import QueueState
+from shard.queue.residence import Step
 from shard.serving.paces import Paces
 from shard.serving.serving import Serving
 from shard.turns.link import Link, life_of
@@ -67,7 +68,7 @@ class Homings:
         """Freeze a queue while its homing lasts, whether it has just arrived or stayed."""
         queue, homing = self.state.queues.get(id), self.by_id.get(id)
         if queue is not None and homing is not None and not homing.over:
-            queue.frozen = True
+            queue.move(Step.COME_HOME)
 
     def on_reattached(self, link: Link, reattached: to_shard.Reattached) -> None:
         """An acceptor has reported all its unacked messages of the queue."""
@@ -103,8 +104,8 @@ class Homings:
                 link.turn.add(to_acceptor.Opened(homing.move.queue_id, homing.move.epoch))
         queue = self.state.queues.get(homing.move.queue_id)
         if queue is not None:
-            queue.frozen = False
-            queue.used = self.state.now
+            queue.move(Step.REATTACH)
+            queue.usage.last = self.state.now
             self.paces.forget_queue(queue.id)
             if queue.ring.consumers:
                 queue.ring.order()

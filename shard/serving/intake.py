@@ -103,5 +103,5 @@ class Intake:
         links = self.state.links.values()
         holders = (c for link in links for c in link.consumers.values() if c.queue is queue.contents)
         in_hand = [holder.outstanding.first() for holder in holders if holder.outstanding]
-        undecided = self.undecided(queue) if queue.undecided else []
+        undecided = self.undecided(queue) if queue.pending.undecided else []
         return min(in_hand + first_held(queue.leases) + undecided, default=None)

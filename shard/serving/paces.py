@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.bus import to_acceptor, to_shard
+from shard.queue.residence import OPEN
 
 if TYPE_CHECKING:
     from shard.queue.queue_state import QueueState
@@ -60,7 +61,9 @@ class Paces:
     def hand_out(self, queue: QueueState) -> None:
         """At the end of a turn that touched the queue: share out the room that its depth leaves."""
         asks = self.asked.get(queue.id)
-        if asks is None or queue.frozen or queue.saturation.saturated or self.state.recovery is not None:
+        if asks is None or queue.residence is not OPEN:
+            return
+        if queue.saturation.saturated or self.state.recovery is not None:
             return
         if not queue.features.paced:
             del self.asked[queue.id]

@@ -44,7 +44,8 @@ class Paging:
 
     `head` is the number of bytes that stay at the head of a queue with consumers. `wake` is when there may be more to
     do though nothing happens, in microseconds since 1970. `reads` are the segments that the driver of the core is to
-    read. `seen` is the memory in use when paging was last tried while a commit was in flight.
+    read. `seen` is the memory in use when paging was last tried while a commit was in flight. Of queues with contents
+    beyond their window, `kept` is the memory that remained when those were last paged out, by queue id.
     """
 
     def __init__(self, state: ShardState, commits: Commits, gate: Gate) -> None:
@@ -57,6 +58,7 @@ class Paging:
         self.wake = NEVER
         self.reads: list[tuple[QueueState, list[Segment]]] = []
         self.beyond: dict[int, QueueState] = {}
+        self.kept: dict[int, int] = {}
 
     def limit(self, limit: int, resume: int) -> None:
         """Set the memory of the shard, in bytes, and the mark at which its gate opens again."""
@@ -133,14 +135,16 @@ class Paging:
     def watch(self, queue: QueueState) -> None:
         """Have the contents beyond a queue's window paged out once they make a piece worth writing."""
         weight = queue.weight
-        if weight > queue.kept_weight + PIECE:
+        kept = self.kept.get(queue.id, 0)
+        if weight > kept + PIECE:
             self.beyond[queue.id] = queue
         else:
-            queue.kept_weight = min(queue.kept_weight, weight)
+            self.kept[queue.id] = min(kept, weight)
 
     def forget(self, queue: QueueState) -> None:
         """A queue lives elsewhere: it may come back as another object with the same id."""
         self.beyond.pop(queue.id, None)
+        self.kept.pop(queue.id, None)
 
     def page_out_beyond(self) -> None:
         """Page out contents beyond the windows of queues; a queue with nothing more to page out is done."""
@@ -151,7 +155,7 @@ class Paging:
                 gone = queue.contents.page_out_beyond(*window, 2 * self.head if queue.ring.consumers else 0)
                 self.state.weigh(queue, queue.weight)
             if not gone:
-                queue.kept_weight = queue.weight
+                self.kept[queue.id] = queue.weight
                 del self.beyond[queue.id]
 
     def look_ahead(self, queue: QueueState) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.bus import to_acceptor
 from shard.queue.queue_state import QueueState
+from shard.queue.residence import OPEN
 from shard.queue.stalls import Stalls
 from shard.serving.leases import Leases
 from shard.turns.state import ShardState
@@ -35,13 +36,13 @@ class Serving:
 
     def _hand_out_and_drop(self, queue: QueueState) -> None:
         self._hand_out(queue)
-        if self.state.recovery is None and not queue.keeps_back and not queue.frozen:
+        if self.state.recovery is None and not queue.keeps_back and queue.residence is OPEN:
             queue.drop_excess(self.unprivileged_limit)
 
     def _hand_out(self, queue: QueueState) -> None:
         """Deliver. Expired messages are dropped before; those that no consumer has credit for may expire after."""
         contents = queue.contents
-        if self.state.recovery is not None or queue.frozen:
+        if self.state.recovery is not None or queue.residence is not OPEN:
             return
         expires = contents.expiring and not (queue.keeps_back and not queue.ring.consumers)
         if queue.leases:
@@ -72,6 +73,6 @@ class Serving:
     def elect(self, queue: QueueState) -> None:
         """Announce the single active consumer of a queue. During recovery the previous one may still come back."""
         active = queue.ring.active
-        if active is not None and not active.elected and self.state.recovery is None and not queue.frozen:
+        if active is not None and not active.elected and self.state.recovery is None and queue.residence is OPEN:
             active.elected = True
             active.link.turn.add(to_acceptor.Elected(active.id))

@@ -108,12 +108,12 @@ class Part:
     def _count(self, queue: QueueState, count: int, whole: int) -> None:
         if queue.id not in self._depths:
             self._depths[queue.id] = [0, 0]
-            queue.undecided += 1
+            queue.pending.undecided += 1
         depth = self._depths[queue.id]
         depth[0] += count
         depth[1] += whole
-        queue.prepared += count
-        queue.prepared_whole += whole
+        queue.pending.count += count
+        queue.pending.whole += whole
 
     def first_held(self, queue: QueueState) -> list[int]:
         """The lowest sequence number that it holds of a queue."""
@@ -148,13 +148,12 @@ class Part:
 
     def _leave(self, state: ShardState) -> None:
         for reserving, count, octets in self.reserved:
-            reserving.reserved -= count
-            reserving.reserved_bytes -= octets
+            reserving.pending.release(count, octets)
         for id, (count, whole) in self._depths.items():
             if (queue := state.queues.get(id)) is not None:
-                queue.undecided -= 1
-                queue.prepared -= count
-                queue.prepared_whole -= whole
+                queue.pending.undecided -= 1
+                queue.pending.count -= count
+                queue.pending.whole -= whole
                 state.touch(queue)
 
     # The store

@@ -77,8 +77,7 @@ class Transactions:
         full = self.first_full(kept)
         if full is None and kept:
             for queue, count, octets in kept:
-                queue.reserved += count
-                queue.reserved_bytes += octets
+                queue.pending.reserve(count, octets)
             link.reserved[group] = kept
         link.reply(reserve.request, None if full is None else full.id)
 

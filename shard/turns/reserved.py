@@ -8,5 +8,4 @@ from shard.turns.link import Link
 def release(link: Link, group: int) -> None:
     """Give back the room kept for a channel, if any."""
     for queue, count, octets in link.reserved.pop(group, ()):
-        queue.reserved -= count
-        queue.reserved_bytes -= octets
+        queue.pending.release(count, octets)

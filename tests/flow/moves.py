@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from shard.queue.residence import OPEN
 from tests.flow.operators import Operators
 from tests.flow.world import KINDS
 from tests.joined import Acceptor, Shard
@@ -75,5 +76,5 @@ def has_let_go(shard: Shard) -> None:
     moving = shard.core.moving
     assert not (moving.leaving or moving.arriving or moving.homings.by_id or moving.drained)
     assert not (moving.writes or moving.reads or moving.removals)
-    assert not any(queue.frozen for queue in shard.core.state.queues.values())
+    assert all(queue.residence is OPEN for queue in shard.core.state.queues.values())
     assert not list((shard.carrier.stores / str(shard.core.state.index)).glob("move-*"))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from shard.queue.deletion import Stage
 from tests.joined import Node, open_channel
 from tests.shard.steps import drain, get, publish
 
@@ -71,7 +72,7 @@ def test_a_queue_that_has_gone_leaves_nothing_behind(node: Node, how: str) -> No
         node.settle()
         assert results[0]["result"] == "moved", results
     node.settle(rechecks=1)
-    assert queue.fenced and queue.id not in core.state.queues
+    assert queue.deletion.stage is Stage.GONE and queue.id not in core.state.queues
     assert not core.state.touched and not core.flow.stopped and not core.waiters.weights
     assert not core.paces.asked and not core.stalls.stalled
     assert (core.state.weight, core.state.journal.octets) == (0, 0)

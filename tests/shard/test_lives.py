@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shard.queue.deletion import Stage
 from tests.joined import Client, Node, open_channel
 
 
@@ -224,7 +225,7 @@ def test_a_queue_whose_end_the_router_was_not_told_of_goes_in_the_next_life(node
     client = open_channel(node)
     client.call("basic.consume", 1, queue="q", consumer_tag="c")
     client.lose()
-    while not node.state("q").fenced:
+    while node.state("q").deletion.stage is Stage.KEPT:
         assert node.finish(0) | node.send_up(0, shard)
     node.shard(shard).finish_turn(node.microseconds())
     assert node.shard(shard).state.router_requests

@@ -12,6 +12,7 @@ from acceptor.consuming.delivery import WINDOW_SHARE
 from penstock import bus
 from penstock.batch.consumer_ids import GETS
 from penstock.bus.to_acceptor import Cancelled, Elected
+from shard.queue.deletion import DeletionEvent
 from tests.joined import Client, Node, open_channel
 
 WINDOW = 64 * 1024
@@ -234,7 +235,7 @@ def test_a_consumer_that_cannot_be_attached_again_is_cancelled(node: Node) -> No
     node.settle()
     node.start_shard(0)
     state = node.state("q")
-    state.fenced = True
+    state.deletion.go_on(DeletionEvent.ASK)
     node.settle()
     assert client.take("basic.cancel", 1).consumer_tag == "c"
     assert not node.core(0).delivery.consumers

@@ -125,10 +125,10 @@ def test_a_queue_that_says_so_itself_holds_whoever_keeps_up(node: Node, says: st
     publisher.call("confirm.select", 1)
     flood(publisher)
     state = node.state("work")
-    assert held(publisher) and state.depth <= 20 + 1 and not state.lagging
+    assert held(publisher) and state.depth <= 20 + 1 and not state.exemption.lagging
     node.policy("share", "^x$", {"flow-share": "100 %"}, "exchanges")
     node.settle()
-    assert not held(publisher) and state.depth == 200 and state.lagging
+    assert not held(publisher) and state.depth == 200 and state.exemption.lagging
 
 
 def test_one_that_is_left_is_shown_as_such(node: Node) -> None:

@@ -329,7 +329,7 @@ NO_ROOM = "PRECONDITION_FAILED - transaction rolled back: no room in queue '{}' 
 
 
 def reserved(node: Node, *queues: str) -> list[int]:
-    return [node.state(queue).reserved for queue in queues]
+    return [node.state(queue).pending.reserved for queue in queues]
 
 
 @pytest.mark.parametrize("shard", [0, 1])

@@ -127,9 +127,9 @@ def test_a_backlog_that_expires_stays_where_it_is(node: Node) -> None:
     pass_ms(node, 50)
     publish(client, "q", *[bytes(10_000)] * 100)
     pass_ms(node, 60)
-    assert node.state("q").unburied == 196
+    assert node.state("q").unburied.count == 196
     pass_ms(node, 200)
-    assert (node.state("q").unburied, node.state("q").contents.ready) == (196, 100)
+    assert (node.state("q").unburied.count, node.state("q").contents.ready) == (196, 100)
     assert node.shard(0).next_wake() > node.microseconds()
     left = 300
     while left:
@@ -219,13 +219,13 @@ def test_the_dead_stay_in_the_store_until_their_letters_are_safe_on_the_other_sh
         publish(client, "q", b"1", b"2", delivery_mode=2)
         node.kill_shard(1)
         pass_ms(node, 20)
-        assert node.state("q").burying == 1
+        assert node.state("q").unburied.burying == 1
         node.kill_shard(0)
         node.start_shard(0)
         node.start_shard(1)
         pass_ms(node, 20)
         assert drain(client, "there") == [b"1", b"2"]
-        assert node.state("q").burying == 0
+        assert node.state("q").unburied.burying == 0
         journal = node.shard(0).state.journal
         assert journal is not None and journal.octets == 0
 

@@ -100,10 +100,10 @@ def test_who_was_left_behind_stays_so_where_it_moves() -> None:
     """Those who publish to several queues go on not waiting for it; what comes is no overshoot."""
     with Node(1, 2, stores=True) as node:
         stopped(node)
-        node.state("q").lagging = True
+        node.state("q").exemption.lagging = True
         node.move("q", 1)
         node.settle(2)
-        assert node.queue("q").shard == 1 and node.state("q").lagging
+        assert node.queue("q").shard == 1 and node.state("q").exemption.lagging
 
 
 def stop_of(node: Node) -> tuple[int, int, int]:

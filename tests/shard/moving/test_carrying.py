@@ -12,6 +12,7 @@ import pytest
 from penstock.batch.batch_cy import Batch
 from shard.contents.errors import StoreError
 from shard.moving.carrying import Carrier
+from shard.queue.residence import OPEN
 from tests.joined import Client, Node, at_once, open_channel
 from tests.shard.steps import drain, publish
 
@@ -71,7 +72,7 @@ def stays(node: Node, client: Client, bodies: list[bytes], results: list[dict[st
     """The queue is where it was with all its messages, and nothing is left of the move."""
     (result,) = results
     assert result["result"] == "rolled-back" and why in result["reason"], result
-    assert node.queue("q").shard == 0 and not node.state("q").frozen
+    assert node.queue("q").shard == 0 and node.state("q").residence is OPEN
     assert not copies(node)
     assert drain(client, "q") == bodies
 

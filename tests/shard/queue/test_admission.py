@@ -206,7 +206,7 @@ def test_a_transaction_fits_whole_or_not_at_all() -> None:
     queue.enqueue(batch_of(b"12345", b"12345"), 0, 2, 0)
     assert admits(queue, 3, 90, no_holder)
     assert not admits(queue, 4, 10, no_holder) and not admits(queue, 1, 91, no_holder)
-    queue.reserved, queue.reserved_bytes = 2, 50
+    queue.pending.reserve(2, 50)
     assert admits(queue, 1, 40, no_holder)
     assert not admits(queue, 2, 10, no_holder) and not admits(queue, 1, 41, no_holder)
 

@@ -172,7 +172,7 @@ def test_the_state_beside_the_messages_is_in_the_copy(path: Path) -> None:
     for settled in (True, False):
         queue.contents.take(1, UNLIMITED, settled)
     queue.contents.requeue(1, 1)
-    queue.had_consumers = queue.consumed = queue.lagging = True
+    queue.usage.had_consumers = queue.usage.consumed = queue.exemption.lagging = True
     copied(queue, path)
     reader = Reader(path)
     list(pieces_in(reader))

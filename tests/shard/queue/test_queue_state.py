@@ -12,8 +12,11 @@ from penstock.limits.features import UNCONSUMED
 from penstock.limits.watermarks import Marks, QueueLimits
 from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import NEVER, UNLIMITED
+from shard.queue.deletion import DeletionEvent
+from shard.queue.dropping import DropEvent, Dropping
 from shard.queue.lease import Lease
 from shard.queue.queue_state import LINGER_BYTES, QueueState, window_of
+from shard.queue.residence import Step
 from tests.joined import Node, open_channel
 from tests.shard.making import BESIDE, batch_of, bodies_of, limits_of, queue_of
 from tests.shard.steps import drain, publish, recount
@@ -73,8 +76,8 @@ def test_the_depth_is_what_is_there_and_what_is_to_come() -> None:
     queue = filled(queue_of(), b"1", b"22", b"333")
     queue.contents.take(1, UNLIMITED, False)
     assert (queue.depth, queue.depth_bytes) == (3, 3 * BESIDE + 6)
-    queue.unburied, queue.unburied_whole = 5, 500
-    queue.prepared, queue.prepared_whole = -1, -BESIDE
+    queue.unburied.block(5, 400, 500)
+    queue.pending.count, queue.pending.whole = -1, -BESIDE
     assert (queue.depth, queue.depth_bytes) == (7, 2 * BESIDE + 506)
 
 
@@ -82,9 +85,9 @@ def test_the_depth_is_what_is_there_and_what_is_to_come() -> None:
 def test_a_limit_counts_ready_messages_but_a_strict_ring_all(overflow: str, counted: tuple[int, int]) -> None:
     queue = filled(queue_of(limits_of(overflow, 10, 1000)), *[bytes(10)] * 3)
     queue.contents.take(1, UNLIMITED, False)
-    queue.reserved_bytes = 10
+    queue.pending.reserve(0, 10)
     assert queue.counted == counted
-    queue.reserved = 4
+    queue.pending.reserve(4, 0)
     assert queue.counted == (counted[0] + 4, counted[1])
     assert queue.is_full() == (queue.counted[0] >= 10)
 
@@ -138,7 +141,7 @@ def test_the_oldest_are_dropped_until_the_depth_is_within_the_limit(sizes: list[
     before = queue.depth_bytes
     queue.drop_oldest(limit)
     assert queue.depth_bytes <= limit
-    assert queue.drops == (before > limit)
+    assert (queue.dropping is Dropping.BEGUN) == (before > limit)
     left = bodies_of(queue.contents.take(UNLIMITED, UNLIMITED, False))
     assert left == [bytes([number]) * size for number, size in enumerate(sizes)][len(sizes) - len(left) :]
     assert before > limit or len(left) == len(sizes)
@@ -148,12 +151,12 @@ def test_a_queue_that_drops_does_so_until_it_is_well_below_the_limit() -> None:
     """Or its owner would be told again and again."""
     queue = filled(queue_of(), *[b""] * 10)
     queue.drop_oldest(5 * BESIDE)
-    queue.drops_reported = True
+    queue.dropping = queue.dropping.after(DropEvent.REPORT)
     queue.drop_oldest(5 * BESIDE)
-    assert queue.drops and queue.drops_reported, "it is at the limit"
+    assert queue.dropping is Dropping.REPORTED, "it is at the limit"
     queue.contents.drop_head(2, UNLIMITED)
     queue.drop_oldest(5 * BESIDE)
-    assert not queue.drops and not queue.drops_reported
+    assert queue.dropping is Dropping.NO
 
 
 def test_unacked_messages_are_not_dropped() -> None:
@@ -169,21 +172,12 @@ def test_an_unprivileged_queue_stands_aside_and_drops_unless_it_was_consumed_fro
         (UNCONSUMED, True, False),
     ):  # fmt: skip
         queue = filled(queue_of(unprivileged_reason=unprivileged_reason), *[b""] * 4)
-        queue.consumed = consumed
+        queue.usage.consumed = consumed
         assert (queue.stands_aside, queue.is_unprivileged) == (aside, aside), unprivileged_reason
         queue.drop_excess(0)
         assert queue.depth == 4, "there is no limit"
         queue.drop_excess(2 * BESIDE)
         assert queue.depth == (2 if aside else 4), unprivileged_reason
-
-
-def test_a_queue_that_is_fed_drops_but_does_not_stand_aside() -> None:
-    queue = filled(queue_of(), *[b""] * 4)
-    queue.fed = "a binding"
-    queue.drop_excess(2 * BESIDE)
-    assert (queue.depth, queue.stands_aside) == (2, False)
-    queue.yields = True
-    assert queue.stands_aside
 
 
 def test_the_next_event_is_the_first_expiry_of_a_message_a_lease_or_the_queue() -> None:
@@ -195,31 +189,14 @@ def test_the_next_event_is_the_first_expiry_of_a_message_a_lease_or_the_queue() 
     lease = queue.leases["a"] = Lease("a", 1)
     lease.until = 500
     assert queue.next_event() == 500
-    queue.frozen = True
+    queue.move(Step.COME_HOME)
     assert queue.next_event() == NEVER
-    queue.frozen, queue.keeps_back = False, True
+    queue.move(Step.REATTACH)
+    queue.keeps_back = True
     lease.until = NEVER
     assert queue.next_event() == 1_000_000, "its messages stay, but not without end"
-    queue.fenced = True
+    queue.deletion.go_on(DeletionEvent.ASK)
     assert queue.next_event() == NEVER, "the router is asked to delete it"
-
-
-def test_an_unused_queue_is_forgotten_when_it_was_to_be_kept_no_longer() -> None:
-    queue = queue_of(now=5, expires=1)
-    assert not queue.is_forgotten(1004) and queue.is_forgotten(1005)
-    queue.used = 6
-    assert not queue.is_forgotten(1005)
-    assert not queue_of().is_forgotten(NEVER)
-
-
-def test_auto_delete_is_armed_by_the_first_consumer() -> None:
-    queue = queue_of(auto_delete=True)
-    assert not queue.is_left()
-    queue.had_consumers = True
-    assert queue.is_left()
-    other = queue_of()
-    other.had_consumers = True
-    assert not other.is_left()
 
 
 def test_redelivered_messages_say_how_often_only_with_a_delivery_limit() -> None:
@@ -246,9 +223,9 @@ def test_an_arriving_message_will_wait_without_consumers_or_behind_many_bytes() 
 def test_a_policy_changes_limits_and_features_but_not_priorities() -> None:
     queue = queue_of(max_priority=5)
     other = queue_of(limits_of("reject-publish", 3, marks=Marks.NONE))
-    queue.lagging, queue.fed = True, "a binding"
+    queue.exemption.lagging, queue.exemption.fed = True, "a binding"
     queue.apply_limits(other.limits, other.features, 0)
-    assert (queue.rejects, queue.has_marks, queue.window, queue.fed) == (True, False, None, None)
+    assert (queue.rejects, queue.has_marks, queue.window, queue.exemption.fed) == (True, False, None, None)
     assert isinstance(queue.contents, PriorityQueue)
     marked = limits_of(marks=Marks(20, 10, 0, 0))
     queue.apply_limits(marked, other.features, 0)

@@ -12,6 +12,7 @@ from penstock.bus.to_shard import Reattached
 from penstock.memory.gauges import DEAD, READY, STARTING
 from router.model.records import HOMING, Move
 from shard.contents.queue_cy import NEVER
+from shard.queue.residence import OPEN, Residence
 from shard.serving.homing import PATIENCE_US, Homing, Homings, living_incarnations, still_awaited
 from shard.turns.link import Link
 from tests.joined import Client, Node, open_channel
@@ -54,22 +55,22 @@ def links(node: Node) -> tuple[Link, Link]:
 def test_it_ends_once_every_acceptor_has_reported_this_move(node: Node) -> None:
     homings, move = begun(node, epoch=2)
     first, second = links(node)
-    assert node.state(QUEUE).frozen and homings.by_id[move.queue_id].awaited == {
+    assert node.state(QUEUE).residence is Residence.HOMING and homings.by_id[move.queue_id].awaited == {
         ("acceptor", 0, 1), ("acceptor", 1, 1),
     }  # fmt: skip
     homings.on_reattached(first, Reattached(move.queue_id, 2))
     homings.on_reattached(second, Reattached(move.queue_id, 1))
     homings.end_complete()
-    assert node.state(QUEUE).frozen and not reports(node), "the second reported an earlier move"
+    assert node.state(QUEUE).residence is Residence.HOMING and not reports(node), "the second reported an earlier move"
     homings.on_reattached(second, Reattached(move.queue_id, 2))
     homings.end_complete()
-    assert not node.state(QUEUE).frozen
+    assert node.state(QUEUE).residence is OPEN
     assert reports(node) == [("reattached", 2)]
     for link in first, second:
         assert to_wires(link.turn.operations[-1:]) == to_wires([Opened(move.queue_id, 2)])
     homings.begin(move)
     assert reports(node) == [("reattached", 2)], "the router, started again, is told again"
-    assert not node.state(QUEUE).frozen
+    assert node.state(QUEUE).residence is OPEN
 
 
 def test_a_silent_acceptor_is_awaited_until_patience_ends(node: Node) -> None:
@@ -79,10 +80,10 @@ def test_a_silent_acceptor_is_awaited_until_patience_ends(node: Node) -> None:
     assert homings.next_wake() == state.now + PATIENCE_US
     state.now = homings.next_wake() - 1
     homings.end_complete()
-    assert node.state(QUEUE).frozen
+    assert node.state(QUEUE).residence is Residence.HOMING
     state.now += 1
     homings.end_complete()
-    assert not node.state(QUEUE).frozen and homings.next_wake() == NEVER
+    assert node.state(QUEUE).residence is OPEN and homings.next_wake() == NEVER
     (warning,) = [each for each in node.logs if "may be delivered twice" in each["event"]]
     assert warning["acceptors"] == [0]
 
@@ -92,10 +93,10 @@ def test_a_dead_acceptor_is_not_awaited(node: Node) -> None:
     homings.on_reattached(links(node)[0], Reattached(move.queue_id, 1))
     homings.died("shard", 1, 1)
     homings.end_complete()
-    assert node.state(QUEUE).frozen
+    assert node.state(QUEUE).residence is Residence.HOMING
     homings.died("acceptor", 1, 1)
     homings.end_complete()
-    assert not node.state(QUEUE).frozen
+    assert node.state(QUEUE).residence is OPEN
 
 
 def test_requests_wait_and_those_of_ended_channels_and_links_are_dropped(node: Node) -> None:
@@ -165,7 +166,7 @@ def test_who_is_gone_when_his_queue_is_at_home_does_not_consume(how: str) -> Non
             node.finish(0)
             node.send_up(0, 0)
         node.settle()
-        assert not node.state(QUEUE).frozen
+        assert node.state(QUEUE).residence is OPEN
         assert not node.state(QUEUE).ring.consumers
 
 
@@ -176,6 +177,7 @@ def test_a_consume_that_waits_for_the_home_is_active_if_that_was_said_meanwhile(
     shard, id = node.shard(0), node.queue(QUEUE).queue_id
     move = Move(id, 1, 1, 0, HOMING, 1, 1, None, 0.0, outcome="moved")
     homing = shard.moving.homings.by_id[id] = Homing(move, {("shard", 9, 1)}, NEVER)
+    shard.moving.homings.freeze(id)
     withhold = node.core(0).last_resort.withhold
     withhold(client.connection, True)
     client.send("basic.consume", 1, queue=QUEUE, consumer_tag="c")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.bus.to_acceptor import Room
 from penstock.bus.to_shard import Paced
+from shard.queue.residence import OPEN, Step
 from shard.queue.saturation import Stop
 from shard.serving.paces import Ask, Paces, shared_out
 from shard.turns.link import Link
@@ -73,13 +74,15 @@ def test_no_room_is_given_while_the_queue_takes_nothing(node: Node, why: str) ->
     state, queue = node.shard(0).state, node.state("q")
     match why:
         case "frozen":
-            queue.frozen = True
+            queue.move(Step.COME_HOME)
         case "saturated":
             queue.saturation.continue_stop(Stop(0, 0, 0))
         case "recovery":
             state.recovery = Recovery([(0, 1)], state.now)
     assert given_room(node, links) == [0, 0]
-    queue.frozen, state.recovery = False, None
+    state.recovery = None
+    if queue.residence is not OPEN:
+        queue.move(Step.REATTACH)
     if queue.saturation.saturated:
         queue.saturation.update(0, 0, state.now)
     assert given_room(node, links) == [4, 4]

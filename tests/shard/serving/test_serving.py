@@ -9,6 +9,7 @@ import pytest
 
 from penstock.bus.operations_cy import to_wires
 from penstock.bus.to_acceptor import OPERATIONS, Elected, Hungry
+from shard.queue.residence import Step
 from tests.joined import Client, Node, open_channel, unpacked
 from tests.shard.steps import drain, pass_ms, publish
 
@@ -34,10 +35,10 @@ def test_a_frozen_queue_neither_delivers_nor_drops(node: Node) -> None:
     node.declare("q", **{"x-max-length": 1})
     client = consuming(node, "q", prefetch=1)
     queue = node.state("q")
-    queue.frozen = True
+    queue.move(Step.COME_HOME)
     publish(client, "q", b"1", b"2", b"3")
     assert delivered(client) == [] and queue.contents.ready == 3
-    queue.frozen = False
+    queue.move(Step.REATTACH)
     node.shard(0).serving.serve_now(queue)
     node.settle()
     assert delivered(client) == [b"1"] and drain(client, "q") == [b"3"]
@@ -47,12 +48,12 @@ def test_messages_of_a_frozen_queue_expire_once_it_goes_on(node: Node) -> None:
     node.declare("q", **{"x-message-ttl": 1000})
     publish(open_channel(node), "q", b"m")
     queue = node.state("q")
-    queue.frozen = True
+    queue.move(Step.COME_HOME)
     client = consuming(node, "q")
     pass_ms(node, 2000)
     node.shard(0).serving.serve_now(queue)
     assert queue.contents.ready == 1
-    queue.frozen = False
+    queue.move(Step.REATTACH)
     node.shard(0).serving.serve_now(queue)
     node.settle()
     assert delivered(client) == [] and (queue.contents.ready, queue.contents.dropped) == (0, 1)

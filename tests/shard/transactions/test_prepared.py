@@ -81,7 +81,8 @@ def settle(node: Node) -> None:
     for _, shard in node.running_shards():
         two_phase = shard.core.two_phase
         assert not two_phase.parts and not two_phase.doubts and not two_phase.decisions and not two_phase.weight
-        assert all(not queue.undecided and not queue.prepared for queue in shard.core.state.queues.values())
+        pending = [queue.pending for queue in shard.core.state.queues.values()]
+        assert all(not each.undecided and not each.count for each in pending)
 
 
 def left(node: Node) -> tuple[list[bytes], list[bytes]]:

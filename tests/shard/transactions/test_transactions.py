@@ -103,11 +103,11 @@ def test_reserved_room_counts_as_used_until_it_is_released(node: Node) -> None:
     (id,) = ids(node, "small")
     link = apply(node, Reserve(GROUP, [[id, 1, BYTES], [999, 5, 5]], 1))
     small = node.state("small")
-    assert (replies(link), small.reserved, small.reserved_bytes) == ([None], 1, BYTES)
+    assert (replies(link), small.pending.reserved, small.pending.reserved_bytes) == ([None], 1, BYTES)
     apply(node, two([id]))
     assert link.verdicts.pop() == to_acceptor.Rejected(TURN, 0, id, 1, 1)
     apply(node, Reserve(GROUP, [], 2))
-    assert (replies(link), small.reserved, small.reserved_bytes) == ([None], 0, 0)
+    assert (replies(link), small.pending.reserved, small.pending.reserved_bytes) == ([None], 0, 0)
     apply(node, one([id]))
     assert small.depth == 2 and not link.verdicts
 
@@ -115,10 +115,10 @@ def test_reserved_room_counts_as_used_until_it_is_released(node: Node) -> None:
 def test_a_reservation_replaces_the_one_before_and_is_made_whole_or_not_at_all(node: Node) -> None:
     small, other = ids(node, "small", "other")
     link = apply(node, Reserve(GROUP, [[small, 2, 0]], 1), Reserve(GROUP, [[small, 1, 0]], 2))
-    assert node.state("small").reserved == 1
+    assert node.state("small").pending.reserved == 1
     apply(node, Reserve(GROUP + 1, [[other, 2, 0], [small, 2, 0]], 3))
     assert replies(link) == [None, None, small]
-    assert (node.state("small").reserved, node.state("other").reserved) == (1, 0)
+    assert (node.state("small").pending.reserved, node.state("other").pending.reserved) == (1, 0)
     assert set(link.reserved) == {GROUP}
 
 
@@ -127,8 +127,8 @@ def test_a_prepared_part_uses_the_room_reserved_for_its_channel(node: Node) -> N
     apply(node, Reserve(GROUP, [[id, 2, 2 * BYTES]], 1))
     link = apply(node, Prepare(1, None, [], NUMBER, GROUP, 0), two([id]), one(ids(node, "open")))
     small, two_phase = node.state("small"), node.shard(0).two_phase
-    assert not link.reserved and small.reserved == 2
+    assert not link.reserved and small.pending.reserved == 2
     assert (small.depth, small.contents.ready, node.state("open").depth) == (2, 0, 1)
     apply(node, Do(NUMBER, 9))
     assert not two_phase.parts
-    assert (small.reserved, small.reserved_bytes, small.contents.ready) == (0, 0, 2)
+    assert (small.pending.reserved, small.pending.reserved_bytes, small.contents.ready) == (0, 0, 2)

@@ -13,12 +13,14 @@ def test_the_room_of_a_channel_is_given_back_once() -> None:
             node.declare(name)
         node.settle()
         one, other = node.state("one"), node.state("other")
-        one.reserved, one.reserved_bytes, other.reserved, other.reserved_bytes = 5, 500, 1, 10
+        one.pending.reserve(5, 500)
+        other.pending.reserve(1, 10)
         link = Link(b"acceptor.0.1")
         link.reserved = {1: [(one, 3, 300), (other, 1, 10)], 2: [(one, 2, 200)]}
         for _ in range(2):
             release(link, 1)
             release(link, 3)
-            assert (one.reserved, one.reserved_bytes, other.reserved, other.reserved_bytes) == (2, 200, 0, 0)
+            assert (one.pending.reserved, one.pending.reserved_bytes) == (2, 200)
+            assert (other.pending.reserved, other.pending.reserved_bytes) == (0, 0)
         release(link, 2)
-        assert (one.reserved, one.reserved_bytes, link.reserved) == (0, 0, {})
+        assert (one.pending.reserved, one.pending.reserved_bytes, link.reserved) == (0, 0, {})

@@ -36,7 +36,7 @@ def test_a_queue_is_made_as_the_topology_declares_it(node: Node) -> None:
     record = node.declare("q", durable=True, **{"x-max-priority": 5})
     state = ShardState(0, node.gauges, 7, life=3)
     queue = state.make_queue(record)
-    assert (queue.id, queue.slot, queue.counted_since, str(queue)) == (
+    assert (queue.id, queue.slot, queue.usage.counted_since, str(queue)) == (
         record.queue_id, record.slot, 7, "queue 'q' in vhost '/'",
     )  # fmt: skip
     assert queue.features.max_priority == 5
