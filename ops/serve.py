@@ -27,7 +27,8 @@ from penstock.control.audit import Audit, own
 from penstock.files import reserve
 from penstock.files.kept_clock import KeptClock
 from penstock.memory import shared_counts, shared_rates
-from penstock.memory.gauges import READY, Gauges, remove_stale
+from penstock.memory.gauges import READY, Gauges
+from penstock.memory.stale import remove_stale
 from penstock.node import clock
 from penstock.node.logs import get_logger
 from penstock.node.node import Node

@@ -1,10 +1,10 @@
-"""The figures of the house keep to their bounds (tests/house.py); two are still above theirs, and come no further."""
+"""The figures of the house keep to their bounds (tests/house.py); one is still above its own, and comes no further."""
 
 from __future__ import annotations
 
 from tests.house import figures
 
-STILL_ABOVE = {"fields of the largest class": 42, "lines of the longest file": 1104}
+STILL_ABOVE = {"fields of the largest class": 42}
 """What these figures are at most until they are within their bound."""
 
 

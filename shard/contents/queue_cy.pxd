@@ -2,9 +2,8 @@ import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from penstock.batch.batch_cy cimport Batch
 from penstock.batch.octets cimport address_of_bytearray, get64, put64
-from penstock.batch.ranges_cy cimport RangeSet
-from shard.contents.line_cy cimport Line
 from shard.contents.properties_cy cimport expiration_ms
+from shard.contents.ready_line_cy cimport LINE_BITS, ReadyLine
 from shard.contents.segment_cy cimport Origin, Range, Segment
 
 cdef enum:
@@ -21,28 +20,10 @@ cdef enum:
     DONE = 1
     DEAD = 2
     GONE = 3
-    # Deliveries may have come so much further than was recorded.
-    LEASE = 16384
-    # Above these bits the number of a message has its priority.
-    LINE_BITS = 48
 
-cdef class Queue(Line):
-    cdef readonly bint durable
+cdef class Queue(ReadyLine):
     cdef public bint reading
-    cdef int64_t base
-    cdef int64_t unseen_from
-    cdef int64_t unseen_to
-    cdef int64_t leased
-    cdef readonly int64_t next_sequence
-    cdef readonly int64_t cursor
     cdef int64_t own_from
-    cdef readonly RangeSet requeued
-    cdef readonly int64_t ready
-    cdef readonly int64_t ready_bytes
-    cdef readonly int64_t ready_whole
-    cdef readonly int64_t unacked
-    cdef readonly int64_t unacked_bytes
-    cdef readonly int64_t unacked_whole
     cdef public int64_t published
     cdef public int64_t published_bytes
     cdef public int64_t delivered
@@ -74,8 +55,6 @@ cdef class Queue(Line):
     cdef int stamp(self, Segment segment, uint32_t flags, int64_t now) except -1
     @cython.locals(segment=Segment, before=int64_t, whole=int64_t, body_bytes=int64_t, flags=uint32_t)
     cpdef bint replace(self, int64_t sequence, Batch batch, int64_t now)
-    cpdef bint is_ready(self, int64_t sequence)
-    cpdef int64_t first_ready(self) except -1
     @cython.locals(taken=list)
     cpdef list take(self, int64_t count, int64_t limit, bint settled)
     @cython.locals(run=int64_t, picked=int64_t, octets=int64_t, total_spent=int64_t)
@@ -88,18 +67,12 @@ cdef class Queue(Line):
     cdef Py_ssize_t fitting(
         self, Segment segment, Py_ssize_t offset, Py_ssize_t count, int64_t limit, Py_ssize_t least, int fate
     ) except -1
-    cdef int put_next(self, bint requeued, int64_t sequence, int64_t count) except -1
-    cpdef int64_t position(self)
-    cdef int extend_lease(self) except -1
     @cython.locals(claimed=list, stored=bint, segment=Segment, low=int64_t, part=int64_t, body_bytes=int64_t,
                    whole=int64_t)
     cpdef list claim(self, int64_t sequence, int64_t count)
     @cython.locals(rejected=list, offset=Py_ssize_t, count=Py_ssize_t)
     cdef int bury_again(self, Segment segment) except -1
     cpdef give_back(self, int64_t sequence, int64_t count)
-    @cython.locals(found=list, ready=list, at=Py_ssize_t, index=Py_ssize_t, segment=Segment, start=int64_t,
-                   end=int64_t, low=int64_t, high=int64_t)
-    cpdef list survivors(self)
     cpdef list positions(self)
     cpdef list delivery_counts(self)
     @cython.locals(segment=Segment, body_bytes=int64_t, whole=int64_t, flags=uint32_t)
@@ -108,20 +81,8 @@ cdef class Queue(Line):
     @cython.locals(found=list, segment=Segment, offset=int64_t, part=int64_t, body_bytes=int64_t)
     cpdef list again(self, int64_t sequence, int64_t count)
     cpdef bint is_recovered(self, int64_t sequence)
-    @cython.locals(below=int64_t)
-    cpdef int64_t page_out(self, int64_t octets, int64_t keep) except -1
-    @cython.locals(first=int64_t, below=int64_t)
-    cpdef int64_t page_out_beyond(self, int64_t count, int64_t octets, int64_t least) except -1
-    cpdef int64_t weight(self)
-    @cython.locals(gone=int64_t, index=Py_ssize_t, below=int64_t, there=int64_t, segment=Segment)
-    cpdef int64_t page_out_front(self, int64_t octets, int64_t keep, bint spills) except -1
-    @cython.locals(end=int64_t)
-    cdef bint has_ready(self, Segment segment)
-    @cython.locals(wanted=list, index=Py_ssize_t, segment=Segment)
-    cpdef list ahead(self, int64_t sequence, int64_t octets)
     @cython.locals(segment=Segment, offset=Py_ssize_t, count=Py_ssize_t, body_bytes=int64_t, whole=int64_t)
     cpdef recover(self, list segments, dict delivered_to)
-    cpdef note_position(self)
     cpdef close(self)
     @cython.locals(segment=Segment, sequence=int64_t)
     cdef int unstore_all(self) except -1
@@ -133,8 +94,6 @@ cdef class Queue(Line):
     cpdef offered(self)
     @cython.locals(sequence=int64_t, segment=Segment)
     cpdef int64_t next_expiry(self)
-    @cython.locals(sequence=int64_t, count=int64_t)
-    cdef tuple next_ready(self, int64_t limit)
     @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, octets=int64_t, total=int64_t,
                    total_whole=int64_t, i=int64_t)
     cdef (int64_t, int64_t) forget(self, int64_t sequence, int64_t count, int fate)
@@ -143,18 +102,13 @@ cdef class Queue(Line):
     cpdef settle(self, int64_t sequence, int64_t count)
     @cython.locals(body_bytes=int64_t, whole=int64_t)
     cdef int end(self, int64_t sequence, int64_t count, int fate) except -1
-    cdef int correct(self) except -1
     cpdef reject(self, int64_t sequence, int64_t count)
     @cython.locals(segment=Segment, offset=Py_ssize_t, part=int64_t, body_bytes=int64_t, item=Range, end=int64_t,
                    at=int64_t)
     cdef bint bury(self, int64_t sequence, int64_t count, int reason) except -1
-    @cython.locals(i=int64_t)
-    cpdef int64_t size_of(self, int64_t sequence, int64_t count) except -1
     cpdef requeue(self, int64_t sequence, int64_t count)
     @cython.locals(deliveries=int64_t)
     cdef int requeue_counted(self, int64_t sequence) except -1
-    @cython.locals(body_bytes=int64_t, whole=int64_t)
-    cdef int put_back(self, int64_t sequence, int64_t count) except -1
     @cython.locals(taken=list, dropped=int64_t, octets=int64_t, item=Range)
     cpdef int64_t drop(self, int64_t count, int64_t limit, int reason)
     @cython.locals(dropped=int64_t, excess=int64_t, octets=int64_t)

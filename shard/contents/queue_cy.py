@@ -1,9 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""A queue as a line of batches with a cursor.
-
-Every message of a queue has a sequence number, counting up from 0 in the order of arrival. All below the cursor have
-been delivered once: they are settled and gone, unacked, or requeued. All from the cursor on are ready and were never
-delivered. Requeued ranges go first, so a message returns to its original place.
+"""A queue: messages arrive in a line with a cursor (`ready_line_cy`), are delivered from it, and depart.
 
 Messages expire at the head: an expired message takes up no room, but is removed only there, as in RabbitMQ. Messages
 that arrived after the last call of `offered` do not expire: a TTL of 0 means "unless deliverable at once".
@@ -23,16 +19,14 @@ from shard.contents.errors import StoreError
 if not cython.compiled:
     from penstock.batch.batch_cy import Batch
     from penstock.batch.octets import address_of_bytearray, get64, put64
-    from penstock.batch.ranges_cy import RangeSet
-    from shard.contents.line_cy import Line
     from shard.contents.properties_cy import expiration_ms
+    from shard.contents.ready_line_cy import ReadyLine
     from shard.contents.segment_cy import Origin, Range, Segment
 
     C_PERSISTENT = 1
     C_HAS_EXPIRATION = 4
     C_SENT_AGAIN = 256
     KEPT, DONE, DEAD, GONE = 0, 1, 2, 3
-    LEASE = 16384
     LINE_BITS = 48
     C_EXPIRED, C_REJECTED, C_MAXLEN, C_DELIVERY_LIMIT, C_PURGED = 0, 1, 2, 3, 4
 
@@ -44,17 +38,14 @@ NEVER = 1 << 62
 EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, PURGED = range(5)
 
 
-class Queue(Line):
-    """The contents of one queue. Counts are of messages, `_bytes` are bytes of bodies, `_whole` whole bytes
-    (`Batch.whole`), `published` to `dropped` are totals.
+class Queue(ReadyLine):
+    """The contents of one queue. `published` to `dropped` are totals, `_bytes` are bytes of bodies.
 
     `dead` gathers (reason, Range) of dropped and rejected messages, in order, while `keeps_dead` is set; the shard
     pops them, and calls `buried` when the store may forget them.
 
     If the queue is `durable`, persistent messages and their fate are recorded in its journal. While the queue is
-    `reading` ahead, a delivery ends where contents are not in memory. Requeued messages from `unseen_from` up to
-    `unseen_to` were never delivered: they come from the store of an earlier incarnation. To tell them from delivered
-    ones later, the journal records ahead that messages below `leased` may have been delivered.
+    `reading` ahead, a delivery ends where contents are not in memory.
 
     The queue records departures for the publisher (`Source.left`) if confirms may be withheld: always while it is
     `stopped`, otherwise if the publisher has not received the report of the messages yet and might learn of a stop
@@ -63,24 +54,10 @@ class Queue(Line):
 
     def __init__(self, id: int, owner: Any, base: int = 0, journal: Any = None, durable: bool = False) -> None:
         """`base` is the first sequence number; persistent messages are stored if the queue is durable."""
-        Line.__init__(self, id, journal)
-        self.durable = durable
+        ReadyLine.__init__(self, id, base, journal, durable)
         self.reading = False
-        self.unseen_from = base
-        self.unseen_to = base
-        self.leased = base
         self.owner = owner
-        self.base = base
-        self.next_sequence = base
-        self.cursor = base
         self.own_from = base
-        self.requeued = RangeSet()
-        self.ready = 0
-        self.ready_bytes = 0
-        self.ready_whole = 0
-        self.unacked = 0
-        self.unacked_bytes = 0
-        self.unacked_whole = 0
         self.published = self.published_bytes = 0
         self.delivered = self.delivered_bytes = 0
         self.acked = 0
@@ -195,26 +172,6 @@ class Queue(Line):
         self.dropped += 1
         return True
 
-    def is_ready(self, sequence: int) -> bool:
-        """Whether a message that was enqueued is ready, for the first time or after a requeue."""
-        return sequence >= self.cursor or self.requeued.holds(sequence)
-
-    def first_ready(self) -> int:
-        """The sequence number of the ready message at the head, or of the next to arrive."""
-        return self.requeued.first() if self.requeued.total else self.cursor
-
-    def next_ready(self, limit: int) -> tuple[int, int]:
-        """Pop the next run of ready messages from the ranges, requeued ones first; return (sequence, count)."""
-        if self.requeued.total:
-            sequence = self.requeued.first()
-            if sequence < self.unseen_from:
-                limit = min(limit, self.unseen_from - sequence)
-            return self.requeued.pop_first(limit)
-        sequence = self.cursor
-        count = min(limit, self.next_sequence - sequence)
-        self.cursor += count
-        return sequence, count
-
     def take(self, count: int, limit: int, settled: bool) -> list[Range]:
         """Pop up to `count` ready messages of at most `limit` whole bytes (but always one) from the head, in order.
 
@@ -325,99 +282,7 @@ class Queue(Line):
             fits = segment.batch.fit(segment.first + offset, count, limit)
         return max(fits, least)
 
-    def put_next(self, requeued: bool, sequence: int, count: int) -> int:
-        """Return the last messages of a run from `next_ready` to the ready ones."""
-        if requeued:
-            self.requeued.add(sequence, count)
-        else:
-            self.cursor = sequence
-        return 0
-
-    # The store
-
-    def position(self) -> int:
-        """The number from which on no message was ever delivered."""
-        return self.unseen_from if self.unseen_from < self.unseen_to else self.cursor
-
-    def extend_lease(self) -> int:
-        """Record ahead how far deliveries may come."""
-        if self.position() > self.leased - LEASE // 2:
-            self.leased = self.position() + LEASE
-            self.journal.lease(self.id, self.base >> LINE_BITS, self.leased)
-        return 0
-
-    def note_position(self) -> None:
-        """Record exactly how far deliveries came, since this incarnation delivers nothing more."""
-        if self.durable and self.ready + self.unacked > 0:
-            self.journal.lease(self.id, self.base >> LINE_BITS, self.position())
-
-    def page_out(self, octets: int, keep: int) -> int:
-        """Page out `octets` bytes (`page_out_above`), but keep `keep` bytes from the head on."""
-        below = self.cursor - 1
-        if keep > 0 and self.ready > 0:
-            below = max(below, self.reach(self.first_ready(), keep))
-        return self.page_out_above(below, octets)
-
-    def page_out_beyond(self, count: int, octets: int, least: int) -> int:
-        """Page out contents beyond so many ready messages, or so many bytes, from the head on, but keep `least` bytes;
-        return how much has left or will leave (`page_out_above`).
-        """
-        if self.ready == 0:
-            return 0
-        first = self.first_ready()
-        below = first + count - 1 if count < 1 << 62 else 1 << 62
-        if octets < 1 << 62:
-            below = min(below, self.reach(first, octets))
-        if least > 0:
-            below = max(below, self.reach(first, least))
-        return self.page_out_above(max(below, self.cursor - 1), 1 << 62)
-
-    def weight(self) -> int:
-        """The memory that the contents take, in bytes."""
-        weight: int = self.ready_whole + self.unacked_whole + self.overhead - self.paged
-        return 0 if self.estimated and weight < 0 else weight
-
-    def page_out_front(self, octets: int, keep: int, spills: bool) -> int:
-        """Page out segments that are not at the end of the line: unacked, requeued, or read ahead.
-
-        `keep` bytes of ready messages stay, from the head on. Contents that the store does not have are paged out only
-        with `spills`. Return how much has left or will leave.
-        """
-        gone = 0
-        index = self.head
-        below = self.reach(self.first_ready(), keep) if keep > 0 and self.ready > 0 else -1
-        there = self.weight()
-        while index < len(self.segments) and gone < octets and there > 0:
-            segment = self.segments[index]
-            index += 1
-            if segment is None or segment.batch is None or segment.live == 0:
-                continue
-            there -= segment.weight()
-            if segment.sequence > below or not self.has_ready(segment):
-                gone += self.drop_contents(segment, spills)
-                if segment.spilled:
-                    self.extend_lease()
-        return gone
-
-    def has_ready(self, segment: Segment) -> bool:
-        """Whether any message of a segment is ready."""
-        end: int = segment.sequence + segment.count
-        return end > self.cursor or (self.requeued.total > 0 and self.requeued.meets(segment.sequence, end))
-
-    def ahead(self, sequence: int, octets: int) -> list[Segment]:
-        """Segments without contents that have ready messages, within so many bytes from a message on."""
-        wanted: list[Segment] = []
-        if self.head >= len(self.segments):
-            return wanted
-        index = self.find(sequence)
-        while index < len(self.segments) and octets > 0:
-            segment = self.segments[index]
-            if segment is not None and segment.live > 0 and self.has_ready(segment):
-                if segment.batch is None:
-                    wanted.append(segment)
-                octets -= segment.weight()
-            index += 1
-        return wanted
+    # An earlier incarnation
 
     def recover(self, segments: list[Segment], delivered_to: dict[int, int]) -> None:
         """Recover segments of an earlier incarnation, in order, into an empty queue; `kept` messages of each are ready.
@@ -470,31 +335,6 @@ class Queue(Line):
     def give_back(self, sequence: int, count: int) -> None:
         """Make unacked messages ready in their original place, without counting a redelivery."""
         self.put_back(sequence, count)
-
-    def survivors(self) -> list[tuple[Segment, int, int]]:
-        """All ready messages, in order: (segment, first message in it, count)."""
-        found: list[tuple[Segment, int, int]] = []
-        ready = self.requeued.ranges()
-        if self.cursor < self.next_sequence:
-            ready.append((self.cursor, self.next_sequence))
-        at = 0
-        for index in range(self.head, len(self.segments)):
-            segment = self.segments[index]
-            if segment is None or segment.live == 0:
-                continue
-            start = segment.sequence
-            end = start + segment.count
-            while at < len(ready):
-                low, high = ready[at]
-                if low >= end:
-                    break
-                if high > start:
-                    low = max(low, start)
-                    found.append((segment, low - start, min(high, end) - low))
-                if high > end:
-                    break
-                at += 1
-        return found
 
     def positions(self) -> list[tuple[int, int, int, int]]:
         """(priority, first message never delivered, next number, first of this incarnation) of each line."""
@@ -709,19 +549,6 @@ class Queue(Line):
             self.correct()
         return 0
 
-    def correct(self) -> int:
-        """Correct sums of estimated sizes: none is negative, and without messages all are 0."""
-        if self.ready == 0 or self.ready_bytes < 0:
-            self.ready_bytes = 0
-        if self.ready == 0 or self.ready_whole < 0:
-            self.ready_whole = 0
-        if self.unacked == 0 or self.unacked_bytes < 0:
-            self.unacked_bytes = 0
-        if self.unacked == 0 or self.unacked_whole < 0:
-            self.unacked_whole = 0
-        self.estimated = self.ready + self.unacked > 0
-        return 0
-
     def reject(self, sequence: int, count: int) -> None:
         """Reject unacked messages: they are dead or removed; if they cannot be read to be buried, they become ready."""
         if not self.keeps_dead:
@@ -755,10 +582,6 @@ class Queue(Line):
             sequence += part
         return True
 
-    def size_of(self, sequence: int, count: int) -> int:
-        """The whole bytes of unacked messages."""
-        return self.range_sizes(sequence, count)[1]
-
     def requeue(self, sequence: int, count: int) -> None:
         """Make unacked messages ready in their original place."""
         if self.delivery_limit >= 0:
@@ -781,20 +604,6 @@ class Queue(Line):
             self.end(sequence, 1, DEAD if self.keeps_dead else DONE)
             self.acked -= 1
             self.dropped += 1
-        return 0
-
-    def put_back(self, sequence: int, count: int) -> int:
-        """Move unacked messages back to the ready ones, without counting a redelivery."""
-        body_bytes, whole = self.range_sizes(sequence, count)
-        self.unacked -= count
-        self.unacked_bytes -= body_bytes
-        self.unacked_whole -= whole
-        self.ready += count
-        self.ready_bytes += body_bytes
-        self.ready_whole += whole
-        self.requeued.add(sequence, count)
-        if self.estimated:
-            self.correct()
         return 0
 
     def drop(self, count: int, limit: int, reason: int) -> int:

@@ -7,5 +7,5 @@ from ops import compiled
 
 def test_every_source_to_compile_is_found_and_compiled() -> None:
     names = compiled.extension_modules()
-    assert {"penstock.memory.gauges", "penstock.batch.batch_cy", "penstock.amqp.scan_cy"} <= set(names)
+    assert {"penstock.memory.mapped_file", "penstock.batch.batch_cy", "penstock.amqp.scan_cy"} <= set(names)
     assert compiled.uncompiled() == []

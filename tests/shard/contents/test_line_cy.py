@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,44 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.batch.batch_cy import PERSISTENT, Batch
-from shard.contents.errors import StoreError
-from shard.contents.queue_cy import UNLIMITED, Queue
+from shard.contents.queue_cy import UNLIMITED
 from shard.store.journal import Journal
 from tests.shard.store.test_store import Life, batch, bodies
 from tests.twins import load_compiled, load_plain
 
 Load = Callable[[str], ModuleType]
 SEGMENT_WEIGHT = 1100
-
-
-def test_what_is_paged_out_comes_back(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    expected = []
-    for i in range(40):
-        life.queue.enqueue(batch(b"%d" % i, b"x" * 1000, flags=PERSISTENT if i % 2 else 0), 0, 2)
-        expected += [b"%d" % i, b"x" * 1000]
-    depth, weight = life.queue.ready_whole, life.queue.weight()
-    while life.queue.page_out(UNLIMITED, 0):
-        life.commit()
-    assert life.queue.weight() == 0
-    assert life.queue.ready_whole == depth
-    (wanted, *_) = life.queue.ahead(life.queue.first_ready(), 1)
-    life.queue.install(wanted, life.journal.load(7, wanted))
-    assert [body for body, _ in bodies(life.queue)] == expected
-    assert (life.queue.paged, life.queue.weight()) == (0, weight)
-    life.end()
-
-
-def test_a_head_that_is_kept_stays_in_memory(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    for _ in range(20):
-        life.queue.enqueue(batch(b"x" * 1000), 0, 1)
-    for _ in range(2):
-        life.commit()
-        life.queue.page_out(UNLIMITED, 5000)
-    assert 0 < life.queue.paged < 9 * life.queue.ready_whole // 10
-    assert life.queue.ahead(life.queue.first_ready(), 4000) == []
-    life.end()
 
 
 def test_small_messages_that_are_spilled_become_one_segment(tmp_path: Path) -> None:
@@ -121,71 +89,6 @@ def test_purging_what_is_paged_out_reads_nothing(tmp_path: Path) -> None:
     life.commit()
     assert list(life.store.segments()) == []
     life.end()
-
-
-UNREADABLE = st.lists(
-    st.tuples(
-        st.sampled_from(("take", "take settled", "settle", "requeue", "page out", "drop", "unreadable", "readable")),
-        st.integers(1, 6),
-    ),
-    max_size=40,
-)
-
-
-@given(
-    sizes=st.lists(st.lists(st.sampled_from((0, 1, 5000)), min_size=1, max_size=6), min_size=1, max_size=4),
-    steps=UNREADABLE,
-)
-@example(sizes=[[5000, 1]], steps=[("take", 1), ("page out", 1), ("unreadable", 1), ("settle", 1), ("drop", 1)])
-@example(sizes=[[1, 5000]], steps=[("take", 1), ("page out", 1), ("unreadable", 1), ("requeue", 1)])
-def test_what_cannot_be_read_is_never_counted_below_nothing(
-    sizes: list[list[int]], steps: list[tuple[str, int]]
-) -> None:
-    """Its sizes are estimated: the gauges take no negative number, and of no messages there are no bytes."""
-    read = {}
-    readable = True
-
-    def load(key: bytes, count: int, spilled: bool) -> Batch:
-        if not readable:
-            raise StoreError(Path("store"), "cannot be read")
-        return read[key]
-
-    journal = Journal(load)
-    queue = Queue(7, None, 0, journal, True)
-    for bodies_of in sizes:
-        queue.enqueue(batch(*(bytes(size) for size in bodies_of)), 0, len(bodies_of))
-    commit = journal.hand_over()
-    for key, parts in commit.kept.contents.items():
-        assert parts is not None
-        read[key] = Batch(*map(bytes, parts))
-    journal.written()
-    in_hand: list[int] = []
-    for step, count in steps:
-        if step in ("readable", "unreadable"):
-            readable = step == "readable"
-        elif step == "page out":
-            queue.page_out_front(UNLIMITED, 0, False)
-            queue.page_out(UNLIMITED, 0)
-        elif step == "drop":
-            with suppress(StoreError):
-                queue.drop_head(max(queue.ready - count, 0), UNLIMITED)
-        elif step.startswith("take"):
-            with suppress(StoreError):
-                for item in queue.take(count, UNLIMITED, step == "take settled"):
-                    in_hand += range(item.sequence, item.sequence + item.count) if step == "take" else ()
-        elif in_hand:
-            (queue.settle if step == "settle" else queue.requeue)(in_hand.pop(0), 1)
-        counts = queue.ready_bytes, queue.ready_whole, queue.unacked_bytes, queue.unacked_whole, queue.weight()
-        assert min(counts) >= 0
-        if queue.ready == 0:
-            assert (queue.ready_bytes, queue.ready_whole) == (0, 0)
-        if queue.unacked == 0:
-            assert (queue.unacked_bytes, queue.unacked_whole) == (0, 0)
-    readable = True
-    for sequence in in_hand:
-        queue.settle(sequence, 1)
-    queue.purge()
-    assert (queue.ready_bytes, queue.unacked_bytes, queue.weight(), queue.paged) == (0, 0, 0, 0)
 
 
 class Twin:

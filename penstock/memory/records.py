@@ -1,0 +1,104 @@
+"""The records of the gauges as they are read; `torn`: the writer died, or was stopped for long, while it wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:  # reading a gauge needs no settings, which take a while to import
+    from penstock.node.node import Role
+
+UNSTARTED, STARTING, READY, DEAD = range(4)
+STATE_NAMES = ("unstarted", "starting", "ready", "dead")
+
+
+class Process(NamedTuple):
+    """The record of a process: `docs/gauges.md#process`."""
+
+    role: Role
+    index: int  # type: ignore[assignment]  # hides the tuple's own `index`
+    pid: int
+    incarnation: int
+    state: int
+    started_us: int
+    restarts: int
+    torn: bool
+
+
+class Counters(NamedTuple):
+    """The counters of an acceptor: `docs/gauges.md#counters`."""
+
+    connections: int
+    channels: int
+    held_sessions: int
+    parked_bytes: int
+    paused_connections: int
+    published: int
+    delivered: int
+    confirmed: int
+    loop_turns: int
+    ignoring_flow: int
+    rung_withhold: int
+    rung_park: int
+    rung_pause: int
+    rung_reject: int
+    rung_close_channel: int
+    rung_close_connection: int
+    rung_hold_off: int
+    refused: int
+    lost_wakeups: int
+    refused_connections: int
+    torn: bool
+
+
+class Measures(NamedTuple):
+    """A shard's measurements of itself: `docs/gauges.md#measures`."""
+
+    loop_lag_p50_us: int
+    loop_lag_p99_us: int
+    commit_p99_us: int
+    stored_bytes: int
+    torn: bool
+
+
+class QueueGauge(NamedTuple):
+    """The record of a queue or gate: `docs/gauges.md#queue`."""
+
+    queue_id: int
+    vhost: str
+    name: str
+    ready: int
+    unacked: int
+    ready_bytes: int
+    unacked_bytes: int
+    published: int
+    delivered: int
+    acked: int
+    redelivered: int
+    dropped: int
+    consumers: int
+    flow_epoch: int
+    saturated: bool
+    saturated_since_us: int
+    stop_count: int
+    resume_count: int
+    stop_bytes: int
+    resume_bytes: int
+    aside: bool
+    left: bool
+    over_count: int
+    over_bytes: int
+    published_bytes: int
+    delivered_bytes: int
+    peak_count: int
+    peak_bytes: int
+    whole_bytes: int
+    lent_count: int
+    lent_bytes: int
+    reserve: int
+    since_us: int
+    torn: bool
+
+    @property
+    def drained(self) -> int:
+        """Messages that have left the queue: acked, dropped, expired."""
+        return self.published - self.ready - self.unacked

@@ -1,0 +1,41 @@
+"""Gauges for tests: their size, and reading and writing their file past all methods."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from penstock.memory.gauges import Gauges
+
+ACCEPTORS, SHARDS, QUEUES = 3, 2, 100
+SLOTS = SHARDS + QUEUES
+PROCESS_SIZE, COUNTERS_AT, MEASURES_AT, SLOT_SIZE, NAMES_SIZE = 384, 128, 320, 256, 512
+
+words = st.integers(0, 2**64 - 1)
+
+
+def make(path: Path, pid: int | None = None, queues: int = QUEUES) -> Gauges:
+    return Gauges.create(
+        path, epoch=17, acceptors=ACCEPTORS, shards=SHARDS, queues=queues, pid=os.getpid() if pid is None else pid
+    )
+
+
+def row(value: int, saturated: int = 1) -> list[int]:
+    """Arguments of queue_write that are `value` throughout."""
+    return [value] * 11 + [saturated] + [value] * 6
+
+
+def word(path: Path, at: int, value: int | None = None) -> int:
+    """A word of the file past all methods; a new value when one is given."""
+    with path.open("r+b", buffering=0) as file:
+        if value is not None:
+            os.pwrite(file.fileno(), struct.pack("=Q", value), at)
+        return int(struct.unpack("=Q", os.pread(file.fileno(), 8, at))[0])
+
+
+def break_off(path: Path, block: int) -> None:
+    """Leave a record as a writer does that dies in the middle of a write."""
+    word(path, block, word(path, block) + 1)

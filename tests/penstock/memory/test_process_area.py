@@ -1,0 +1,100 @@
+"""Processes in the gauges: each has records of its own, and reads back what was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.memory.gauges import DEAD, READY, UNSTARTED, Gauges
+from penstock.memory.layout import LAYOUT
+from penstock.node.node import Role
+from tests.penstock.memory.gauges_file import (
+    ACCEPTORS,
+    COUNTERS_AT,
+    PROCESS_SIZE,
+    SHARDS,
+    break_off,
+    word,
+    words,
+)
+
+
+@pytest.mark.parametrize(
+    ("role", "index"), [("supervisor", 1), ("router", -1), ("shard", SHARDS), ("acceptor", ACCEPTORS), ("console", 1)]
+)
+def test_processes_out_of_range(gauges: Gauges, role: Role, index: int) -> None:
+    with pytest.raises(IndexError, match=role):
+        gauges.process_read(role, index)
+    with pytest.raises(IndexError, match=role):
+        gauges.counters_write(role, index, *range(20))
+
+
+@given(role=st.sampled_from(["supervisor", "router", "shard", "acceptor", "console"]), life=st.tuples(*[words] * 5))
+def test_process_round_trip(pair: tuple[Gauges, Gauges], role: Role, life: tuple[int, ...]) -> None:
+    one, other = pair
+    pid, incarnation, state, started_us, restarts = life
+    one.process_write(role, 0, pid=pid, incarnation=incarnation, state=state, started_us=started_us, restarts=restarts)
+    assert other.process_read(role, 0) == (role, 0, *life, False)
+
+
+@given(numbers=st.tuples(*[words] * 20))
+def test_counters_round_trip(pair: tuple[Gauges, Gauges], numbers: tuple[int, ...]) -> None:
+    one, other = pair
+    one.counters_write("acceptor", 2, *numbers)
+    assert other.counters_read("acceptor", 2) == (*numbers, False)
+
+
+@given(numbers=st.tuples(*[words] * 4))
+def test_measures_round_trip(pair: tuple[Gauges, Gauges], numbers: tuple[int, ...]) -> None:
+    one, other = pair
+    one.measures_write("shard", 1, *numbers)
+    assert other.measures_read("shard", 1) == (*numbers, False)
+
+
+def test_processes_have_their_own_records(gauges: Gauges) -> None:
+    places: list[tuple[Role, int]] = [("supervisor", 0), ("router", 0)]
+    places += [("shard", index) for index in range(SHARDS)]
+    places += [("acceptor", index) for index in range(ACCEPTORS)]
+    places += [("console", 0)]
+    assert {gauges.process_read(*place).state for place in places} == {UNSTARTED}
+    for number, (role, index) in enumerate(places, 1):
+        gauges.process_write(role, index, pid=number, incarnation=0, state=READY, started_us=0, restarts=0)
+        gauges.counters_write(role, index, *[number] * 20)
+        gauges.measures_write(role, index, *[number] * 4)
+    assert [gauges.process_read(*place).pid for place in places] == list(range(1, len(places) + 1))
+    assert [gauges.counters_read(*place).loop_turns for place in places] == list(range(1, len(places) + 1))
+    assert [gauges.measures_read(*place).stored_bytes for place in places] == list(range(1, len(places) + 1))
+
+
+def test_processes_and_counters_left_in_mid_write(gauges: Gauges, path: Path) -> None:
+    gauges.process_write("shard", 0, pid=9, incarnation=1, state=READY, started_us=1, restarts=0)
+    block = gauges.processes_at + 2 * PROCESS_SIZE
+    break_off(path, block)
+    break_off(path, block + COUNTERS_AT)
+    assert gauges.process_read("shard", 0).torn and gauges.process_read("shard", 0).pid == 9
+    assert gauges.counters_read("shard", 0).torn
+    gauges.process_write("shard", 0, pid=9, incarnation=1, state=DEAD, started_us=1, restarts=0)
+    gauges.counters_write("shard", 0, *range(20))
+    assert not gauges.process_read("shard", 0).torn
+    assert not gauges.counters_read("shard", 0).torn
+
+
+def test_each_incarnation_of_a_shard_says_what_it_finishes(gauges: Gauges, path: Path) -> None:
+    """Two lives of it, each in a word of its own."""
+    for life in 6, 7:
+        gauges.finishing_write(1, life, 50 + life)
+    assert [gauges.finishing_read(1, life) for life in (6, 7)] == [56, 57]
+    process = gauges.processes_at + (2 + 1) * PROCESS_SIZE
+    assert [word(path, process + LAYOUT["process"]["finishing"] + at) for at in (0, 8)] == [56, 57]
+
+
+def test_each_incarnation_has_a_beat_of_its_own(gauges: Gauges) -> None:
+    assert gauges.last_beat("shard", 1, 6) == (0, 0)
+    gauges.beat("shard", 1, 6, 100, 3)
+    gauges.beat("shard", 1, 7, 200, 1)
+    assert [gauges.last_beat("shard", 1, life) for life in (6, 7)] == [(100, 3), (200, 1)]
+    with pytest.raises(ValueError, match="no kind of work: 8"):
+        gauges.beat("shard", 1, 7, 200, 8)
