@@ -70,7 +70,7 @@ class RouterCore:
         self._command_answers: list[tuple[Answered, dict[str, Any]]] = []
         self._steps: list[Step] = []
         self._administration = Administration(
-            authority.ledger, authority.defaults, moves=authority.moves, limits=authority.bounds.limits
+            authority.ledger, authority.defaults, authority.clock, moves=authority.moves, limits=authority.bounds.limits
         )
         for vhost in authority.topology.vhosts():
             vhosts.add(authority.ledger, vhost)  # adds exchanges that only this penstock predeclares
@@ -138,8 +138,8 @@ class RouterCore:
     def end_expired(self) -> None:
         """End the moves, stops and hold-offs whose time is up, with the end of the turn."""
         self.authority.moves.roll_back_failed()
-        lift_expired(self.authority.ledger)
-        forget_expired(self.authority.ledger)
+        lift_expired(self._administration)
+        forget_expired(self.authority)
 
     def finish_turn(self) -> Turn:
         """Store the changes and return the output. StoreError leaves the turn open: nothing is lost, try again."""
