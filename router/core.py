@@ -27,7 +27,8 @@ from router.commands.administration import Administration, check_vhost
 from router.commands.moves import MOVE, MOVE_ARGUMENTS
 from router.commands.registry import check_arguments, execute
 from router.commands.stops import lift_expired
-from router.model.records import Change
+from router.model.record_kind import Change
+from router.model.records import Exchange, Queue
 from router.storage.recent import Recent
 from router.storage.store import Store
 
@@ -38,8 +39,8 @@ LIST_OF_FOUR = b"\x94"
 """The first byte of a list of four in msgpack."""
 
 DECLARED: dict[str, tuple[int, frozenset[str]]] = {
-    "queue": (9, queue_arguments.KNOWN),
-    "exchange": (7, frozenset({"alternate-exchange"})),
+    record_type.record_kind.name: (1 + record_type.record_kind.fields.index("arguments"), known)
+    for record_type, known in ((Queue, queue_arguments.KNOWN), (Exchange, frozenset({"alternate-exchange"})))
 }
 """The index of a declaration's arguments in its change, and the arguments that replicas use."""
 

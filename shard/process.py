@@ -406,7 +406,8 @@ class Shard:
         last = self.commits.hand_over()
         if last is not None:
             self.store.write(last)
-        if self.state.topology.shards.get(self.index) == LEAVING and self.store.is_empty():
+        known = self.state.topology.shards.get(self.index)
+        if known is not None and known.state == LEAVING and self.store.is_empty():
             self.store.discard()
         else:
             self.store.end()

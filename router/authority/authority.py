@@ -237,7 +237,8 @@ class Authority:
         self._check_vhost(vhost)
         if shard is not None and shard not in self.shards:
             raise amqp_error(406, f"no shard {shard}")
-        if self.topology.placements.get((vhost, name)) != shard:
+        known = self.topology.placements.get((vhost, name))
+        if shard != (None if known is None else known.shard):
             self.ledger.place_queue(vhost, name, shard)
 
     def move_report(

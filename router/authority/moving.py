@@ -87,8 +87,8 @@ class Moves:
         """Return the result and the reason of a move that cannot begin; empty strings if it can."""
         if queue is None:
             return "no-queue", "there is no such queue"
-        state = self.topology.shards.get(shard)
-        if state is None:
+        wanted = self.topology.shards.get(shard)
+        if wanted is None:
             return "no-shard", f"there is no shard {shard}"
         if placement_version is not None and placement_version != self.topology.placement_version:
             return "stale", f"the placement is of version {self.topology.placement_version}"
@@ -96,8 +96,8 @@ class Moves:
             return "busy", "it is being moved"
         if queue.shard == shard:
             return "already-there", ""
-        if state != SERVING:
-            return "refused", f"shard {shard} is {state}: it takes no queues"
+        if wanted.state != SERVING:
+            return "refused", f"shard {shard} is {wanted.state}: it takes no queues"
         if reason := immovable(queue):
             return "refused", reason
         if len(self.topology.moves) >= MOVES_MAX:

@@ -16,7 +16,8 @@ from router.authority.operations import Outcome, perform
 from router.authority.slots import Slots
 from router.commands.administration import Administration
 from router.commands.registry import execute
-from router.model.records import SERVING, Change, Policy
+from router.model.record_kind import Change
+from router.model.records import SERVING, Policy
 from router.model.topology import Topology
 from router.storage.recovery import recover
 from router.storage.store import Stored

@@ -15,6 +15,7 @@ from router.authority.authority import Authority
 from router.authority.ledger import Step
 from router.commands.registry import execute
 from router.model.placement import place
+from router.model.records import SERVING, STARTING, Shard
 from router.storage.recovery import recover
 from router.storage.store import Store, StoreError, known_shards
 from tests.router.making import Asked, StandingTime
@@ -176,7 +177,7 @@ def test_another_life_of_the_router_goes_on(tmp_path: Path) -> None:
     store = Store(path, epoch=2)
     ledger = recover(store.load(), range(9), 6, 50, FlowDefaults())
     again = Authority(ledger, range(9), FlowDefaults(), b"k", StandingTime().clock).placing
-    assert again.topology.shards == {0: "serving", 1: "serving", 2: "starting"}
+    assert list(again.topology.shards.values()) == [Shard(0, SERVING), Shard(1, SERVING), Shard(2, STARTING)]
     again.advance()
     assert again.serving == [0, 1, 2]
     again.drain(0)
