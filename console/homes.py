@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from router.model.records import Change, Queue
+from router.model.record_kind import Change
+from router.model.records import Queue
 
 
 class Home(NamedTuple):

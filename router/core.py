@@ -27,7 +27,8 @@ from router.commands.administration import Administration, check_vhost
 from router.commands.moves import MOVE, MOVE_ARGUMENTS
 from router.commands.registry import check_arguments, execute
 from router.commands.stops import lift_expired
-from router.model.records import Change
+from router.model.record_kind import Change
+from router.model.records import Exchange, Queue
 from router.storage.recent import Recent
 from router.storage.store import Store
 
@@ -38,8 +39,8 @@ LIST_OF_FOUR = b"\x94"
 """The first byte of a list of four in msgpack."""
 
 DECLARED: dict[str, tuple[int, frozenset[str]]] = {
-    "queue": (9, queue_arguments.KNOWN),
-    "exchange": (7, frozenset({"alternate-exchange"})),
+    record_type.record_kind.name: (1 + record_type.record_kind.fields.index("arguments"), known)
+    for record_type, known in ((Queue, queue_arguments.KNOWN), (Exchange, frozenset({"alternate-exchange"})))
 }
 """The index of a declaration's arguments in its change, and the arguments that replicas use."""
 
@@ -70,7 +71,7 @@ class RouterCore:
         self._command_answers: list[tuple[Answered, dict[str, Any]]] = []
         self._steps: list[Step] = []
         self._administration = Administration(
-            authority.ledger, authority.defaults, moves=authority.moves, limits=authority.bounds.limits
+            authority.ledger, authority.defaults, authority.clock, moves=authority.moves, limits=authority.bounds.limits
         )
         for vhost in authority.topology.vhosts():
             vhosts.add(authority.ledger, vhost)  # adds exchanges that only this penstock predeclares
@@ -138,8 +139,8 @@ class RouterCore:
     def end_expired(self) -> None:
         """End the moves, stops and hold-offs whose time is up, with the end of the turn."""
         self.authority.moves.roll_back_failed()
-        lift_expired(self.authority.ledger)
-        forget_expired(self.authority.ledger)
+        lift_expired(self._administration)
+        forget_expired(self.authority)
 
     def finish_turn(self) -> Turn:
         """Store the changes and return the output. StoreError leaves the turn open: nothing is lost, try again."""

@@ -247,7 +247,9 @@ def open_core(node: Node, store: Store, gauges: Gauges, pulse: Pulse) -> RouterC
     limits = BindingLimits(
         amqp.bindings_per_exchange, amqp.bindings_per_queue, amqp.pattern_words, amqp.binding_headers
     )
-    core = RouterCore(Authority(ledger, node.shards, defaults, stored.name_key, bounds, limits), store, stored.turns)
+    core = RouterCore(
+        Authority(ledger, node.shards, defaults, stored.name_key, clock.own(), bounds, limits), store, stored.turns
+    )
     if not stored.seeded:
         core.seed()
     return core

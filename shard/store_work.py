@@ -193,7 +193,8 @@ class StoreWork:
         last = self.commits.hand_over()
         if last is not None:
             self.store.write(last)
-        if self.state.topology.shards.get(self.state.index) == LEAVING and self.store.is_empty():
+        known = self.state.topology.shards.get(self.state.index)
+        if known is not None and known.state == LEAVING and self.store.is_empty():
             self.store.discard()
         else:
             self.store.end()

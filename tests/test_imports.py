@@ -1,4 +1,6 @@
-"""Who may import whom (the contracts in pyproject.toml), and that what is imported is this checkout."""
+"""Who may import whom (the contracts in pyproject.toml), who may read a clock, and that what is imported is this
+checkout.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.house import modules_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ["penstock", "router", "shard", "acceptor", "console", "load", "ops", "pipeline", "pyspark_penstock"]
@@ -32,6 +36,15 @@ def contracts() -> list[dict[str, Any]]:
 def test_every_package_is_under_a_contract() -> None:
     sources = {source for contract in contracts() for source in contract.get("source_modules", ())}
     assert sources == set(PACKAGES) - {"ops"}
+
+
+def test_only_the_shell_of_the_router_reads_a_clock() -> None:
+    """All else is handed a `Clock`, so that a test or a simulation sets the time."""
+    clock = "penstock.node.clock"
+    functions = {f"{clock}.{name}" for name in vars(importlib.import_module(clock)) if name != "Clock"}
+    readers = {"time", "datetime", "penstock.node", *functions} - {clock}
+    found = {module.name for module in modules_of(["router"]) if module.imported({clock, *readers}) & readers}
+    assert found == {"router.process"}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -8,4 +8,4 @@ from router.model.topology import Topology
 
 def carriers(topology: Topology) -> list[int]:
     """Those that are there to stay, for a while at least."""
-    return sorted(index for index, state in topology.shards.items() if state in (SERVING, DRAINING))
+    return sorted(shard.number for shard in topology.shards.values() if shard.state in (SERVING, DRAINING))

@@ -11,12 +11,15 @@ telemetry, incidents and events, timestamps in messages, output of commands. Mom
 to the wall clock where they leave the node, by the offset at that time.
 
 **The loop's clock** (CLOCK_MONOTONIC) is for timers, and for everything within an acceptor.
+
+The functions are for shells. A core reads no clock: its shell sets its time, or hands it a `Clock`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -59,15 +62,40 @@ def loop_began() -> float:
     return round(now() - time.monotonic(), 2)
 
 
-def wall_ahead_us() -> int:
-    """How many microseconds the wall clock is ahead of the node's clock at present; negative if it is behind.
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The node's clock and the wall clock as handed to a core; both return microseconds since 1970."""
 
-    Rounded to hundredths of a second, so that a moment converted twice gives the same result.
-    """
-    return round(wall_us() - now_us(), -4)
+    now_us: Callable[[], int]
+    wall_us: Callable[[], int]
+
+    def now(self) -> float:
+        """Return the time by the node's clock, in seconds."""
+        return self.now_us() / 1e6
+
+    def wall_ahead_us(self) -> int:
+        """Return how many microseconds the wall clock is ahead of the node's clock; negative if it is behind.
+
+        Rounded to hundredths of a second, so that a moment converted twice gives the same result.
+        """
+        return round(self.wall_us() - self.now_us(), -4)
+
+    def as_wall(self, facts: Mapping[str, Any], *names: str) -> dict[str, Any]:
+        """Convert the named moments of a record from the node's clock to the wall clock; seconds, or None."""
+        ahead = self.wall_ahead_us() / 1e6
+        return {**facts, **{name: facts[name] + ahead for name in names if facts[name] is not None}}
+
+
+def own() -> Clock:
+    """The clocks of this process."""
+    return Clock(now_us, wall_us)
+
+
+def wall_ahead_us() -> int:
+    """How many microseconds the wall clock is ahead of this process's clock of the node (`Clock.wall_ahead_us`)."""
+    return own().wall_ahead_us()
 
 
 def as_wall(facts: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Convert the named moments of a record from the node's clock to the wall clock; seconds, or None."""
-    ahead = wall_ahead_us() / 1e6
-    return {**facts, **{name: facts[name] + ahead for name in names if facts[name] is not None}}
+    """Convert the named moments of a record by the clocks of this process (`Clock.as_wall`)."""
+    return own().as_wall(facts, *names)

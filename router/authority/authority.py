@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from penstock.amqp.errors import amqp_error
 from penstock.limits.watermarks import FlowDefaults
+from penstock.node.clock import Clock
 from router.authority import binding_limits, equivalence, extent, queue_arguments
 from router.authority.binding_limits import BindingLimits
 from router.authority.checks import (
@@ -48,6 +49,7 @@ class Authority:
         shards: Iterable[int],
         defaults: FlowDefaults,
         name_key: bytes,
+        clock: Clock,
         bounds: extent.Bounds = extent.Bounds(),  # noqa: B008
         limits: BindingLimits = BindingLimits(),  # noqa: B008
     ) -> None:
@@ -57,9 +59,10 @@ class Authority:
         self.topology = ledger.topology
         self.placing = Shards(ledger, shards)
         self.defaults = defaults
+        self.clock = clock
         self._name_key = name_key
         self._dead_acceptors: dict[int, int] = {}
-        self.moves = Moves(ledger, self.placing)
+        self.moves = Moves(ledger, self.placing, clock)
 
     @property
     def shards(self) -> list[int]:
@@ -234,7 +237,8 @@ class Authority:
         self._check_vhost(vhost)
         if shard is not None and shard not in self.shards:
             raise amqp_error(406, f"no shard {shard}")
-        if self.topology.placements.get((vhost, name)) != shard:
+        known = self.topology.placements.get((vhost, name))
+        if shard != (None if known is None else known.shard):
             self.ledger.place_queue(vhost, name, shard)
 
     def move_report(

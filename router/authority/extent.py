@@ -9,13 +9,13 @@ room.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.amqp.errors import amqp_error
 from penstock.bus import pack
 from penstock.settings.limits import LimitSettings
-from router.model.records import Binding, Change, Exchange, Queue
+from router.model.record_kind import Change
+from router.model.records import Binding, Exchange, Queue
 from router.model.resource_limits import Counted, Holder, Scope
 from router.model.topology import Topology
 
@@ -114,9 +114,7 @@ PLACE: dict[Scope, str] = {"vhost": "in", "user": "of"}
 COUNTED: dict[type[Exchange | Queue | Binding], Counted] = {
     Exchange: Counted.EXCHANGES, Queue: Counted.QUEUES, Binding: Counted.BINDINGS,
 }  # fmt: skip
-_MADE: dict[str, Callable[..., Exchange | Queue | Binding]] = {
-    "exchange": Exchange, "queue": Queue, "binding": Binding,
-}  # fmt: skip
+_MADE = {record_type.record_kind.name: record_type for record_type in COUNTED}
 
 
 def check(record: Exchange | Queue | Binding, taken: Taken, topology: Topology, bounds: Bounds) -> None:

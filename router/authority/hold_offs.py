@@ -7,7 +7,6 @@ seconds.
 
 from __future__ import annotations
 
-from penstock.node import clock
 from penstock.node.logs import get_logger
 from router.authority.authority import Authority
 from router.authority.ledger import Ledger
@@ -26,7 +25,7 @@ def hold_off(
 
     It lasts `seconds` the first time, `most` at the longest, and is forgotten `forget` after its end.
     """
-    ledger, now = authority.ledger, clock.now()
+    ledger, now = authority.ledger, authority.clock.now()
     known = ledger.topology.hold_offs.get((user, host))
     if known is not None and known.until > now:
         return
@@ -40,10 +39,10 @@ def hold_off(
     log.info("hold-off", user=user, host=host, times=times, seconds=lasts, reason=reason)
 
 
-def forget_expired(ledger: Ledger) -> None:
+def forget_expired(authority: Authority) -> None:
     """Forget the hold-offs whose time to be forgotten has come."""
-    now = clock.now()
-    forget(ledger, [found for found in ledger.topology.hold_offs.values() if found.forget_at <= now])
+    now = authority.clock.now()
+    forget(authority.ledger, [found for found in authority.topology.hold_offs.values() if found.forget_at <= now])
 
 
 def forget(ledger: Ledger, found: list[HoldOff]) -> None:

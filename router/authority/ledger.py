@@ -12,8 +12,9 @@ from typing import NamedTuple
 from router.authority.extent import Taken
 from router.authority.slots import Slots
 from router.model.grants import grants
-from router.model.records import Binding, Change, Exchange, Queue
-from router.model.resource_limits import Holder
+from router.model.record_kind import Change
+from router.model.records import Binding, Exchange, Placement, Queue
+from router.model.resource_limits import Holder, HolderLimits
 from router.model.topology import Topology
 
 
@@ -94,19 +95,19 @@ class Ledger:
         if (move := self.topology.moves.get(queue.queue_id)) is not None:
             self.record(move.change_gone(), durable=False)
         sources = self._remove_bindings(self.topology.bindings_to(queue.vhost, "queue", queue.name))
-        self.record(["queue_gone", queue.vhost, queue.name, queue.queue_id], queue.durable)
+        self.record(queue.change_gone(), queue.durable)
         self._slots.free(queue.slot, queue.shard)
         self._delete_unused(queue.vhost, sources)
 
     def place_queue(self, vhost: str, name: str, shard: int | None) -> None:
         """Place queues of that name that are made from now on: on a shard, or (None) by the hash."""
-        self.record(["placement", vhost, name, shard], durable=True)
+        self.record(Placement(vhost, name, shard).change(), durable=True)
         self.record(["placement_version", self.topology.placement_version + 1], durable=True)
 
     def forget_limits(self, holder: Holder) -> None:
         """Forget the limits of a vhost or a user that is being deleted."""
         if self.topology.limits.of(holder):
-            self.record(["limits", *holder, {}], durable=True)
+            self.record(HolderLimits(*holder, {}).change(), durable=True)
 
     def rehome_queue(self, queue: Queue, shard: int, slot: int) -> None:
         """Give an existing queue another home: a shard, and a slot for it."""
@@ -121,7 +122,7 @@ class Ledger:
         """Remove an exchange with its bindings. Return the exchanges that had bindings to it."""
         self._remove_bindings(self.topology.bindings_from(exchange.vhost, exchange.name))
         sources = self._remove_bindings(self.topology.bindings_to(exchange.vhost, "exchange", exchange.name))
-        self.record(["exchange_gone", exchange.vhost, exchange.name], exchange.durable)
+        self.record(exchange.change_gone(), exchange.durable)
         return sources
 
     def _delete_unused(self, vhost: str, sources: Iterable[str]) -> None:

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from penstock.node import clock
+from penstock.node.clock import Clock
 from penstock.node.logs import get_logger
 from penstock.telemetry.rows import Put, nowhere
 from penstock.telemetry.schema import PLACEMENT
@@ -53,9 +53,10 @@ class Moves:
     serving shard, 0 for any other, `is_full` whether a shard has no room. `put` writes rows of telemetry.
     """
 
-    def __init__(self, ledger: Ledger, placing: Shards) -> None:
+    def __init__(self, ledger: Ledger, placing: Shards, clock: Clock) -> None:
         self.ledger = ledger
         self.placing = placing
+        self.clock = clock
         self.topology = self.ledger.topology
         self.incarnation_of: Callable[[int], int] = lambda shard: 0
         self.is_full: Callable[[int], bool] = lambda shard: False
@@ -76,7 +77,7 @@ class Moves:
             return
         move = Move(
             queue.queue_id, self.topology.version + 1, queue.shard, shard, STOPPING, self.incarnation_of(queue.shard),
-            self.incarnation_of(shard), plan, clock.now(),
+            self.incarnation_of(shard), plan, self.clock.now(),
         )  # fmt: skip
         self.waiting.setdefault(queue.queue_id, []).append(ended)
         self._record(move)
@@ -86,8 +87,8 @@ class Moves:
         """Return the result and the reason of a move that cannot begin; empty strings if it can."""
         if queue is None:
             return "no-queue", "there is no such queue"
-        state = self.topology.shards.get(shard)
-        if state is None:
+        wanted = self.topology.shards.get(shard)
+        if wanted is None:
             return "no-shard", f"there is no shard {shard}"
         if placement_version is not None and placement_version != self.topology.placement_version:
             return "stale", f"the placement is of version {self.topology.placement_version}"
@@ -95,8 +96,8 @@ class Moves:
             return "busy", "it is being moved"
         if queue.shard == shard:
             return "already-there", ""
-        if state != SERVING:
-            return "refused", f"shard {shard} is {state}: it takes no queues"
+        if wanted.state != SERVING:
+            return "refused", f"shard {shard} is {wanted.state}: it takes no queues"
         if reason := immovable(queue):
             return "refused", reason
         if len(self.topology.moves) >= MOVES_MAX:
@@ -163,7 +164,7 @@ class Moves:
                     break
             else:
                 patience = STOPPED_SECONDS if move.phase == STOPPING else COPYING_SECONDS
-                if clock.now() - move.since > patience:
+                if self.clock.now() - move.since > patience:
                     self.roll_back(move, f"{move.phase} took more than {patience:g} seconds")
 
     def _undecided(self) -> list[Move]:
@@ -204,7 +205,7 @@ class Moves:
             return
         self.put(
             PLACEMENT,
-            clock.wall_us(),
+            self.clock.wall_us(),
             {
                 "vhost": queue.vhost,
                 "queue": queue.name,
@@ -241,7 +242,7 @@ class Moves:
         return {
             "result": result,
             "reason": reason,
-            "pause_ms": None if move is None else round((clock.now() - move.since) * 1000, 1),
+            "pause_ms": None if move is None else round((self.clock.now() - move.since) * 1000, 1),
             "messages": 0 if move is None else move.count,
             "octets": 0 if move is None else move.octets,
             "placement_version": self.topology.placement_version,

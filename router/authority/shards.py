@@ -16,7 +16,7 @@ from penstock.control.control import Refusal
 from penstock.memory.gauges import READY, UNSTARTED
 from penstock.node.logs import get_logger
 from router.authority.ledger import Ledger
-from router.model.records import DRAINING, LEAVING, SERVING, STARTING
+from router.model.records import DRAINING, LEAVING, SERVING, STARTING, Shard
 
 log = get_logger()
 
@@ -40,7 +40,7 @@ class Shards:
         self.stored = bool(self.topology.shards)
         if not self.stored:
             for index in first:
-                self.topology.apply(["shard", index, SERVING])
+                self.topology.apply(Shard(index, SERVING).change())
         self.places = len(self.topology.shards)
         self.state_of: Callable[[int], int] = lambda shard: READY
         self.bytes_of: Callable[[int], tuple[int, int]] = lambda shard: (0, 0)
@@ -50,7 +50,7 @@ class Shards:
     @property
     def serving(self) -> list[int]:
         """The shards that queues are placed on."""
-        return [index for index, state in self.topology.shards.items() if state == SERVING]
+        return [shard.number for shard in self.topology.shards.values() if shard.state == SERVING]
 
     def queues_of(self, shard: int) -> int:
         """Return the number of queues that live on a shard or are moving to it."""
@@ -113,41 +113,42 @@ class Shards:
         self._set(shard, LEAVING)
 
     def _state(self, shard: int) -> str:
-        state = self.topology.shards.get(shard)
-        if state is None:
+        found = self.topology.shards.get(shard)
+        if found is None:
             raise Refusal("not_found", f"there is no shard {shard}")
-        return state
+        return found.state
 
     def _set(self, shard: int, state: str) -> None:
         if not self.stored:
             self.stored = True
-            for index, present in list(self.topology.shards.items()):
-                self.ledger.record(["shard", index, present], durable=True)
-        self.ledger.record(["shard", shard, state], durable=True)
+            for present in list(self.topology.shards.values()):
+                self.ledger.record(present.change(), durable=True)
+        self.ledger.record(Shard(shard, state).change(), durable=True)
         log.info("shard", shard=shard, state=state)
 
     # Progress
 
     def advance(self) -> None:
         """Advance starting and leaving shards. To be called periodically, once all that was recorded is stored."""
-        for index, state in list(self.topology.shards.items()):
-            if state == STARTING:
-                if self.state_of(index) == READY:
-                    self._set(index, SERVING)
-                elif self.state_of(index) == UNSTARTED:
-                    self.ask(index, True)
-            elif state == LEAVING:
-                self._leave(index)
+        for shard in list(self.topology.shards.values()):
+            if shard.state == STARTING:
+                if self.state_of(shard.number) == READY:
+                    self._set(shard.number, SERVING)
+                elif self.state_of(shard.number) == UNSTARTED:
+                    self.ask(shard.number, True)
+            elif shard.state == LEAVING:
+                self._leave(shard)
 
-    def _leave(self, shard: int) -> None:
-        if self.state_of(shard) == UNSTARTED:
-            self.leaving_polls.pop(shard, None)
-            for (vhost, name), placed in list(self.topology.placements.items()):
-                if placed == shard:
-                    self.ledger.place_queue(vhost, name, None)
-            self.ledger.record(["shard_gone", shard], durable=True)
-            log.info("shard is gone", shard=shard)
+    def _leave(self, shard: Shard) -> None:
+        number = shard.number
+        if self.state_of(number) == UNSTARTED:
+            self.leaving_polls.pop(number, None)
+            for placement in list(self.topology.placements.values()):
+                if placement.shard == number:
+                    self.ledger.place_queue(placement.vhost, placement.queue, None)
+            self.ledger.record(shard.change_gone(), durable=True)
+            log.info("shard is gone", shard=number)
             return
-        self.leaving_polls[shard] = self.leaving_polls.get(shard, 0) + 1
-        if self.leaving_polls[shard] > POLLS_BEFORE_END:
-            self.ask(shard, False)
+        self.leaving_polls[number] = self.leaving_polls.get(number, 0) + 1
+        if self.leaving_polls[number] > POLLS_BEFORE_END:
+            self.ask(number, False)

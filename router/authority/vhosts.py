@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.authority.ledger import Ledger
-from router.model.records import DEFAULT_EXCHANGE, Exchange
+from router.model.records import DEFAULT_EXCHANGE, Exchange, Vhost
 from router.model.resource_limits import Holder
 
 DEFAULT_VHOST = "/"
@@ -25,7 +25,7 @@ def add(ledger: Ledger, name: str) -> bool:
     """Make a vhost, or the predeclared exchanges that it lacks; whether it is new."""
     new = not ledger.topology.has_vhost(name)
     if new:
-        ledger.record(["vhost", name], durable=True)
+        ledger.record(Vhost(name).change(), durable=True)
     for exchange, kind, internal in PREDECLARED:
         if ledger.topology.exchange(name, exchange) is None:
             ledger.add_exchange(Exchange(name, exchange, kind, True, False, internal, {}))
@@ -45,11 +45,11 @@ def delete(ledger: Ledger, name: str) -> None:
             ledger.record(policy.change_gone(), durable=True)
     for stop in [stop for stop in topology.stops.values() if stop.vhost == name]:
         ledger.record(stop.change_gone(), durable=True)
-    for vhost, queue_name in [place for place in topology.placements if place[0] == name]:
-        ledger.record(["placement", vhost, queue_name, None], durable=True)
+    for placement in [placement for placement in topology.placements.values() if placement.vhost == name]:
+        ledger.record(placement.change_gone(), durable=True)
     for topic in topology.users.topic_permissions(vhost=name):
-        ledger.record(["topic_permission_gone", topic.user, name, topic.exchange], durable=True)
+        ledger.record(topic.change_gone(), durable=True)
     for permission in topology.users.permissions(vhost=name):
-        ledger.record(["permission_gone", permission.user, name], durable=True)
+        ledger.record(permission.change_gone(), durable=True)
     ledger.forget_limits(Holder("vhost", name))
-    ledger.record(["vhost_gone", name], durable=True)
+    ledger.record(Vhost(name).change_gone(), durable=True)

@@ -21,7 +21,7 @@ EVERYTHING = ".*"
 def seed(ledger: Ledger) -> None:
     """Make the accounts of a new node, as in RabbitMQ: the vhost "/", and guest, password guest, with all rights."""
     vhosts.add(ledger, vhosts.DEFAULT_VHOST)
-    _record(ledger, User(GUEST, passwords.hashed(GUEST), ("administrator",)))
+    _record(ledger, User(GUEST, passwords.hashed(GUEST), ["administrator"]))
     _record(ledger, Permission(GUEST, vhosts.DEFAULT_VHOST, EVERYTHING, EVERYTHING, EVERYTHING))
 
 
@@ -55,14 +55,13 @@ def user_set(administration: Administration, name: str, password_hash: str | Non
 def user_delete(administration: Administration, name: str) -> None:
     """Delete a user with its permissions and limits; acceptors close its connections."""
     ledger = administration.ledger
-    _user(ledger, name)
-    users = ledger.topology.users
+    user, users = _user(ledger, name), ledger.topology.users
     for topic in users.topic_permissions(user=name):
-        ledger.record(["topic_permission_gone", name, topic.vhost, topic.exchange], durable=True)
+        ledger.record(topic.change_gone(), durable=True)
     for permission in users.permissions(user=name):
-        ledger.record(["permission_gone", name, permission.vhost], durable=True)
+        ledger.record(permission.change_gone(), durable=True)
     ledger.forget_limits(Holder("user", name))
-    ledger.record(["user_gone", name], durable=True)
+    ledger.record(user.change_gone(), durable=True)
 
 
 def user_list(administration: Administration) -> list[dict[str, Any]]:
@@ -74,7 +73,7 @@ def user_list(administration: Administration) -> list[dict[str, Any]]:
     return [
         {
             "name": user.name,
-            "tags": list(user.tags),
+            "tags": user.tags,
             "password": bool(user.password_hash),
             "vhosts": sorted(vhosts_of.get(user.name, ())),
         }
@@ -99,9 +98,10 @@ def permission_set(
 def permission_delete(administration: Administration, user: str, vhost: str) -> None:
     """Delete a user's permission to open a vhost; its open connections there stay, without any rights."""
     ledger = administration.ledger
-    if ledger.topology.users.permission(user, vhost) is None:
+    found = ledger.topology.users.permission(user, vhost)
+    if found is None:
         raise Refusal("not_found", f"user '{user}' has no permissions in vhost '{vhost}'")
-    ledger.record(["permission_gone", user, vhost], durable=True)
+    ledger.record(found.change_gone(), durable=True)
 
 
 def permission_list(administration: Administration, user: str | None, vhost: str | None) -> list[dict[str, Any]]:
@@ -134,7 +134,7 @@ def topic_permission_delete(administration: Administration, user: str, vhost: st
         where = f"vhost '{vhost}'" if exchange is None else f"exchange '{exchange}' in vhost '{vhost}'"
         raise Refusal("not_found", f"user '{user}' has no topic permissions for {where}")
     for topic in found:
-        ledger.record(["topic_permission_gone", user, vhost, topic.exchange], durable=True)
+        ledger.record(topic.change_gone(), durable=True)
 
 
 def topic_permission_list(administration: Administration, user: str | None, vhost: str | None) -> list[dict[str, Any]]:
@@ -194,7 +194,7 @@ def _imported_user(row: object) -> User:
             for tag in tags:
                 if not isinstance(tag, str):
                     raise Refusal("invalid", f"user '{name}': tag {tag!r} is not text")
-            return User(name, password_hash, tuple(tags))
+            return User(name, password_hash, tags)
     raise Refusal("invalid", f"not [user, password hash, [tag, …]]: {row!r:.100}")
 
 
@@ -225,11 +225,11 @@ def _check_hash(password_hash: str) -> None:
         raise Refusal("invalid", str(error)) from None
 
 
-def _known_tags(tags: list[Any]) -> tuple[str, ...]:
+def _known_tags(tags: list[Any]) -> list[str]:
     for tag in tags:
         if tag not in TAGS:
             raise Refusal("invalid", f"unknown tag {tag!r}; the tags are {', '.join(TAGS)}")
-    return tuple(dict.fromkeys(tags))
+    return list(dict.fromkeys(tags))
 
 
 def _check_patterns(*given: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.control.control import Refusal
 from penstock.limits.watermarks import FlowDefaults
+from penstock.node.clock import Clock
 from penstock.settings.limits import LimitSettings
 from router.authority.ledger import Ledger
 from router.authority.rebalancing import Rebalancing
@@ -24,6 +25,7 @@ class Administration:
 
     ledger: Ledger
     defaults: FlowDefaults
+    clock: Clock
     rebalancing: Rebalancing = field(default_factory=Rebalancing)
     moves: Moves | None = None
     limits: LimitSettings = field(default_factory=LimitSettings)

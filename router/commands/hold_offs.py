@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from penstock.node import clock
 from penstock.node.logs import get_logger
 from router.authority.hold_offs import forget
 from router.commands.administration import Administration
@@ -21,7 +20,7 @@ log = get_logger()
 
 
 def flow_hold_offs(administration: Administration) -> list[dict[str, Any]]:
-    return [_shown(found) for found in administration.ledger.topology.hold_offs.values()]
+    return [_shown(administration, found) for found in administration.ledger.topology.hold_offs.values()]
 
 
 def flow_readmit(administration: Administration, user: str | None, host: str | None) -> list[dict[str, Any]]:
@@ -33,11 +32,11 @@ def flow_readmit(administration: Administration, user: str | None, host: str | N
     forget(ledger, found)
     for each in found:
         log.info("hold-off lifted", user=each.user, host=each.host, times=each.times)
-    return [_shown(each) for each in found]
+    return [_shown(administration, each) for each in found]
 
 
-def _shown(found: HoldOff) -> dict[str, Any]:
-    return clock.as_wall(asdict(found), "since", "until", "forget_at")
+def _shown(administration: Administration, found: HoldOff) -> dict[str, Any]:
+    return administration.clock.as_wall(asdict(found), "since", "until", "forget_at")
 
 
 COMMANDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {

@@ -18,7 +18,7 @@ from penstock.control.control import Refusal
 from penstock.settings.values import NO_LIMIT
 from router.authority.ledger import Ledger
 from router.commands.administration import Administration, check_user, check_vhost
-from router.model.resource_limits import LIMITS, Counted, Holder, Scope
+from router.model.resource_limits import LIMITS, Counted, Holder, HolderLimits, Scope
 
 MOST = 2**53
 
@@ -28,7 +28,8 @@ def limits_set(administration: Administration, scope: str, name: str, limits: Ma
     ledger = administration.ledger
     holder = _holder(ledger, scope, name)
     wanted = {_counted(holder.scope, limit).value: _number(limit, number) for limit, number in limits.items()}
-    ledger.record(["limits", *holder, {**ledger.topology.limits.of(holder), **wanted}], durable=True)
+    found = HolderLimits(*holder, {**ledger.topology.limits.of(holder), **wanted})
+    ledger.record(found.change(), durable=True)
 
 
 def limits_clear(administration: Administration, scope: str, name: str, limit: str | None) -> None:
@@ -38,7 +39,7 @@ def limits_clear(administration: Administration, scope: str, name: str, limit: s
     left = {} if limit is None else dict(ledger.topology.limits.of(holder))
     if limit is not None:
         left.pop(_counted(holder.scope, limit).value, None)
-    ledger.record(["limits", *holder, left], durable=True)
+    ledger.record(HolderLimits(*holder, left).change(), durable=True)
 
 
 def limits_list(administration: Administration, scope: str) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ def placement(administration: Administration, vhost: str | None) -> dict[str, An
     return {
         "version": topology.placement_version,
         "shards": sorted(topology.shards),
-        "closed": sorted(index for index, state in topology.shards.items() if state != SERVING),
+        "closed": sorted(shard.number for shard in topology.shards.values() if shard.state != SERVING),
         "queues": [
             {
                 **{field: getattr(queue, field) for field in ("vhost", "name", "shard", "durable")},

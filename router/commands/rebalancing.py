@@ -22,7 +22,6 @@ from dataclasses import asdict
 from typing import Any
 
 from penstock.control.control import Refusal
-from penstock.node import clock
 from penstock.node.logs import get_logger
 from router.authority.rebalancing import Lease
 from router.commands.administration import Administration
@@ -44,7 +43,7 @@ def rebalance_hold(
     progress: dict[str, Any],
 ) -> dict[str, Any]:
     """Take the lease, or renew it, leaving its limits as they are. Refusal if there is another holder."""
-    now = clock.now()
+    now = administration.clock.now()
     if not 0 < seconds <= LEASE_SECONDS_MAX:
         raise Refusal("invalid", f"a lease lasts up to {LEASE_SECONDS_MAX:g} seconds, not {seconds}")
     if max(len(plan), len(holder)) > TEXT_MAX or len(progress) > ENTRIES_MAX:
@@ -62,12 +61,12 @@ def rebalance_hold(
         )
     lease.until = now + seconds
     lease.progress = progress
-    return _shown(lease)
+    return _shown(administration, lease)
 
 
 def rebalance_release(administration: Administration, plan: str, holder: str) -> bool:
     """Release the lease; whether this holder had it for this plan."""
-    lease = administration.rebalancing.current_lease(clock.now())
+    lease = administration.rebalancing.current_lease(administration.clock.now())
     if lease is None or (lease.plan, lease.holder) != (plan, holder):
         return False
     administration.rebalancing.lease = None
@@ -77,8 +76,8 @@ def rebalance_release(administration: Administration, plan: str, holder: str) ->
 
 def rebalance_lease(administration: Administration) -> dict[str, Any] | None:
     """Return the lease, None if there is none."""
-    lease = administration.rebalancing.current_lease(clock.now())
-    return None if lease is None else _shown(lease)
+    lease = administration.rebalancing.current_lease(administration.clock.now())
+    return None if lease is None else _shown(administration, lease)
 
 
 def rebalance_limit(administration: Administration, limits: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +88,7 @@ def rebalance_limit(administration: Administration, limits: dict[str, Any]) -> d
         raise Refusal("invalid", f"there is no limit {unknown[0]!r}, only {', '.join(lease.limits)}")
     lease.limits |= _checked(limits)
     log.info("rebalancing: limits", plan=lease.plan, **lease.limits)
-    return _shown(lease)
+    return _shown(administration, lease)
 
 
 def rebalance_abort(administration: Administration, plan: str | None) -> dict[str, Any]:
@@ -99,18 +98,18 @@ def rebalance_abort(administration: Administration, plan: str | None) -> dict[st
         raise Refusal("not_found", f"plan {plan} is not being applied, {lease.plan} is")
     lease.abort = True
     log.info("rebalancing: abort", plan=lease.plan)
-    return _shown(lease)
+    return _shown(administration, lease)
 
 
 def _lease(administration: Administration) -> Lease:
-    lease = administration.rebalancing.current_lease(clock.now())
+    lease = administration.rebalancing.current_lease(administration.clock.now())
     if lease is None:
         raise Refusal("not_found", "no plan is being applied")
     return lease
 
 
-def _shown(lease: Lease) -> dict[str, Any]:
-    return clock.as_wall(asdict(lease), "since", "until")
+def _shown(administration: Administration, lease: Lease) -> dict[str, Any]:
+    return administration.clock.as_wall(asdict(lease), "since", "until")
 
 
 def _checked(limits: dict[str, Any]) -> dict[str, float]:

@@ -47,11 +47,11 @@ def shard_list(administration: Administration) -> list[dict[str, Any]]:
     return [
         {
             "shard": index,
-            "state": state,
+            "state": shard.state,
             "queues": shards.queues_of(index),
             "moves": shards.moves_of(index),
         }
-        for index, state in sorted(shards.topology.shards.items())
+        for index, shard in sorted(shards.topology.shards.items())
     ]
 
 

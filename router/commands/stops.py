@@ -18,7 +18,6 @@ from dataclasses import asdict
 from typing import Any
 
 from penstock.control.control import Refusal
-from penstock.node import clock
 from penstock.node.logs import get_logger
 from router.authority.ledger import Ledger
 from router.commands.administration import Administration, check_vhost
@@ -49,19 +48,19 @@ def flow_stop(
     replaced = _named(ledger, names)
     if len(ledger.topology.stops) - len(replaced) >= STOPS_MAX:
         raise Refusal("failed", f"there are {STOPS_MAX} stops already")
-    _lift(ledger, replaced, "replaced")
-    now = clock.now()
+    _lift(administration, replaced, "replaced")
+    now = administration.clock.now()
     number = max(ledger.topology.stops, default=0) + 1
     stop = Stop(number, **names, author=author, reason=reason, since=now, until=seconds and now + seconds)
     ledger.record(stop.change(), durable=True)
-    log.info("operator stop", **_log_fields(stop))
-    return _shown(stop)
+    log.info("operator stop", **_log_fields(administration, stop))
+    return _shown(administration, stop)
 
 
 def flow_start(administration: Administration, **names: str | None) -> list[dict[str, Any]]:
     """Lift the stops of exactly these names, and return them."""
     _check(administration.ledger, names)
-    return _lift(administration.ledger, _named(administration.ledger, names), "started")
+    return _lift(administration, _named(administration.ledger, names), "started")
 
 
 def flow_lift(administration: Administration, number: int) -> dict[str, Any]:
@@ -69,17 +68,17 @@ def flow_lift(administration: Administration, number: int) -> dict[str, Any]:
     stop = administration.ledger.topology.stops.get(number)
     if stop is None:
         raise Refusal("not_found", f"there is no stop {number}")
-    return _lift(administration.ledger, [stop], "started")[0]
+    return _lift(administration, [stop], "started")[0]
 
 
 def flow_stops(administration: Administration) -> list[dict[str, Any]]:
-    return [_shown(stop) for stop in administration.ledger.topology.stops.values()]
+    return [_shown(administration, stop) for stop in administration.ledger.topology.stops.values()]
 
 
-def lift_expired(ledger: Ledger) -> None:
+def lift_expired(administration: Administration) -> None:
     """Lift the stops whose time is up."""
-    now = clock.now()
-    _lift(ledger, [stop for stop in ledger.topology.stops.values() if stop.until and stop.until <= now], "expired")
+    now, stops = administration.clock.now(), administration.ledger.topology.stops.values()
+    _lift(administration, [stop for stop in stops if stop.until and stop.until <= now], "expired")
 
 
 def _check(ledger: Ledger, names: dict[str, str | None]) -> None:
@@ -95,20 +94,21 @@ def _named(ledger: Ledger, names: dict[str, str | None]) -> list[Stop]:
     ]
 
 
-def _lift(ledger: Ledger, stops: list[Stop], how: str) -> list[dict[str, Any]]:
+def _lift(administration: Administration, stops: list[Stop], how: str) -> list[dict[str, Any]]:
     for stop in stops:
-        ledger.record(stop.change_gone(), durable=True)
-        log.info("operator stop ends", how=how, held_seconds=round(clock.now() - stop.since, 3), **_log_fields(stop))
-    return [_shown(stop) for stop in stops]
+        administration.ledger.record(stop.change_gone(), durable=True)
+        held_seconds = round(administration.clock.now() - stop.since, 3)
+        log.info("operator stop ends", how=how, held_seconds=held_seconds, **_log_fields(administration, stop))
+    return [_shown(administration, stop) for stop in stops]
 
 
-def _shown(stop: Stop) -> dict[str, Any]:
-    return clock.as_wall(asdict(stop), "since", "until")
+def _shown(administration: Administration, stop: Stop) -> dict[str, Any]:
+    return administration.clock.as_wall(asdict(stop), "since", "until")
 
 
-def _log_fields(stop: Stop) -> dict[str, Any]:
+def _log_fields(administration: Administration, stop: Stop) -> dict[str, Any]:
     named = {name: getattr(stop, name) for name in NAMES if getattr(stop, name) is not None}
-    told = {name: _shown(stop)[name] for name in ("author", "reason", "until")}
+    told = {name: _shown(administration, stop)[name] for name in ("author", "reason", "until")}
     return {"number": stop.number, **named, **told}
 
 

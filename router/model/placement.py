@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
-from router.model.records import Queue
+from router.model.records import Placement, Queue
 
-Overrides = Mapping[tuple[str, str], int]
-"""Shards by vhost and queue name."""
+Overrides = Mapping[tuple[str, str], Placement]
+"""Placements by vhost and queue name."""
 
 
 def place(vhost: str, queue: str, shards: Iterable[int], overrides: Overrides) -> int:
@@ -22,8 +22,8 @@ def place(vhost: str, queue: str, shards: Iterable[int], overrides: Overrides) -
     """
     shards = tuple(shards)
     override = overrides.get((vhost, queue))
-    if override is not None and override in shards:
-        return override
+    if override is not None and override.shard is not None and override.shard in shards:
+        return override.shard
     names = vhost.encode("utf-8", "surrogateescape"), queue.encode("utf-8", "surrogateescape")
     # The length separates the vhost from the name: ("ab", "c") is not ("a", "bc").
     label = b"%d.%b%b" % (len(names[0]), *names)

@@ -1,4 +1,6 @@
-"""The records of a topology. Each record is a value; its string is its name in reply texts."""
+"""The records of a topology (`router.model.record_kind`), except those of users and limits. Each record is a value; its
+string is its name in reply texts.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from router.model.fields import Typed, typed
+from router.model.record_kind import Record, of_kind
 
 Arguments: TypeAlias = Mapping[str, Any]
-Change: TypeAlias = list[Any]
-"""One change of the topology as sent over the bus: its kind, then its fields (`Topology.apply`)."""
 
 Kind: TypeAlias = Literal["queue", "exchange"]
 """The kinds of destination that a binding may have."""
@@ -25,8 +26,17 @@ def described(kind: str, name: str, vhost: str) -> str:
     return f"{kind} '{name}' in vhost '{vhost}'"
 
 
+@of_kind("vhost", "vhosts", key=1, fixed=True)
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Vhost(Record):
+    """A virtual host (AMQP 0-9-1, 2.1.2). Nothing is left in it when it is removed."""
+
+    name: str
+
+
+@of_kind("policy", "policies", key=3, flags=("operator",), packed=("definition",))
+@dataclass(frozen=True, slots=True)
+class Policy(Record):
     """A policy or operator policy (`router.model.policies`) of a vhost; `vhost` is "" for one of the node."""
 
     vhost: str
@@ -41,20 +51,10 @@ class Policy:
         sort = "operator policy" if self.operator else "policy"
         return described(sort, self.name, self.vhost) if self.vhost else f"{sort} '{self.name}' of the node"
 
-    def change(self) -> Change:
-        """Return the change that makes or replaces the policy."""
-        return [
-            *("policy", self.vhost, self.operator, self.name, self.pattern, self.apply_to, self.priority),
-            dict(self.definition),
-        ]
 
-    def change_gone(self) -> Change:
-        """Return the change that deletes the policy."""
-        return ["policy_gone", self.vhost, self.operator, self.name]
-
-
+@of_kind("stop", "stops", key=1, fixed=True)
 @dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Record):
     """An operator's stop: publishes that match everything it names wait; one that names nothing stops all publishes.
 
     `key` is a topic pattern (AMQP 0-9-1, 3.1.3.3). Times are seconds of the node's clock (`penstock.node.clock`);
@@ -77,17 +77,10 @@ class Stop:
         """The text shown to clients and operators."""
         return f"stopped by {self.author}: {self.reason}" if self.reason else f"stopped by {self.author}"
 
-    def change(self) -> Change:
-        """Return the change that makes the stop."""
-        return ["stop", *(getattr(self, field) for field in self.__slots__)]
 
-    def change_gone(self) -> Change:
-        """Return the change that lifts the stop."""
-        return ["stop_gone", self.number]
-
-
+@of_kind("hold_off", "hold_offs", key=2)
 @dataclass(frozen=True, slots=True)
-class HoldOff:
+class HoldOff(Record):
     """A user refused from an address. `times` counts its hold-offs from there that are not forgotten.
 
     `since`, `until` and `forget_at` are seconds of the node's clock.
@@ -101,14 +94,6 @@ class HoldOff:
     forget_at: float
     reason: str
 
-    def change(self) -> Change:
-        """Return the change that makes or replaces the hold-off."""
-        return ["hold_off", *(getattr(self, field) for field in self.__slots__)]
-
-    def change_gone(self) -> Change:
-        """Return the change that forgets the hold-off."""
-        return ["hold_off_gone", self.user, self.host]
-
 
 STOPPING, COPYING, HOMING = "stopping", "copying", "homing"
 """The phases of a move (docs/rebalancing.md): nothing more goes to the old home, which writes its copy; the new home
@@ -121,8 +106,28 @@ placed on it; it is to end for good.
 """
 
 
+@of_kind("shard", "shards", key=1)
 @dataclass(frozen=True, slots=True)
-class Move:
+class Shard(Record):
+    """A shard, and its state. Only after a command has changed the shards are they stored."""
+
+    number: int
+    state: str
+
+
+@of_kind("placement", "placements", key=2, void=(None,))
+@dataclass(frozen=True, slots=True)
+class Placement(Record):
+    """The shard on which a queue of that name is placed when it is made; None: as the hash says."""
+
+    vhost: str
+    queue: str
+    shard: int | None
+
+
+@of_kind("move", "moves", key=1, packed=("stop",))
+@dataclass(frozen=True, slots=True)
+class Move(Record):
     """A queue on its way from one shard to another. `epoch` is never reused; `…_life` is an incarnation of the shard.
 
     `count`, `octets` (of whole messages) and `checksum` describe the copy that the old home wrote; `stop` is a
@@ -151,17 +156,10 @@ class Move:
         """The shard that owns the queue: the target once it has moved, the source until then and after a rollback."""
         return self.target if self.outcome == "moved" else self.source
 
-    def change(self) -> Change:
-        """Return the change that makes or replaces the move."""
-        return ["move", *(getattr(self, field) for field in self.__slots__)]
 
-    def change_gone(self) -> Change:
-        """Return the change that ends the move."""
-        return ["move_gone", self.queue_id]
-
-
+@of_kind("exchange", "exchanges", key=2, flags=("durable", "auto_delete", "internal"), packed=("arguments",))
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Record):
     """An exchange (AMQP 0-9-1, 3.1.3). `policy` is the name of the policy that governs it, `maker` the user who
     declared it (as for `Binding`).
     """
@@ -186,17 +184,13 @@ class Exchange:
         name = self.arguments.get("alternate-exchange")
         return name if isinstance(name, str) else self.policy_alternate
 
-    def change(self) -> Change:
-        """Return the change that makes or replaces the exchange."""
-        return [
-            *("exchange", self.vhost, self.name, self.type),
-            *(self.durable, self.auto_delete, self.internal, _as_dict(self.arguments)),
-            *(self.policy, self.policy_alternate, self.maker),
-        ]
 
-
+@of_kind(
+    "queue", "queues", key=3, order="queue_id",
+    flags=("durable", "auto_delete"), packed=("arguments", "limits", "features"),
+)  # fmt: skip
 @dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(Record):
     """A queue (AMQP 0-9-1, 3.1.1) and its place in the node.
 
     `queue_id` is never reused; `slot` is its place in the gauges; `owner` is the connection of an exclusive queue.
@@ -222,20 +216,15 @@ class Queue:
     def __str__(self) -> str:
         return described("queue", self.name, self.vhost)
 
-    def change(self) -> Change:
-        """Return the change that makes or replaces the queue."""
-        return [
-            *("queue", self.vhost, self.name, self.queue_id, self.slot, self.shard),
-            *(self.durable, self.auto_delete, self.owner, _as_dict(self.arguments), self.limits, self.features),
-            *(self.policy, self.operator_policy, self.maker),
-        ]
 
-
+@of_kind("binding", "bindings", key=6, packed=("arguments",), fixed=True, durable=True)
 @dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Record):
     """A binding. Two are equal if source, destination, key and arguments are; arguments compare by `typed`.
 
-    `maker` is the user who made it; None for a binding older than the recording of makers, or made by the node itself.
+    It is removed before its exchange or destination. The binding of every queue to the default exchange is implied, and
+    no record. `maker` is the user who made it; None for a binding older than the recording of makers, or made by the
+    node itself.
     """
 
     vhost: str
@@ -256,19 +245,3 @@ class Binding:
     @property
     def target(self) -> Destination:
         return self.kind, self.destination
-
-    def change(self) -> Change:
-        """Return the change that makes the binding."""
-        return ["binding", *self._fields(), self.maker]
-
-    def change_gone(self) -> Change:
-        """Return the change that removes the binding."""
-        return ["binding_gone", *self._fields()]
-
-    def _fields(self) -> list[Any]:
-        return [self.vhost, self.source, self.kind, self.destination, self.key, _as_dict(self.arguments)]
-
-
-def _as_dict(arguments: Arguments) -> dict[str, Any]:
-    """Return the arguments as the dict that msgpack needs: a record and its changes share it, as none is modified."""
-    return arguments if isinstance(arguments, dict) else dict(arguments)

@@ -6,12 +6,13 @@ a command has set for a vhost or a user overrides the node's default (`limits.*`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from penstock.settings.limits import LimitSettings
-from router.model.records import Change
+from router.model.record_kind import Record, Records, of_kind
 
 Scope = Literal["vhost", "user"]
 
@@ -42,34 +43,30 @@ class Holder(NamedTuple):
         return f"{self.scope} '{self.name}'"
 
 
+@of_kind("limits", "limits", key=2, packed=("limits",), void=({},))
+@dataclass(frozen=True, slots=True)
+class HolderLimits(Record):
+    """All limits that commands have set for a vhost or a user, by name."""
+
+    scope: Scope
+    name: str
+    limits: dict[str, int] = field(hash=False)
+
+
 class ResourceLimits:
     """The limits that commands have set, in one replica."""
 
-    def __init__(self) -> None:
-        self._of: dict[Holder, dict[str, int]] = {}
-        self.kinds: dict[str, Callable[..., None]] = {"limits": self._limits}
-
-    def reset(self) -> None:
-        """Forget all limits, before another snapshot."""
-        self._of.clear()
-
-    def _limits(self, scope: Scope, name: str, limits: Mapping[str, int]) -> None:
-        holder = Holder(scope, name)
-        if limits:
-            self._of[holder] = dict(limits)
-        else:
-            self._of.pop(holder, None)
-
-    def changes(self) -> Iterator[Change]:
-        """Return a snapshot: the changes that set these limits."""
-        return (["limits", *holder, limits] for holder, limits in self._of.items())
+    def __init__(self, records: Records[tuple[str, str], HolderLimits]) -> None:
+        self._records = records
 
     def of(self, holder: Holder) -> Mapping[str, int]:
         """Return the limits that commands have set for a vhost or a user, by name."""
-        return self._of.get(holder, {})
+        found = self._records.get(holder)
+        return {} if found is None else found.limits
 
     def all(self) -> Mapping[Holder, Mapping[str, int]]:
-        return self._of
+        """Return all limits that commands have set."""
+        return {Holder(each.scope, each.name): each.limits for each in self._records.values()}
 
     def limit(self, holder: Holder, counted: Counted, defaults: LimitSettings) -> int | None:
         """Return the number that a vhost or a user may have; None is no limit."""

@@ -1,70 +1,43 @@
 """The topology: vhosts, exchanges, queues and bindings, and the routes of messages.
 
 The router changes it, all other processes follow: each has a replica of this class, builds it from a snapshot and
-applies every change that the router publishes after that. Changes are lists, as sent over the bus:
+applies every change that the router publishes after that. Changes are those of `router.model.record_kind`, of the kinds
+in `router.model.kinds`, and one more:
 
-    ["vhost", name]
-    ["vhost_gone", name]                                                   when nothing is left in it
-    ["policy", vhost, operator, name, pattern, apply_to, priority, definition]     vhost "": of the node
-    ["policy_gone", vhost, operator, name]
-    ["exchange", vhost, name, type, durable, auto_delete, internal, arguments, policy | None,
-     alternate exchange by policy | None, maker | None]
-    ["exchange_gone", vhost, name]
-    ["queue", vhost, name, queue_id, slot, shard, durable, auto_delete, owner | None, arguments, limits, features,
-     policy | None, operator policy | None, maker | None]
-    ["queue_gone", vhost, name, queue_id]
-    ["binding", vhost, source, kind, destination, key, arguments, maker | None]    kind is "queue" or "exchange"
-    ["binding_gone", vhost, source, kind, destination, key, arguments]
-    ["placement", vhost, queue name, shard | None]                         None: by the hash
-    ["placement_version", number]                                          counts changes of placements
-    ["shard", number, state]                                               new, or another state (authority.shards)
-    ["shard_gone", number]
-    ["move", queue_id, epoch, source, target, phase, incarnation of source, of target, plan | None, since, count,
-     octets, checksum, outcome, reason, stop]                              a queue moves (router.model.records.Move)
-    ["move_gone", queue_id]
-    ["user", name, password hash, [tag, ...]]                              new, or changed
-    ["user_gone", name]
-    ["permission", user, vhost, configure, write, read]                    new, or changed; regular expressions
-    ["permission_gone", user, vhost]
-    ["topic_permission", user, vhost, exchange, write, read]
-    ["topic_permission_gone", user, vhost, exchange]
-    ["stop", number, vhost | None, exchange | None, key | None, queue | None, user | None, connection | None, author,
-     reason, since, until | None]                                          an operator's
-    ["stop_gone", number]
-    ["hold_off", user, host, times, since, until, forget_at, reason]        new, or another one of the same
-    ["hold_off_gone", user, host]
-    ["limits", "vhost" | "user", name, {limit: number}]                     all its limits; empty if none is set
-
-An "exchange" or "queue" of an existing name is the same one, with another place or other governing policies. A binding
-is removed before its exchange or destination. The binding of every queue to the default exchange is implied, not
-stored.
+    ["placement_version", number]       counts changes of placements
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
 
+from router.model.kinds import KINDS
 from router.model.matching import INDEXES, HeadersIndex, Index
+from router.model.record_kind import Change, Keeper, Record, Records
 from router.model.records import (
     DEFAULT_EXCHANGE,
-    Arguments,
     Binding,
-    Change,
     Destination,
     Exchange,
     HoldOff,
     Kind,
     Move,
+    Placement,
     Policy,
     Queue,
+    Shard,
     Stop,
+    Vhost,
 )
-from router.model.resource_limits import ResourceLimits
+from router.model.resource_limits import HolderLimits, ResourceLimits
 from router.model.tally import Tally
 from router.model.topics_cy import Memory, Work
-from router.model.users import Users
+from router.model.users import Permission, TopicPermission, User, Users
 from router.model.working import Working, at_once
+
+R = TypeVar("R", bound=Record)
 
 __all__ = ["Binding", "Change", "Exchange", "HoldOff", "Move", "Policy", "Queue", "Stop", "Topology"]
 
@@ -97,55 +70,55 @@ class _Vhost:
         self.arriving: dict[Destination, dict[Binding, None]] = {}
 
 
+class _Part(NamedTuple):
+    """A `Keeper` of records that the topology keeps in several places."""
+
+    put: Callable[[Any], None]
+    remove: Callable[..., None]
+    values: Callable[[], Iterable[Record]]
+
+
 class Topology:
     """One copy of the topology at a version."""
 
     def __init__(self, version: int = 0, changes: Iterable[Change] = ()) -> None:
         """Build it from a snapshot. ValueError or KeyError if the changes do not make a topology."""
         self.version = version
-        self.users = Users()
-        self.limits = ResourceLimits()
-        self.reset()
-        self._kinds: dict[str, Callable[..., None]] = {
-            "vhost": self._vhost,
-            "vhost_gone": self._vhost_gone,
-            "policy": self._policy,
-            "policy_gone": self._policy_gone,
-            "exchange": self._exchange,
-            "exchange_gone": self._exchange_gone,
-            "queue": self._queue,
-            "queue_gone": self._queue_gone,
-            "binding": self._binding,
-            "binding_gone": self._binding_gone,
-            "placement": self._placement,
-            "placement_version": self._placement_version,
-            "shard": self._shard,
-            "shard_gone": self._shard_gone,
-            "move": self._move,
-            "move_gone": self._move_gone,
-            "stop": self._stop,
-            "stop_gone": self._stop_gone,
-            "hold_off": self._hold_off,
-            "hold_off_gone": self._hold_off_gone,
-            **self.users.kinds,
-            **self.limits.kinds,
+        self._keepers: dict[type[Record], Keeper] = {
+            Vhost: _Part(self._put_vhost, self._remove_vhost, lambda: map(Vhost, self._vhosts)),
+            Policy: _Part(self._put_policy, self._remove_policy, self._policies_everywhere),
+            Exchange: _Part(self._put_exchange, self._remove_exchange, self._exchanges),
+            Queue: _Part(self._put_queue, self._remove_queue, self.queues),
+            Binding: _Part(self._put_binding, self._remove_binding, self._bindings),
         }
+        self.shards: Records[int, Shard] = self._kept(Shard)
+        self.placements: Records[tuple[str, str], Placement] = self._kept(Placement)
+        self.moves: Records[int, Move] = self._kept(Move)
+        self.users = Users(self._kept(User), self._kept(Permission), self._kept(TopicPermission))
+        self.limits = ResourceLimits(self._kept(HolderLimits))
+        self.stops: Records[int, Stop] = self._kept(Stop)
+        self.hold_offs: Records[tuple[str, str], HoldOff] = self._kept(HoldOff)
+        self._appliers: dict[str, Callable[[Change], None]] = {"placement_version": self._set_placement_version}
+        for record_type in KINDS:
+            self._appliers |= _appliers(record_type, self._keepers[record_type])
+        self.reset()
         for change in changes:
             self.apply(change)
+
+    def _kept(self, record_type: type[R]) -> Records[Any, R]:
+        """Return the records of a kind that is kept by key, and only there."""
+        records = self._keepers[record_type] = Records[Any, R]()
+        return records
 
     # Following. The caller sets the version, once all changes of it are applied.
 
     def reset(self) -> None:
         """Empty the topology, before another snapshot."""
+        for keeper in self._keepers.values():
+            if isinstance(keeper, Records):
+                keeper.clear()
         self.memory = Memory()
-        self.users.reset()
-        self.limits.reset()
-        self.placements: dict[tuple[str, str], int] = {}
         self.placement_version = 0
-        self.shards: dict[int, str] = {}
-        self.moves: dict[int, Move] = {}
-        self.stops: dict[int, Stop] = {}
-        self.hold_offs: dict[tuple[str, str], HoldOff] = {}
         self._vhosts: dict[str, _Vhost] = {}
         self._of_the_node: dict[tuple[bool, str], Policy] = {}
         self._by_id: dict[int, Queue] = {}
@@ -153,47 +126,64 @@ class Topology:
 
     def apply(self, change: Change) -> None:
         """Apply one change. ValueError for an unknown kind, KeyError if it does not fit the topology."""
-        kind, *fields = change
-        if kind not in self._kinds:
-            raise ValueError(f"unknown change of the topology: {kind!r}")
-        self._kinds[kind](*fields)
+        applier = self._appliers.get(change[0])
+        if applier is None:
+            raise ValueError(f"unknown change of the topology: {change[0]!r}")
+        applier(change)
 
-    def _vhost(self, name: str) -> None:
-        self._vhosts[name] = _Vhost()
+    def changes(self) -> Iterator[Change]:
+        """Return a snapshot: the changes that make this topology from nothing."""
+        for record_type in KINDS:
+            yield from record_type.record_kind.changes(self._keepers[record_type].values())
+        if self.placement_version:
+            yield ["placement_version", self.placement_version]
 
-    def _vhost_gone(self, name: str) -> None:
+    def _set_placement_version(self, change: Change) -> None:
+        _, self.placement_version = change
+
+    def _put_vhost(self, vhost: Vhost) -> None:
+        self._vhosts[vhost.name] = _Vhost()
+
+    def _remove_vhost(self, name: str) -> None:
         vhost = self._vhosts.pop(name)
         assert not vhost.places and not vhost.queues and not vhost.arriving and not vhost.policies
 
-    def _policy(self, vhost: str, operator: bool, name: str, *facts: Any) -> None:
-        self._policies(vhost)[operator, name] = Policy(vhost, operator, name, *facts)
+    def _put_policy(self, policy: Policy) -> None:
+        self._policies(policy.vhost)[policy.operator, policy.name] = policy
 
-    def _policy_gone(self, vhost: str, operator: bool, name: str) -> None:
+    def _remove_policy(self, vhost: str, operator: bool, name: str) -> None:
         del self._policies(vhost)[operator, name]
 
     def _policies(self, vhost: str) -> dict[tuple[bool, str], Policy]:
         return self._vhosts[vhost].policies if vhost else self._of_the_node
 
-    def _exchange(self, vhost: str, name: str, *facts: Any) -> None:
-        exchange = Exchange(vhost, name, *facts)
-        places = self._vhosts[vhost].places
-        if name in places:
-            places[name].exchange = exchange
-        else:
-            places[name] = _Place(exchange, self.memory)
+    def _policies_everywhere(self) -> Iterator[Policy]:
+        for vhost in ("", *self._vhosts):
+            yield from self._policies(vhost).values()
 
-    def _exchange_gone(self, vhost: str, name: str) -> None:
+    def _put_exchange(self, exchange: Exchange) -> None:
+        places = self._vhosts[exchange.vhost].places
+        if exchange.name in places:
+            places[exchange.name].exchange = exchange
+        else:
+            places[exchange.name] = _Place(exchange, self.memory)
+
+    def _remove_exchange(self, vhost: str, name: str) -> None:
         place = self._vhosts[vhost].places.pop(name)
         assert not place.bindings and ("exchange", name) not in self._vhosts[vhost].arriving
 
-    def _queue(self, vhost: str, name: str, *facts: Any) -> None:
-        queue = Queue(vhost, name, *facts)
-        self._vhosts[vhost].queues[name] = queue
+    def _exchanges(self) -> Iterator[Exchange]:
+        for vhost in self._vhosts.values():
+            for place in vhost.places.values():
+                yield place.exchange
+
+    def _put_queue(self, queue: Queue) -> None:
+        self._vhosts[queue.vhost].queues[queue.name] = queue
         self._by_id[queue.queue_id] = queue
         if queue.owner is not None:
             self._owned.setdefault(queue.owner, {})[queue.queue_id] = queue
 
-    def _queue_gone(self, vhost: str, name: str, queue_id: int) -> None:
+    def _remove_queue(self, vhost: str, name: str, queue_id: int) -> None:
         del self._vhosts[vhost].queues[name]
         assert ("queue", name) not in self._vhosts[vhost].arriving
         owner = self._by_id.pop(queue_id).owner
@@ -202,91 +192,35 @@ class Topology:
             if not self._owned[owner]:
                 del self._owned[owner]
 
-    def _binding(
-        self, vhost: str, source: str, kind: Kind, destination: str, key: str, arguments: Arguments,
-        maker: str | None = None,
-    ) -> None:  # fmt: skip
-        binding = Binding(vhost, source, kind, destination, key, arguments, maker)
-        place = self._vhosts[vhost].places[source]
+    def _put_binding(self, binding: Binding) -> None:
+        vhost = self._vhosts[binding.vhost]
+        place = vhost.places[binding.source]
         place.bindings[binding] = binding
-        place.makers[maker] = place.makers.get(maker, 0) + 1
+        place.makers[binding.maker] = place.makers.get(binding.maker, 0) + 1
         place.index.add(binding)
-        if kind == "exchange":
+        if binding.kind == "exchange":
             place.onward.add(binding.target)
-        self._vhosts[vhost].arriving.setdefault(binding.target, {})[binding] = None
+        vhost.arriving.setdefault(binding.target, {})[binding] = None
 
-    def _binding_gone(
-        self, vhost: str, source: str, kind: Kind, destination: str, key: str, arguments: Arguments
-    ) -> None:
-        binding = Binding(vhost, source, kind, destination, key, arguments)
-        place = self._vhosts[vhost].places[source]
+    def _remove_binding(self, *key: Any) -> None:
+        binding = Binding(*key)
+        vhost = self._vhosts[binding.vhost]
+        place = vhost.places[binding.source]
         maker = place.bindings.pop(binding).maker
         place.makers[maker] -= 1
         if not place.makers[maker]:
             del place.makers[maker]
         place.index.remove(binding)
-        if kind == "exchange":
+        if binding.kind == "exchange":
             place.onward.remove(binding.target)
-        arriving = self._vhosts[vhost].arriving
-        del arriving[binding.target][binding]
-        if not arriving[binding.target]:
-            del arriving[binding.target]
+        del vhost.arriving[binding.target][binding]
+        if not vhost.arriving[binding.target]:
+            del vhost.arriving[binding.target]
 
-    def _placement(self, vhost: str, queue: str, shard: int | None) -> None:
-        if shard is None:
-            self.placements.pop((vhost, queue), None)
-        else:
-            self.placements[vhost, queue] = shard
-
-    def _placement_version(self, number: int) -> None:
-        self.placement_version = number
-
-    def _shard(self, number: int, state: str) -> None:
-        self.shards[number] = state
-
-    def _shard_gone(self, number: int) -> None:
-        del self.shards[number]
-
-    def _move(self, queue_id: int, *facts: Any) -> None:
-        self.moves[queue_id] = Move(queue_id, *facts)
-
-    def _move_gone(self, queue_id: int) -> None:
-        del self.moves[queue_id]
-
-    def _stop(self, number: int, *facts: Any) -> None:
-        self.stops[number] = Stop(number, *facts)
-
-    def _stop_gone(self, number: int) -> None:
-        del self.stops[number]
-
-    def _hold_off(self, user: str, host: str, *facts: Any) -> None:
-        self.hold_offs[user, host] = HoldOff(user, host, *facts)
-
-    def _hold_off_gone(self, user: str, host: str) -> None:
-        del self.hold_offs[user, host]
-
-    def changes(self) -> Iterator[Change]:
-        """Return a snapshot: the changes that make this topology from nothing."""
-        for number, state in self.shards.items():
-            yield ["shard", number, state]
-        for name in self._vhosts:
-            yield ["vhost", name]
-        yield from (policy.change() for policy in self._of_the_node.values())
+    def _bindings(self) -> Iterator[Binding]:
         for vhost in self._vhosts.values():
-            yield from (policy.change() for policy in vhost.policies.values())
-            yield from (place.exchange.change() for place in vhost.places.values())
-            yield from (queue.change() for queue in vhost.queues.values())
             for place in vhost.places.values():
-                yield from (binding.change() for binding in place.bindings)
-        for (name, queue), shard in self.placements.items():
-            yield ["placement", name, queue, shard]
-        if self.placement_version:
-            yield ["placement_version", self.placement_version]
-        yield from (move.change() for move in self.moves.values())
-        yield from self.users.changes()
-        yield from self.limits.changes()
-        yield from (stop.change() for stop in self.stops.values())
-        yield from (found.change() for found in self.hold_offs.values())
+                yield from place.bindings
 
     # Looking up
 
@@ -449,6 +383,26 @@ class Topology:
                     passed.add(destination)
                     waiting.append(destination)
         return found
+
+
+def _appliers(record_type: type[Record], keeper: Keeper) -> dict[str, Callable[[Change], None]]:
+    """Return the functions that apply the changes of a kind, by the first field of these."""
+    kind, put, remove = record_type.record_kind, keeper.put, keeper.remove
+
+    def apply(change: Change) -> None:
+        put(record_type(*change[1:]))
+
+    def apply_unless_void(change: Change) -> None:
+        if change[-1] not in kind.void:
+            apply(change)
+            return
+        with suppress(KeyError):
+            remove(*change[1:-1])
+
+    def apply_gone(change: Change) -> None:
+        remove(*change[1:])
+
+    return {kind.name: apply_unless_void} if kind.void else {kind.name: apply, kind.gone: apply_gone}
 
 
 def _matching(

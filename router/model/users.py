@@ -7,12 +7,11 @@ routing keys, for one exchange; a user without them may use all keys of that exc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.text.patterns import PatternError, literal, pattern
-from router.model.records import Change
+from router.model.record_kind import Record, Records, of_kind
 
 Right = Literal["configure", "write", "read"]
 TopicRight = Literal["write", "read"]
@@ -22,21 +21,19 @@ TAGS = ("administrator", "monitoring", "policymaker", "management", IMPERSONATOR
 """The tags that have a meaning, as in RabbitMQ."""
 
 
+@of_kind("user", "users", key=1, packed=("tags",))
 @dataclass(frozen=True, slots=True)
-class User:
+class User(Record):
     """A user. `password_hash` is in the format of `penstock.control.passwords`."""
 
     name: str
     password_hash: str
-    tags: tuple[str, ...]
-
-    def change(self) -> Change:
-        """Return the change that makes or replaces the user."""
-        return ["user", self.name, self.password_hash, list(self.tags)]
+    tags: list[str] = field(hash=False)
 
 
+@of_kind("permission", "permissions", key=2)
 @dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(Record):
     """The rights of a user in a vhost: three regular expressions over names."""
 
     user: str
@@ -45,13 +42,10 @@ class Permission:
     write: str
     read: str
 
-    def change(self) -> Change:
-        """Return the change that makes or replaces the permission."""
-        return ["permission", self.user, self.vhost, self.configure, self.write, self.read]
 
-
+@of_kind("topic_permission", "topic_permissions", key=3)
 @dataclass(frozen=True, slots=True)
-class TopicPermission:
+class TopicPermission(Record):
     """The routing keys with which a user may publish to an exchange (`write`) and bind from it (`read`).
 
     `{username}` and `{vhost}` in an expression stand for those of the user.
@@ -63,68 +57,24 @@ class TopicPermission:
     write: str
     read: str
 
-    def change(self) -> Change:
-        """Return the change that makes or replaces the topic permission."""
-        return ["topic_permission", self.user, self.vhost, self.exchange, self.write, self.read]
-
 
 class Users:
-    """The users and permissions of one replica. `generation` increases with every change of them."""
+    """The users and permissions of one replica."""
 
-    def __init__(self) -> None:
-        self.generation = 0
-        self._users: dict[str, User] = {}
-        self._permissions: dict[tuple[str, str], Permission] = {}
-        self._topics: dict[tuple[str, str, str], TopicPermission] = {}
-        self.kinds: dict[str, Callable[..., None]] = {
-            "user": self._user,
-            "user_gone": self._user_gone,
-            "permission": self._permission,
-            "permission_gone": self._permission_gone,
-            "topic_permission": self._topic_permission,
-            "topic_permission_gone": self._topic_permission_gone,
-        }
+    def __init__(
+        self,
+        users: Records[str, User],
+        permissions: Records[tuple[str, str], Permission],
+        topic_permissions: Records[tuple[str, str, str], TopicPermission],
+    ) -> None:
+        self._users = users
+        self._permissions = permissions
+        self._topics = topic_permissions
 
-    # Following
-
-    def reset(self) -> None:
-        """Forget all users and permissions, before another snapshot."""
-        self.generation += 1
-        self._users.clear()
-        self._permissions.clear()
-        self._topics.clear()
-
-    def _user(self, name: str, password_hash: str, tags: list[str]) -> None:
-        self.generation += 1
-        self._users[name] = User(name, password_hash, tuple(tags))
-
-    def _user_gone(self, name: str) -> None:
-        self.generation += 1
-        del self._users[name]
-
-    def _permission(self, *fields: str) -> None:
-        self.generation += 1
-        permission = Permission(*fields)
-        self._permissions[permission.user, permission.vhost] = permission
-
-    def _permission_gone(self, user: str, vhost: str) -> None:
-        self.generation += 1
-        del self._permissions[user, vhost]
-
-    def _topic_permission(self, *fields: str) -> None:
-        self.generation += 1
-        permission = TopicPermission(*fields)
-        self._topics[permission.user, permission.vhost, permission.exchange] = permission
-
-    def _topic_permission_gone(self, user: str, vhost: str, exchange: str) -> None:
-        self.generation += 1
-        del self._topics[user, vhost, exchange]
-
-    def changes(self) -> Iterator[Change]:
-        """Return a snapshot: the changes that make these users and permissions from nothing."""
-        yield from (user.change() for user in self._users.values())
-        yield from (permission.change() for permission in self._permissions.values())
-        yield from (topic.change() for topic in self._topics.values())
+    @property
+    def generation(self) -> int:
+        """A number that increases with every change of users and permissions."""
+        return self._users.changed + self._permissions.changed + self._topics.changed
 
     # Looking up
 

@@ -11,7 +11,8 @@ from router.authority.governing import governed_queue
 from router.authority.ledger import Ledger
 from router.authority.slots import Slots
 from router.model.placement import place
-from router.model.records import SERVING, Change, Queue
+from router.model.record_kind import Change
+from router.model.records import SERVING, Queue, Shard
 from router.model.topology import Topology
 from router.storage.store import Stored
 
@@ -42,7 +43,7 @@ def recover(
     for change in _of_kind(stored.changes, *late):
         topology.apply(change)
     ledger.measure()
-    known = topology.shards or dict.fromkeys(shards, SERVING)
+    known = topology.shards or {index: Shard(index, SERVING) for index in shards}
     for queue in through(found):  # last, as a queue may inherit from the exchanges that route to it
         settled = _settle(queue, ledger, known, defaults)
         if settled != queue:
@@ -50,11 +51,11 @@ def recover(
     return ledger
 
 
-def _settle(queue: Queue, ledger: Ledger, shards: Mapping[int, str], defaults: FlowDefaults) -> Queue:
+def _settle(queue: Queue, ledger: Ledger, shards: Mapping[int, Shard], defaults: FlowDefaults) -> Queue:
     """Return the queue with a shard and slot, and with limits by the present settings, which may have changed."""
     shard = queue.shard
     if shard not in shards:
-        serving = [index for index, state in shards.items() if state == SERVING]
+        serving = [index for index, found in shards.items() if found.state == SERVING]
         shard = place(queue.vhost, queue.name, serving, ledger.topology.placements)
         log.warning("a queue's shard does not exist", queue=queue.name, vhost=queue.vhost, old=queue.shard, new=shard)
     slot = ledger.take_slot(shard) if queue.slot < 0 else queue.slot

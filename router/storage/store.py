@@ -29,7 +29,7 @@ from penstock.bus import pack, unpack
 from penstock.files import reserve
 from penstock.files.witness import Witness
 from router.authority.ledger import Step
-from router.model.records import Change
+from router.model.record_kind import Change
 from router.storage import sums
 
 FILE_NAME = "topology.sqlite"

@@ -99,7 +99,7 @@ class ServedNode:
         store = Store(self.data / "topology.sqlite", 1)
         stored, shards = store.load(), self.node.shards
         ledger = recover(stored, shards, self.node.shard_places, QUEUES, FlowDefaults())
-        core = RouterCore(Authority(ledger, shards, FlowDefaults(), stored.name_key), store)
+        core = RouterCore(Authority(ledger, shards, FlowDefaults(), stored.name_key, clock.own()), store)
         core.authority.moves.incarnation_of = lambda shard: 1
         placing = core.authority.placing
         placing.places = self.node.shard_places

@@ -7,14 +7,17 @@ import hashlib
 from typing import Any
 
 from penstock.limits.watermarks import FlowDefaults
+from penstock.node.clock import Clock
 from router.authority import vhosts
 from router.authority.authority import Authority
 from router.authority.ledger import Ledger
+from router.authority.moving import Moves
 from router.authority.operations import Outcome, perform
 from router.authority.slots import Slots
 from router.commands.administration import Administration
 from router.commands.registry import execute
-from router.model.records import SERVING, Change, Policy
+from router.model.record_kind import Change
+from router.model.records import SERVING, Policy
 from router.model.topology import Topology
 from router.storage.recovery import recover
 from router.storage.store import Stored
@@ -59,13 +62,28 @@ def rabbit_hash(password: str, algorithm: str = "sha256", salt: bytes = b"salt")
     return f"{algorithm}:{base64.b64encode(salt + digest).decode()}"
 
 
+class StandingTime:
+    """The time of a test, which passes when the test says so. The wall clock is an hour ahead of the node's."""
+
+    WALL_AHEAD = 3600.0
+
+    def __init__(self) -> None:
+        self.us = 1_700_000_000_000_000
+        self.clock = Clock(lambda: self.us, lambda: self.us + round(self.WALL_AHEAD * 1e6))
+
+    def passes(self, seconds: float) -> None:
+        """Let so much time pass, by both clocks."""
+        self.us += round(seconds * 1e6)
+
+
 class Asked:
     """An authority over vhost "/", and everything it has recorded."""
 
     def __init__(self, shards: int = 3, queues: int = 100) -> None:
         self.places, self.queues = shards, queues
+        self.time = StandingTime()
         ledger = Ledger(Topology(), Slots(shards, shards + queues, ()), 0)
-        self.authority = Authority(ledger, range(shards), FlowDefaults(), b"key")
+        self.authority = Authority(ledger, range(shards), FlowDefaults(), b"key", self.time.clock)
         for shard in range(shards):  # recorded, so that followers get them as in a snapshot
             ledger.record(["shard", shard, SERVING], durable=False)
         vhosts.add(ledger, "/")
@@ -85,10 +103,13 @@ class Asked:
 
     def command(self, command: str, /, **arguments: Any) -> Any:
         """Return the result of a command of the control socket. Refusal if it was refused."""
-        administration = Administration(self.authority.ledger, self.authority.defaults)
-        result = execute(administration, command, arguments)
+        result = execute(self.administration(), command, arguments)
         self.recorded += self.authority.ledger.take_steps()
         return result
+
+    def administration(self, moves: Moves | None = None) -> Administration:
+        """Return what commands work on; without `moves` they move no queue."""
+        return Administration(self.authority.ledger, self.authority.defaults, self.time.clock, moves=moves)
 
     def done(self, operation: str, **arguments: Any) -> Any:
         """Return the result of an operation; AssertionError if it was refused."""
@@ -113,7 +134,7 @@ class Asked:
         stored = Stored(version, before.last_queue_id, b"key", list(self.topology.changes()), seeded=True)
         shards, defaults = range(self.places), self.authority.defaults
         ledger = recover(stored, shards, self.places, self.queues, defaults)
-        self.authority = Authority(ledger, shards, defaults, b"key")
+        self.authority = Authority(ledger, shards, defaults, b"key", self.time.clock)
         self.topology = ledger.topology
         self.recorded += ledger.take_steps()
 

@@ -21,7 +21,7 @@ from router.core import RouterCore
 from router.model.topology import Topology
 from router.storage.recovery import recover
 from router.storage.store import Store, StoreError
-from tests.router.making import completed
+from tests.router.making import StandingTime, completed
 from tests.router.strategies import field_values
 
 ME = b"acceptor.0.1"
@@ -31,7 +31,7 @@ def make_core(path: Path, epoch: int = 1) -> RouterCore:
     store = Store(path, epoch)
     stored = store.load()
     ledger = recover(stored, range(2), 2, 50, FlowDefaults())
-    core = RouterCore(Authority(ledger, range(2), FlowDefaults(), stored.name_key), store)
+    core = RouterCore(Authority(ledger, range(2), FlowDefaults(), stored.name_key, StandingTime().clock), store)
     if not stored.seeded:
         core.seed()
     return core
@@ -180,7 +180,7 @@ def test_unreadable_frames_are_passed_over(core: RouterCore, frame: bytes) -> No
 def test_no_frame_can_break_it(frame: bytes, identity: bytes) -> None:
     ledger = Ledger(Topology(), Slots(1, 3, ()), 0)
     vhosts.add(ledger, "/")
-    core = RouterCore(Authority(ledger, range(1), FlowDefaults(), b"k"), NoStore())
+    core = RouterCore(Authority(ledger, range(1), FlowDefaults(), b"k", StandingTime().clock), NoStore())
     core.receive(identity, frame)
     core.receive(ME, request(1, "queue_lookup", name="a"))
     assert replies(core.finish_turn())[-1][3] == [404, "no queue 'a' in vhost '/'"]

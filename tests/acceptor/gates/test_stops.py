@@ -9,7 +9,7 @@ import pytest
 from acceptor.gates.permissions import Access
 from acceptor.gates.stops import StopGate
 from router.model.records import Queue, Stop
-from router.model.users import Users
+from router.model.topology import Topology
 from tests.joined import Client, Node, open_channel
 
 QUEUE = Queue("/", "orders", 1, 5, 0, True, False, None, {}, [], [])
@@ -23,7 +23,7 @@ def stop(number: int = 1, **named: Any) -> Stop:
 
 def concerns(gate: StopGate, keys: tuple[str, ...] = ("eu.order",), queues: tuple[Queue, ...] = (QUEUE, OTHER)) -> bool:
     """Whether it stops a publish of guest to the exchange `x` of the vhost "/"."""
-    return gate.concerns(Access(Users(), "guest", "/"), "x", keys, queues)
+    return gate.concerns(Access(Topology().users, "guest", "/"), "x", keys, queues)
 
 
 @pytest.mark.parametrize(

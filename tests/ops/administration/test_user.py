@@ -26,7 +26,7 @@ def test_a_user_is_added_with_a_password_of_standard_input_and_deleted(commanded
     said = commanded.run(user.app, "add", "bob", "--tag", "monitoring", "--tag", "management", input="a b \r\nmore\n")
     assert said == "user 'bob' added\n"
     bob = known(commanded, "bob")
-    assert bob.tags == ("monitoring", "management")
+    assert bob.tags == ["monitoring", "management"]
     assert passwords.is_slow(bob.password_hash) and passwords.verify(bob.password_hash, "a b ")
     assert commanded.run(user.app, "delete", "bob") == "user 'bob' deleted\n"
     assert commanded.refusal(user.app, "delete", "bob") == "there is no user 'bob'"
@@ -46,19 +46,19 @@ def test_a_password_is_changed_or_removed_and_the_tags_stay(commanded: Commanded
     assert commanded.run(user.app, "password", "guest", input="new\n") == "password of user 'guest' set\n"
     assert passwords.verify(known(commanded, "guest").password_hash, "new")
     assert commanded.run(user.app, "password", "guest", "--none") == "password of user 'guest' removed\n"
-    assert known(commanded, "guest") == User("guest", passwords.NONE, ("administrator",))
+    assert known(commanded, "guest") == User("guest", passwords.NONE, ["administrator"])
 
 
 @pytest.mark.parametrize(
     ("given", "tags"),
     [
-        (["management", "policymaker"], ("management", "policymaker")),
-        (["management,policymaker"], ("management", "policymaker")),
-        (["management, policymaker"], ("management", "policymaker")),
-        (["none"], ()),
+        (["management", "policymaker"], ["management", "policymaker"]),
+        (["management,policymaker"], ["management", "policymaker"]),
+        (["management, policymaker"], ["management", "policymaker"]),
+        (["none"], []),
     ],
 )
-def test_the_given_tags_replace_the_others(commanded: Commanded, given: list[str], tags: tuple[str, ...]) -> None:
+def test_the_given_tags_replace_the_others(commanded: Commanded, given: list[str], tags: list[str]) -> None:
     before = known(commanded, "guest").password_hash
     assert commanded.run(user.app, "tag", "guest", *given) == "tags of user 'guest' set\n"
     assert known(commanded, "guest") == User("guest", before, tags)
@@ -79,7 +79,7 @@ def test_definitions_are_imported_and_counted_or_nothing_is(commanded: Commanded
     file.write_text(json.dumps({"users": [BOB], "vhosts": [{"name": "eu"}], "permissions": [right]}))
     said = commanded.run(user.app, "import", str(file))
     assert said == "imported 1 vhosts, 1 users, 1 permissions, 0 topic permissions\n"
-    assert known(commanded, "bob") == User("bob", rabbit_hash("x"), ("monitoring",))
+    assert known(commanded, "bob") == User("bob", rabbit_hash("x"), ["monitoring"])
     file.write_text(json.dumps({"users": [{**BOB, "name": "eve"}], "permissions": [{**right, "vhost": "us"}]}))
     assert commanded.refusal(user.app, "import", str(file)).endswith("which does not exist")
     assert commanded.node.router.topology.users.user("eve") is None

@@ -65,6 +65,13 @@ def test_only_the_named_moments_of_a_record_are_converted() -> None:
     assert record["since"] == 5.0, "the record itself stays"
 
 
+def test_a_clock_that_is_handed_in_goes_by_its_own_time() -> None:
+    handed = clock.Clock(lambda: 2_500_000, lambda: 2_500_000 + HOUR + 1)
+    assert handed.now() == 2.5
+    assert handed.wall_ahead_us() == HOUR
+    assert handed.as_wall({"since": 5.0, "until": None}, "since", "until") == {"since": 3605.0, "until": None}
+
+
 @given(st.integers(-(10**12), 10**12))
 def test_the_loops_clock_was_0_when_its_beginning_says(ahead_us: int) -> None:
     clock.follow(ahead_us)

@@ -9,7 +9,8 @@ import pytest
 from penstock.limits.features import QueueFeatures
 from penstock.limits.watermarks import FlowDefaults, Marks, QueueLimits
 from router.authority.governing import delete_policy, explain_policies, set_policy
-from router.model.records import Change, Policy, Queue
+from router.model.record_kind import Change
+from router.model.records import Policy, Queue
 from tests.router.making import Asked
 
 DEFAULTS = FlowDefaults()

@@ -13,12 +13,12 @@ from penstock.memory.gauges import DEAD, READY, UNSTARTED
 from penstock.memory.gauges import STARTING as BEGINNING
 from router.authority.authority import Authority
 from router.authority.ledger import Step
-from router.commands.administration import Administration
 from router.commands.registry import execute
 from router.model.placement import place
+from router.model.records import SERVING, STARTING, Shard
 from router.storage.recovery import recover
 from router.storage.store import Store, StoreError, known_shards
-from tests.router.making import Asked
+from tests.router.making import Asked, StandingTime
 
 
 class Changed(Asked):
@@ -34,10 +34,9 @@ class Changed(Asked):
         self.shards.state_of = lambda shard: self.states.get(shard, UNSTARTED)
         self.shards.bytes_of = lambda shard: self.held.get(shard, (0, 0))
         self.shards.ask = lambda shard, there: self.asked.append((shard, there))
-        self.administration = Administration(self.authority.ledger, FlowDefaults(), moves=self.authority.moves)
 
     def command(self, name: str, **arguments: Any) -> Any:
-        return execute(self.administration, name, arguments)
+        return execute(self.administration(self.authority.moves), name, arguments)
 
     def refusal(self, name: str, **arguments: Any) -> str:
         with pytest.raises(Refusal) as refused:
@@ -169,15 +168,16 @@ def test_another_life_of_the_router_goes_on(tmp_path: Path) -> None:
     assert known_shards(path) == ()
     store = Store(path, epoch=1)
     ledger = recover(store.load(), range(2), 6, 50, FlowDefaults())
-    placing = Authority(ledger, range(2), FlowDefaults(), b"k").placing
+    placing = Authority(ledger, range(2), FlowDefaults(), b"k", StandingTime().clock).placing
     placing.places = 6
     assert placing.add() == 2
     store.commit(ledger.take_steps(), 1, 0)
     store.close()
     assert known_shards(path) == (0, 1, 2)
     store = Store(path, epoch=2)
-    again = Authority(recover(store.load(), range(9), 6, 50, FlowDefaults()), range(9), FlowDefaults(), b"k").placing
-    assert again.topology.shards == {0: "serving", 1: "serving", 2: "starting"}
+    ledger = recover(store.load(), range(9), 6, 50, FlowDefaults())
+    again = Authority(ledger, range(9), FlowDefaults(), b"k", StandingTime().clock).placing
+    assert list(again.topology.shards.values()) == [Shard(0, SERVING), Shard(1, SERVING), Shard(2, STARTING)]
     again.advance()
     assert again.serving == [0, 1, 2]
     again.drain(0)

@@ -30,7 +30,7 @@ def bob(asked: Asked) -> str:
 
 def test_a_user(asked: Asked, bob: str) -> None:
     user = asked.topology.users.user(bob)
-    assert user is not None and (user.password_hash, user.tags) == (HASH, ("monitoring",))
+    assert user is not None and (user.password_hash, user.tags) == (HASH, ["monitoring"])
     assert asked.topology.users.has_tag(bob, "monitoring") and not asked.topology.users.has_tag(bob, "administrator")
     assert all(step.durable for step in asked.recorded[-1:])
     assert {"name": bob, "tags": ["monitoring"], "password": True, "vhosts": []} in asked.command("user_list")
@@ -41,7 +41,7 @@ def test_changing_one_leaves_the_rest(asked: Asked, bob: str) -> None:
     asked.command("user_set", name=bob, password_hash=other, tags=None)
     asked.command("user_set", name=bob, password_hash=None, tags=["management", "impersonator", "management"])
     user = asked.topology.users.user(bob)
-    assert user is not None and (user.password_hash, user.tags) == (other, ("management", "impersonator"))
+    assert user is not None and (user.password_hash, user.tags) == (other, ["management", "impersonator"])
 
 
 def test_a_deleted_user_takes_the_permissions_along(asked: Asked) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.control.control import Refusal
-from router.commands.administration import NAME_OCTETS_MAX, Administration, check_name, check_user, check_vhost
+from router.commands.administration import NAME_OCTETS_MAX, check_name, check_user, check_vhost
 from tests.router.making import Asked
 
 
@@ -44,6 +44,6 @@ def test_vhosts_and_users_that_do_not_exist_are_not_found() -> None:
 
 
 def test_each_administration_has_a_lease_of_its_own() -> None:
-    authority = Asked().authority
-    one, other = (Administration(authority.ledger, authority.defaults) for _ in range(2))
+    asked = Asked()
+    one, other = (asked.administration() for _ in range(2))
     assert one.rebalancing is not other.rebalancing and one.moves is None

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from penstock.control.control import Refusal
-from router.commands.administration import Administration
 from router.commands.registry import COMMANDS, execute
 from router.model.records import DRAINING, STARTING
 from tests.router.making import Asked
@@ -21,8 +20,7 @@ class Placed(Asked):
         self.authority.moves.incarnation_of = lambda shard: 1
 
     def command(self, command: str, /, **arguments: Any) -> Any:
-        ledger, defaults = self.authority.ledger, self.authority.defaults
-        return execute(Administration(ledger, defaults, moves=self.authority.moves), command, arguments)
+        return execute(self.administration(self.authority.moves), command, arguments)
 
     def move(self, name: str) -> int:
         """Start to move a queue to the next shard; return that."""

@@ -8,7 +8,6 @@ import pytest
 
 from penstock.control.control import Refusal
 from penstock.limits.watermarks import FlowDefaults
-from router.commands.administration import Administration
 from router.commands.registry import execute
 from router.model.policy_keys import APPLY_TO
 from tests.router.making import Asked
@@ -26,7 +25,7 @@ def asked() -> Asked:
 
 
 def command(asked: Asked, name: str, /, **arguments: object) -> Any:
-    return execute(Administration(asked.authority.ledger, asked.authority.defaults), name, arguments)
+    return execute(asked.administration(), name, arguments)
 
 
 def refusal(asked: Asked, name: str, /, **arguments: object) -> tuple[str, str]:

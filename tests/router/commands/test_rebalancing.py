@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -17,9 +16,13 @@ LIMITS = {"moves": 1, "messages_per_second": 0}
 
 
 @pytest.fixture
-def administration() -> Administration:
-    authority = Asked().authority
-    return Administration(authority.ledger, authority.defaults)
+def asked() -> Asked:
+    return Asked()
+
+
+@pytest.fixture
+def administration(asked: Asked) -> Administration:
+    return asked.administration()
 
 
 def hold(administration: Administration, plan: str = "p", holder: str = "ann", **changed: Any) -> Any:
@@ -50,9 +53,9 @@ def test_taken_again_it_lasts_on_and_says_how_far_it_is(administration: Administ
     assert command(administration, "rebalance_lease")["progress"] == {"done": 3}
 
 
-def test_a_lease_that_is_over_is_anybodys(administration: Administration) -> None:
-    hold(administration, seconds=1e-6)
-    time.sleep(0.001)
+def test_a_lease_that_is_over_is_anybodys(asked: Asked, administration: Administration) -> None:
+    hold(administration, seconds=60)
+    asked.time.passes(60)
     assert command(administration, "rebalance_lease") is None
     assert hold(administration, "q", "bob")["holder"] == "bob"
 

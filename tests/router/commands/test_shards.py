@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from penstock.control.control import Refusal
-from router.commands.administration import Administration
 from router.commands.registry import execute
 from router.commands.shards import COMMANDS
 from tests.router.making import Asked
@@ -25,8 +24,7 @@ class Listed(Asked):
         self.authority.moves.incarnation_of = lambda shard: 1
 
     def command(self, command: str, /, **arguments: Any) -> Any:
-        ledger, defaults = self.authority.ledger, self.authority.defaults
-        return execute(Administration(ledger, defaults, moves=self.authority.moves), command, arguments)
+        return execute(self.administration(self.authority.moves), command, arguments)
 
 
 def test_shards_are_listed_by_number_with_their_queues_and_moves() -> None:

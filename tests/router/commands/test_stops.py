@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
 from penstock.control.control import Refusal
-from router.commands.administration import Administration
-from router.commands.registry import execute
 from router.commands.stops import NAMES, STOPS_MAX, TEXT_MAX, lift_expired
 from tests.router.making import Asked
 
@@ -21,55 +18,54 @@ def asked() -> Asked:
     return Asked()
 
 
-def command(asked: Asked, name: str, /, **arguments: object) -> Any:
-    return execute(Administration(asked.authority.ledger, asked.authority.defaults), name, arguments)
-
-
 def stop(asked: Asked, seconds: float | None = None, reason: str = "", author: str = "ann", **names: str) -> Any:
-    return command(asked, "flow_stop", **{**NOTHING, **names}, author=author, reason=reason, seconds=seconds)
+    return asked.command("flow_stop", **{**NOTHING, **names}, author=author, reason=reason, seconds=seconds)
 
 
 def test_a_stop_is_recorded_and_lifted_by_what_it_names(asked: Asked) -> None:
-    before = time.time()
     made = stop(asked, 60, "maintenance", vhost="/", queue="q")
-    assert before - 1 <= made["since"] <= time.time() + 1
+    assert made["since"] == asked.time.clock.now() + asked.time.WALL_AHEAD
     assert made["until"] == made["since"] + 60
     assert {name: made[name] for name in NAMES} == {**NOTHING, "vhost": "/", "queue": "q"}
     assert str(asked.authority.topology.stops[made["number"]]) == "stopped by ann: maintenance"
-    assert command(asked, "flow_start", **{**NOTHING, "vhost": "/"}) == []
-    assert command(asked, "flow_start", **{**NOTHING, "vhost": "/", "queue": "q"}) == [made]
-    assert command(asked, "flow_stops") == []
+    assert asked.command("flow_start", **{**NOTHING, "vhost": "/"}) == []
+    assert asked.command("flow_start", **{**NOTHING, "vhost": "/", "queue": "q"}) == [made]
+    assert asked.command("flow_stops") == []
 
 
 def test_by_number(asked: Asked) -> None:
     first, second = stop(asked), stop(asked, user="bob")
-    assert command(asked, "flow_lift", number=first["number"]) == first
-    assert command(asked, "flow_stops") == [second]
+    assert asked.command("flow_lift", number=first["number"]) == first
+    assert asked.command("flow_stops") == [second]
     with pytest.raises(Refusal, match=f"there is no stop {first['number']}"):
-        command(asked, "flow_lift", number=first["number"])
+        asked.command("flow_lift", number=first["number"])
 
 
 def test_the_same_again_replaces_it(asked: Asked) -> None:
     stop(asked, reason="one")
     second = stop(asked, reason="two")
-    assert command(asked, "flow_stops") == [second]
+    assert asked.command("flow_stops") == [second]
     assert str(asked.authority.topology.stops[second["number"]]) == "stopped by ann: two"
 
 
 def test_when_its_time_is_up(asked: Asked) -> None:
-    stop(asked, 1e-6)
+    stop(asked, 60)
     lasting = stop(asked, 3600, user="bob")
     forever = stop(asked, user="eve")
-    lift_expired(asked.authority.ledger)
-    assert command(asked, "flow_stops") == [lasting, forever]
+    asked.time.passes(59)
+    lift_expired(asked.administration())
+    assert len(asked.command("flow_stops")) == 3
+    asked.time.passes(1)
+    lift_expired(asked.administration())
+    assert asked.command("flow_stops") == [lasting, forever]
 
 
 def test_it_goes_with_its_vhost(asked: Asked) -> None:
-    command(asked, "vhost_add", name="v")
+    asked.command("vhost_add", name="v")
     stop(asked, vhost="v")
     everywhere = stop(asked)
-    command(asked, "vhost_delete", name="v")
-    assert command(asked, "flow_stops") == [everywhere]
+    asked.command("vhost_delete", name="v")
+    assert asked.command("flow_stops") == [everywhere]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +83,7 @@ def test_it_goes_with_its_vhost(asked: Asked) -> None:
 def test_what_is_refused(asked: Asked, given: dict[str, Any], text: str) -> None:
     with pytest.raises(Refusal, match=text):
         stop(asked, **given)
-    assert command(asked, "flow_stops") == []
+    assert asked.command("flow_stops") == []
 
 
 def test_there_is_an_end_to_their_number(asked: Asked) -> None:

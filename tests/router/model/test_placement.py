@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.model.placement import place
+from router.model.records import Placement
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -64,10 +65,10 @@ def test_vhost_counts_and_does_not_run_into_the_name() -> None:
 def test_overrides() -> None:
     home = place("/", "q", range(4), {})
     other = (home + 1) % 4
-    assert place("/", "q", range(4), {("/", "q"): other}) == other
-    assert place("/", "p", range(4), {("/", "q"): other}) == place("/", "p", range(4), {})
-    assert place("v", "q", range(4), {("/", "q"): other}) == place("v", "q", range(4), {})
-    assert place("/", "q", range(4), {("/", "q"): 4}) == home
+    assert place("/", "q", range(4), {("/", "q"): Placement("/", "q", other)}) == other
+    assert place("/", "p", range(4), {("/", "q"): Placement("/", "q", other)}) == place("/", "p", range(4), {})
+    assert place("v", "q", range(4), {("/", "q"): Placement("/", "q", other)}) == place("v", "q", range(4), {})
+    assert place("/", "q", range(4), {("/", "q"): Placement("/", "q", 4)}) == home
 
 
 def test_no_shard() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.settings.limits import LimitSettings
 from router.model.resource_limits import LIMITS, Counted, Holder, ResourceLimits, Scope, default
+from router.model.topology import Topology
 from tests.router.making import Asked
 
 VHOST, USER = Holder("vhost", "/"), Holder("user", "ann")
@@ -23,7 +24,7 @@ def test_each_limit_has_a_default_among_the_settings(scope: Scope, counted: Coun
     assert default(settings, scope, counted) == 7
     others = {(s, c): default(settings, s, c) for s in LIMITS for c in LIMITS[s] if (s, c) != (scope, counted)}
     assert 7 not in others.values()
-    assert ResourceLimits().limit(Holder(scope, "x"), counted, settings) == 7
+    assert Topology().limits.limit(Holder(scope, "x"), counted, settings) == 7
 
 
 def test_a_set_limit_goes_before_the_default_and_minus_one_is_none() -> None:
@@ -51,12 +52,10 @@ def test_a_snapshot_makes_the_same_limits() -> None:
     asked = Asked()
     found = limits(asked, VHOST, queues=1, connections=2)
     limits(asked, USER, channels=3)
-    copy = ResourceLimits()
-    for kind, *fields in found.changes():
-        copy.kinds[kind](*fields)
-    assert copy.all() == found.all() != {}
+    copy = Topology(1, asked.topology.changes())
+    assert copy.limits.all() == found.all() != {}
     copy.reset()
-    assert copy.all() == {}
+    assert copy.limits.all() == {}
 
 
 def test_a_holder_reads_as_what_it_is() -> None:

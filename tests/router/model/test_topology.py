@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.model.kinds import KINDS
+from router.model.record_kind import Change
 from router.model.topology import Topology
 from tests.router.making import ME, Asked
 from tests.router.model.test_matching import NAIVE
@@ -197,6 +199,65 @@ def test_reset_and_load_again(asked: Asked) -> None:
     for change in asked.topology.changes():
         replica.apply(change)
     assert list(replica.changes()) == list(asked.topology.changes())
+
+
+ONE_OF_EACH: list[Change] = [
+    ["shard", 0, "serving"],
+    ["vhost", "/"],
+    ["policy", "", True, "p", ".*", "all", 0, {"max-length": 5}],
+    ["policy", "/", False, "p", ".*", "all", 0, {"max-length": 5}],
+    ["exchange", "/", "x", "topic", True, False, False, {}, None, None, "ann"],
+    ["queue", "/", "q", 1, 3, 0, True, False, None, {"a": 1}, [], [], "p", None, None],
+    ["binding", "/", "x", "queue", "q", "k", {"b": [1]}, "ann"],
+    ["placement", "/", "q", 0],
+    ["move", 1, 9, 0, 1, "stopping", 1, 2, None, 1.5, 3, 30, 7, "", "", []],
+    ["user", "ann", "hash", ["administrator"]],
+    ["permission", "ann", "/", ".*", "", ".*"],
+    ["topic_permission", "ann", "/", "x", ".*", ""],
+    ["limits", "user", "ann", {"max-queues": 5}],
+    ["stop", 1, "/", None, None, None, None, None, "ann", "why", 1.5, None],
+    ["hold_off", "ann", "::1", 1, 1.5, 2.5, 3.5, "why"],
+    ["placement_version", 4],
+]
+
+
+def test_a_snapshot_is_the_changes_that_made_it_in_an_order_in_which_they_may_be_applied() -> None:
+    assert [change[0] for change in ONE_OF_EACH] == [
+        *("shard", "vhost", "policy"),
+        *(record_type.record_kind.name for record_type in KINDS[2:]),
+        "placement_version",
+    ], "none is missing"
+    assert list(Topology(1, ONE_OF_EACH).changes()) == ONE_OF_EACH
+
+
+def test_every_record_goes_again() -> None:
+    topology = Topology(1, ONE_OF_EACH)
+    for kind, *fields in reversed(ONE_OF_EACH[:-1]):
+        (record_type,) = (each for each in KINDS if each.record_kind.name == kind)
+        topology.apply(record_type(*fields).change_gone())
+    assert list(topology.changes()) == [["placement_version", 4]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["stop_gone", 1],
+        ["queue_gone", "/", "q", 1],
+        ["binding_gone", "/", "amq.topic", "queue", "q", "", {}],
+        ["exchange", "none", "x", "direct", True, False, False, {}],
+        ["permission_gone", "eve", "/"],
+    ],
+)
+def test_a_change_that_does_not_fit(asked: Asked, change: Change) -> None:
+    with pytest.raises(KeyError):
+        asked.topology.apply(change)
+
+
+def test_a_void_change_of_what_is_not_there_does_nothing(asked: Asked) -> None:
+    before = list(asked.topology.changes())
+    for change in (["placement", "/", "none", None], ["limits", "user", "none", {}]):
+        asked.topology.apply(change)
+    assert list(asked.topology.changes()) == before
 
 
 def test_a_change_of_no_known_kind(asked: Asked) -> None:

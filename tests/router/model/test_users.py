@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from router.model.record_kind import Change
+from router.model.topology import Topology
 from router.model.users import Right, TopicRight, Users
 
 
 @pytest.fixture
-def users() -> Users:
-    users = Users()
-    users.kinds["user"]("bob", "", ["impersonator"])
-    users.kinds["permission"]("bob", "/", "", "^work-", "news")
-    users.kinds["topic_permission"]("bob", "/", "t", "^{username}\\.{vhost}$", "")
-    users.kinds["topic_permission"]("b.*", "/", "t", "^{username}$", "")
-    return users
+def topology() -> Topology:
+    changes: list[Change] = [
+        ["user", "bob", "", ["impersonator"]],
+        ["permission", "bob", "/", "", "^work-", "news"],
+        ["topic_permission", "bob", "/", "t", "^{username}\\.{vhost}$", ""],
+        ["topic_permission", "b.*", "/", "t", "^{username}$", ""],
+    ]
+    return Topology(1, changes)
+
+
+@pytest.fixture
+def users(topology: Topology) -> Users:
+    return topology.users
 
 
 @pytest.mark.parametrize(
@@ -51,12 +59,29 @@ def test_topic_permissions(users: Users, user: str, exchange: str, right: TopicR
     assert users.may_use_topic(user, "/", exchange, right, key) is allowed
 
 
-def test_an_expression_that_grows_too_long_allows_nothing(users: Users) -> None:
-    users.kinds["topic_permission"]("u" * 255, "/", "t", "{username}" * 50, "")
-    assert not users.may_use_topic("u" * 255, "/", "t", "write", "u")
+def test_an_expression_that_grows_too_long_allows_nothing(topology: Topology) -> None:
+    topology.apply(["topic_permission", "u" * 255, "/", "t", "{username}" * 50, ""])
+    assert not topology.users.may_use_topic("u" * 255, "/", "t", "write", "u")
 
 
 def test_tags(users: Users) -> None:
     assert users.has_tag("bob", "impersonator")
     assert not users.has_tag("bob", "administrator")
     assert not users.has_tag("nobody", "administrator")
+
+
+def test_every_change_of_users_and_permissions_makes_another_generation(topology: Topology) -> None:
+    seen = [topology.users.generation]
+    for change in (
+        ["user", "bob", "", []],
+        ["permission_gone", "bob", "/"],
+        ["topic_permission_gone", "bob", "/", "t"],
+        ["user_gone", "bob"],
+    ):
+        topology.apply(change)
+        seen.append(topology.users.generation)
+    topology.apply(["vhost", "/"])
+    assert topology.users.generation == seen[-1]
+    topology.reset()
+    seen.append(topology.users.generation)
+    assert seen == sorted(set(seen))

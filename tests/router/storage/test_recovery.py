@@ -10,6 +10,7 @@ from penstock.limits.features import QueueFeatures
 from penstock.limits.queue_limits import asked_limits
 from penstock.limits.watermarks import FlowDefaults, Marks, QueueLimits
 from router.model.placement import place
+from router.model.records import Placement
 from router.storage.recovery import TooManyQueues, recover
 from router.storage.store import Stored
 
@@ -54,7 +55,7 @@ def test_a_shard_that_is_no_more() -> None:
     ledger = recover(stored(*queues, more=(["placement", "/", "q3", 1],)), range(2), 2, 20, FlowDefaults())
     for found in ledger.topology.queues():
         old = found.queue_id % 4
-        expected = old if old < 2 else place("/", found.name, range(2), {("/", "q3"): 1})
+        expected = old if old < 2 else place("/", found.name, range(2), {("/", "q3"): Placement("/", "q3", 1)})
         assert found.shard == expected
     assert all(step.durable for step in ledger.take_steps())
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.authority.ledger import Step
-from router.model.records import Change, Move
+from router.model.record_kind import Change
+from router.model.records import Move
 from router.storage.store import APPLICATION_ID, MIGRATIONS, Facts, Store, StoreError, facts_of
 from tests.router.strategies import field_values
 
