@@ -51,6 +51,7 @@ from acceptor.routing.gates import Gates
 from acceptor.routing.routes import Routes
 from penstock import bus
 from penstock.bus import to_acceptor
+from penstock.bus.link_stage import UP, LinkStage
 from penstock.bus.operations_cy import Operation
 from penstock.memory.gauges import Gauges
 from penstock.node.logs import get_logger
@@ -136,7 +137,7 @@ class AcceptorCore:
     def waits(self) -> bool:
         """Whether a turn waits for more to send, or for `now` to be a little later."""
         for link in self.links:  # noqa: SIM110  a generator costs more than the checks, in each turn
-            if not link.absent and link.waits(self.state.now):
+            if link.stage is not LinkStage.ABSENT and link.waits(self.state.now):
                 return True
         return False
 
@@ -230,7 +231,7 @@ class AcceptorCore:
     def shard_started(self, shard: int) -> None:
         """Greet a new incarnation of a shard."""
         link = self.links[shard]
-        if link.up:
+        if link.stage is UP:
             self.shard_died(shard)
         self.delivery.shard_started(shard)
         link.start()
@@ -238,7 +239,7 @@ class AcceptorCore:
     def shard_died(self, shard: int) -> None:
         """Handle the death of a shard: at its link, moves, gates and suspects."""
         link = self.links[shard]
-        served = link.up
+        served = link.stage is UP
         link.died()
         self.moves.shard_died(shard)
         self.gates.shard_died(shard)
@@ -266,7 +267,7 @@ class AcceptorCore:
         if link.dequeued:
             self.gates.give_dequeued(link)
         self.gates.turn_taken()
-        if link.awaits:
+        if link.stage is LinkStage.AWAITING:
             self.delivery.go_on(shard)
             self.moves.went_on(shard)
             self.replies.tell_again(shard)
@@ -322,7 +323,7 @@ class AcceptorCore:
             self.gates.claims.settle()
         turns = []
         for link in self.links:
-            while not link.absent and (frames := link.close_turn(self.topology.version, self.state.now)) is not None:
+            while (frames := link.close_turn(self.topology.version, self.state.now)) is not None:
                 turns.append((link.index, frames))
         return turns
 
@@ -406,7 +407,7 @@ class AcceptorCore:
             return
         for link in self.links:
             link.begin_counting()
-        if self.loaded and all(self.links[shard].up for shard in self.topology.shards):
+        if self.loaded and all(self.links[shard].stage is UP for shard in self.topology.shards):
             self.gates.claims.succeed()
         self.gauges.counters_write(
             "acceptor", self.state.index, len(self.state.connections), self.state.open_channels,

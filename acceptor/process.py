@@ -22,7 +22,7 @@ from acceptor.clients.spool import Spool
 from acceptor.core import AcceptorCore
 from acceptor.holding.kept_accounts import KeptAccounts
 from acceptor.holding.open_holds import OpenHolds
-from acceptor.links.shard_link import SETTLING_SECONDS
+from acceptor.links.outgoing import SETTLING_SECONDS
 from acceptor.logins.known_passwords import KnownPasswords
 from acceptor.logins.logins import Verified
 from acceptor.sockets.client_protocol import ClientProtocol
@@ -31,6 +31,7 @@ from acceptor.sockets.sockets import Sockets
 from penstock import bus
 from penstock.batch.arena import Arena, Borrower
 from penstock.bus.endpoint import subscribe
+from penstock.bus.link_stage import UP
 from penstock.bus.operations_cy import Operation
 from penstock.bus.router_client import RouterClient
 from penstock.bus.shard_dialers import ShardDialers, started
@@ -425,7 +426,7 @@ class Acceptor:
 
     def has_unsafe(self) -> bool:
         """Whether anything has not been sent to the shards, or not been reported safe by them."""
-        return any(link.up and (link.sent or link.turn) for link in self.core.links)
+        return any(link.stage is UP and (link.sent or link.turn) for link in self.core.links)
 
 
 async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> None:

@@ -14,11 +14,15 @@ from typing import Any
 
 from acceptor.clients.channel_stage import CHANNEL
 from acceptor.clients.connection_stage import CONNECTION
+from acceptor.moving.move_stage import MOVE
+from penstock.bus.link_stage import LINK
 from penstock.states.transitions import Transitions
 
 TABLES: dict[str, Transitions[Any, Any]] = {
     "a connection": CONNECTION,
     "a channel": CHANNEL,
+    "a link to a shard": LINK,
+    "a move at an acceptor": MOVE,
 }
 """The tables of transitions, by the name that a page's marker gives. A further one is a line here, and markers."""
 

@@ -19,6 +19,7 @@ from acceptor.clients.asking import Answer, Asking, Failing, ask_shard, has_fail
 from acceptor.links.shard_link import ShardLink
 from acceptor.links.unacked_cy import UnackedTags
 from penstock.bus import to_shard
+from penstock.bus.link_stage import UP
 from penstock.bus.operations_cy import Operation
 from penstock.settings import Settings
 
@@ -180,7 +181,7 @@ class SharedPrefetch:
             share = -(-room // len(self.hungry))
             shard = next(iter(self.hungry))
             del self.hungry[shard]
-            if acceptor.links[shard].up:
+            if acceptor.links[shard].stage is UP:
                 acceptor.send(shard, to_shard.Grant(self.channel.group, share))
                 self.granted[shard] = self.granted.get(shard, 0) + share
                 room -= share

@@ -101,7 +101,7 @@ class Delivery:
     def open_window(self, consumer: Consumer) -> None:
         """Report to the shard the bytes that have left for a consumer's socket."""
         if consumer.shard < self.acceptor.nowhere:  # else its queue moves, and its window is opened after the move
-            self.acceptor.links[consumer.shard].open_window(consumer.id, consumer.written)
+            self.acceptor.links[consumer.shard].turn.open_window(consumer.id, consumer.written)
         self.reported(consumer)
 
     def open_windows(self, connection: ConnectionState) -> None:

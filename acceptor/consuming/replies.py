@@ -14,6 +14,7 @@ from acceptor.routing.carriers import carriers
 from penstock.amqp.replies import PSEUDO_QUEUE, carrier, home_of, new_name
 from penstock.batch.batch_cy import Batch
 from penstock.bus import to_shard
+from penstock.bus.link_stage import UP
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Replies:
     def tell(self, name: str, there: bool) -> None:
         """Announce a reply consumer, or its end, to every shard that is up: each acceptor asks one that it knows of."""
         for link in self.acceptor.links:
-            if link.up:
+            if link.stage is UP:
                 link.send(to_shard.Replies(name, there))
 
     def add(self, channel: ChannelState, tag: str) -> ReplyConsumer:

@@ -32,8 +32,8 @@ class Settling:
         """
         acceptor = self.acceptor
         for shard in shards:
-            acceptor.links[shard].settling(acceptor.now)
-        return [*(link.next.settlements for link in acceptor.links), acceptor.limbo]
+            acceptor.links[shard].turn.settling(acceptor.now)
+        return [*(link.turn.contents.settlements for link in acceptor.links), acceptor.limbo]
 
     def settled(self, channel: ChannelState, count: int, whole: int) -> None:
         """Send the settlements of `count` messages of a channel at once if a consumer or producer may wait for them.
@@ -41,7 +41,7 @@ class Settling:
         """
         if self.are_awaited(channel, count, whole):
             for shard in channel.shards:
-                self.acceptor.links[shard].hurries = True
+                self.acceptor.links[shard].turn.hurries = True
 
     def are_awaited(self, channel: ChannelState, count: int, whole: int) -> bool:
         """Whether they may let a shard deliver more, or a producer publish."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.bus import to_acceptor, to_shard
+from penstock.bus.link_stage import UP, LinkStage
 from penstock.bus.operations_cy import Operation
 from router.model.topology import Topology
 
@@ -27,7 +28,7 @@ class Shard(Protocol):
     """The link to a shard, as far as operations can be sent to it."""
 
     @property
-    def up(self) -> bool: ...
+    def stage(self) -> LinkStage: ...
 
     def send(self, operation: Operation) -> None: ...
 
@@ -59,7 +60,7 @@ class Parts:
             queue, queue_gate = self.topology.queue_by_id(id), self.queue_gates.get(id)
             if queue is None:
                 del self.told[id]
-            elif self.links[queue.shard].up:
+            elif self.links[queue.shard].stage is UP:
                 self.links[queue.shard].send(to_shard.Waiters(id, weight))
                 if queue_gate is not None:
                     queue_gate.weight = weight
@@ -79,7 +80,7 @@ class Parts:
         False if the shard cannot be reached at present.
         """
         queue = self.topology.queue_by_id(queue_gate.id)
-        if queue is None or not self.links[queue.shard].up:
+        if queue is None or self.links[queue.shard].stage is not UP:
             return False
         self.links[queue.shard].send(to_shard.Paced(queue_gate.id, weight, target, used))
         return True

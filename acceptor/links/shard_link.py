@@ -1,21 +1,18 @@
 """The acceptor's link to one shard: the turn being written, and the earlier turns that are not safe at the shard yet.
 
-Theory of operation. Operations are collected in a turn (`turn`; `next` has the part of it that must not be lost).
-`leave` gives the turn its number, counted from 1 through all incarnations of the shard, and moves `next` to the end of
-`sent`. Each turn of the shard brings a *report*: the number of the last turn that is safe there. `taken` then removes
-the turns up to that number from `sent`, subtracts their load from `in_flight`, and lets their spans wait for one shard
-less. Outcomes in the same turn of the shard (Rejected, Refused) are handled before its report, while `sent` still has
-the turns that they name.
+Theory of operation. Operations are collected in a turn (`turn`), with the contents that must not be lost. `leave` gives
+the turn its number, counted from 1 through all incarnations of the shard, and moves its contents to the end of `sent`.
+Each turn of the shard brings a *report*: the number of the last turn that is safe there. `taken` then removes the turns
+up to that number from `sent`, subtracts their load from `in_flight`, and lets their spans wait for one shard less.
+Outcomes in the same turn of the shard (Rejected, Refused) are handled before its report, while `sent` still has the
+turns that they name.
 
-      absent, down ──(start)──▶ greets ──(hello sent)──▶ awaits ──(first report: go_on)──▶ up
-      greets, awaits, up ──(died)──▶ down          any ──(end: the shard is removed)──▶ absent
+*Greeting* (`penstock.bus.link_stage`). A new incarnation is sent a hello and nothing else; operations gather in the
+turn. Its first report says which turns its predecessor made safe. *Resending.* `go_on` then sends one turn that
+attaches the consumers again and names the unacked messages (Hold), and a second one with the contents of all turns that
+were not safe, in order, under a new number, and the requests without an answer.
 
-*Greeting.* A new incarnation is sent a hello and nothing else; operations gather in the turn. Its first report says
-which turns its predecessor made safe. *Resending.* `go_on` then sends one turn that attaches the consumers again and
-names the unacked messages (Hold), and a second one with the contents of all turns that were not safe, in order, under a
-new number, and the requests without an answer.
-
-Invariant: every publish, commit and settlement is in `sent` or `next`, in order, until a report covers its turn, and a
+Invariant: every publish, commit and settlement is in `sent` or `turn`, in order, until a report covers its turn, and a
 turn that a report covers is never resent. So the death of a shard loses none of them that was not reported, repeats
 none that was, and changes no order; only an operation that is given up (acceptor/moving/suspects.py) is dropped.
 
@@ -36,12 +33,14 @@ from acceptor.gates.pressure import RESOURCES
 from acceptor.gates.queue_gate import QueueGate, QueueLane
 from acceptor.links.delivered_to import DeliveredTo
 from acceptor.links.in_flight_cy import InFlight
-from acceptor.links.sent import OWN_PARTS, Commit, Publish, Returns, Sent, paced_among
+from acceptor.links.outgoing import OutgoingTurn
+from acceptor.links.sent import OWN_PARTS, Commit, Returns, Sent, paced_among
 from acceptor.links.unacked_cy import Settlements
 from acceptor.links.weights import PASSING, WHOLE, weight_of
 from penstock import bus
 from penstock.batch.batch_cy import Batch, BatchBuilder
 from penstock.bus import to_acceptor, to_shard
+from penstock.bus.link_stage import LINK, UP, LinkEvent, LinkStage
 from penstock.bus.operations_cy import Operation
 from penstock.bus.to_shard import LEAVES_IN_GROUP, Consume, Get, Request
 from penstock.memory.gauges import Gauges
@@ -49,13 +48,6 @@ from penstock.telemetry.schema import Cause
 
 if TYPE_CHECKING:
     from acceptor.links.contained import Breakable
-
-# How long settlements that nobody waits for may wait for something else to leave with.
-SETTLING_SECONDS = 0.001
-# Bytes of large contents with which a turn waits for no more of them.
-RIDING = 1024 * 1024
-# A turn with more bytes than that comes from a client that goes on sending: waiting for more is worth while.
-STREAMING = 256 * 1024
 
 # The answer to requests to a shard that was removed.
 GONE_FOR_GOOD = [404, "its queue is gone"]
@@ -66,8 +58,7 @@ Reply = Callable[[Any, Sequence[Any] | None, Sequence[Any]], None]
 class ShardLink:
     """The link to one shard, which is a gate as well: all that is in flight to the shard is bounded.
 
-    The link `greets` until the hello is sent, `awaits` until that is answered, and is then `up`; while it is `absent`
-    there is no such shard. `closed` turns are to be sent before the one being written. `heard` is the last report, of
+    `closed` turns are to be sent before the one being written. `heard` is the last report, of
     any incarnation; `told` the flow epoch of the last stop that was announced to the waiting channels; `left_at` when a
     turn was sent last. `unheard_octets` is the size of the turns in `sent`. `withheld` has the spans of publishes that
     are safe and not confirmed, by turn and index of their operation; done ones may be among them for a moment.
@@ -82,10 +73,7 @@ class ShardLink:
         self.index = index
         self.gauges = gauges
         self.acceptor = acceptor
-        self.up = False
-        self.greets = False
-        self.awaits = False
-        self.absent = True
+        self.stage = LinkStage.ABSENT
         self.number = 0
         self.heard = 0
         self.counts = False
@@ -104,22 +92,12 @@ class ShardLink:
         self.requests: dict[int, tuple[Request, Reply]] = {}
         self.holders = DeliveredTo()
         self.last_request = 0
-        self.begin_turn()
+        self.turn = OutgoingTurn(index)
 
     def __str__(self) -> str:
         """Describe the link for an operator or a client, with the reason that the shard gives for a stop."""
         gate = self.gauges.queue_read(self.index)
         return f"shard {self.index}: {gate.name}" if gate and gate.name else f"shard {self.index}"
-
-    def begin_turn(self) -> None:
-        """Begin an empty turn."""
-        self.turn = bus.Turn(self.index)
-        self.next = Sent()
-        self.settle_operation: int | None = None
-        self.settling_since = 0.0
-        self.hurries = False
-        self.windows: dict[int, int] | None = None
-        self.latest: dict[int | str, Publish] = {}
 
     # As a gate
 
@@ -145,7 +123,7 @@ class ShardLink:
 
     def room(self) -> tuple[int, int]:
         """Return (messages, bytes) that may be sent at present; none unless the link is up and the shard has room."""
-        return (0, 0) if not self.up or self.gauges.saturated(self.index) else self.in_flight.room()
+        return (0, 0) if self.stage is not UP or self.gauges.saturated(self.index) else self.in_flight.room()
 
     some_room = room
 
@@ -169,13 +147,9 @@ class ShardLink:
         For their expiry the messages are `age` milliseconds old. `sender` is the channel that published them.
         """
         octets = batch.octets(first, count)
-        publish = None
-        if octets < OWN_PARTS and not age:
-            publish = self.latest.get(queues[0])
-            if publish is not None and not self.may_join(publish, queues):
-                publish = None
+        publish = self.turn.joined(queues) if octets < OWN_PARTS and not age else None
         if publish is None:
-            publish = self.open_publish(queues, weight_of(self.gauges, slots))
+            publish = self.turn.open_publish(queues, weight_of(self.gauges, slots))
         self.weigh(publish.weight, batch, count, octets)
         if age:
             publish.age = age
@@ -196,39 +170,12 @@ class ShardLink:
         of_octets = weight
         if weight == PASSING and (octets < OWN_PARTS * count or bus.loan_of(batch.contents) is None):
             of_octets = WHOLE
-        self.in_flight.add(self.next.load, count, octets, weight, of_octets)
-
-    def may_join(self, publish: Publish, queues: tuple[int | str, ...]) -> bool:
-        """Whether more messages may join an earlier publish without overtaking another one to any of its queues."""
-        return (
-            publish.batch is None
-            and publish.queues == queues
-            and (len(queues) == 1 or all(self.latest.get(queue) is publish for queue in queues))
-            and publish.builder is not None
-            and publish.builder.used < 16 * OWN_PARTS
-        )
-
-    def open_publish(self, queues: tuple[int | str, ...], weight: int) -> Publish:
-        """Append a new publish to the turn, which later messages to the same queues may join."""
-        publish = Publish(queues, weight)
-        self.next.publishes[self.turn.reserve()] = publish
-        for queue in queues:
-            self.latest[queue] = publish
-        return publish
+        self.in_flight.add(self.turn.contents.load, count, octets, weight, of_octets)
 
     def commit(self, commit: Commit) -> None:
         """Put this shard's part of a transaction into the turn."""
-        self.mark(commit)
-        for publish in commit.publishes:
-            publish.finish()  # nothing else may join it
-            for queue in publish.queues:
-                self.latest[queue] = publish
-            self.next.publishes[self.turn.reserve()] = publish
-        self.in_flight.add(self.next.load, commit.count, commit.octets, WHOLE, WHOLE)
-
-    def mark(self, commit: Commit) -> None:
-        """Append the operation of a commit to the turn."""
-        self.next.commits[self.turn.reserve()] = commit
+        self.turn.commit(commit)
+        self.in_flight.add(self.turn.contents.load, commit.count, commit.octets, WHOLE, WHOLE)
 
     def enter(self, queue_gate: QueueGate | QueueLane, count: int, octets: int) -> None:
         """Count messages and bytes of this turn as in flight to the queue of a queue gate, or by its lane."""
@@ -238,53 +185,20 @@ class ShardLink:
 
     def under_way(self, queue_gate: QueueGate | QueueLane, count: int, octets: int) -> None:
         """Record an amount that this turn puts in flight for a queue gate; `taken` subtracts it there."""
-        known = self.next.queue_gates.get(queue_gate)
+        known = self.turn.contents.queue_gates.get(queue_gate)
         if known is None:
-            self.next.queue_gates[queue_gate] = [count, octets]
+            self.turn.contents.queue_gates[queue_gate] = [count, octets]
         else:
             known[0] += count
             known[1] += octets
 
-    def settling(self, now: float) -> Settlements:
-        """Return where to put settlements of this turn; the first ones append their operation."""
-        if self.settle_operation is None:
-            self.settle_operation = self.turn.reserve()
-            self.settling_since = now
-        return self.next.settlements
-
     def waits(self, now: float) -> bool:
         """Whether nothing in the turn is urgent, so that it may wait for more."""
-        if self.hurries:
-            return False
-        if self.next.publishes:
-            return self.rides(now)
-        settles_only = self.settle_operation is not None and len(self.turn.operations) == 1
-        return settles_only and now - self.settling_since < SETTLING_SECONDS
-
-    def rides(self, now: float) -> bool:
-        """Whether the turn has mostly large contents that only pass, and may wait a moment for more of them. A turn of
-        few bytes waits only while an earlier one is not reported.
-        """
-        plain = len(self.next.publishes) + (self.settle_operation is not None) + (self.windows is not None)
-        load = self.next.load
-        return (
-            (bool(self.sent) or load.octets > STREAMING)
-            and load.mostly_passes()
-            and load.octets < RIDING
-            and len(self.turn.operations) == plain
-            and now - self.left_at < SETTLING_SECONDS
-        )
-
-    def open_window(self, consumer: int, octets: int) -> None:
-        """Report that so many bytes of a consumer's deliveries have been written to its socket."""
-        if self.windows is None:
-            self.windows = {}
-            self.turn.add(to_shard.Window(self.windows))
-        self.windows[consumer] = self.windows.get(consumer, 0) + octets
+        return self.turn.waits(now, self.left_at, bool(self.sent))
 
     def send(self, operation: Operation) -> None:
         """Append an operation that has no answer; dropped while the shard is absent."""
-        if not self.absent:
+        if self.stage is not LinkStage.ABSENT:
             self.turn.add(operation)
 
     def ask(self, request: Request, reply: Reply) -> None:
@@ -305,42 +219,28 @@ class ShardLink:
 
     def close_turn(self, version: int, now: float) -> list[Any] | None:
         """Return the next multipart to send; None if there is none, the shard is not up, or the turn waits for more."""
-        if self.greets:
+        if self.stage is LinkStage.GREETING:
             return self.hello(version)
         if self.closed:
             return self.closed.popleft()
-        if not self.up or not self.turn or self.waits(now):
+        if self.stage is not UP or not self.turn or self.waits(now):
             return None
         self.left_at = now
         return self.leave(version)
 
     def cut(self, version: int) -> None:
         """Close the turn, so that the shard finishes it before it begins with later operations."""
-        if self.up and self.turn:
+        if self.stage is UP and self.turn:
             self.closed.append(self.leave(version))
 
     def leave(self, version: int) -> list[Any]:
         """Number the turn, move it to `sent` and begin the next one. Return its multipart."""
-        sent, turn = self.next, self.turn
-        for index, publish in sent.publishes.items():
-            publish.finish()
-            assert publish.batch is not None
-            part = turn.place_batch(publish.batch, publish.first, publish.count)
-            turn.operations[index] = publish.operation(part)
-        if self.settle_operation is not None:
-            turn.operations[self.settle_operation] = to_shard.Settle(turn.place(sent.settlements.finish()))
-        for index, commit in sent.commits.items():
-            settled = commit.settlements
-            turn.operations[index] = commit.operation(turn.place(settled.finish()) if settled is not None else None)
         self.number += 1
-        frames = turn.frames(self.number, version, self.heard)
-        sent.number = self.number
-        sent.operations = turn.operations
-        sent.octets = sum(map(len, frames)) + turn.lent
+        sent, frames = self.turn.leave(self.number, version, self.heard)
         self.unheard_octets += sent.octets
         self.count_sent(sent.octets)
         self.sent.append(sent)
-        self.begin_turn()
+        self.turn = OutgoingTurn(self.index)
         return frames
 
     def count_sent(self, octets: int) -> None:
@@ -357,7 +257,7 @@ class ShardLink:
 
     def hello(self, version: int) -> list[Any]:
         """Return the first multipart to a new incarnation: turn number 0, without operations."""
-        self.greets = False
+        self.go_through(LinkEvent.HELLO_SENT)
         frames = bus.Turn().frames(bus.HELLO, version)
         self.count_sent(len(frames[0]))
         return frames
@@ -437,27 +337,30 @@ class ShardLink:
 
     # Incarnations of the shard
 
+    def go_through(self, event: LinkEvent) -> None:
+        """Go on to the stage after an event. IllegalTransition if it may not occur."""
+        self.stage = LINK.after(self.stage, event)
+
     def died(self) -> None:
         """The shard died. Turns that were not safe are kept; `go_on` resends those that its successor does not know."""
-        self.up = self.greets = self.awaits = False
+        self.go_through(LinkEvent.DIED)
         self.closed.clear()
 
     def start(self) -> None:
         """Greet a new incarnation: it must report which turns are safe before it is sent any."""
-        self.absent = False
-        self.greets = self.awaits = True
+        self.go_through(LinkEvent.STARTED)
         if self.counts:
             self.gauges.pair_reset_sent(self.acceptor, self.index)
 
     def end(self) -> None:
         """The shard was removed, and its queues are gone: count all turns as safe, and answer all requests with 404."""
-        self.died()
-        self.absent = True
+        self.go_through(LinkEvent.REMOVED)
+        self.closed.clear()
         self.number += 1
-        self.next.number = self.number
-        self.sent.append(self.next)
+        self.turn.contents.number = self.number
+        self.sent.append(self.turn.contents)
         requests, self.requests = self.requests, {}
-        self.begin_turn()
+        self.turn = OutgoingTurn(self.index)
         self.taken(self.number)
         self.in_flight.forget()
         self.unheard_octets = 0
@@ -466,7 +369,7 @@ class ShardLink:
 
     def unsafe(self) -> list[Sent]:
         """Return the turns that are not reported as safe, and the one being written, in order."""
-        return [*self.sent, self.next]
+        return [*self.sent, self.turn.contents]
 
     def go_on(self, version: int, consumers: list[tuple[Consume, Reply]], held: Settlements, living: set[int]) -> None:
         """Resume after the first report of a new incarnation: one turn attaches consumers and names unacked messages,
@@ -474,20 +377,19 @@ class ShardLink:
 
         `held` are rows of all deliveries that are not settled for good, `living` the groups of existing channels.
         """
-        unsafe, latest = self.unsafe(), self.latest
+        unsafe, latest = self.unsafe(), self.turn.latest
         for sent in self.sent:
             for publish in sent.publishes.values():
                 publish.leave_again()
         self.sent.clear()
         self.in_flight.forget()
         self.unheard_octets = 0
-        self.awaits = False
-        self.up = True
+        self.go_through(LinkEvent.REPORTED)
         for number, (request, _) in list(self.requests.items()):
             if isinstance(request, Consume) and request.age:
                 del self.requests[number]
         asked = [request for request, _ in self.requests.values()]
-        self.begin_turn()
+        self.turn = OutgoingTurn(self.index)
         for consume, reply in consumers:
             self.ask(consume, reply)
         holders = self.hold(held)
@@ -507,7 +409,7 @@ class ShardLink:
                 to_shard.Window({})
             )  # an operation given up counts as in flight until a turn with its load is safe
         self.gave_up = False
-        self.latest = latest
+        self.turn.latest = latest
         if self.waiting:
             self.serve()
 
@@ -516,23 +418,24 @@ class ShardLink:
         safe. Return the holders, past ones included: [consumer, queue id, group, stands for gets] of each.
         """
         holders = self.holders.named(held.consumers())
-        if self.next.returned is None:
-            self.next.returned = Settlements()
-        self.next.returned.extend_returned(held)
+        contents = self.turn.contents
+        if contents.returned is None:
+            contents.returned = Settlements()
+        contents.returned.extend_returned(held)
         self.send(to_shard.Hold(holders, self.turn.place(held.finish())))
         return holders
 
     def bring_again(self, sent: Sent) -> None:
         """Put the contents of an earlier turn into this one, but for requeued messages: Hold has named those."""
         if sent.settlements:
-            self.settling(0.0).extend(sent.settlements, requeues=False)
+            self.turn.settling(0.0).extend(sent.settlements, requeues=False)
         for index in sorted({*sent.publishes, *sent.commits}):
             if index in sent.commits:
                 sent.commits[index].leave_again()
-                self.mark(sent.commits[index])
+                self.turn.mark(sent.commits[index])
             else:
-                self.next.publishes[self.turn.reserve()] = sent.publishes[index]
+                self.turn.contents.publishes[self.turn.reserve()] = sent.publishes[index]
         for queue_gate, (count, octets) in sent.queue_gates.items():
             self.under_way(queue_gate, count, octets)
-        self.next.load.join(sent.load)
+        self.turn.contents.load.join(sent.load)
         self.in_flight.load.join(sent.load)

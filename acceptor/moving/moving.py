@@ -1,21 +1,16 @@
 """A queue's move from one shard to another: the acceptor's end (docs/rebalancing.md has the protocol).
 
-      free ──(record of a move)──▶ fencing ──(Fenced)──▶ drained ──(decided: moved, or rolled back)──▶ home ──▶ free
-                                   │    ▲
-                (the old home died)▼    │(its next incarnation knows the unacked messages)
-                                   void ──(decided)──▶ home
-
 Theory of operation. The router decides each step; the acceptor follows the record of the move in its replica. Until the
 queue is free again, publishes to it wait at a gate and requests about it are deferred.
 
 *Fencing.* Fence is the acceptor's last operation on the queue at the old home, but for settlements. Fenced comes once
 everything sent before it is safe there, and nothing of the queue follows it. So the acceptor knows every unacked
-message then. *Drained* (`DRAINED`): the acceptor sends Drained, after which the old home gets no settlements either;
+message then. *Drained*: the acceptor sends Drained, after which the old home gets no settlements either;
 consumer ids have the index of no shard, `nowhere`, and settlements of the queue gather in `limbo`. *Home*, old or new:
 the acceptor re-attaches consumers and names their unacked messages, as to a new incarnation of a shard; then it sends
 the settlements from `limbo`, and Reattached. When all acceptors have, the home sends Opened, and the gate is lifted.
 
-Where the old home is down, or dies before Fenced (`VOID`), there is nothing to drain: its next incarnation is sent the
+Where the old home is down, or dies before Fenced (*void*), there is nothing to drain: its next incarnation is sent the
 consumers and unacked messages of all its queues anyway, and then Fence, unless the move has been decided.
 
 Invariant: at any time each consumer id of the queue names exactly one place, the old home, `nowhere` or the new home,
@@ -32,8 +27,10 @@ from typing import TYPE_CHECKING
 from acceptor.clients.asking import Answer, ToShard
 from acceptor.gates.move_gate import MoveGate
 from acceptor.links.unacked_cy import ROW_OCTETS, Settlements, readdress_rows
+from acceptor.moving.move_stage import MOVE, MoveEvent, MoveStage
 from penstock.batch.consumer_ids import at_shard
 from penstock.bus import to_acceptor, to_shard
+from penstock.bus.link_stage import UP
 from penstock.bus.to_shard import OF_QUEUE, Cancel, Consume, Get, Request
 from router.model.records import HOMING, Move, Queue
 
@@ -44,22 +41,22 @@ if TYPE_CHECKING:
     from acceptor.consuming.delivery import Delivery
     from acceptor.routing.gates import Gates
 
-FENCING, VOID, DRAINED, HOME = "fencing", "void", "drained", "home"
-
-# The index in requests of the queue's id; those with a consumer's id; the index of the channel's group.
-
 
 class Away:
     """A queue that is not free. While it is drained, `holders` has queue id and channel's group of each consumer id
     that may have deliveries of it. `deferred` requests wait for its gate.
     """
 
-    def __init__(self, move: Move, gate: MoveGate, stage: str) -> None:
+    def __init__(self, move: Move, gate: MoveGate) -> None:
         self.move = move
         self.gate = gate
-        self.stage = stage
+        self.stage = MoveStage.VOID
         self.holders: dict[int, tuple[int, int]] = {}
         self.deferred: list[tuple[ToShard, Callable[[Answer], None]]] = []
+
+    def go_through(self, event: MoveEvent) -> None:
+        """Go on to the stage after an event. IllegalTransition if it may not occur."""
+        self.stage = MOVE.after(self.stage, event)
 
 
 class Moves:
@@ -94,7 +91,7 @@ class Moves:
             self.over(move.queue_id)  # the end of an earlier move may have been missed
             away = self.begin(move)
         away.move = move
-        if move.phase == HOMING and away.stage in (DRAINED, VOID):
+        if move.phase == HOMING and away.stage in (MoveStage.DRAINED, MoveStage.VOID):
             self.decided.append(away)
 
     def begin(self, move: Move) -> Away:
@@ -104,11 +101,12 @@ class Moves:
         queue = self.acceptor.topology.queue_by_id(move.queue_id)
         assert queue is not None
         link = self.acceptor.links[move.source]
-        asks = link.up and not (move.phase == HOMING and move.home != move.source)
-        away = self.away[move.queue_id] = Away(move, MoveGate(move, queue), FENCING if asks else VOID)
+        asks = link.stage is UP and not (move.phase == HOMING and move.home != move.source)
+        away = self.away[move.queue_id] = Away(move, MoveGate(move, queue))
         self.gates.away.leaves(queue)
         if asks:
             link.send(to_shard.Fence(move.queue_id, move.epoch))
+            away.go_through(MoveEvent.FENCE_SENT)
         return away
 
     def over(self, id: int) -> None:
@@ -118,7 +116,7 @@ class Moves:
             return
         if self.acceptor.topology.queue_by_id(id) is None:
             self.forget(away)
-        elif away.stage != HOME:
+        elif away.stage is not MoveStage.HOME:
             self.go_home(away)
         self.open(away)
 
@@ -131,7 +129,7 @@ class Moves:
         """All changes of a version are applied: go home with the queues whose move is decided."""
         decided, self.decided = self.decided, []
         for away in decided:
-            if away.stage in (DRAINED, VOID) and away.move.queue_id in self.away:
+            if away.stage in (MoveStage.DRAINED, MoveStage.VOID) and away.move.queue_id in self.away:
                 self.go_home(away)
 
     # Operations of shards
@@ -139,7 +137,7 @@ class Moves:
     def fenced(self, fenced: to_acceptor.Fenced) -> None:
         """The old home sends nothing more of the queue: drain it, and go home if the move is decided."""
         away = self.away.get(fenced.queue)
-        if away is not None and away.move.epoch == fenced.epoch and away.stage == FENCING:
+        if away is not None and away.move.epoch == fenced.epoch and away.stage is MoveStage.FENCING:
             self.part(away)
             if away.move.phase == HOMING:
                 self.go_home(away)
@@ -147,15 +145,15 @@ class Moves:
     def opened(self, opened: to_acceptor.Opened) -> None:
         """All acceptors have named their unacked messages, and the home accepts publishes: open the gate."""
         away = self.away.get(opened.queue)
-        if away is not None and away.move.epoch == opened.epoch and away.stage == HOME:
+        if away is not None and away.move.epoch == opened.epoch and away.stage is MoveStage.HOME:
             self.open(away)
             self.rerouted()
 
     def shard_died(self, shard: int) -> None:
         """The old home of queues that are fencing died: there is nothing to drain."""
         for away in self.away.values():
-            if away.move.source == shard and away.stage == FENCING:
-                away.stage = VOID
+            if away.move.source == shard and away.stage is MoveStage.FENCING:
+                away.go_through(MoveEvent.OLD_HOME_DIED)
                 if away.move.phase == HOMING:
                     self.go_home(away)
 
@@ -164,11 +162,11 @@ class Moves:
         link = self.acceptor.links[shard]
         for away in self.away.values():
             move = away.move
-            if away.stage == HOME and move.home == shard:
+            if away.stage is MoveStage.HOME and move.home == shard:
                 link.send(to_shard.Reattached(move.queue_id, move.epoch))
-            elif away.stage == VOID and move.phase != HOMING and move.source == shard:
+            elif away.stage is MoveStage.VOID and move.phase != HOMING and move.source == shard:
                 link.send(to_shard.Fence(move.queue_id, move.epoch))
-                away.stage = FENCING
+                away.go_through(MoveEvent.FENCE_SENT)
 
     # Steps
 
@@ -181,16 +179,16 @@ class Moves:
         away.holders = {at_shard(id, self.acceptor.nowhere): facts for id, facts in known.items()}
         self.readdress(ids, move.source, self.acceptor.nowhere, move.queue_id)
         link.send(to_shard.Drained(move.queue_id, move.epoch))
-        away.stage = DRAINED
+        away.go_through(MoveEvent.DRAIN)
 
     def go_home(self, away: Away) -> None:
         """Attach to the decided home, unless it was sent everything as a new incarnation, and send Reattached."""
         move = away.move
         link = self.acceptor.links[move.home]
-        if away.stage == DRAINED:
+        if away.stage is MoveStage.DRAINED:
             self.attach(away)
-        away.stage = HOME
-        if link.up:
+        away.go_through(MoveEvent.GO_HOME)
+        if link.stage is UP:
             link.send(to_shard.Reattached(move.queue_id, move.epoch))
 
     def attach(self, away: Away) -> None:
@@ -215,8 +213,9 @@ class Moves:
             if channel.group in groups:
                 channel.shards.add(move.home)
         link.holders.known |= {at_shard(id, move.home): facts for id, facts in away.holders.items()}
-        if not link.up:
-            link.next.settlements.extend(settled, requeues=True)  # its next incarnation is sent everything else
+        if link.stage is not UP:
+            # The next incarnation is sent everything else.
+            link.turn.contents.settlements.extend(settled, requeues=True)
             return
         at_home = {at_shard(id, move.home) for id in ids}
         for channel in self.acceptor.channels():
@@ -228,14 +227,14 @@ class Moves:
                 link.ask(consumer.request(), partial(self.delivery.attached_again, consumer))
         holders = link.hold(held)
         if settled:
-            link.settling(self.acceptor.now).extend(settled, requeues=False)
+            link.turn.settling(self.acceptor.now).extend(settled, requeues=False)
         living = {channel.group for channel in self.acceptor.channels()}
         for group in {group for _, _, group, _ in holders} - living:
             link.send(to_shard.Gone(group))
 
     def forget(self, away: Away) -> None:
         """Cancel the consumers of a drained queue that was deleted, and drop the settlements of its deliveries."""
-        if away.stage != DRAINED:
+        if away.stage is not MoveStage.DRAINED:
             return
         consumers = self.consumers_of(away.move.queue_id)
         ids = {*away.holders, *(consumer.id for consumer in consumers)}
@@ -249,7 +248,7 @@ class Moves:
         away.gate.lifted = True
         self.gates.freed |= away.gate.waiting
         self.gates.is_home(away.move.queue_id)
-        if away.stage == HOME and away.move.queue_id in self.acceptor.topology.moves:
+        if away.stage is MoveStage.HOME and away.move.queue_id in self.acceptor.topology.moves:
             deferred, away.deferred = away.deferred, []
         else:
             del self.away[away.move.queue_id]

@@ -27,6 +27,7 @@ from acceptor.gates.terms import terms_of
 from acceptor.gates.wakeups import WakeUps
 from acceptor.links.shard_link import ShardLink
 from acceptor.routing.routing import RoutingGate
+from penstock.bus.link_stage import LinkStage
 from penstock.limits.features import QueueFeatures
 from penstock.limits.watermarks import QueueLimits
 from penstock.memory.gauges import Gauges
@@ -250,7 +251,7 @@ class Gates:
             for queue_gate in self.queue_gates.values()
             if queue_gate.waiting or queue_gate.withheld or queue_gate.warned
         ]
-        if all(link.up or link.absent for link in self.links):
+        if all(link.stage in (LinkStage.UP, LinkStage.ABSENT) for link in self.links):
             self.wakeups.look(waited_at)
         for queue_gate in waited_at:
             if queue_gate.waiting or queue_gate.withheld or queue_gate.warned:

@@ -59,6 +59,7 @@ from functools import partial
 
 from penstock import bus
 from penstock.bus import to_shard
+from penstock.bus.link_stage import UP
 from penstock.bus.operations_cy import Operation
 from shard.contents.queue_cy import NEVER
 from shard.queue.queue_state import QueueState
@@ -232,7 +233,7 @@ class TwoPhase:
     def _send(self, shard: int, operation: Operation) -> None:
         """Send an operation to a shard if it is up; otherwise it will be repeated later."""
         peer = self.peers[shard]
-        if peer.up:
+        if peer.stage is UP:
             peer.add_operation(operation)
 
     # Outcomes

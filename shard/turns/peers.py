@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from penstock import bus
 from penstock.batch.batch_cy import Batch
 from penstock.bus import to_shard
+from penstock.bus.link_stage import LINK, UP, LinkEvent, LinkStage
 from penstock.bus.operations_cy import Operation
 
 # Bytes that may be in flight to a shard before dead-lettering waits for it.
@@ -33,14 +34,10 @@ class Publish(NamedTuple):
 class Peer:
     """One other shard. `held` is the number of bytes not yet safe there, `operations` are those waiting for the next
     turn; `met` counts its incarnations that were up.
-
-    A new incarnation is first sent a hello (`greets` until then, `awaits` until its answer); then it is `up`.
     """
 
     def __init__(self) -> None:
-        self.up = False
-        self.greets = False
-        self.awaits = False
+        self.stage = LinkStage.ABSENT
         self.number = 0
         self.met = 0
         self.held = 0
@@ -56,10 +53,10 @@ class Peer:
 
     def close_turn(self, version: int) -> list[Any] | None:
         """The multipart to send; None if there is nothing to send, or the shard is not up."""
-        if self.greets:
-            self.greets = False
+        if self.stage is LinkStage.GREETING:
+            self.go_through(LinkEvent.HELLO_SENT)
             return bus.Turn().frames(bus.HELLO, version)
-        if not self.up or not (self.next or self.operations):
+        if self.stage is not UP or not (self.next or self.operations):
             return None
         turn = bus.Turn()
         for publish in self.next:
@@ -78,12 +75,11 @@ class Peer:
             for publish in self.sent.popleft()[1]:
                 self.held -= publish.octets
                 publish.safe()
-        if self.awaits:
+        if self.stage is LinkStage.AWAITING:
             sent = [publish._replace(resent=True) for _, publishes in self.sent for publish in publishes]
             self.next = sent + self.next
             self.sent.clear()
-            self.awaits = False
-            self.up = True
+            self.go_through(LinkEvent.REPORTED)
             self.met += 1
 
     def add_operation(self, operation: Operation) -> None:
@@ -93,11 +89,12 @@ class Peer:
     def died(self) -> None:
         """The incarnation has died: drop operations that were only for it."""
         self.operations = []
-        self.up = self.greets = self.awaits = False
+        self.go_through(LinkEvent.DIED)
 
     def end(self) -> None:
         """The shard is gone for good, and so are its queues: treat all publishes as safe."""
-        self.died()
+        self.operations = []
+        self.go_through(LinkEvent.REMOVED)
         publishes = [publish for _, turn in self.sent for publish in turn] + self.next
         self.sent.clear()
         self.next = []
@@ -107,8 +104,11 @@ class Peer:
 
     def started(self) -> None:
         """A new incarnation is to be greeted."""
-        self.up = False
-        self.greets = self.awaits = True
+        self.go_through(LinkEvent.STARTED)
+
+    def go_through(self, event: LinkEvent) -> None:
+        """Go on to the stage after an event. IllegalTransition if it may not occur."""
+        self.stage = LINK.after(self.stage, event)
 
 
 class Peers:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.bus.link_stage import LinkStage
 from tests.joined import Client, Node, open_channel
 
 STOP = 160
@@ -42,7 +43,7 @@ def replace(node: Node) -> Client:
         node.send_up(0, 0)
         node.finish_shard(0)
         node.send_down(0, 0)
-    assert node.core(0).links[0].up
+    assert node.core(0).links[0].stage is LinkStage.UP
     return client
 
 

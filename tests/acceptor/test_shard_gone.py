@@ -69,4 +69,4 @@ def test_nothing_gathers_for_it(node: Node) -> None:
         client.call("channel.open", 1)
         client.call("basic.consume", 1, queue="amq.rabbitmq.reply-to", no_ack=True)
     assert (len(link.turn.operations), len(link.sent), link.requests) == (0, 0, {})
-    assert not link.next.settlements
+    assert not link.turn.contents.settlements

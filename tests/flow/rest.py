@@ -94,7 +94,12 @@ class AtRest(Moves):
         """Check that nothing is in flight, and everything that waits has a reason to."""
         for link in core.links:
             assert link.in_flight.is_empty() and not link.in_flight.load.count_weight
-            assert (link.unheard_octets, link.next.load.count, len(link.sent), len(link.requests)) == (0, 0, 0, 0)
+            assert (link.unheard_octets, link.turn.contents.load.count, len(link.sent), len(link.requests)) == (
+                0,
+                0,
+                0,
+                0,
+            )
             assert not link.waiting or link.is_saturated()
         for queue_gate in core.gates.limited():
             assert (queue_gate.in_flight, queue_gate.in_flight_bytes) == (0, 0)

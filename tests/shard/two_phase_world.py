@@ -20,6 +20,7 @@ from typing import Any, cast
 from acceptor.transactions.two_phase import TwoPhase as Coordinator
 from penstock import bus
 from penstock.bus import to_shard
+from penstock.bus.link_stage import LinkStage
 from penstock.bus.operations_cy import Operation
 from shard.transactions.two_phase import REPEAT_US, TwoPhase
 
@@ -72,7 +73,7 @@ class FakePeer:
     """A shard's side of another shard."""
 
     def __init__(self) -> None:
-        self.up = False
+        self.stage = LinkStage.DOWN
         self.line: deque[tuple[Any, ...]] = deque()
 
     def add_operation(self, operation: Operation) -> None:
@@ -318,7 +319,7 @@ class World:
         self.up[index].clear()
         for core in self.cores:
             if core is not None:
-                core.peers[index].up = False
+                core.peers[index].stage = LinkStage.DOWN
                 core.peers[index].line.clear()
 
     def start(self, index: int) -> None:
@@ -330,7 +331,7 @@ class World:
             other = self.cores[peer]
             if peer != index and other is not None:
                 for one, two in ((core, peer), (other, index)):
-                    one.peers[two].up = True
+                    one.peers[two].stage = LinkStage.UP
                     one.peers.met += 1
         if self.acceptor_lives and hasattr(self, "links"):
             if not disk.taken:

@@ -77,7 +77,7 @@ def test_a_shard_learns_first_that_an_event_counts_as_no_overshoot(node: Node) -
     node.core(0).events.tell(FACTS, AT)
     for shard in range(2):
         excused, _ = operations(node, shard)
-        assert isinstance(excused, Excused) and [*node.core(0).links[shard].next.publishes] == [1]
+        assert isinstance(excused, Excused) and [*node.core(0).links[shard].turn.contents.publishes] == [1]
 
 
 def test_what_a_link_has_no_room_for_is_dropped(node: Node) -> None:

@@ -157,7 +157,7 @@ def test_what_the_next_life_of_the_shard_is_sent_counts_as_before(node: Node) ->
     link.start()
     link.go_on(node.version, [], node.core(0).delivery.in_hand(0), set())
     assert abs(used(link) - before) < LARGE // WHOLE
-    assert link.next.load.octets_weight == link.in_flight.load.octets_weight
+    assert link.turn.contents.load.octets_weight == link.in_flight.load.octets_weight
 
 
 def test_nothing_counts_once_the_shard_is_gone_for_good(node: Node) -> None:
@@ -169,7 +169,7 @@ def test_nothing_counts_once_the_shard_is_gone_for_good(node: Node) -> None:
     node.kill_shard(0)
     node.meet(0)
     link.end()
-    assert (link.unheard_octets, used(link), link.next.load.octets) == (0, 0, 0)
+    assert (link.unheard_octets, used(link), link.turn.contents.load.octets) == (0, 0, 0)
     assert link.in_flight.is_empty()
 
 
@@ -181,7 +181,7 @@ def test_a_turn_with_two_holds_keeps_what_both_give_back(node: Node) -> None:
         tags.deliver(consumer << 8, 5, 1)
         tags.settle_all(SETTLE_REQUEUE, [held])
         link.hold(held)
-    returned = link.next.returned
+    returned = link.turn.contents.returned
     assert returned is not None and len(returned) == 2
 
 

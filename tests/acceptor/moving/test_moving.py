@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from acceptor.moving.moving import DRAINED, FENCING, HOME, VOID, Away
+from acceptor.moving.move_stage import MoveStage
+from acceptor.moving.moving import Away
 from penstock.bus.to_shard import Fence, Get
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish
@@ -75,10 +76,10 @@ def check_over(node: Node, results: list[dict[str, Any]], outcome: str = "moved"
 
 def test_its_consumers_name_the_old_home_then_no_shard_then_the_new_home(node: Node, client: Client) -> None:
     results = begin(node)
-    assert (away(node).stage, home_of(client)) == (FENCING, 0)
+    assert (away(node).stage, home_of(client)) == (MoveStage.FENCING, 0)
     assert node.core(0).links[0].turn.operations[-1] == Fence(node.queue("q").queue_id, away(node).move.epoch)
     fence(node)
-    assert (away(node).stage, home_of(client)) == (DRAINED, node.core(0).state.nowhere)
+    assert (away(node).stage, home_of(client)) == (MoveStage.DRAINED, node.core(0).state.nowhere)
     check_over(node, results)
     assert home_of(client) == 1
     assert client.names(1).count("basic.deliver") == 2, "nothing is delivered twice"
@@ -145,10 +146,10 @@ def test_operations_of_another_move_are_ignored(node: Node) -> None:
     moves.opened(id, epoch)
     moves.fenced(id, epoch - 1)
     moves.fenced(id + 1, epoch)
-    assert away(node).stage == FENCING and not away(node).gate.lifted
+    assert away(node).stage is MoveStage.FENCING and not away(node).gate.lifted
     fence(node)
     moves.fenced(id, epoch)
-    assert away(node).stage == DRAINED
+    assert away(node).stage is MoveStage.DRAINED
     check_over(node, results)
     moves.fenced(id, epoch)
     moves.opened(id, epoch)
@@ -161,7 +162,7 @@ def test_if_the_old_home_dies_before_it_is_drained_its_next_incarnation_has_the_
     results = begin(node)
     node.kill_shard(0)
     node.meet(0)
-    assert (away(node).stage, home_of(client)) == (VOID, 0)
+    assert (away(node).stage, home_of(client)) == (MoveStage.VOID, 0)
     publisher = open_channel(node)
     publish(publisher, "q", b"m")
     assert "basic.deliver" not in client.names(1)
@@ -189,7 +190,7 @@ def test_an_acceptor_that_missed_the_end_of_a_move_learns_of_it_from_a_snapshot(
     results = begin(node)
     while node.router.topology.moves:
         assert node.step()
-    assert away(node).stage == HOME and acceptor.changes
+    assert away(node).stage is MoveStage.HOME and acceptor.changes
     acceptor.changes.clear()
     acceptor.core.load(node.version, node.snapshot())
     check_over(node, results)
