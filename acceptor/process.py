@@ -373,7 +373,7 @@ class Acceptor:
                 throttle.arrived(protocol.connection)
                 if closed:
                     throttle.hangs_up(protocol.connection)
-                    self.core.unfinished.hangs_up(protocol.connection)
+                    self.core.budgets.unfinished.hangs_up(protocol.connection)
 
     # Clients
 
