@@ -13,12 +13,9 @@ from typing import Any
 from acceptor.amqp.connection import Connection, forced
 from acceptor.amqp.methods import HANDLERS
 from acceptor.amqp.services import Services
-from acceptor.budgets.accounts import Accounts
+from acceptor.budgets.budgets import Budgets
 from acceptor.budgets.headcount import Headcount
-from acceptor.budgets.outputs import Outputs
 from acceptor.budgets.quotas import Quotas
-from acceptor.budgets.unfinished import Unfinished
-from acceptor.budgets.unread import Unread
 from acceptor.clients.channel_stage import ChannelStage
 from acceptor.clients.client import Client
 from acceptor.clients.connection_stage import OPEN
@@ -74,14 +71,13 @@ class AcceptorCore:
 
     def __init__(self, index: int, incarnation: int, gauges: Gauges, settings: Settings, node_name: str) -> None:
         self.state = state = AcceptorState(index, incarnation, gauges, settings, node_name)
-        self.gauges, self.topology, self.links = gauges, state.topology, state.links
+        self.topology, self.links = state.topology, state.links
         if state.has_place():
             for link in self.links:
                 link.begin_counting()
         self.loaded = False
         self.powers_changed = False
         self.last_connection = 0
-        self.permissions = Permissions(self.topology)
         self.logins = Logins(self.topology, settings.amqp.loopback_users, state.clock)
         self.headcount = Headcount(self.topology, settings.resolved_limits, state.clock)
         self.weights = Weights(self.topology)
@@ -90,40 +86,39 @@ class AcceptorCore:
             index, incarnation, self.topology, gauges, settings, self.links, state.clock, lambda: state.turns
         )  # fmt: skip
         self.events = EventLog(self.topology, gauges, self.links)
-        ledger = Ledger()
-        self.episodes = Episodes(state)
-        self.escalations = Escalations(state, self.gates, ledger, self.episodes, self.events)
         self.quotas = Quotas(state)
-        self.last_resort = LastResort(state, self.quotas, ledger, self.escalations, self.episodes)
-        self.throttle = Throttle(
-            settings.flow.parking_bytes, self.user_terms, ledger, self.escalations, self.episodes, self.last_resort
-        )
-        self.accounts = Accounts(settings)
-        self.outputs = Outputs(state, self.accounts)
-        self.unread = Unread(state, self.outputs)
-        self.unfinished = Unfinished(state, self.accounts)
-        self.delivery = Delivery(state, self.throttle, self.outputs)
+        self.throttle = throttle = self.make_throttle()
+        self.budgets = budgets = Budgets(state)
+        self.delivery = Delivery(state, throttle, budgets.outputs)
         self.moves = Moves(state, self.gates, self.delivery, self.queue_is_home)
         self.routes = Routes(self.topology, self.links, settings.acceptors, self.gates, self.moves)
-        self.early = EarlyNotice(state, self.gates, self.routes, self.throttle, self.user_terms)
+        self.early = EarlyNotice(state, self.gates, self.routes, throttle, self.user_terms)
         self.patience = ConsumerTimeouts(state)
-        self.replies = Replies(state, self.outputs)
+        self.replies = Replies(state, budgets.outputs)
         self.suspects = Suspects(state)
         self.orphans = Orphans(self.quotas)
         self.requests = Requests(state, self.moves)
-        overtaking = Overtaking(self.routes, self.throttle.look_at_cause)
+        overtaking = Overtaking(self.routes, throttle.look_at_cause)
         publishing = Publishing(
-            state, self.gates, self.routes, overtaking, self.throttle, self.escalations, self.episodes
+            state, self.gates, self.routes, overtaking, throttle, throttle.escalations, throttle.episodes
         )  # fmt: skip
         self.services = Services(
-            acceptor=state, handlers=HANDLERS, permissions=self.permissions, logins=self.logins,
+            acceptor=state, handlers=HANDLERS, permissions=Permissions(self.topology), logins=self.logins,
             headcount=self.headcount, weights=self.weights, user_terms=self.user_terms, gates=self.gates,
             routes=self.routes, overtaking=overtaking, publishing=publishing,
             settling=Settling(state, self.gates.queue_gates), delivery=self.delivery, replies=self.replies,
-            moves=self.moves, requests=self.requests, orphans=self.orphans, episodes=self.episodes,
-            escalations=self.escalations, throttle=self.throttle, early=self.early, accounts=self.accounts,
-            outputs=self.outputs, unfinished=self.unfinished, unread=self.unread,
+            moves=self.moves, requests=self.requests, orphans=self.orphans, episodes=throttle.episodes,
+            escalations=throttle.escalations, throttle=throttle, early=self.early, accounts=budgets.accounts,
+            outputs=budgets.outputs, unfinished=budgets.unfinished, unread=budgets.unread,
         )  # fmt: skip
+
+    def make_throttle(self) -> Throttle:
+        """Return the throttle, with the ledger, the ladders and the last resort of what it holds."""
+        state, ledger, episodes = self.state, Ledger(), Episodes(self.state)
+        escalations = Escalations(state, self.gates, ledger, episodes, self.events)
+        last_resort = LastResort(state, self.quotas, ledger, escalations, episodes)
+        parking = state.settings.flow.parking_bytes
+        return Throttle(parking, self.user_terms, ledger, escalations, episodes, last_resort)
 
     def connect(self, transport: Transport, peer: str, peer_host: str) -> Connection:
         """Return the connection of a client that has connected."""
@@ -335,14 +330,15 @@ class AcceptorCore:
     def rechecks(self) -> tuple[Callable[[], None], ...]:
         """Return the chores of `recheck`, in order."""
         return (
-            self.state.run_due, self.outputs.look, self.look_at_unfinished, self.drip, self.gates.recheck_queues,
-            self.early.look, self.look_at_pressure, self.recheck_others, self.tell_of_metered, self.look_at_holds,
-            self.orphans.forget_empty, self.orphans.take_late_closes, self.delivery.forget_holders, self.write_counters,
+            self.state.run_due, self.budgets.outputs.look, self.look_at_unfinished, self.drip,
+            self.gates.recheck_queues, self.early.look, self.look_at_pressure, self.recheck_others,
+            self.tell_of_metered, self.look_at_holds, self.orphans.forget_empty, self.orphans.take_late_closes,
+            self.delivery.forget_holders, self.write_counters,
         )  # fmt: skip
 
     def look_at_unfinished(self) -> None:
         """Poll the connections with unfinished bodies."""
-        self.unfinished.look(self.state.now)
+        self.budgets.unfinished.look(self.state.now)
 
     def drip(self) -> None:
         """Read a little from paused connections."""
@@ -359,7 +355,7 @@ class AcceptorCore:
 
     def look_at_holds(self) -> None:
         """Move held channels up and down their ladders."""
-        self.escalations.look(self.state.now)
+        self.throttle.escalations.look(self.state.now)
 
     def tell_of_metered(self) -> None:
         """Publish events about limited rates and paced queues that begin or cease to hold channels."""
@@ -409,12 +405,13 @@ class AcceptorCore:
             link.begin_counting()
         if self.loaded and all(self.links[shard].stage is UP for shard in self.topology.shards):
             self.gates.claims.succeed()
-        self.gauges.counters_write(
-            "acceptor", self.state.index, len(self.state.connections), self.state.open_channels,
-            len(self.throttle.held), self.throttle.parked_octets, len({*self.throttle.paused, *self.unread.since}),
-            self.state.published_total, self.delivery.delivered_total, self.state.confirmed_total, self.state.turns,
-            self.throttle.ignoring,
-            *[*self.escalations.counters(), self.gates.wakeups.lost, self.headcount.refused],
+        state, throttle = self.state, self.throttle
+        state.gauges.counters_write(
+            "acceptor", state.index, len(state.connections), state.open_channels,
+            len(throttle.held), throttle.parked_octets, len({*throttle.paused, *self.budgets.unread.since}),
+            state.published_total, self.delivery.delivered_total, state.confirmed_total, state.turns,
+            throttle.ignoring,
+            *[*throttle.escalations.counters(), self.gates.wakeups.lost, self.headcount.refused],
         )  # fmt: skip
 
     def shut_down(self) -> None:

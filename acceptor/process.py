@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,14 +20,13 @@ from acceptor.clients.connection_stage import HANDSHAKE, ConnectionStage
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.clients.spool import Spool
 from acceptor.core import AcceptorCore
-from acceptor.holding.kept_accounts import KeptAccounts
-from acceptor.holding.open_holds import OpenHolds
-from acceptor.links.outgoing import SETTLING_SECONDS
+from acceptor.holding.flow_files import FlowFiles
 from acceptor.logins.known_passwords import KnownPasswords
 from acceptor.logins.logins import Verified
 from acceptor.sockets.client_protocol import ClientProtocol
 from acceptor.sockets.listener import Listener, Neighbours
 from acceptor.sockets.sockets import Sockets
+from acceptor.turn_schedule import TurnSchedule
 from penstock import bus
 from penstock.batch.arena import Arena, Borrower
 from penstock.bus.endpoint import subscribe
@@ -37,8 +36,7 @@ from penstock.bus.router_client import RouterClient
 from penstock.bus.shard_dialers import ShardDialers, started
 from penstock.bus.turn_sockets import TurnSockets
 from penstock.control.control_server import ControlServer
-from penstock.control.questions import answer
-from penstock.flow.flow_records import FlowRecords
+from penstock.control.questions import Question, answer
 from penstock.memory.gauges import Gauges
 from penstock.memory.shared_counts import SharedCounts
 from penstock.memory.shared_rates import SharedRates
@@ -71,13 +69,10 @@ class Acceptor:
     ) -> None:
         self.loop = loop
         self.node = node
-        self.index = index
-        self.incarnation = incarnation
         self.gauges = Gauges.open(node.gauges)
         self.pulse = Pulse(self.gauges, "acceptor", index, incarnation)
         self.core = AcceptorCore(index, incarnation, self.gauges, node.settings, f"penstock@{socket.gethostname()}")
         self.state = self.core.state
-        self.gates, self.ledger = self.core.gates, self.core.throttle.ledger
         self.set_clock()
         self.state.flush = self.flush
         self.telemetry = Writer.of(node, "acceptor", index, incarnation)
@@ -92,14 +87,12 @@ class Acceptor:
         flow = node.settings.flow
         self.state.spool = Spool(node.settings.data, flow.parked_memory, flow.spool_limit)
         self.turn_sockets = TurnSockets(loop, Borrower(2 * node.acceptors), self.finish_turn)
+        self.schedule = TurnSchedule(loop, self.core, self.finish_turn)
         self.sockets: Sockets[ClientProtocol] = Sockets(
-            loop, self.core, process.connections_most(), self.schedule_finish
-        )
+            loop, self.core, process.connections_most(), self.schedule.ask
+        )  # fmt: skip
         self.idle_memory = IdleMemory(node.settings.memory.process_limit)
-        self.ending = False
-        self.all_safe = asyncio.Event()
-        self.finishing = False
-        self.later: asyncio.TimerHandle | None = None
+        self.all_safe: asyncio.Event | None = None
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"acceptor.{index}.{incarnation}"
         self.shards = ShardDialers(self.turn_sockets, node, identity.encode())
@@ -107,28 +100,21 @@ class Acceptor:
         self.router = RouterClient(loop, self.context, node, identity, self.load, self.apply)
         for shard, life in started(self.gauges, node):
             self.connect_shard(shard, life)
-        self.questions = told.questions(self.core)
-        self.control = ControlServer(node.control_of("acceptor", index, incarnation), self.on_question)
-        self.neighbours = Neighbours(self.gauges, index)
-        self.listener = Listener(loop, listener, lambda: ClientProtocol(self.sockets), self.has_more_clients)
-        self.flow_records = FlowRecords(node.settings.data, "acceptor", index)
-        self.open_holds = OpenHolds(node.settings.data, index)
-        self.flow_records.write([], self.open_holds.left(), [])
-        self.open_holds.keep([])
-        self.kept_accounts = KeptAccounts(node.settings.data, index)
-        if incarnation > 1:
-            self.kept_accounts.take_over(self.ledger)
-        else:
-            self.kept_accounts.forget()
-        self.metering = False
-        self.routing = False
+        on_question = partial(self.on_question, told.questions(self.core))
+        self.control = ControlServer(node.control_of("acceptor", index, incarnation), on_question)
+        neighbours = Neighbours(self.gauges, index)
+        self.listener = Listener(
+            loop, listener, lambda: ClientProtocol(self.sockets),
+            lambda: neighbours.have_fewer_than(len(self.sockets.protocols)),
+        )  # fmt: skip
+        self.flow_files = FlowFiles(node.settings.data, self.state, self.core.throttle.ledger, self.core.events)
         self.rechecks = Chores(
             loop, node.settings.flow.recheck_seconds, self.notice_hang_ups, *self.core.rechecks(), self.caught_up,
-            self.neighbours.look, self.finish_turn,
+            neighbours.look, self.finish_turn,
         )  # fmt: skip
         self.ticks = Chores(
             loop, TICK_SECONDS, self.set_clock, *self.core.ticks(), self.look_again, self.look_at_memory,
-            self.note_short_stops, self.keep_accounts, self.finish_turn,
+            self.flow_files.write_due, self.flow_files.keep_accounts, self.finish_turn,
         )  # fmt: skip
 
     def make_arena(self) -> Arena | None:
@@ -168,13 +154,13 @@ class Acceptor:
 
         if self.shards.meet(shard, incarnation, on_turn):
             self.core.shard_started(shard)
-            self.schedule_finish()
+            self.schedule.ask()
 
     def lose_shard(self, shard: int, incarnation: int) -> None:
         """Disconnect an incarnation of a shard that has died."""
         if self.shards.lose(shard, incarnation):
             self.core.shard_died(shard)
-            self.schedule_finish()
+            self.schedule.ask()
 
     def look_again(self) -> None:
         """Connect to the shards that the gauges show, in case an event was missed."""
@@ -185,7 +171,7 @@ class Acceptor:
         """Forget a shard that was removed from the node."""
         self.shards.leave(shard)
         self.core.shard_gone(shard)
-        self.schedule_finish()
+        self.schedule.ask()
 
     def on_process_event(self, frames: list[bytes]) -> None:
         """Process the supervisor's event about another process."""
@@ -218,25 +204,14 @@ class Acceptor:
     def caught_up(self) -> None:
         """Let connections go on that waited for the replica, which has moved."""
         self.sockets.caught_up()
-        self.schedule_finish()
+        self.schedule.ask()
 
     # Turns
 
-    def schedule_finish(self) -> None:
-        """Finish the turn once everything that is ready has been read."""
-        if not self.finishing:
-            self.finishing = True
-            self.loop.call_soon(self.finish_scheduled)
-
-    def finish_scheduled(self) -> None:
-        """Finish the turn, unless one was finished since: that contained all that had been read by then."""
-        if self.finishing:
-            self.finish_turn()
-
     def finish_turn(self) -> None:
         """Send the turn to shards and router, write the clients' output, and schedule what remains for later."""
-        self.finishing = False
-        if self.ending and not self.has_unsafe():
+        self.schedule.begin()
+        if self.all_safe is not None and not self.has_unsafe():
             self.all_safe.set()
         turns = self.core.finish_turn()
         if self.state.told_first:
@@ -246,57 +221,28 @@ class Acceptor:
             dialer = self.shards[shard]
             assert dialer is not None
             dialer.send(frames)
-        if self.later is None and self.core.waits():
-            self.later = self.loop.call_later(SETTLING_SECONDS, self.finish_later)
+        self.schedule.sent()
         requests, self.state.router_requests = self.state.router_requests, []
         for name, arguments, done in requests:
             self.router.request(name, arguments, self.answered(done))
         dirty, self.state.dirty = self.state.dirty, {}
         self.flush_all(dirty)
-        if self.gates.metered.closed and not self.metering:
-            self.meter_later()
-        if self.gates.routing.waiting and not self.routing:
-            self.routing = True
-            self.loop.call_soon(self.route)
+        self.schedule.end()
 
-    def meter_later(self) -> None:
-        """Schedule a recheck of the gates that open with time, if something waits at one."""
-        seconds = self.gates.metered.due()
-        if seconds is not None:
-            self.metering = True
-            self.loop.call_later(seconds, self.meter)
-
-    def meter(self) -> None:
-        """Serve the gates that open with time."""
-        self.metering = False
-        self.state.now = self.loop.time()
-        self.gates.metered.serve()
-        self.finish_turn()
-
-    def route(self) -> None:
-        """Continue with routes that exceeded a turn's budget, after other connections have been read."""
-        self.routing = False
-        self.state.now = self.loop.time()
-        self.gates.routing.serve()
-        self.finish_turn()
-
-    def finish_later(self) -> None:
-        """Finish the turn whose settlements have waited for `SETTLING_SECONDS`."""
-        self.later = None
-        self.state.now = self.loop.time()
-        self.finish_turn()
-
-    def on_question(self, name: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
+    def on_question(
+        self, questions: Mapping[str, Question], name: str, arguments: dict[str, Any],
+        answered: Callable[[dict[str, Any]], None],
+    ) -> None:  # fmt: skip
         """Answer a question that an operator's command asks."""
         self.state.now = self.loop.time()
-        answered(answer(self.questions, name, arguments))
+        answered(answer(questions, name, arguments))
 
     def answered(self, done: Any) -> Any:
         """Wrap the callback of a request to the router: finish the turn after it."""
 
         def finish(result: Any, error: Any) -> None:
             done(result, error)
-            self.schedule_finish()
+            self.schedule.ask()
 
         return finish
 
@@ -323,7 +269,7 @@ class Acceptor:
         def finish(future: Future[Verified]) -> None:
             self.state.now = self.loop.time()
             done(future.result())
-            self.schedule_finish()
+            self.schedule.ask()
 
         def hand_over(future: Future[Verified]) -> None:
             if not future.cancelled():
@@ -343,28 +289,6 @@ class Acceptor:
         """Give idle memory back to the system."""
         self.idle_memory.look(self.core.parked_in_memory())
 
-    def note_short_stops(self) -> None:
-        """Write the records of flow control, with the sums of short stops that are due."""
-        self.write_records(self.ledger.short_stops.take(self.state.now))
-
-    def keep_accounts(self) -> None:
-        """Write the ledger's accounts for the next incarnation."""
-        if self.state.has_place():
-            self.kept_accounts.keep(self.ledger, self.state.now)
-
-    def write_records(self, short_stops: list[dict[str, Any]]) -> None:
-        """Write the recorded events and incidents of flow control, these sums of short stops, and the open holds."""
-        ledger = self.ledger
-        incidents, ledger.records = ledger.records, []
-        holds = ledger.open_records(self.state.now)
-        for record in [*incidents, *short_stops, *holds]:
-            record["begun"] += self.state.began
-            record["ended"] += self.state.began
-            for victim in record["victims"]:
-                victim["since"] += self.state.began
-        self.flow_records.write(self.core.events.take(), incidents, short_stops)
-        self.open_holds.keep(holds)
-
     def notice_hang_ups(self) -> None:
         """Process the events of paused sockets."""
         self.set_clock()
@@ -376,13 +300,9 @@ class Acceptor:
                 throttle.arrived(protocol.connection)
                 if closed:
                     throttle.hangs_up(protocol.connection)
-                    self.core.unfinished.hangs_up(protocol.connection)
+                    self.core.budgets.unfinished.hangs_up(protocol.connection)
 
     # Clients
-
-    def has_more_clients(self) -> bool:
-        """Whether another acceptor has fewer clients."""
-        return self.neighbours.have_fewer_than(len(self.sockets.protocols))
 
     async def listen(self) -> None:
         """Accept clients and operators' questions, and report that the process is ready."""
@@ -390,7 +310,7 @@ class Acceptor:
             return
         self.listener.start(self.node.settings.amqp.receive_buffer)
         await self.control.start()
-        process.report_ready(self.context, self.node, "acceptor", self.index, self.incarnation)
+        process.report_ready(self.context, self.node, "acceptor", self.state.index, self.state.incarnation)
 
     async def close(self) -> None:
         """Shut down: confirm publishes in flight, close the connections, and give the clients a moment to answer."""
@@ -403,7 +323,7 @@ class Acceptor:
         for protocol in self.sockets.protocols.values():
             if not protocol.transport.is_closing():
                 protocol.transport.pause_reading()
-        self.ending = True
+        self.all_safe = asyncio.Event()
         self.finish_turn()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.all_safe.wait(), SAFE_SECONDS)
@@ -418,7 +338,7 @@ class Acceptor:
             self.sockets.emptied.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.sockets.emptied.wait(), min(ends - self.loop.time(), DRAIN_SECONDS))
-        self.write_records(self.ledger.short_stops.take_all())
+        self.flow_files.write_all()
         await asyncio.gather(*(dialer.finish() for dialer in self.shards))
         if self.telemetry is not None:
             self.telemetry.close()

@@ -50,7 +50,7 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
     return {
         "sessions": (lambda: sessions(core.state, core.routes), {}),
         "held": (lambda: held(core), {}),
-        "unread": (core.unread.told, {}),
+        "unread": (core.budgets.unread.told, {}),
         "logins": (core.logins.told, {}),
         "headcount": (core.headcount.told, {}),
         "entangled": (lambda: entangled(core), {}),
@@ -98,7 +98,7 @@ def refuse(core: AcceptorCore, connection: str, channel: int, id: int) -> bool:
     held, queue_gate = found and found.channels.get(channel), core.gates.queue_gates.get(id)
     if held is None or queue_gate is None or held not in core.throttle.held:
         return False
-    core.escalations.refuse(held, queue_gate)
+    core.throttle.escalations.refuse(held, queue_gate)
     return True
 
 
@@ -123,8 +123,8 @@ def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Qu
         "parked_bytes_connection": connection.kept.parked,
         "paused": connection in core.throttle.paused,
         "ignores_flow": connection.told.ignores_flow,
-        "spent": core.last_resort.bound(connection) if connection in core.last_resort.spent else None,
-        "rung": core.escalations.state(channel),
+        "spent": core.throttle.last_resort.bound(connection) if connection in core.throttle.last_resort.spent else None,
+        "rung": core.throttle.escalations.state(channel),
         "causes": [_cause(core, gate) for gate in _causes(channel, withheld)],
     }
 

@@ -251,7 +251,7 @@ class Client:
         if self.connection.writable and self.socket.waits > WRITE_HIGH_OCTETS:
             core.delivery.writable(self.connection, False)
         if not self.connection.writable:
-            core.outputs.wrote(self.connection)
+            core.budgets.outputs.wrote(self.connection)
 
     def listen(self, most: int = 1 << 30) -> None:
         """Read up to `most` bytes of what waits for it; after all of it, whatever comes."""

@@ -38,7 +38,7 @@ class Sockets(Generic[P]):
     ) -> None:
         self.loop = loop
         self.core = core
-        self.state, self.delivery, self.outputs = core.state, core.delivery, core.outputs
+        self.state, self.delivery, self.outputs = core.state, core.delivery, core.budgets.outputs
         self.most = most
         self.schedule_finish = schedule_finish
         self.protocols: dict[ConnectionState, P] = {}

@@ -11,7 +11,7 @@ USERS_SHARE = 32 * MIB
 
 def test_the_buffers_of_a_user_with_many_connections_are_smaller() -> None:
     with Node(memory={"process_limit": 100 * USERS_SHARE, "user_percent": 1}) as node:
-        assert node.core(0).accounts.of_user == USERS_SHARE
+        assert node.core(0).budgets.accounts.of_user == USERS_SHARE
         clients = [node.connect() for _ in range(80)]
         buffers = [client.socket.write_buffer for client in clients]
         all_have = USERS_SHARE // WRITE_PART // WRITE_HIGH_OCTETS

@@ -198,31 +198,31 @@ class Attacks(Spent):
             else:
                 assert not connection.pauses & (OUTPUT | BODIES)
                 assert not client.untaken and not connection.kept.unfinished
-        most = core.accounts.of_user + LARGEST_BODY + core.unfinished.limit
+        most = core.budgets.accounts.of_user + LARGEST_BODY + core.budgets.unfinished.limit
         most += found[EVE] * (outputs.LEAST_OCTETS + unfinished.LEAST_OCTETS + 3 * ATTACKER_READ + at_once(core))
-        assert core.accounts.users.get(EVE, 0) <= most
-        assert {connection.user for connection in core.unread.since} <= {EVE}
+        assert core.budgets.accounts.users.get(EVE, 0) <= most
+        assert {connection.user for connection in core.budgets.unread.since} <= {EVE}
 
     def nobody_is_unread_in_vain(self, core: AcceptorCore) -> None:
         """Check after all rechecks that every unread connection exceeds a limit, or its user does."""
         for connection in core.state.connections.values():
-            waits, used_up = core.outputs.waits(connection), core.accounts.is_used_up(connection.user)
+            waits, used_up = core.budgets.outputs.waits(connection), core.budgets.accounts.is_used_up(connection.user)
             if connection.pauses & OUTPUT:
-                assert waits > core.outputs.limit // 2 or (used_up and waits > outputs.LEAST_OCTETS)
+                assert waits > core.budgets.outputs.limit // 2 or (used_up and waits > outputs.LEAST_OCTETS)
             if connection.pauses & BODIES:
-                assert used_up and core.unfinished.lines[connection.user].first is not connection
+                assert used_up and core.budgets.unfinished.lines[connection.user].first is not connection
 
     def attacker_keeps_to_its_bounds(self, core: AcceptorCore, connection: Connection, client: Client) -> None:
         """Check the charges and bounds of an attacker's connection."""
-        charged, waits = core.outputs.waits(connection), client.socket.waits
+        charged, waits = core.budgets.outputs.waits(connection), client.socket.waits
         assert waits == len(client.untaken)
-        assert charged >= waits if connection in core.outputs.unsent else waits <= WRITE_HIGH_OCTETS
-        assert charged <= core.outputs.limit + at_once(core) + 3 * ATTACKER_READ, charged
+        assert charged >= waits if connection in core.budgets.outputs.unsent else waits <= WRITE_HIGH_OCTETS
+        assert charged <= core.budgets.outputs.limit + at_once(core) + 3 * ATTACKER_READ, charged
         held = connection.scanner.unfinished
         assert connection.kept.unfinished == (
             0 if held <= unfinished.LEAST_OCTETS or connection.stage is not OPEN else held
         )
-        assert held <= core.unfinished.limit + LARGEST_BODY + ATTACKER_READ
+        assert held <= core.budgets.unfinished.limit + LARGEST_BODY + ATTACKER_READ
 
 
 def at_once(core: AcceptorCore) -> int:

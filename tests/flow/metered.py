@@ -76,7 +76,7 @@ def somebody_looks(core: AcceptorCore) -> None:
             elsewhere = isinstance(gate, QueueGate) and (
                 gate.in_flight
                 or gate.is_saturated()
-                or core.gauges.flow_epoch(gate.slot)
+                or core.state.gauges.flow_epoch(gate.slot)
                 or is_behind_commit(gate)
                 or gate.id in core.gates.away
             )
@@ -133,4 +133,5 @@ def nobody_is_remembered(core: AcceptorCore) -> None:
     metered = core.gates.metered
     assert (metered.closed, metered.since, metered.sessions, metered.held) == ({}, {}, {}, {})
     assert not metered.untold and not metered.leaving and not metered.left
-    assert not core.escalations.climbs and not core.escalations.drained and not core.episodes.open
+    escalations = core.throttle.escalations
+    assert not escalations.climbs and not escalations.drained and not core.throttle.episodes.open

@@ -166,7 +166,7 @@ class Flow(AtRest):
         """Every held channel has an open episode, and no other has one."""
         if hasattr(self, "node"):
             for _, acceptor in self.node.running_acceptors():
-                episodes, throttle = acceptor.core.episodes.open, acceptor.core.throttle
+                episodes, throttle = acceptor.core.throttle.episodes.open, acceptor.core.throttle
                 assert episodes.keys() == throttle.held.keys()
                 for channel, episode in episodes.items():
                     assert (episode.paused_since is not None) == (channel.connection in throttle.paused)

@@ -124,17 +124,17 @@ class Spent(Unprivileged):
         """Check that begun bodies, unread answers and uncommitted publishes are charged, and nothing else."""
         charged: Counter[str] = Counter()
         for connection in core.state.connections.values():
-            charged[connection.user] += (
-                connection.kept.unfinished + connection.kept.uncommitted + core.outputs.waits(connection)
-            )
-        assert core.accounts.users == {user: octets for user, octets in charged.items() if octets}
-        assert core.accounts.kept == charged.total()
+            charged[connection.user] += connection.kept.unfinished + connection.kept.uncommitted
+            charged[connection.user] += core.budgets.outputs.waits(connection)
+        assert core.budgets.accounts.users == {user: octets for user, octets in charged.items() if octets}
+        assert core.budgets.accounts.kept == charged.total()
 
     def nothing_is_kept(self, core: AcceptorCore) -> None:
         """Check that nothing is kept once all has been let in, and closed clients have gone."""
         assert (core.quotas.kept, core.quotas.users) == (0, {})
-        assert (core.accounts.kept, core.accounts.users) == (0, {})
-        assert not core.last_resort.spent and not core.last_resort.resorted and not core.last_resort.closing
+        assert (core.budgets.accounts.kept, core.budgets.accounts.users) == (0, {})
+        last_resort = core.throttle.last_resort
+        assert not last_resort.spent and not last_resort.resorted and not last_resort.closing
         assert core.state.spool is None or core.state.spool.held == 0
 
     def dropped(self) -> tuple[set[int], int]:

@@ -204,7 +204,7 @@ def test_a_lost_connection_leaves_nothing_behind(node: Node) -> None:
     client.lose()
     node.settle()
     assert not core.state.connections and not core.state.open_channels
-    assert not core.delivery.consumers and not core.unread.since
+    assert not core.delivery.consumers and not core.budgets.unread.since
     assert not node.state("q").ring
 
 

@@ -24,7 +24,7 @@ def test_a_connection_has_a_few_gets_in_flight() -> None:
         node.declare("q")
         client = node.connect()
         ask(node, client, AT_ONCE + 3)
-        gets = node.core(0).outputs.gets
+        gets = node.core(0).budgets.outputs.gets
         assert client.connection.kept.gets == AT_ONCE and gets.under_way.users == {"guest": AT_ONCE}
         assert [channel.number for channel, _ in gets.lines[client.connection]] == [9, 10, 11]
         node.settle()
@@ -46,7 +46,7 @@ def test_the_connections_of_a_user_share_a_number_of_gets_and_other_users_have_t
                 client.send("basic.get", channel, queue="q", no_ack=True)
             while client.read():
                 pass
-        gets = node.core(0).outputs.gets
+        gets = node.core(0).budgets.outputs.gets
         assert gets.under_way.users == {"guest": OF_USER, "bob": AT_ONCE}
         assert list(gets.crowded["guest"]) == [clients[-1].connection]
         node.settle()
@@ -76,7 +76,7 @@ def test_gets_wait_as_long_as_nothing_of_the_last_ones_is_taken(lost: bool) -> N
         node.settle()
         got = [channel for channel in range(1, 21) if "basic.get-ok" in client.names(channel)]
         assert got == ([] if lost else list(range(1, 21)))
-        assert client.connection.kept.gets == 0 and not node.core(0).outputs.gets.lines
+        assert client.connection.kept.gets == 0 and not node.core(0).budgets.outputs.gets.lines
 
 
 def test_a_get_that_fails_gives_its_turn_to_the_next() -> None:
@@ -93,7 +93,7 @@ def test_a_get_that_fails_gives_its_turn_to_the_next() -> None:
 def test_gets_of_a_user_over_its_share_come_one_at_a_time_and_all_in_the_end() -> None:
     with Node(memory={"process_limit": 40 * 1024 * 1024, "user_percent": 1}) as node:
         node.declare("q")
-        accounts, gets = node.core(0).accounts, node.core(0).outputs.gets
+        accounts, gets = node.core(0).budgets.accounts, node.core(0).budgets.outputs.gets
         stuck = unread(node, accounts.of_user // 5 + 1)
         clients = [node.connect() for _ in range(10)]
         for client in clients:
@@ -124,7 +124,7 @@ def test_who_takes_nothing_consumes_nothing_more_while_the_share_of_its_user_is_
         node.declare("q")
         client = node.connect()
         client.call("channel.open", 1)
-        unread(node, 2 * node.core(0).accounts.of_user, client)
+        unread(node, 2 * node.core(0).budgets.accounts.of_user, client)
         client.connection.delivered += client.socket.waits
         client.send("basic.consume", 1, queue="q", consumer_tag="late")
         node.settle()

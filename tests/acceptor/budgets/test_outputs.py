@@ -21,7 +21,7 @@ def unread(node: Node, octets: int, client: Client | None = None) -> Client:
         client.socket.waits = 0
         core.delivery.writable(client.connection, False)
     client.socket.waits = octets
-    core.outputs.wrote(client.connection)
+    core.budgets.outputs.wrote(client.connection)
     return client
 
 
@@ -57,7 +57,7 @@ def test_deliveries_that_wait_do_not_keep_a_client_from_being_read() -> None:
 
 def test_what_is_charged_to_a_user_is_what_waits_for_all_connections_of_it() -> None:
     with node_of() as node:
-        accounts = node.core(0).accounts
+        accounts = node.core(0).budgets.accounts
         first, second = unread(node, 1000), unread(node, 2000)
         assert accounts.users == {"guest": 3000} and accounts.kept == 3000
         drained(node, first)
@@ -68,7 +68,7 @@ def test_what_is_charged_to_a_user_is_what_waits_for_all_connections_of_it() -> 
 
 def test_a_user_with_much_that_waits_is_not_read_where_it_takes_no_answers_and_goes_on_getting_where_it_does() -> None:
     with Node(memory={"process_limit": 150 * 1024 * 1024, "user_percent": 1}) as node:
-        fifth = node.core(0).accounts.of_user // 5
+        fifth = node.core(0).budgets.accounts.of_user // 5
         assert 300 * 1024 < fifth < 310 * 1024
         first = unread(node, 300 * 1024)
         assert first.socket.reads

@@ -43,7 +43,7 @@ def test_one_body_may_have_any_size_and_others_beside_it_so_much() -> None:
         begin(client, 3, 3)
         close = client.take("connection.close")
         assert close.code == 506 and "amqp.unfinished_bytes" in close.text
-        assert node.core(0).accounts.users == {}
+        assert node.core(0).budgets.accounts.users == {}
 
 
 def test_headers_alone_count_as_well() -> None:
@@ -67,7 +67,7 @@ def test_of_a_user_over_its_share_one_connection_at_a_time_finishes_what_it_has_
         for _ in range(3):
             node.settle()
         assert all(client.socket.reads for client in clients)
-        assert node.core(0).accounts.users == {} and not node.core(0).unfinished.lines
+        assert node.core(0).budgets.accounts.users == {} and not node.core(0).budgets.unfinished.lines
         assert node.state("q").contents.ready == 3
 
 
@@ -92,7 +92,7 @@ def test_who_is_first_and_gone_leaves_its_turn() -> None:
         first.lose()
         assert second.socket.reads
         second.lose()
-        assert node.core(0).accounts.users == {} and not node.core(0).unfinished.lines
+        assert node.core(0).budgets.accounts.users == {} and not node.core(0).budgets.unfinished.lines
 
 
 def test_nobody_else_is_held() -> None:
@@ -118,7 +118,7 @@ def test_a_body_before_the_login_is_an_error_and_nobody_is_charged() -> None:
             client.write(frame(BODY, 1, bytes(4 * KIB)))
         node.settle()
         assert client.take("connection.close").code == 503
-        assert node.core(0).accounts.users == {} and not node.core(0).unfinished.lines
+        assert node.core(0).budgets.accounts.users == {} and not node.core(0).budgets.unfinished.lines
 
 
 def test_a_connection_that_is_closed_for_something_else_leaves_its_turn() -> None:

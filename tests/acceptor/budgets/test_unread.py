@@ -31,7 +31,7 @@ def test_it_is_told_of_once_and_as_long_as_it_lasts() -> None:
             connection.pause_reading(OUTPUT)
             assert [found["unread_seconds"] for found in unread()] == [2.0, 0.0]
             connection.resume_reading(OUTPUT | BODIES)
-            assert unread() == [] and not core.unread.since
+            assert unread() == [] and not core.budgets.unread.since
         lines = [line for line in logs if line["event"] == "connection is not read"]
         assert [line["reason"] for line in lines] == [WHY[OUTPUT], WHY[BODIES]]
 
@@ -40,6 +40,6 @@ def test_one_that_is_gone_is_forgotten() -> None:
     with Node() as node:
         client = node.connect()
         client.connection.pause_reading(OUTPUT)
-        assert node.core(0).unread.since
+        assert node.core(0).budgets.unread.since
         client.lose()
-        assert not node.core(0).unread.since
+        assert not node.core(0).budgets.unread.since

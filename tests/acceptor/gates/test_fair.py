@@ -129,7 +129,7 @@ def user(node: Node, name: str) -> Access:
     node.router.command("user_add", name=name, password_hash=hashed("secret"), tags=[])
     node.router.command("permission_set", user=name, vhost="/", configure=".*", write=".*", read=".*")
     node.publish_changes()
-    return node.core(0).permissions.access(name, "/")
+    return node.core(0).services.permissions.access(name, "/")
 
 
 @pytest.mark.parametrize(

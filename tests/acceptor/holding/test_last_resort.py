@@ -106,7 +106,7 @@ def test_a_client_that_would_give_up_is_closed_with_a_reason_and_what_was_read_i
         throttle = node.core(0).throttle
         assert HELD * 3 // 4 <= throttle.parked_octets <= HELD + READ + KIB
         assert throttle.orphan_octets == throttle.parked_octets and not throttle.paused
-        assert node.core(0).escalations.counts["close-connection"] == 1
+        assert node.core(0).throttle.escalations.counts["close-connection"] == 1
         kept = taken(node, throttle.parked_octets // (KIB + 200))
         assert kept == bodies[: len(kept)] and len(kept) > 40
         assert throttle.parked_octets == 0 and node.core(0).quotas.users == {}
@@ -132,7 +132,7 @@ def test_a_client_that_would_give_up_but_sends_no_more_is_left_waiting() -> None
         flood(client, 70)
         client.socket.filled = False
         pass_time(node, 60)
-        assert not closed(client) and client.connection in node.core(0).last_resort.spent
+        assert not closed(client) and client.connection in node.core(0).throttle.last_resort.spent
 
 
 def consuming(node: Node, properties: dict[str, Any] = PIKA) -> Client:
@@ -320,7 +320,7 @@ def test_what_a_closed_connection_sends_on_is_read_slowly_and_its_close_ok_ends_
         pass_time(node, 10)
         assert closed(client) and client.socket.closed and not client.unread
         client.lose()
-        assert not node.core(0).last_resort.closing
+        assert not node.core(0).throttle.last_resort.closing
 
 
 def overdrawn(node: Node) -> Client:

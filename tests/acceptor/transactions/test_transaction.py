@@ -61,7 +61,7 @@ def test_publishes_wait_for_the_commit(node: Node, client: Client) -> None:
     assert depths(node, "a", "b") == [0, 0]
     client.call("tx.commit", 1)
     assert depths(node, "a", "b") == [2, 1]
-    assert node.core(0).accounts.kept == 0
+    assert node.core(0).budgets.accounts.kept == 0
     assert [get(node, client, "a").body for _ in range(2)] == [b"0", b"2"]
 
 
@@ -277,7 +277,7 @@ def test_a_close_gives_up_a_commit_that_waits(node: Node, client: Client) -> Non
     client.publish(1, b"y", routing_key="full")
     client.send("tx.commit", 1)
     client.call("channel.close", 1, code=200)
-    assert node.core(0).accounts.kept == 0
+    assert node.core(0).budgets.accounts.kept == 0
     assert not node.core(0).throttle.held
     other.send("basic.get", 1, queue="full", no_ack=True)
     for _ in range(5):
@@ -512,7 +512,7 @@ def test_what_is_kept_is_bounded() -> None:
         closed = client.take("channel.close", 1)
         assert (closed.code, closed.method_id) == (406, 40)
         assert "more than 10000 bytes" in closed.text
-        assert node.core(0).accounts.kept == 0
+        assert node.core(0).budgets.accounts.kept == 0
 
 
 def test_settlements_behind_a_method_belong_to_the_transaction_that_they_came_in(node: Node, client: Client) -> None:
@@ -530,7 +530,7 @@ def test_settlements_behind_a_method_belong_to_the_transaction_that_they_came_in
 
 def test_a_user_has_a_share_for_its_transactions_and_takes_nothing_of_what_others_may_have() -> None:
     with Node(memory={"process_limit": 10_000_000, "user_percent": 1}) as node:
-        share = node.core(0).accounts.of_user
+        share = node.core(0).budgets.accounts.of_user
         clients = [channel(node) for _ in range(3)]
         clients[2].connection.user = "other"
         for client in clients:
@@ -539,7 +539,7 @@ def test_a_user_has_a_share_for_its_transactions_and_takes_nothing_of_what_other
         closed = clients[1].take("channel.close", 1)
         assert (closed.code, closed.method_id) == (406, 40)
         assert "memory.user_percent" in closed.text
-        assert set(node.core(0).accounts.users) == {"guest", "other"}
+        assert set(node.core(0).budgets.accounts.users) == {"guest", "other"}
         for client in (clients[0], clients[2]):
             client.call("tx.commit", 1)
         clients[0].publish(1, bytes(share // 2), routing_key="q")
@@ -547,4 +547,4 @@ def test_a_user_has_a_share_for_its_transactions_and_takes_nothing_of_what_other
         clients[0].publish(1, bytes(share // 2), routing_key="q")
         node.settle()
         clients[0].lose()
-        assert not node.core(0).accounts.users and not clients[0].connection.kept.uncommitted
+        assert not node.core(0).budgets.accounts.users and not clients[0].connection.kept.uncommitted

@@ -1,0 +1,13 @@
+"""The memory that clients may make an acceptor use is charged to one account of each user, whatever it is for."""
+
+from __future__ import annotations
+
+from tests.joined import Node
+
+
+def test_answers_and_unfinished_bodies_are_charged_to_the_same_accounts() -> None:
+    with Node(acceptors=2) as node:
+        budgets = node.core(0).budgets
+        assert budgets.outputs.accounts is budgets.unfinished.accounts is budgets.accounts
+        assert budgets.unread.outputs is budgets.outputs
+        assert node.core(1).budgets.accounts is not budgets.accounts
