@@ -190,7 +190,7 @@ class AcceptorCore:
         elif change[0] == "stop_gone":
             self.gates.lift(change[1])
         elif change[0] == "vhost_gone":
-            self.expel(lambda connection: connection.vhost == change[1], f"vhost '{change[1]}' is deleted")
+            self.expel(lambda connection: connection.access.vhost == change[1], f"vhost '{change[1]}' is deleted")
         elif change[0] == "limits":
             self.headcount.limits_change(Holder(*change[1:3]))
         elif change[0] == "user_gone":
@@ -198,7 +198,7 @@ class AcceptorCore:
 
     def check_home(self, connection: ConnectionState) -> None:
         """After a snapshot: close a connection whose vhost or user is deleted."""
-        user, vhost = connection.user, connection.vhost
+        user, vhost = connection.user, connection.access.vhost
         if not self.topology.has_vhost(vhost):
             self.expel(lambda other: other is connection, f"vhost '{vhost}' is deleted")
         elif self.topology.users.user(user) is None:

@@ -349,7 +349,7 @@ class Channel(ChannelState):
         """Whether confirms are withheld from the channel while this queue is saturated."""
         return (
             self.refusing is not queue_gate
-            and self.services.user_terms.at(self.vhost, self.connection.user, queue_gate.terms).means.confirms
+            and self.services.user_terms.at(self.access.vhost, self.connection.user, queue_gate.terms).means.confirms
         )
 
     def withheld_at(self, gate: Gate) -> None:

@@ -69,7 +69,6 @@ class ChannelState(ABC):
         acceptor = connection.acceptor
         self.connection = connection
         self.acceptor = acceptor
-        self.vhost = connection.vhost
         self.access = connection.access
         self.number = number
         self.group = acceptor.next_group(connection)

@@ -67,7 +67,6 @@ class ConnectionState(ABC):
         self.frame_max = FRAME_BEFORE_TUNE
         self.heartbeat = 0
         self.user = ""
-        self.vhost = ""
         self.owns_queues = False
         self.access = access
         self.told = ConnectionNotices()
@@ -108,7 +107,7 @@ class ConnectionState(ABC):
         """What tells it from others, in log lines and answers."""
         return {
             "connection": self.id, "peer": self.client.peer, "client": self.client.name, "user": self.user,
-            "vhost": self.vhost,
+            "vhost": self.access.vhost,
         }  # fmt: skip
 
     @property

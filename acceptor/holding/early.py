@@ -108,7 +108,7 @@ class EarlyNotice:
 
     def means(self, channel: ChannelState, queue_gate: QueueGate) -> Means:
         """Return the means by which a queue holds a channel."""
-        return self.user_terms.at(channel.vhost, channel.connection.user, queue_gate.terms).means
+        return self.user_terms.at(channel.access.vhost, channel.connection.user, queue_gate.terms).means
 
     def tells(self, channel: ChannelState, means: Means) -> bool:
         """Whether these means notify the channel's client of a stop."""

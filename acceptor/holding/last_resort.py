@@ -180,7 +180,7 @@ class LastResort:
         It is "close" instead of "nack" where not all of its parked messages can be nacked.
         """
         wish = connection.client.properties.get(LAST_RESORT)
-        policy = policy_for(self.acceptor.topology, connection.vhost, USER, connection.user)
+        policy = policy_for(self.acceptor.topology, connection.access.vhost, USER, connection.user)
         if policy is not None:
             wish = policy.definition.get(LAST_RESORT, wish)
         way = wish if wish in LAST_RESORTS else self.acceptor.settings.flow.last_resort

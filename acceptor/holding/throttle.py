@@ -165,7 +165,7 @@ class Throttle:
 
     def take(self, channel: ChannelState, hold: Hold) -> Means:
         """Put a channel on the ladder and parking budget by which a gate holds it. Return the means."""
-        means, ladder = self.terms.at(channel.vhost, channel.connection.user, hold.gate.terms)
+        means, ladder = self.terms.at(channel.access.vhost, channel.connection.user, hold.gate.terms)
         self.escalations.begin(channel, hold.gate, ladder)
         hold.budgets = self.escalations.budgets(channel, budgets_of(means))
         return means

@@ -26,7 +26,7 @@ def consume(channel: Channel, tag: str, arguments: dict[str, Any]) -> Handling:
 def declare(channel: Channel, name: str, arguments: dict[str, Any]) -> Handling:
     """Handle queue.declare of the pseudo-queue, or of a reply consumer's name: says whether that consumer exists."""
     if not (yield from channel.services.replies.exists(name)):
-        raise amqp_error(404, f"no queue '{name}' in vhost '{channel.vhost}'")
+        raise amqp_error(404, f"no queue '{name}' in vhost '{channel.access.vhost}'")
     channel.last_queue = name
     if not arguments["nowait"]:
         channel.send("queue_declare_ok", queue=name, message_count=0, consumer_count=1)
