@@ -40,7 +40,10 @@ log = get_logger()
 
 
 class Channel(ChannelState):
-    """One channel: what it does with what arrives, and with room."""
+    """One channel: what it does with what arrives, and with room.
+
+    `last_queue` is the queue that it declared last: a method that names no queue means that one.
+    """
 
     transaction: Transaction | None
     committing: Transaction | None
@@ -50,6 +53,7 @@ class Channel(ChannelState):
             connection, number, asked(services.acceptor.topology, connection.access, connection.client.properties)
         )
         self.services = services
+        self.last_queue = ""
 
     # In
 

@@ -14,7 +14,7 @@ from acceptor.clients.notices import ChannelNotices
 from acceptor.clients.parked import ParkedMethod, ParkedRun
 from acceptor.clients.prefetch import SharedPrefetch
 from acceptor.clients.pulse import Pulse
-from acceptor.clients.reply_consumer import ReplyConsumer
+from acceptor.clients.receiving import Receiving
 from acceptor.clients.running import Running
 from acceptor.gates.confirms import Confirms, Withholding
 from acceptor.gates.gate import Gate
@@ -91,13 +91,10 @@ class ChannelState(ABC):
         self.committing = None
         self.unacked = UnackedTags()
         self.consumers: dict[str, Consumer] = {}
-        self.reply_consumer: ReplyConsumer | None = None
         self.getters: dict[int, int] = {}
         self.shards: set[int] = set()
-        self.prefetch = acceptor.settings.amqp.prefetch_max
+        self.receiving = Receiving(acceptor.settings.amqp.prefetch_max)
         self.shared_prefetch = SharedPrefetch(self)
-        self.delivers = True
-        self.last_queue = ""
 
     def happened(self, event: ChannelEvent) -> None:
         """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
@@ -130,6 +127,10 @@ class ChannelState(ABC):
             if consumer.shard != self.acceptor.nowhere:
                 found.setdefault(consumer.shard, []).append(consumer.id)
         return found
+
+    def is_delivered_to(self) -> bool:
+        """Whether its consumers get messages: the client wants them, and its connection may have more."""
+        return self.receiving.active and not self.connection.deliveries_withheld
 
     def settles(self) -> bool:
         """Whether acks may come, or the commit or rollback of acks that have come."""

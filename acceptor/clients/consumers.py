@@ -56,7 +56,7 @@ class Consumer:
         channel = self.channel
         operation = [
             bus.CONSUME, 0, self.id, self.queue.queue_id, self.no_ack, self.exclusive, self.prefetch, channel.group,
-            channel.shared_prefetch.told, channel.delivers and not channel.connection.deliveries_withheld,
+            channel.shared_prefetch.told, channel.is_delivered_to(),
             self.priority, self.age, self.elected, channel.connection.user, channel.shared_prefetch.octets,
         ]  # fmt: skip
         return operation if self.lease is None else [*operation, self.lease]

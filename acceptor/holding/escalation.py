@@ -250,8 +250,8 @@ class Escalations:
         self.events.tell(
             {
                 "event": "escalation", "vhost": channel.access.vhost, "queue": cause.name, "rung": rung,
-                "seconds": held, "connection": connection.id, "channel": channel.number, "client": connection.client.name,
-                "user": connection.user, **cause.numbers,
+                "seconds": held, "connection": connection.id, "channel": channel.number,
+                "client": connection.client.name, "user": connection.user, **cause.numbers,
             },
             self.acceptor.now + self.acceptor.began,
         )  # fmt: skip

@@ -126,7 +126,7 @@ class LastResort:
 
         connection.deliveries_withheld = withheld
         for channel in connection.channels.values():
-            if channel.delivers:
+            if channel.receiving.active:
                 for shard, ids in channel.consumers_by_shard().items():
                     self.acceptor.ask_at(shard, [bus.ACTIVE, 0, ids, not withheld], told)
 

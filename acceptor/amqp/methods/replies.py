@@ -15,7 +15,7 @@ def consume(channel: Channel, tag: str, arguments: dict[str, Any]) -> Handling:
     """Handle basic.consume from the pseudo-queue. Once it is answered, the name is known where it is asked for."""
     if not arguments["no_ack"]:
         raise amqp_error(406, "reply consumer cannot acknowledge")
-    if channel.reply_consumer is not None:
+    if channel.receiving.reply_consumer is not None:
         raise amqp_error(406, "reply consumer already set")
     consumer = channel.services.replies.add(channel, tag)
     yield from channel.services.replies.exists(consumer.name)
