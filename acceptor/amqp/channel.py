@@ -8,15 +8,15 @@ its life are in acceptor/clients/channel_stage.py.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.asking import AtGates, Until
 from acceptor.clients.channel_stage import DETACHED, ENDED, OPEN, ChannelEvent
-from acceptor.clients.channel_state import EMPTY, ChannelState
+from acceptor.clients.channel_state import ChannelState
 from acceptor.clients.connection_state import ConnectionState
+from acceptor.clients.inbox import EMPTY, Inbox
 from acceptor.clients.parked import OVERTAKES, QUEUE_METHODS, ParkedMethod, ParkedRun, ParkedSettlements, means
 from acceptor.clients.running import Running
 from acceptor.gates.fair import BY_CONNECTION, BY_KEY, BY_USER
@@ -196,7 +196,7 @@ class Channel(ChannelState):
             return self.running.at_gates and method.name == "channel_close"  # the commit that waits is given up
         if method not in OVERTAKES or not self.services.orphans.may_overtake(self, method):
             return False
-        if not self.parked_methods:
+        if not self.inbox.methods:
             return True
         return not any(
             isinstance(item, ParkedMethod) and means(method, arguments, item) for item in islice(self.inbox, end)
@@ -205,7 +205,7 @@ class Channel(ChannelState):
     def overtake(self) -> None:
         """Handle parked methods that may overtake publishes, and were parked only behind a running method."""
         at = 0
-        while self.parked_methods and (self.running is None or self.running.at_gates) and at < len(self.inbox):
+        while self.inbox.methods and (self.running is None or self.running.at_gates) and at < len(self.inbox):
             item = self.inbox[at]
             if isinstance(item, ParkedMethod) and self.may_overtake(item.method, item.arguments, at):
                 self.unpark(at)
@@ -278,17 +278,13 @@ class Channel(ChannelState):
             if self.acceptor.spool is not None:
                 item = self.services.throttle.spooled(self, item, self.acceptor.spool)
         if self.inbox is EMPTY:
-            self.inbox = deque()
-        self.inbox.append(item)
-        self.parked_methods += isinstance(item, ParkedMethod)
+            self.inbox = Inbox()
+        self.inbox.put(item)
         self.services.throttle.parked(self, item.octets)
 
     def unpark(self, at: int = 0) -> None:
         """Remove an item from the inbox and account for its bytes."""
-        item = self.inbox[at]
-        del self.inbox[at]
-        self.parked_methods -= isinstance(item, ParkedMethod)
-        self.services.throttle.parked(self, -item.octets)
+        self.services.throttle.parked(self, -self.inbox.take(at).octets)
 
     # Gates
 

@@ -41,7 +41,7 @@ class Overtaking:
 
     def may_pass(self, channel: ChannelState, run: ParkedRun) -> bool:
         """Whether publishes that have just come may pass everything that is parked."""
-        if channel.parked_methods or channel.transaction is not None:
+        if channel.inbox.methods or channel.transaction is not None:
             return False
         parked = {(item.address, item.further): item for item in channel.inbox if isinstance(item, ParkedRun)}
         blocked: set[int | str] = set()

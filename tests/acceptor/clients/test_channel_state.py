@@ -8,7 +8,8 @@ import pytest
 
 from acceptor.amqp.channel import Channel
 from acceptor.clients.channel_stage import DETACHED
-from acceptor.clients.channel_state import EMPTY, ROUTES
+from acceptor.clients.channel_state import ROUTES
+from acceptor.clients.inbox import EMPTY
 from tests.joined import Client, Node, open_channel, parked
 
 MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}
