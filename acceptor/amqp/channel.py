@@ -46,7 +46,6 @@ class Channel(ChannelState):
     """
 
     transaction: Transaction | None
-    committing: Transaction | None
 
     def __init__(self, connection: ConnectionState, number: int, services: Services) -> None:
         super().__init__(
@@ -216,14 +215,14 @@ class Channel(ChannelState):
     @contained
     def admit(self, most: int) -> None:
         """A gate admits the channel: publish at most `most` messages."""
-        running = self.running if self.running is not None and self.running.at_gates else None
-        if self.overtaking and running is None:
+        at_gates = self.runs_at_gates()
+        if self.overtaking and not at_gates:
             self.leave_opened()
             self.services.throttle.look_at_cause(self)
         else:
             self.leave_gates()
-        if running is not None:
-            running.at_gates = False
+        if at_gates and self.running is not None:
+            self.running.at_gates = False
             self.go_on(None)
             most = UNLIMITED
         self.pump(most)

@@ -87,7 +87,7 @@ class EarlyNotice:
         """
         if channel.held_by is not None or channel.told.early is not None or channel.pulse.rate() < self.rate:
             return None
-        for route in channel.routes:
+        for route in channel.routes.recent:
             for queue_gate in route.queue_gates:
                 if queue_gate in full and self.routes.passes(queue_gate, channel, route):
                     return queue_gate
@@ -128,4 +128,4 @@ class EarlyNotice:
         """Whether the early notice of a queue still concerns a channel."""
         if queue_gate.lane is not None or not self.tells(channel, self.means(channel, queue_gate)):
             return False
-        return any(self.routes.passes(queue_gate, channel, route) for route in channel.routes)
+        return any(self.routes.passes(queue_gate, channel, route) for route in channel.routes.recent)
