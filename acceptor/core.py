@@ -19,7 +19,7 @@ from acceptor.budgets.outputs import Outputs
 from acceptor.budgets.quotas import Quotas
 from acceptor.budgets.unfinished import Unfinished
 from acceptor.budgets.unread import Unread
-from acceptor.clients.channel_stage import ChannelStage
+from acceptor.clients.channel_stage import OPEN as CHANNEL_OPEN
 from acceptor.clients.client import Client
 from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.connection_state import ConnectionState, Transport
@@ -307,7 +307,7 @@ class AcceptorCore:
         self.state.turns += 1
         confirming, self.state.confirming = self.state.confirming, {}
         for channel in confirming:
-            if channel.stage is ChannelStage.OPEN:
+            if channel.stage is CHANNEL_OPEN:
                 channel.write_confirms()
         if self.gates.claims.open:
             self.gates.claims.settle()

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.asking import AtGates, Until
-from acceptor.clients.channel_stage import DETACHED, ENDED, OPEN, ChannelEvent
+from acceptor.clients.channel_stage import DETACHED, LIVE, OPEN, ChannelEvent
 from acceptor.clients.channel_state import ChannelState
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.clients.inbox import EMPTY, Inbox
@@ -169,7 +169,7 @@ class Channel(ChannelState):
 
     def pump_in_order(self, most: int) -> None:
         """Process the inbox as `pump` does, nothing of it out of order."""
-        while self.inbox and self.running is None and not self.gates and self.stage not in ENDED:
+        while self.inbox and self.running is None and not self.gates and self.stage in LIVE:
             item = self.inbox[0]
             if isinstance(item, ParkedMethod):
                 self.unpark()
@@ -229,7 +229,7 @@ class Channel(ChannelState):
 
     def pass_lane(self, most: int) -> int:
         """Publish messages parked for priority lanes, at most `most`. Return how many were sent."""
-        return 0 if self.stage in ENDED else self.services.publishing.pass_lane(self, most)
+        return self.services.publishing.pass_lane(self, most) if self.stage in LIVE else 0
 
     def head_has_gone(self) -> None:
         """The first run of the inbox has been published by a lane: go on with the next item."""

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.clients.asking import Answer
-from acceptor.clients.channel_stage import CHANNEL, DETACHED, OPEN, ChannelEvent, ChannelStage
+from acceptor.clients.channel_stage import CHANNEL, DETACHED, OPEN, ChannelEvent
 from acceptor.clients.hold import Hold
 from acceptor.clients.inbox import EMPTY
 from acceptor.clients.notices import ChannelNotices
@@ -59,7 +59,7 @@ class ChannelState(ABC):
         self.access = connection.access
         self.number = number
         self.group = acceptor.next_group(connection)
-        self.stage = ChannelStage.OPEN
+        self.stage = OPEN
         self.inbox = EMPTY
         self.overtaking = overtaking
         self.running: Running | None = None

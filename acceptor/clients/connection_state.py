@@ -86,7 +86,7 @@ class ConnectionState(ABC):
 
     def send(self, channel: int, name: str, **arguments: Any) -> None:
         """Write a method, unless the last word has been written."""
-        if self.stage not in OVER:
+        if self.stage is OPEN or self.stage not in OVER:
             self.output.write(methods.frame(channel, name, **arguments))
             self.acceptor.dirty[self] = None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from acceptor.clients.channel_stage import ENDED
+from acceptor.clients.channel_stage import LIVE
 from acceptor.clients.parked import ParkedMethod, ParkedRun
 from acceptor.routing.routing import Unfinished
 from penstock.amqp.errors import AMQPError
@@ -73,7 +73,7 @@ class Overtaking:
     def go_through(self, channel: ChannelState, most: int) -> None:
         blocked: set[int | str] = set()
         at = 0
-        while at < len(channel.inbox) and channel.running is None and channel.stage not in ENDED:
+        while at < len(channel.inbox) and channel.running is None and channel.stage in LIVE:
             item = channel.inbox[at]
             if isinstance(item, ParkedMethod):
                 if at:
