@@ -16,7 +16,7 @@ from acceptor.amqp.services import Services
 from acceptor.budgets.budgets import Budgets
 from acceptor.budgets.headcount import Headcount
 from acceptor.budgets.quotas import Quotas
-from acceptor.clients.channel_stage import ChannelStage
+from acceptor.clients.channel_stage import OPEN as CHANNEL_OPEN
 from acceptor.clients.client import Client
 from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.connection_state import ConnectionState, Transport
@@ -187,7 +187,7 @@ class AcceptorCore:
         elif change[0] == "stop_gone":
             self.gates.lift(change[1])
         elif change[0] == "vhost_gone":
-            self.expel(lambda connection: connection.vhost == change[1], f"vhost '{change[1]}' is deleted")
+            self.expel(lambda connection: connection.access.vhost == change[1], f"vhost '{change[1]}' is deleted")
         elif change[0] == "limits":
             self.headcount.limits_change(Holder(*change[1:3]))
         elif change[0] == "user_gone":
@@ -195,7 +195,7 @@ class AcceptorCore:
 
     def check_home(self, connection: ConnectionState) -> None:
         """After a snapshot: close a connection whose vhost or user is deleted."""
-        user, vhost = connection.user, connection.vhost
+        user, vhost = connection.user, connection.access.vhost
         if not self.topology.has_vhost(vhost):
             self.expel(lambda other: other is connection, f"vhost '{vhost}' is deleted")
         elif self.topology.users.user(user) is None:
@@ -312,7 +312,7 @@ class AcceptorCore:
         self.state.turns += 1
         confirming, self.state.confirming = self.state.confirming, {}
         for channel in confirming:
-            if channel.stage is ChannelStage.OPEN:
+            if channel.stage is CHANNEL_OPEN:
                 channel.write_confirms()
         if self.gates.claims.open:
             self.gates.claims.settle()

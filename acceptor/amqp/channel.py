@@ -8,15 +8,15 @@ its life are in acceptor/clients/channel_stage.py.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.asking import AtGates, Until
-from acceptor.clients.channel_stage import DETACHED, ENDED, OPEN, ChannelEvent
-from acceptor.clients.channel_state import EMPTY, ChannelState
+from acceptor.clients.channel_stage import DETACHED, LIVE, OPEN, ChannelEvent
+from acceptor.clients.channel_state import ChannelState
 from acceptor.clients.connection_state import ConnectionState
+from acceptor.clients.inbox import EMPTY, Inbox
 from acceptor.clients.parked import OVERTAKES, QUEUE_METHODS, ParkedMethod, ParkedRun, ParkedSettlements, means
 from acceptor.clients.running import Running
 from acceptor.gates.fair import BY_CONNECTION, BY_KEY, BY_USER
@@ -41,16 +41,19 @@ log = get_logger()
 
 
 class Channel(ChannelState):
-    """One channel: what it does with what arrives, and with room."""
+    """One channel: what it does with what arrives, and with room.
+
+    `last_queue` is the queue that it declared last: a method that names no queue means that one.
+    """
 
     transaction: Transaction | None
-    committing: Transaction | None
 
     def __init__(self, connection: ConnectionState, number: int, services: Services) -> None:
         super().__init__(
             connection, number, asked(services.acceptor.topology, connection.access, connection.client.properties)
         )
         self.services = services
+        self.last_queue = ""
 
     # In
 
@@ -167,7 +170,7 @@ class Channel(ChannelState):
 
     def pump_in_order(self, most: int) -> None:
         """Process the inbox as `pump` does, nothing of it out of order."""
-        while self.inbox and self.running is None and not self.gates and self.stage not in ENDED:
+        while self.inbox and self.running is None and not self.gates and self.stage in LIVE:
             item = self.inbox[0]
             if isinstance(item, ParkedMethod):
                 self.unpark()
@@ -193,7 +196,7 @@ class Channel(ChannelState):
             return self.running.at_gates and method.name == "channel_close"  # the commit that waits is given up
         if method not in OVERTAKES or not self.services.orphans.may_overtake(self, method):
             return False
-        if not self.parked_methods:
+        if not self.inbox.methods:
             return True
         return not any(
             isinstance(item, ParkedMethod) and means(method, arguments, item) for item in islice(self.inbox, end)
@@ -202,7 +205,7 @@ class Channel(ChannelState):
     def overtake(self) -> None:
         """Handle parked methods that may overtake publishes, and were parked only behind a running method."""
         at = 0
-        while self.parked_methods and (self.running is None or self.running.at_gates) and at < len(self.inbox):
+        while self.inbox.methods and (self.running is None or self.running.at_gates) and at < len(self.inbox):
             item = self.inbox[at]
             if isinstance(item, ParkedMethod) and self.may_overtake(item.method, item.arguments, at):
                 self.unpark(at)
@@ -213,21 +216,21 @@ class Channel(ChannelState):
     @contained
     def admit(self, most: int) -> None:
         """A gate admits the channel: publish at most `most` messages."""
-        running = self.running if self.running is not None and self.running.at_gates else None
-        if self.overtaking and running is None:
+        at_gates = self.runs_at_gates()
+        if self.overtaking and not at_gates:
             self.leave_opened()
             self.services.throttle.look_at_cause(self)
         else:
             self.leave_gates()
-        if running is not None:
-            running.at_gates = False
+        if at_gates and self.running is not None:
+            self.running.at_gates = False
             self.go_on(None)
             most = UNLIMITED
         self.pump(most)
 
     def pass_lane(self, most: int) -> int:
         """Publish messages parked for priority lanes, at most `most`. Return how many were sent."""
-        return 0 if self.stage in ENDED else self.services.publishing.pass_lane(self, most)
+        return self.services.publishing.pass_lane(self, most) if self.stage in LIVE else 0
 
     def head_has_gone(self) -> None:
         """The first run of the inbox has been published by a lane: go on with the next item."""
@@ -275,17 +278,13 @@ class Channel(ChannelState):
             if self.acceptor.spool is not None:
                 item = self.services.throttle.spooled(self, item, self.acceptor.spool)
         if self.inbox is EMPTY:
-            self.inbox = deque()
-        self.inbox.append(item)
-        self.parked_methods += isinstance(item, ParkedMethod)
+            self.inbox = Inbox()
+        self.inbox.put(item)
         self.services.throttle.parked(self, item.octets)
 
     def unpark(self, at: int = 0) -> None:
         """Remove an item from the inbox and account for its bytes."""
-        item = self.inbox[at]
-        del self.inbox[at]
-        self.parked_methods -= isinstance(item, ParkedMethod)
-        self.services.throttle.parked(self, -item.octets)
+        self.services.throttle.parked(self, -self.inbox.take(at).octets)
 
     # Gates
 
@@ -350,7 +349,7 @@ class Channel(ChannelState):
         """Whether confirms are withheld from the channel while this queue is saturated."""
         return (
             self.refusing is not queue_gate
-            and self.services.user_terms.at(self.vhost, self.connection.user, queue_gate.terms).means.confirms
+            and self.services.user_terms.at(self.access.vhost, self.connection.user, queue_gate.terms).means.confirms
         )
 
     def withheld_at(self, gate: Gate) -> None:

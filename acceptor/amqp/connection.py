@@ -68,7 +68,7 @@ class Connection(ConnectionState):
         """Process the bytes of a buffer up to `end`. Return how many were used: the caller passes the rest again."""
         self.last_received = self.acceptor.now
         start = 0
-        if self.stage is ConnectionStage.HEADER:
+        if self.stage is not OPEN and self.stage is ConnectionStage.HEADER:
             if end < 8:
                 if not any(header.startswith(bytes(data[:end])) for header in HEADERS):
                     self.refuse_protocol(bytes(data[:end]))
@@ -140,7 +140,7 @@ class Connection(ConnectionState):
 
     def take_method(self, frame: Method) -> None:
         """Decode a method and pass it on, or hold it until the login is decided."""
-        if self.stage is ConnectionStage.LOGIN:
+        if self.stage is not OPEN and self.stage is ConnectionStage.LOGIN:
             self.ahead.append(frame)
             return
         method: MethodSpec | None = None

@@ -57,7 +57,7 @@ def _tell(
             "platform": connection.client.said("platform"),
             "product_version": connection.client.said("version"),
             "user": connection.user or None,
-            "vhost": connection.vhost or None,
+            "vhost": connection.access.vhost or None,
             "channels": channels,
             "reason": reason,
             "open_ms": open_ms,

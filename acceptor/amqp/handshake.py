@@ -152,7 +152,6 @@ def open_(connection: ConnectionState, services: Services, arguments: dict[str, 
             f"{shown(left)}, {held_off.reason}",
         )
     services.headcount.open_connection(connection, vhost)
-    connection.vhost = vhost
     connection.access = services.permissions.access(connection.user, vhost)
     connection.send(0, "connection_open_ok")
     connection.happened(ConnectionEvent.OPEN)

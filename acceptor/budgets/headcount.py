@@ -80,12 +80,12 @@ class Headcount:
         """Remove a closed connection from the counts."""
         if connection in self._connections:
             self._connections.remove(connection)
-            for kind in _kinds(address_of(connection.client.host), connection.vhost, connection.user):
+            for kind in _kinds(address_of(connection.client.host), connection.access.vhost, connection.user):
                 self._give(kind, 1)
 
     def open_channel(self, connection: ConnectionState) -> None:
         """Count a new channel. 530 if a limit is reached."""
-        self._take(_channels(connection), connection, connection.vhost)
+        self._take(_channels(connection), connection, connection.access.vhost)
 
     def channels_are_gone(self, connection: ConnectionState, number: int) -> None:
         """Remove closed channels of a connection from the counts."""

@@ -43,7 +43,7 @@ class Quotas(Charges):
     def keep(self, connection: ConnectionState, octets: int) -> None:
         """Charge bytes (fewer if negative) to a connection's user and vhost; the connection may be gone."""
         self.charge(connection.user, octets)
-        charge(self.vhosts, connection.vhost, octets)
+        charge(self.vhosts, connection.access.vhost, octets)
 
     def is_used_up(self, connection: ConnectionState, octets: int = 0, overdraft: float = 1.0) -> bool:
         """Whether the share of its user or vhost, or the acceptor's, is used up, or would be with more bytes."""
@@ -54,8 +54,8 @@ class Quotas(Charges):
         kept, spool = self.kept + octets, self.acceptor.spool
         if self.users.get(connection.user, 0) + octets > self.of_user * overdraft:
             return f"user '{connection.user}' has its share (flow.user_percent)"
-        if self.vhosts.get(connection.vhost, 0) + octets > self.of_vhost * overdraft:
-            return f"vhost '{connection.vhost}' has its share (flow.vhost_percent)"
+        if self.vhosts.get(connection.access.vhost, 0) + octets > self.of_vhost * overdraft:
+            return f"vhost '{connection.access.vhost}' has its share (flow.vhost_percent)"
         if kept > self.of_all * overdraft:
             return "all users together have reached the limit (flow.parked_memory, flow.spool_limit)"
         if spool is not None and spool.refuses and kept - spool.held > self.in_memory * overdraft:

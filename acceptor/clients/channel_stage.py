@@ -46,7 +46,8 @@ CHANNEL = Transitions({
     ChannelStage.DETACHED: {ChannelEvent.BUG: ChannelStage.DETACHED},
 })  # fmt: skip
 
+# For the message path: to look up a member in its enum takes as long as a call (Python 3.11).
 OPEN = ChannelStage.OPEN
 DETACHED = ChannelStage.DETACHED
-ENDED = (ChannelStage.CLOSING, ChannelStage.CLOSED)
-"""The stages in which a channel has no consumers, no unacked messages and nothing parked."""
+LIVE = (OPEN, DETACHED)
+"""The stages in which a channel publishes. In the others nothing is parked and nothing unacked."""

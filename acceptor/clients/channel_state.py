@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.clients.asking import Answer
-from acceptor.clients.channel_stage import CHANNEL, DETACHED, OPEN, ChannelEvent, ChannelStage
+from acceptor.clients.channel_stage import CHANNEL, DETACHED, OPEN, ChannelEvent
 from acceptor.clients.hold import Hold
+from acceptor.clients.inbox import EMPTY
 from acceptor.clients.notices import ChannelNotices
 from acceptor.clients.parked import ParkedMethod, ParkedRun
 from acceptor.clients.prefetch import SharedPrefetch
 from acceptor.clients.pulse import Pulse
-from acceptor.clients.reply_consumer import ReplyConsumer
-from acceptor.clients.running import Running
+from acceptor.clients.receiving import Receiving
+from acceptor.clients.running import Running, Uncommitted
 from acceptor.gates.confirms import Confirms, Withholding
 from acceptor.gates.gate import Gate
 from acceptor.gates.queue_gate import QueueGate
-from acceptor.links.unacked_cy import Settlements, UnackedTags
+from acceptor.links.unacked_cy import UnackedTags
+from acceptor.routing.channel_routes import MOST, ChannelRoutes
 from acceptor.routing.route import Route
-from acceptor.routing.routing import Routing
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import Method, PublishRun, SettleRun
 from penstock.amqp.spec import MethodSpec
@@ -31,26 +31,14 @@ if TYPE_CHECKING:
     from acceptor.clients.connection_state import ConnectionState
     from acceptor.clients.consumers import Consumer
 
-EMPTY: deque[ParkedRun | ParkedMethod] = deque(maxlen=0)
-"""The inbox of channels in which nothing has had to wait yet: an empty deque takes 760 bytes."""
 
-ROUTES = 16
-"""Routes that are remembered of a channel: the last that it has published along."""
-
-
-class OpenTransaction(Protocol):
+class OpenTransaction(Uncommitted, Protocol):
     """What a channel has published and settled since its last commit or rollback
     (acceptor/transactions/transaction.py).
     """
 
     @property
     def since(self) -> float | None: ...
-
-    @property
-    def journal(self) -> bytearray: ...
-
-    @property
-    def settlements(self) -> list[Settlements]: ...
 
     def publish(self, run: ParkedRun) -> None: ...
 
@@ -63,19 +51,16 @@ class ChannelState(ABC):
     """The state of one channel. `connection.output` takes what it has to say."""
 
     transaction: OpenTransaction | None
-    committing: OpenTransaction | None
 
     def __init__(self, connection: ConnectionState, number: int, overtaking: bool) -> None:
         acceptor = connection.acceptor
         self.connection = connection
         self.acceptor = acceptor
-        self.vhost = connection.vhost
         self.access = connection.access
         self.number = number
         self.group = acceptor.next_group(connection)
-        self.stage = ChannelStage.OPEN
+        self.stage = OPEN
         self.inbox = EMPTY
-        self.parked_methods = 0
         self.overtaking = overtaking
         self.running: Running | None = None
         self.method: MethodSpec | None = None
@@ -85,20 +70,15 @@ class ChannelState(ABC):
         self.pulse = Pulse()
         self.confirms: Confirms | None = None
         self.withheld = 0
-        self.routing: Routing | None = None
         self.route: Route | None = None
-        self.routes: dict[Route, None] = {}
+        self.routes = ChannelRoutes()
         self.transaction = None
-        self.committing = None
         self.unacked = UnackedTags()
         self.consumers: dict[str, Consumer] = {}
-        self.reply_consumer: ReplyConsumer | None = None
         self.getters: dict[int, int] = {}
         self.shards: set[int] = set()
-        self.prefetch = acceptor.settings.amqp.prefetch_max
+        self.receiving = Receiving(acceptor.settings.amqp.prefetch_max)
         self.shared_prefetch = SharedPrefetch(self)
-        self.delivers = True
-        self.last_queue = ""
 
     def happened(self, event: ChannelEvent) -> None:
         """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
@@ -113,14 +93,16 @@ class ChannelState(ABC):
     def published_along(self, route: Route) -> None:
         """It publishes along another route than before."""
         self.route = route
-        self.routes.pop(route, None)  # the last ones are at the end
-        self.routes[route] = None
-        if len(self.routes) > ROUTES:
-            del self.routes[next(iter(self.routes))]
+        recent = self.routes.recent
+        recent.pop(route, None)  # the last ones are at the end
+        recent[route] = None
+        if len(recent) > MOST:
+            del recent[next(iter(recent))]
 
-    def transactions(self) -> list[OpenTransaction]:
+    def transactions(self) -> list[Uncommitted]:
         """Return the transactions whose settlements have not been sent: the one waiting for room, and the open one."""
-        return [transaction for transaction in (self.committing, self.transaction) if transaction is not None]
+        committing = None if self.running is None else self.running.committing
+        return [transaction for transaction in (committing, self.transaction) if transaction is not None]
 
     def consumers_by_shard(self) -> dict[int, list[int]]:
         """Return the ids of its consumers by shard, without unassigned ones: they are attached to their next home as
@@ -131,6 +113,10 @@ class ChannelState(ABC):
             if consumer.shard != self.acceptor.nowhere:
                 found.setdefault(consumer.shard, []).append(consumer.id)
         return found
+
+    def is_delivered_to(self) -> bool:
+        """Whether its consumers get messages: the client wants them, and its connection may have more."""
+        return self.receiving.active and not self.connection.deliveries_withheld
 
     def settles(self) -> bool:
         """Whether acks may come, or the commit or rollback of acks that have come."""

@@ -67,7 +67,6 @@ class ConnectionState(ABC):
         self.frame_max = FRAME_BEFORE_TUNE
         self.heartbeat = 0
         self.user = ""
-        self.vhost = ""
         self.owns_queues = False
         self.access = access
         self.told = ConnectionNotices()
@@ -87,7 +86,7 @@ class ConnectionState(ABC):
 
     def send(self, channel: int, name: str, **arguments: Any) -> None:
         """Write a method, unless the last word has been written."""
-        if self.stage not in OVER:
+        if self.stage is OPEN or self.stage not in OVER:
             self.output.write(methods.frame(channel, name, **arguments))
             self.acceptor.dirty[self] = None
 
@@ -108,7 +107,7 @@ class ConnectionState(ABC):
         """What tells it from others, in log lines and answers."""
         return {
             "connection": self.id, "peer": self.client.peer, "client": self.client.name, "user": self.user,
-            "vhost": self.vhost,
+            "vhost": self.access.vhost,
         }  # fmt: skip
 
     @property

@@ -47,13 +47,13 @@ class Replies:
         """A channel has a reply consumer from now on."""
         name = new_name(self.acceptor.index, self.acceptor.incarnation)
         self.channels[name] = channel
-        consumer = channel.reply_consumer = ReplyConsumer(tag, name)
+        consumer = channel.receiving.reply_consumer = ReplyConsumer(tag, name)
         self.tell(name, True)
         return consumer
 
     def cancel(self, channel: ChannelState) -> None:
         """Remove the reply consumer of a channel, if it has one."""
-        consumer, channel.reply_consumer = channel.reply_consumer, None
+        consumer, channel.receiving.reply_consumer = channel.receiving.reply_consumer, None
         if consumer is not None:
             del self.channels[consumer.name]
             self.tell(consumer.name, False)
@@ -66,7 +66,7 @@ class Replies:
     def deliver(self, name: str, batch: Batch, count: int) -> None:
         """Write answers to their consumer; drop them if it is gone or does not read."""
         channel = self.channels.get(name)
-        consumer = channel.reply_consumer if channel is not None else None
+        consumer = channel.receiving.reply_consumer if channel is not None else None
         if channel is None or consumer is None:
             return
         connection = channel.connection

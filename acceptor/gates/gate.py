@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from acceptor.gates.cause import HoldCause
 from acceptor.gates.terms import Terms
+
+if TYPE_CHECKING:
+    from acceptor.gates.permissions import Access
 
 UNLIMITED = 1 << 62
 # The least that a channel is admitted with while there is room: turns of single messages would cost too much.
@@ -21,7 +24,8 @@ class Session(Protocol):
     `held_by` is the gate that its client was notified of; None while the channel is free.
     """
 
-    vhost: str
+    @property
+    def access(self) -> Access: ...
 
     @property
     def held_by(self) -> Gate | None: ...

@@ -68,7 +68,7 @@ class Metered:
         wait = gate, session
         if wait not in self.since:
             self.since[wait] = now
-            self.sessions[gate, session.vhost] += 1
+            self.sessions[gate, session.access.vhost] += 1
             self.untold.put(wait, now + TOLD_AFTER)
             return
         self.leaving.discard(wait)
@@ -112,13 +112,13 @@ class Metered:
                 self.untold.put((gate, session), now + TOLD_AFTER)
             else:
                 session.held_at(gate)
-                self.told[gate, session.vhost] += 1
+                self.told[gate, session.access.vhost] += 1
 
     def forget(self, gate: Gate, session: Session) -> None:
         """Forget a channel that has ceased to wait at a gate."""
         del self.since[gate, session]
         self.untold.discard((gate, session))
-        place = gate, session.vhost
+        place = gate, session.access.vhost
         self.sessions[place] -= 1
         if not self.sessions[place]:
             del self.sessions[place]

@@ -87,7 +87,7 @@ class EarlyNotice:
         """
         if channel.held_by is not None or channel.told.early is not None or channel.pulse.rate() < self.rate:
             return None
-        for route in channel.routes:
+        for route in channel.routes.recent:
             for queue_gate in route.queue_gates:
                 if queue_gate in full and self.routes.passes(queue_gate, channel, route):
                     return queue_gate
@@ -108,7 +108,7 @@ class EarlyNotice:
 
     def means(self, channel: ChannelState, queue_gate: QueueGate) -> Means:
         """Return the means by which a queue holds a channel."""
-        return self.user_terms.at(channel.vhost, channel.connection.user, queue_gate.terms).means
+        return self.user_terms.at(channel.access.vhost, channel.connection.user, queue_gate.terms).means
 
     def tells(self, channel: ChannelState, means: Means) -> bool:
         """Whether these means notify the channel's client of a stop."""
@@ -128,4 +128,4 @@ class EarlyNotice:
         """Whether the early notice of a queue still concerns a channel."""
         if queue_gate.lane is not None or not self.tells(channel, self.means(channel, queue_gate)):
             return False
-        return any(self.routes.passes(queue_gate, channel, route) for route in channel.routes)
+        return any(self.routes.passes(queue_gate, channel, route) for route in channel.routes.recent)

@@ -139,7 +139,7 @@ class Episodes:
             FLOW,
             acceptor.time_us(),
             {
-                "vhost": channel.vhost,
+                "vhost": channel.access.vhost,
                 "queue": cause.queue or cause.facts.get("name"),
                 "shard": cause.shard if queue is None else queue.shard,
                 "cause": cause.column,

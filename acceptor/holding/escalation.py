@@ -249,9 +249,9 @@ class Escalations:
         log.info("escalation", rung=rung, reason=cause.text, held_seconds=held, **channel.whose())
         self.events.tell(
             {
-                "event": "escalation", "vhost": channel.vhost, "queue": cause.name, "rung": rung, "seconds": held,
-                "connection": connection.id, "channel": channel.number, "client": connection.client.name,
-                "user": connection.user, **cause.numbers,
+                "event": "escalation", "vhost": channel.access.vhost, "queue": cause.name, "rung": rung,
+                "seconds": held, "connection": connection.id, "channel": channel.number,
+                "client": connection.client.name, "user": connection.user, **cause.numbers,
             },
             self.acceptor.now + self.acceptor.began,
         )  # fmt: skip

@@ -126,7 +126,7 @@ class LastResort:
 
         connection.deliveries_withheld = withheld
         for channel in connection.channels.values():
-            if channel.delivers:
+            if channel.receiving.active:
                 for shard, ids in channel.consumers_by_shard().items():
                     self.acceptor.ask_at(shard, to_shard.Active(ids, not withheld), told)
 
@@ -180,7 +180,7 @@ class LastResort:
         It is "close" instead of "nack" where not all of its parked messages can be nacked.
         """
         wish = connection.client.properties.get(LAST_RESORT)
-        policy = policy_for(self.acceptor.topology, connection.vhost, USER, connection.user)
+        policy = policy_for(self.acceptor.topology, connection.access.vhost, USER, connection.user)
         if policy is not None:
             wish = policy.definition.get(LAST_RESORT, wish)
         way = wish if wish in LAST_RESORTS else self.acceptor.settings.flow.last_resort

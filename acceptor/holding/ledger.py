@@ -221,7 +221,7 @@ class Ledger:
 
 
 def _keys(channel: ChannelState, cause: HoldCause) -> Iterable[tuple[str, Key]]:
-    connection, vhost = channel.connection, channel.vhost
+    connection, vhost = channel.connection, channel.access.vhost
     yield "connection", ("", connection.id)
     yield "user", ("", connection.user)
     yield "vhost", ("", vhost)

@@ -4,7 +4,7 @@
     sessions    [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
                        parked_bytes, routes: [{exchanges, routing_key, queues, powerless (ids)}]}]
 
-Routes are the last that the channel has published along, at most `channel_state.ROUTES`, as they are now: who has been
+Routes are the last that the channel has published along, at most `channel_routes.MOST`, as they are now: who has been
 granted what since counts. The first of the exchanges is the one that was published to; the `powerless` among the queues
 can do nothing to what takes the route (router/model/grants.py).
 """
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 def sessions(acceptor: AcceptorState, routes: Routes) -> list[dict[str, Any]]:
     """Return the answer to the question `sessions`."""
-    return [told(channel, routes) for channel in acceptor.channels() if channel.routes or channel.held_by is not None]
+    return [
+        told(channel, routes) for channel in acceptor.channels() if channel.routes.recent or channel.held_by is not None
+    ]
 
 
 def state(channel: ChannelState) -> dict[str, Any]:
@@ -41,7 +43,7 @@ def state(channel: ChannelState) -> dict[str, Any]:
 def recent_routes(channel: ChannelState, routes: Routes) -> Iterable[Route]:
     """Return a channel's last routes as they are at present; where headers decide, as they were."""
     found: dict[Route, None] = {}
-    for route in channel.routes:
+    for route in channel.routes.recent:
         try:
             now = routes.find(channel, route.address(), route.further)
         except AMQPError:  # the exchange is deleted, or the user may not publish there

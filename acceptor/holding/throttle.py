@@ -20,7 +20,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from acceptor.budgets.quotas import RUN_OCTETS, SETTLING_BUDGETS
-from acceptor.clients.channel_stage import ChannelStage
+from acceptor.clients.channel_stage import DETACHED
+from acceptor.clients.channel_stage import OPEN as CHANNEL_OPEN
 from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.hold import Hold
 from acceptor.clients.pauses import HELD
@@ -115,7 +116,7 @@ class Throttle:
 
     def hold(self, channel: ChannelState, gate: Gate) -> None:
         """Hold a channel that waits at a saturated gate, and notify its client, once."""
-        if channel.hold is not None or channel.stage is ChannelStage.DETACHED:
+        if channel.hold is not None or channel.stage is DETACHED:
             return
         hold = channel.hold = Hold(gate, channel.acceptor.now)
         self.held[channel] = None
@@ -165,7 +166,7 @@ class Throttle:
 
     def take(self, channel: ChannelState, hold: Hold) -> Means:
         """Put a channel on the ladder and parking budget by which a gate holds it. Return the means."""
-        means, ladder = self.terms.at(channel.vhost, channel.connection.user, hold.gate.terms)
+        means, ladder = self.terms.at(channel.access.vhost, channel.connection.user, hold.gate.terms)
         self.escalations.begin(channel, hold.gate, ladder)
         hold.budgets = self.escalations.budgets(channel, budgets_of(means))
         return means
@@ -262,7 +263,7 @@ class Throttle:
         connection = channel.connection
         if channel.told.flow:
             channel.told.flow = False
-            if channel.stage is ChannelStage.OPEN:
+            if channel.stage is CHANNEL_OPEN:
                 self.tell_flow(channel, active=True)
         if channel.told.blocked:
             channel.told.blocked = False
@@ -276,7 +277,7 @@ class Throttle:
         self.parked_octets += octets
         kept = octets + RUN_OCTETS if octets > 0 else octets - RUN_OCTETS
         self.quotas.keep(connection, kept)
-        if channel.stage is ChannelStage.DETACHED:
+        if channel.stage is DETACHED:
             self.orphan_octets += octets
             return
         connection.kept.held += kept

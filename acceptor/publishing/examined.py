@@ -68,7 +68,7 @@ def examine(channel: ChannelState, header: bytes, flags: int) -> tuple[bytes, tu
     """Return the header to deliver and the further routing keys. AMQPError if the message is invalid."""
     octets = header[PROPERTIES_AT:]
     properties = decode_properties(octets)
-    if flags & HAS_DIRECT_REPLY_TO and channel.reply_consumer is None:
+    if flags & HAS_DIRECT_REPLY_TO and channel.receiving.reply_consumer is None:
         raise amqp_error(406, "fast reply consumer does not exist")
     if flags & HAS_USER_ID and not channel.access.has_tag(IMPERSONATOR):
         check_user(properties["user_id"], channel.connection.user)
@@ -76,8 +76,8 @@ def examine(channel: ChannelState, header: bytes, flags: int) -> tuple[bytes, tu
         check_expiration(cast(str, properties["expiration"]))
     keys: tuple[str, ...] = ()
     if flags & HAS_DIRECT_REPLY_TO:
-        assert channel.reply_consumer is not None
-        octets = with_reply_to(octets, channel.reply_consumer.name)
+        assert channel.receiving.reply_consumer is not None
+        octets = with_reply_to(octets, channel.receiving.reply_consumer.name)
     if flags & HAS_CC:
         keys = further_keys(cast(dict[str, object], properties["headers"]), octets)
         octets = without_header(octets, "BCC")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from acceptor.clients.channel_stage import ENDED
+from acceptor.clients.channel_stage import LIVE
 from acceptor.clients.parked import ParkedMethod, ParkedRun
 from acceptor.routing.routing import Unfinished
 from penstock.amqp.errors import AMQPError
@@ -41,7 +41,7 @@ class Overtaking:
 
     def may_pass(self, channel: ChannelState, run: ParkedRun) -> bool:
         """Whether publishes that have just come may pass everything that is parked."""
-        if channel.parked_methods or channel.transaction is not None:
+        if channel.inbox.methods or channel.transaction is not None:
             return False
         parked = {(item.address, item.further): item for item in channel.inbox if isinstance(item, ParkedRun)}
         blocked: set[int | str] = set()
@@ -73,7 +73,7 @@ class Overtaking:
     def go_through(self, channel: ChannelState, most: int) -> None:
         blocked: set[int | str] = set()
         at = 0
-        while at < len(channel.inbox) and channel.running is None and channel.stage not in ENDED:
+        while at < len(channel.inbox) and channel.running is None and channel.stage in LIVE:
             item = channel.inbox[at]
             if isinstance(item, ParkedMethod):
                 if at:

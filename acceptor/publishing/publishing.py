@@ -96,7 +96,7 @@ class Publishing:
 
     def accept_piece(self, channel: ChannelState, run: ParkedRun, route: Route, in_lane: bool) -> None:
         """Accept publishes to queues with a priority lane: those for the lane overtake parked ones if they may pass."""
-        free = channel.running is None and not channel.parked_methods and not are_waited_for(route)
+        free = channel.running is None and not channel.inbox.methods and not are_waited_for(route)
         passes = passing(channel, run, route) if in_lane and free else 0
         if passes:
             going = ParkedRun(run.address, run.mandatory, run.batch, run.first, passes, 0, run.further)

@@ -11,9 +11,10 @@ from acceptor.gates.pools import Pool
 from acceptor.gates.pressure import VhostGate
 from acceptor.gates.queue_gate import QueueGate
 from acceptor.routing.carriers import carriers
+from acceptor.routing.channel_routes import RoutingChannel
 from acceptor.routing.counting import Counting
 from acceptor.routing.route import Barrier, Route, Target
-from acceptor.routing.routing import MESSAGE, ROUTE, Publisher, Routing, RoutingChannel, Run, Unfinished
+from acceptor.routing.routing import MESSAGE, ROUTE, Publisher, Routing, Run, Unfinished
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.methods import short_string
 from penstock.amqp.replies import carrier, home_of
@@ -127,15 +128,16 @@ class Routes:
             routing = self.routing(channel, run, lambda: self.making(work, access, address, further))
             route = routing.go_on()
             if route is not None:
-                channel.routing = None
+                channel.routes.in_the_making = None
                 self.keep(access, address, route, routing.epoch)
         return route
 
     def routing(self, channel: RoutingChannel, run: Run, begin: Callable[[], Working[Route]]) -> Routing:
         """Return the route in the making for a run; begin it if there is none."""
-        routing = channel.routing
+        routing = channel.routes.in_the_making
         if routing is None or routing.batch is not run.batch or routing.first != run.first:
-            routing = channel.routing = Routing(run.batch, run.first, self.epoch, begin())
+            routing = Routing(run.batch, run.first, self.epoch, begin())
+            channel.routes.in_the_making = routing
         return routing
 
     def keep(self, access: Access, address: bytes, route: Route, epoch: int) -> None:
@@ -186,7 +188,7 @@ class Routes:
             routing = self.routing(channel, run, lambda: self.of_message(work, channel.access, route, headers))
             found = routing.go_on()
             if found is not None:
-                channel.routing = None
+                channel.routes.in_the_making = None
                 if where is not None and routing.epoch == self.epoch:
                     if len(self.headers_cache) >= HEADERS_CACHE_SIZE:
                         self.headers_cache.clear()

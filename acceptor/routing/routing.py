@@ -76,12 +76,6 @@ class Run(Protocol):
     def first(self) -> int: ...
 
 
-class RoutingChannel(Publisher, Protocol):
-    """A channel, with the route that is in the making for what it publishes next."""
-
-    routing: Routing | None
-
-
 class Waiting(Session, Publisher, Protocol):
     """A channel that may wait for the budget of another turn."""
 

@@ -356,8 +356,8 @@ def is_behind_another(channel: Channel) -> bool:
 
 def lacks_room(channel: Channel) -> bool:
     """Whether there is a gate without room for a channel's whole commit."""
-    transaction = channel.committing
-    assert transaction is not None
+    transaction = None if channel.running is None else channel.running.committing
+    assert isinstance(transaction, Transaction)
     return bool(transaction.closed_gates(channel, pieces_of(channel, transaction), channel.services.moves))
 
 

@@ -36,7 +36,7 @@ def qos(channel: Channel, arguments: dict[str, Any]) -> Handling:
         yield from channel.shared_prefetch.change(arguments["prefetch_count"])
     else:
         count, most = arguments["prefetch_count"], channel.acceptor.settings.amqp.prefetch_max
-        channel.prefetch = min(count or most, most) if most else count
+        channel.receiving.prefetch = min(count or most, most) if most else count
         if channel.connection.client.traits.qos_of_running:
             yield from change_prefetch(channel)
     channel.send("basic_qos_ok")
@@ -45,9 +45,9 @@ def qos(channel: Channel, arguments: dict[str, Any]) -> Handling:
 def change_prefetch(channel: Channel) -> Asking:
     """Apply the channel's prefetch to its running consumers."""
     for consumer in channel.consumers.values():
-        consumer.prefetch = channel.prefetch
+        consumer.prefetch = channel.receiving.prefetch
     for shard, ids in channel.consumers_by_shard().items():
-        yield from ask_shard(shard, to_shard.Prefetch(ids, channel.prefetch))
+        yield from ask_shard(shard, to_shard.Prefetch(ids, channel.receiving.prefetch))
 
 
 def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
@@ -67,7 +67,7 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
     queue = find(channel, name)
     consumer = Consumer(
         channel.services.delivery.next_consumer(queue.shard), channel, queue, tag,
-        arguments["no_ack"], arguments["exclusive"], channel.prefetch,
+        arguments["no_ack"], arguments["exclusive"], channel.receiving.prefetch,
         consumer_priority(queue, arguments["arguments"]), lease_of(queue, arguments["arguments"], arguments["no_ack"]),
     )  # fmt: skip
     channel.shards.add(queue.shard)
@@ -96,7 +96,7 @@ def cancel(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """Cancel a consumer, or the reply consumer of the channel."""
     tag = arguments["consumer_tag"]
     consumer = channel.consumers.get(tag)
-    if channel.reply_consumer is not None and channel.reply_consumer.tag == tag:
+    if channel.receiving.reply_consumer is not None and channel.receiving.reply_consumer.tag == tag:
         channel.services.replies.cancel(channel)
     elif consumer is not None:
         yield from ask_shard(consumer.queue.shard, to_shard.Cancel(consumer.id))

@@ -17,15 +17,13 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
     php-amqplib answers the broker's own channel.flow with this method: it then counts as the flow-ok that is due.
     """
-    if channel.told.flow and not arguments["active"] and channel.delivers:
+    if channel.told.flow and not arguments["active"] and channel.receiving.active:
         channel.told.compliance.answered()
         return
-    channel.delivers = arguments["active"]
+    channel.receiving.active = arguments["active"]
     for shard, ids in channel.consumers_by_shard().items():
-        yield from ask_shard(
-            shard, to_shard.Active(ids, channel.delivers and not channel.connection.deliveries_withheld)
-        )
-    channel.send("channel_flow_ok", active=channel.delivers)
+        yield from ask_shard(shard, to_shard.Active(ids, channel.is_delivered_to()))
+    channel.send("channel_flow_ok", active=channel.receiving.active)
 
 
 def flow_ok(channel: Channel, arguments: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
     check_declare(channel, arguments["exchange"], arguments)
     yield from ask_router(
         "exchange_declare",
-        vhost=channel.vhost,
+        vhost=channel.access.vhost,
         name=arguments["exchange"],
         type=arguments["type"],
         passive=arguments["passive"],
@@ -43,7 +43,7 @@ def check_declare(channel: Channel, name: str, arguments: dict[str, Any]) -> Non
         return
     channel.access.check("configure", "exchange", name)
     alternate = arguments["arguments"].get("alternate-exchange")
-    if isinstance(alternate, str) and channel.acceptor.topology.exchange(channel.vhost, name) is None:
+    if isinstance(alternate, str) and channel.acceptor.topology.exchange(channel.access.vhost, name) is None:
         channel.access.check("read", "exchange", name)
         channel.access.check("write", "exchange", alternate)
 
@@ -54,7 +54,7 @@ def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if name and not name.startswith(SYSTEM):  # the router refuses the others to every user
         channel.access.check("configure", "exchange", name)
     yield from ask_router(
-        "exchange_delete", vhost=channel.vhost, name=arguments["exchange"], if_unused=arguments["if_unused"]
+        "exchange_delete", vhost=channel.access.vhost, name=arguments["exchange"], if_unused=arguments["if_unused"]
     )
     if not arguments["nowait"]:
         channel.send("exchange_delete_ok")
@@ -75,7 +75,7 @@ def _bind(channel: Channel, name: str, arguments: dict[str, Any], **more: Any) -
     check_source(channel, arguments["source"], arguments["routing_key"])
     yield from ask_router(
         name,
-        vhost=channel.vhost,
+        vhost=channel.access.vhost,
         destination=arguments["destination"],
         source=arguments["source"],
         key=arguments["routing_key"],

@@ -30,13 +30,13 @@ def named(channel: Channel, name: str) -> str:
 
 def find(channel: Channel, name: str) -> Queue:
     """Return the queue of that name. AMQPError if there is none, or if another connection owns it."""
-    queue = channel.acceptor.topology.queue(channel.vhost, name)
+    queue = channel.acceptor.topology.queue(channel.access.vhost, name)
     if queue is None:
-        raise amqp_error(404, f"no queue '{name}' in vhost '{channel.vhost}'")
+        raise amqp_error(404, f"no queue '{name}' in vhost '{channel.access.vhost}'")
     if queue.owner is not None and queue.owner != channel.connection.id:
         raise amqp_error(
             405,
-            f"cannot obtain exclusive access to locked queue '{name}' in vhost '{channel.vhost}'. It could be "
+            f"cannot obtain exclusive access to locked queue '{name}' in vhost '{channel.access.vhost}'. It could be "
             "originally declared on another connection or the exclusive property value does not match that of the "
             "original declaration.",
         )
@@ -58,7 +58,7 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
         channel.connection.owns_queues |= arguments["exclusive"]  # not only at the answer, which may come too late
         found = yield from ask_router(
             "queue_declare",
-            vhost=channel.vhost,
+            vhost=channel.access.vhost,
             name=arguments["queue"],
             passive=False,
             durable=arguments["durable"],
@@ -72,7 +72,7 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
     channel.last_queue = name
     if not arguments["nowait"]:
         try:
-            about = described("queue", name, channel.vhost)
+            about = described("queue", name, channel.access.vhost)
             messages, consumers = yield from ask_shard(shard, to_shard.Stat(id), about=about)
         except AMQPError as error:
             if arguments["passive"] or error.code != 404:
@@ -89,12 +89,12 @@ def check_declare(channel: Channel, name: str, queue_arguments: dict[str, Any]) 
     name = name or "amq.gen-" + base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
     channel.access.check("configure", "queue", name)
     dead_letter_exchange = queue_arguments.get("x-dead-letter-exchange")
-    if isinstance(dead_letter_exchange, str) and channel.acceptor.topology.queue(channel.vhost, name) is None:
+    if isinstance(dead_letter_exchange, str) and channel.acceptor.topology.queue(channel.access.vhost, name) is None:
         channel.access.check("read", "queue", name)
         channel.access.check("write", "exchange", dead_letter_exchange)
         key = queue_arguments.get("x-dead-letter-routing-key")
         if isinstance(key, str):
-            exchange = channel.acceptor.topology.exchange(channel.vhost, dead_letter_exchange)
+            exchange = channel.acceptor.topology.exchange(channel.access.vhost, dead_letter_exchange)
             channel.access.check_dead_letter_key(dead_letter_exchange, exchange, key)
 
 
@@ -123,7 +123,7 @@ def _bind(channel: Channel, request: str, name: str, key: str, arguments: dict[s
     check_source(channel, arguments["exchange"], key)
     yield from ask_router(
         request,
-        vhost=channel.vhost,
+        vhost=channel.access.vhost,
         queue=name,
         source=arguments["exchange"],
         key=key,
@@ -137,7 +137,7 @@ def check_source(channel: Channel, exchange: str, key: str) -> None:
     """Raise 403 without the right to bind to an exchange, and to that routing key of it."""
     if exchange:  # the router refuses the default one to every user
         channel.access.check("read", "exchange", exchange)
-        channel.access.check_topic("read", channel.acceptor.topology.exchange(channel.vhost, exchange), key)
+        channel.access.check_topic("read", channel.acceptor.topology.exchange(channel.access.vhost, exchange), key)
 
 
 def purge(channel: Channel, arguments: dict[str, Any]) -> Handling:
@@ -155,7 +155,7 @@ def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
     name = named(channel, arguments["queue"])
     channel.access.check("configure", "queue", name)
     messages = 0
-    if channel.acceptor.topology.queue(channel.vhost, name) is not None:
+    if channel.acceptor.topology.queue(channel.access.vhost, name) is not None:
         queue = find(channel, name)
         messages = yield from ask_shard(
             queue.shard, to_shard.Delete(queue.queue_id, arguments["if_unused"], arguments["if_empty"])

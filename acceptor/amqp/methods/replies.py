@@ -15,7 +15,7 @@ def consume(channel: Channel, tag: str, arguments: dict[str, Any]) -> Handling:
     """Handle basic.consume from the pseudo-queue. Once it is answered, the name is known where it is asked for."""
     if not arguments["no_ack"]:
         raise amqp_error(406, "reply consumer cannot acknowledge")
-    if channel.reply_consumer is not None:
+    if channel.receiving.reply_consumer is not None:
         raise amqp_error(406, "reply consumer already set")
     consumer = channel.services.replies.add(channel, tag)
     yield from channel.services.replies.exists(consumer.name)
@@ -26,7 +26,7 @@ def consume(channel: Channel, tag: str, arguments: dict[str, Any]) -> Handling:
 def declare(channel: Channel, name: str, arguments: dict[str, Any]) -> Handling:
     """Handle queue.declare of the pseudo-queue, or of a reply consumer's name: says whether that consumer exists."""
     if not (yield from channel.services.replies.exists(name)):
-        raise amqp_error(404, f"no queue '{name}' in vhost '{channel.vhost}'")
+        raise amqp_error(404, f"no queue '{name}' in vhost '{channel.access.vhost}'")
     channel.last_queue = name
     if not arguments["nowait"]:
         channel.send("queue_declare_ok", queue=name, message_count=0, consumer_count=1)

@@ -30,13 +30,16 @@ def select(channel: Channel, arguments: dict[str, Any]) -> None:
 def commit(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """Commit the transaction, and answer when that is done. The next one begins at once: later methods belong to it."""
     transaction = begun(channel)
-    channel.transaction, channel.committing = Transaction(channel, channel.services.accounts), transaction
+    channel.transaction = Transaction(channel, channel.services.accounts)
+    assert channel.running is not None
+    channel.running.committing = transaction
     committing = Committing(channel, transaction)
     try:
         committing.leave((yield from find_room(channel, transaction, committing)))
     finally:
         transaction.forget()
-        channel.committing = None
+        if channel.running is not None:
+            channel.running.committing = None
     yield Until(committing.start)
     if committing.full is not None:
         raise committing.no_room()

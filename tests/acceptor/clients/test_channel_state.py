@@ -8,7 +8,7 @@ import pytest
 
 from acceptor.amqp.channel import Channel
 from acceptor.clients.channel_stage import DETACHED
-from acceptor.clients.channel_state import EMPTY, ROUTES
+from acceptor.clients.inbox import EMPTY
 from tests.joined import Client, Node, open_channel, parked
 
 MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}
@@ -92,24 +92,6 @@ def test_a_held_channel_names_the_gate_that_its_client_was_notified_of(client: C
     assert channel.cause() is channel.held_by is channel.gates[0]
     channel.hold = None
     assert channel.cause() is channel.gates[0]
-
-
-def test_a_bounded_number_of_routes_is_remembered(node: Node, client: Client, channel: Channel) -> None:
-    for number in range(ROUTES + 3):
-        node.declare(f"q{number}")
-        publish(client, f"q{number}", b"m")
-    assert [route.key for route in channel.routes] == [f"q{number}" for number in range(3, ROUTES + 3)]
-    assert channel.route is list(channel.routes)[-1]
-
-
-def test_a_route_that_was_just_used_is_not_the_one_that_is_forgotten(
-    node: Node, client: Client, channel: Channel
-) -> None:
-    for number in [*range(ROUTES), 0, ROUTES]:
-        node.declare(f"q{number}")
-        publish(client, f"q{number}", b"m")
-    keys = [route.key for route in channel.routes]
-    assert keys[-2:] == ["q0", f"q{ROUTES}"] and "q1" not in keys
 
 
 def test_a_detached_channel_says_nothing_to_the_client(node: Node, client: Client, channel: Channel) -> None:

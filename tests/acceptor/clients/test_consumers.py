@@ -68,7 +68,7 @@ def test_a_consumer_is_attached_as_active_only_while_deliveries_may_go_to_it(cli
     consumer = consume(client)
     channel = client.connection.channels[1]
     for delivers, withheld in ((False, False), (True, True), (False, True)):
-        channel.delivers, client.connection.deliveries_withheld = delivers, withheld
+        channel.receiving.active, client.connection.deliveries_withheld = delivers, withheld
         assert not consumer.request().active
-    channel.delivers, client.connection.deliveries_withheld = True, False
+    channel.receiving.active, client.connection.deliveries_withheld = True, False
     assert consumer.request().active

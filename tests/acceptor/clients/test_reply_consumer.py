@@ -28,7 +28,7 @@ def test_bytes_count_as_untaken_only_while_the_socket_accepts_nothing() -> None:
     with Node() as node:
         client = open_channel(node)
         client.call("basic.consume", 1, queue=PSEUDO_QUEUE, no_ack=True)
-        consumer = client.connection.channels[1].reply_consumer
+        consumer = client.connection.channels[1].receiving.reply_consumer
         assert consumer is not None
         delivery = node.core(0).delivery
         for writable, untaken in ((True, False), (False, True), (True, False)):

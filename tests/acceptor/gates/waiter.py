@@ -6,7 +6,9 @@ from collections.abc import Hashable
 
 from acceptor.gates.cause import HoldCause
 from acceptor.gates.gate import Gate
+from acceptor.gates.permissions import Access
 from acceptor.gates.shut_gate import ShutGate
+from router.model.users import Users
 
 
 class Waiter:
@@ -21,7 +23,7 @@ class Waiter:
         self.wants = wants
         self.length = length
         self.weight = weight
-        self.vhost = vhost
+        self.access = Access(Users(), "guest", vhost)
         self.held_by: Gate | None = None
         self.admitted: list[int] = []
         self.lane = 0

@@ -176,6 +176,16 @@ def test_a_second_channel_that_comes_so_far_ends_the_connection(node: Node) -> N
     assert closed.text.startswith("RESOURCE_ERROR - queue 'q' in vhost '/': 5 of 4 messages, resume at 2; held for ")
 
 
+def test_a_channel_that_was_closed_is_forgotten_with_its_connection(node: Node) -> None:
+    client = held(node, "park 1 s, close-channel 60 s, close-connection")
+    later(node, 1)
+    client.take("channel.close", 1)
+    escalations = node.core(0).escalations
+    assert list(escalations.closed_at) == [client.connection]
+    client.lose()
+    assert not escalations.closed_at
+
+
 def test_who_opens_its_channel_again_comes_to_the_end_of_the_ladder(node: Node) -> None:
     """However much longer the rungs before `close-channel` last than it does."""
     hold = "withhold 5 s, park 30 s, pause 5 min, reject 10 min, close-channel 1 min, close-connection, hold-off 5 s"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from acceptor.clients.channel_state import ROUTES
 from acceptor.holding.sessions import sessions
+from acceptor.routing.channel_routes import MOST
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import publish
 
@@ -85,10 +85,10 @@ def test_routes_are_those_of_now(node: Node) -> None:
 
 def test_the_last_routes_are_remembered(node: Node) -> None:
     client = open_channel(node)
-    for number in range(ROUTES + 3):
+    for number in range(MOST + 3):
         node.ask("queue_bind", queue="free", source="x", key=f"k{number}")
     node.settle()
-    for number in range(ROUTES + 3):
+    for number in range(MOST + 3):
         publish(client, f"k{number}", b"m", exchange="x")
     (channel,) = answer(node)
-    assert [route["routing_key"] for route in channel["routes"]] == [f"k{number}" for number in range(3, ROUTES + 3)]
+    assert [route["routing_key"] for route in channel["routes"]] == [f"k{number}" for number in range(3, MOST + 3)]

@@ -1,0 +1,33 @@
+"""What waits in a channel, in order: publishes for room, methods for an answer or for the publishes before them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from acceptor.clients.parked import ParkedMethod, ParkedRun
+
+
+class Inbox(deque[ParkedRun | ParkedMethod]):
+    """Parked runs and methods, with the number of `methods` among them. Items come and go by `put` and `take` only."""
+
+    __slots__ = ("methods",)
+
+    def __init__(self, most: int | None = None) -> None:
+        super().__init__((), most)
+        self.methods = 0
+
+    def put(self, item: ParkedRun | ParkedMethod) -> None:
+        """Append an item."""
+        self.append(item)
+        self.methods += isinstance(item, ParkedMethod)
+
+    def take(self, at: int = 0) -> ParkedRun | ParkedMethod:
+        """Remove an item and return it."""
+        item = self[at]
+        del self[at]
+        self.methods -= isinstance(item, ParkedMethod)
+        return item
+
+
+EMPTY = Inbox(0)
+"""The inbox of channels in which nothing has had to wait yet: an empty one takes 760 bytes."""
