@@ -17,12 +17,18 @@ from acceptor.clients.connection_stage import CONNECTION
 from acceptor.moving.move_stage import MOVE
 from penstock.bus.link_stage import LINK
 from penstock.states.transitions import Transitions
+from shard.queue.deletion import DELETION
+from shard.queue.dropping import DROPPING
+from shard.queue.residence import RESIDENCE
 
 TABLES: dict[str, Transitions[Any, Any]] = {
     "a connection": CONNECTION,
     "a channel": CHANNEL,
     "a link to a shard": LINK,
     "a move at an acceptor": MOVE,
+    "a queue that moves": RESIDENCE,
+    "a queue's deletion": DELETION,
+    "a limit that drops": DROPPING,
 }
 """The tables of transitions, by the name that a page's marker gives. A further one is a line here, and markers."""
 

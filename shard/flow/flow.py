@@ -29,7 +29,7 @@ from penstock.memory.gauges import Gauges
 from penstock.node.logs import get_logger
 from penstock.settings.sections import FlowSettings
 from shard.flow.events import Events
-from shard.queue.dropping import NO, DropEvent, Dropping
+from shard.queue.dropping import DROPPING, NO, DropEvent, Dropping
 from shard.queue.saturation import Stop
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Flow:
         elif queue.is_unprivileged and state.over and not over:
             self.report_to_owner("spills", "unprivileged queue spills", queue)
         if queue.dropping is Dropping.BEGUN:
-            queue.dropping = queue.dropping.after(DropEvent.REPORT)
+            queue.dropping = DROPPING.after(queue.dropping, DropEvent.REPORT)
             self.report_to_owner("drops", "unprivileged queue drops its oldest messages", queue)
         if exemption.yields and not state.over:
             exemption.yields = False

@@ -11,42 +11,37 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from penstock.states.transitions import Transitions
 from shard.queue.consumer_cy import Consumer
 
 
 class Stage(Enum):
     """How far the deletion of a queue is."""
 
-    KEPT = "kept"
-    """Nobody asks for it."""
-    ASKED = "asked"
-    """The router is asked to delete the queue."""
-    GONE = "gone"
-    """The queue is not on this shard any more: it is deleted, or lives on another shard."""
-
-    def after(self, event: DeletionEvent) -> Stage:
-        """Return the stage after an event. KeyError if the event cannot happen."""
-        return TRANSITIONS[self, event]
+    KEPT = "its deletion is not asked for"
+    ASKED = "the router is asked to delete it; it admits no new consumer"
+    GONE = "it is not on this shard any more: it is deleted, or lives on another shard"
 
 
 class DeletionEvent(Enum):
     """What happens to the deletion of a queue."""
 
-    ASK = "ask"
-    """The router is asked to delete the queue."""
-    REFUSE = "refuse"
-    """The router does not delete it."""
-    REMOVE = "remove"
-    """The shard drops the queue, as the topology says."""
+    ASK = "the router is asked to delete it"
+    REFUSE = "the router does not delete it"
+    REMOVE = "the shard drops it, as the topology says"
 
 
-TRANSITIONS: dict[tuple[Stage, DeletionEvent], Stage] = {
-    (Stage.KEPT, DeletionEvent.ASK): Stage.ASKED,
-    (Stage.ASKED, DeletionEvent.REFUSE): Stage.KEPT,
-    (Stage.KEPT, DeletionEvent.REMOVE): Stage.GONE,
-    (Stage.ASKED, DeletionEvent.REMOVE): Stage.GONE,
-}
-"""The stage after each event; an event that is not in the table is a programming error."""
+DELETION = Transitions({
+    Stage.KEPT: {
+        DeletionEvent.ASK: Stage.ASKED,
+        DeletionEvent.REMOVE: Stage.GONE,
+    },
+    Stage.ASKED: {
+        DeletionEvent.REFUSE: Stage.KEPT,
+        DeletionEvent.REMOVE: Stage.GONE,
+    },
+    Stage.GONE: {},
+})  # fmt: skip
 
 
 class Deletion:
@@ -62,5 +57,5 @@ class Deletion:
         self.to_cancel: list[Consumer] = []
 
     def go_on(self, event: DeletionEvent) -> None:
-        """Go on to the stage after an event. KeyError if the event cannot happen at this stage."""
-        self.stage = self.stage.after(event)
+        """Go on to the stage after an event. IllegalTransition if it may not occur."""
+        self.stage = DELETION.after(self.stage, event)

@@ -7,41 +7,39 @@ from __future__ import annotations
 
 from enum import Enum
 
+from penstock.states.transitions import Transitions
+
 
 class Dropping(Enum):
     """Whether a queue drops its oldest messages beyond a limit."""
 
-    NO = "no"
-    BEGUN = "begun"
-    """It drops, and its owner is still to be told."""
-    REPORTED = "reported"
-    """It drops, and its owner knows."""
-
-    def after(self, event: DropEvent) -> Dropping:
-        """Return the state after an event. KeyError if the event cannot happen."""
-        return TRANSITIONS[self, event]
+    NO = "it drops nothing"
+    BEGUN = "it drops, and its owner is still to be told"
+    REPORTED = "it drops, and its owner knows"
 
 
 class DropEvent(Enum):
     """What happens to a queue with such a limit."""
 
-    EXCEED = "exceed"
-    """It is beyond the limit."""
-    REPORT = "report"
-    """Its owner is told."""
-    FALL = "fall"
-    """It is well below the limit."""
+    EXCEED = "it is beyond the limit"
+    REPORT = "its owner is told"
+    FALL = "it is well below the limit"
 
+
+DROPPING = Transitions({
+    Dropping.NO: {
+        DropEvent.EXCEED: Dropping.BEGUN,
+    },
+    Dropping.BEGUN: {
+        DropEvent.EXCEED: Dropping.BEGUN,
+        DropEvent.REPORT: Dropping.REPORTED,
+        DropEvent.FALL: Dropping.NO,
+    },
+    Dropping.REPORTED: {
+        DropEvent.EXCEED: Dropping.REPORTED,
+        DropEvent.FALL: Dropping.NO,
+    },
+})  # fmt: skip
 
 NO = Dropping.NO
 """For what is asked of each queue in each turn: a global name is found sooner than a member."""
-
-TRANSITIONS: dict[tuple[Dropping, DropEvent], Dropping] = {
-    (Dropping.NO, DropEvent.EXCEED): Dropping.BEGUN,
-    (Dropping.BEGUN, DropEvent.EXCEED): Dropping.BEGUN,
-    (Dropping.REPORTED, DropEvent.EXCEED): Dropping.REPORTED,
-    (Dropping.BEGUN, DropEvent.REPORT): Dropping.REPORTED,
-    (Dropping.BEGUN, DropEvent.FALL): Dropping.NO,
-    (Dropping.REPORTED, DropEvent.FALL): Dropping.NO,
-}
-"""The state after each event; an event that is not in the table is a programming error."""

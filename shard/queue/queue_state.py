@@ -15,11 +15,11 @@ from shard.contents.segment_cy import Origin, Range, Segment
 from shard.queue.dead_letters import counted
 from shard.queue.deletion import Deletion, Stage
 from shard.queue.dispatch import Ring
-from shard.queue.dropping import NO, DropEvent, Dropping
+from shard.queue.dropping import DROPPING, NO, DropEvent, Dropping
 from shard.queue.exemption import Exemption
 from shard.queue.lease import Lease, next_expiry
 from shard.queue.pending_transactions import PendingTransactions
-from shard.queue.residence import OPEN, Residence, Step
+from shard.queue.residence import OPEN, RESIDENCE, Residence, Step
 from shard.queue.saturation import Saturation
 from shard.queue.unburied import Unburied
 from shard.queue.usage import Usage
@@ -82,7 +82,7 @@ class QueueState:
 
     def move(self, step: Step) -> None:
         """Make a step of a move between shards. KeyError if the step does not follow from the residence."""
-        self.residence = self.residence.after(step)
+        self.residence = RESIDENCE.after(self.residence, step)
 
     def apply_limits(self, limits: QueueLimits, features: QueueFeatures, now: int) -> None:
         """Adopt limits and features, initially and when a policy changes; `max_priority` stays as it was.
@@ -253,9 +253,9 @@ class QueueState:
         held = self.depth_bytes
         if held <= limit:
             if self.dropping is not NO and 2 * held < limit:
-                self.dropping = self.dropping.after(DropEvent.FALL)
+                self.dropping = DROPPING.after(self.dropping, DropEvent.FALL)
             return
-        self.dropping = self.dropping.after(DropEvent.EXCEED)
+        self.dropping = DROPPING.after(self.dropping, DropEvent.EXCEED)
         while held > limit and contents.ready:
             share = max((held - limit) * self.depth // held, 1)
             contents.drop_head(max(contents.ready - share, 0), UNLIMITED)

@@ -13,48 +13,44 @@ from __future__ import annotations
 
 from enum import Enum
 
+from penstock.states.transitions import Transitions
+
 
 class Residence(Enum):
     """Where a queue stands on its shard."""
 
-    OPEN = "open"
-    """It lives here, and serves."""
-    LEAVING = "leaving"
-    """This is its old home, which sends its messages to the new one."""
-    ARRIVING = "arriving"
-    """This may become its home: its copy is read, and nobody can see it yet."""
-    HOMING = "homing"
-    """The router has decided that it lives here; its home does not know all unacked messages yet."""
-
-    def after(self, step: Step) -> Residence:
-        """Return the residence after a step. KeyError if the step does not follow."""
-        return TRANSITIONS[self, step]
-
-
-OPEN = Residence.OPEN
-"""For what is asked of each queue in each turn: a global name is found sooner than a member."""
+    OPEN = "it lives here, and serves"
+    LEAVING = "this is its old home, which sends its messages to the new one"
+    ARRIVING = "this may become its home: its copy is read, and nobody can see it yet"
+    HOMING = "the router has decided that it lives here; its home does not know all unacked messages yet"
 
 
 class Step(Enum):
     """A step of a queue's move, as its shard makes it."""
 
-    LEAVE = "leave"
-    """The router begins to move it away."""
-    ARRIVE = "arrive"
-    """Its copy is about to be read."""
-    COME_HOME = "come home"
-    """The router has decided that it lives here."""
-    REATTACH = "re-attach"
-    """Acceptors have reported their unacked messages, or are not waited for any longer."""
+    LEAVE = "the router begins to move it away, or again, if the end of an earlier move went unseen"
+    ARRIVE = "its copy is about to be read"
+    COME_HOME = "the router has decided that it lives here"
+    REATTACH = "acceptors have reported their unacked messages, or are not waited for any longer"
 
 
-TRANSITIONS: dict[tuple[Residence, Step], Residence] = {
-    (Residence.OPEN, Step.LEAVE): Residence.LEAVING,
-    (Residence.LEAVING, Step.LEAVE): Residence.LEAVING,  # the end of an earlier move went unseen
-    (Residence.LEAVING, Step.COME_HOME): Residence.HOMING,
-    (Residence.OPEN, Step.ARRIVE): Residence.ARRIVING,
-    (Residence.ARRIVING, Step.COME_HOME): Residence.HOMING,
-    (Residence.OPEN, Step.COME_HOME): Residence.HOMING,
-    (Residence.HOMING, Step.REATTACH): Residence.OPEN,
-}
-"""The residence after each step; a step that is not in the table is a programming error."""
+RESIDENCE = Transitions({
+    Residence.OPEN: {
+        Step.LEAVE: Residence.LEAVING,
+        Step.ARRIVE: Residence.ARRIVING,
+        Step.COME_HOME: Residence.HOMING,
+    },
+    Residence.LEAVING: {
+        Step.LEAVE: Residence.LEAVING,
+        Step.COME_HOME: Residence.HOMING,
+    },
+    Residence.ARRIVING: {
+        Step.COME_HOME: Residence.HOMING,
+    },
+    Residence.HOMING: {
+        Step.REATTACH: Residence.OPEN,
+    },
+})  # fmt: skip
+
+OPEN = Residence.OPEN
+"""For what is asked of each queue in each turn: a global name is found sooner than a member."""

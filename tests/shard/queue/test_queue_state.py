@@ -13,7 +13,7 @@ from penstock.limits.watermarks import Marks, QueueLimits
 from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import NEVER, UNLIMITED
 from shard.queue.deletion import DeletionEvent
-from shard.queue.dropping import DropEvent, Dropping
+from shard.queue.dropping import DROPPING, DropEvent, Dropping
 from shard.queue.lease import Lease
 from shard.queue.queue_state import LINGER_BYTES, QueueState, window_of
 from shard.queue.residence import Step
@@ -151,7 +151,7 @@ def test_a_queue_that_drops_does_so_until_it_is_well_below_the_limit() -> None:
     """Or its owner would be told again and again."""
     queue = filled(queue_of(), *[b""] * 10)
     queue.drop_oldest(5 * BESIDE)
-    queue.dropping = queue.dropping.after(DropEvent.REPORT)
+    queue.dropping = DROPPING.after(queue.dropping, DropEvent.REPORT)
     queue.drop_oldest(5 * BESIDE)
     assert queue.dropping is Dropping.REPORTED, "it is at the limit"
     queue.contents.drop_head(2, UNLIMITED)
