@@ -23,7 +23,7 @@ from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.parked import ParkedRun
 from acceptor.clients.spool import Spool
 from acceptor.core import AcceptorCore
-from acceptor.links.shard_link import SETTLING_SECONDS
+from acceptor.links.outgoing import SETTLING_SECONDS
 from penstock import bus
 from penstock.bus import to_acceptor, to_shard
 from penstock.bus.operations_cy import Operation, Operations

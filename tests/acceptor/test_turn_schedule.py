@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.links.shard_link import SETTLING_SECONDS
+from acceptor.links.outgoing import SETTLING_SECONDS
 from acceptor.turn_schedule import TurnSchedule
 from tests.acceptor.gates.test_rates import limit, opened, publish
 from tests.joined import Node, open_channel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acceptor.links.shard_link import SETTLING_SECONDS
+from acceptor.links.outgoing import SETTLING_SECONDS
 from tests.joined import Client, Node
 
 

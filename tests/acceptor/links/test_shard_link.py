@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.links.shard_link import RIDING, SETTLING_SECONDS, STREAMING, ShardLink
+from acceptor.links.outgoing import RIDING, SETTLING_SECONDS, STREAMING
+from acceptor.links.shard_link import ShardLink
 from acceptor.links.unacked_cy import Settlements, UnackedTags
 from acceptor.links.weights import LAGGING, SHALLOW_COUNT, SHALLOW_OCTETS, WHOLE
 from penstock.batch.arena import BLOCK_OCTETS, Arena
