@@ -61,7 +61,7 @@ class Parts:
             elif self.links[queue.shard].up:
                 self.links[queue.shard].tell(bus.WAITERS, id, weight)
                 if queue_gate is not None:
-                    queue_gate.weight = weight
+                    queue_gate.weights.own = weight
                 if weight:
                     self.told[id] = weight
                 else:
@@ -78,7 +78,7 @@ class Parts:
         """Receive the largest weight at any acceptor of those sharing a queue's room, and the total."""
         queue_gate = self.queue_gates.get(id)
         if queue_gate is not None:
-            queue_gate.most_weight, queue_gate.all_weight = most, total
+            queue_gate.weights.most, queue_gate.weights.total = most, total
 
     def ask(self, queue_gate: QueueGate, weight: int, target: int, used: int) -> bool:
         """Report the weight that waits for a paced queue's room, its target, and how much given room was used. Return
@@ -106,7 +106,7 @@ class Parts:
     def forget_queue(self, queue_gate: QueueGate) -> None:
         """Forget the weight and room of a queue: its shard does not know them."""
         self.told.pop(queue_gate.id, None)
-        queue_gate.weight = queue_gate.most_weight = queue_gate.all_weight = 0
+        queue_gate.weights.forget()
         if queue_gate.pace is not None:
             queue_gate.pace.forget()
 
