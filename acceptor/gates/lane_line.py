@@ -181,6 +181,7 @@ class LaneLine:
         if now < self.looked + LOOK_SECONDS:
             return 0
         self.looked = now
-        part = queue_gate.weight / queue_gate.most_weight if 0 < queue_gate.weight < queue_gate.most_weight else 1.0
+        weights = queue_gate.weights
+        part = weights.own / weights.most if 0 < weights.own < weights.most else 1.0
         self.due_here = min(max(self.due_here, 0.0), 1.0) + room * part / 2  # half, so that all find some
         return int(self.due_here)

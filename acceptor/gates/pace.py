@@ -72,7 +72,7 @@ class Pace:
         """Return how many messages this acceptor may send at present."""
         if self.serving:
             left = self.in_hand - (queue_gate.in_flight - self.before)
-        elif queue_gate.acceptors > 1 and (queue_gate.waiting or queue_gate.most_weight):
+        elif queue_gate.acceptors > 1 and (queue_gate.waiting or queue_gate.weights.most):
             left = 0
         else:
             target = self.pacing.target

@@ -63,7 +63,7 @@ class Parts:
             elif self.links[queue.shard].stage is UP:
                 self.links[queue.shard].send(to_shard.Waiters(id, weight))
                 if queue_gate is not None:
-                    queue_gate.weight = weight
+                    queue_gate.weights.own = weight
                 if weight:
                     self.told[id] = weight
                 else:
@@ -73,7 +73,7 @@ class Parts:
         """Receive the largest weight at any acceptor of those sharing a queue's room, and the total."""
         queue_gate = self.queue_gates.get(waiters.queue)
         if queue_gate is not None:
-            queue_gate.most_weight, queue_gate.all_weight = waiters.largest, waiters.total
+            queue_gate.weights.most, queue_gate.weights.total = waiters.largest, waiters.total
 
     def ask(self, queue_gate: QueueGate, weight: int, target: int, used: int) -> bool:
         """Report the weight that waits for a paced queue's room, its target, and how much given room was used. Return
@@ -101,7 +101,7 @@ class Parts:
     def forget_queue(self, queue_gate: QueueGate) -> None:
         """Forget the weight and room of a queue: its shard does not know them."""
         self.told.pop(queue_gate.id, None)
-        queue_gate.weight = queue_gate.most_weight = queue_gate.all_weight = 0
+        queue_gate.weights.forget()
         if queue_gate.pace is not None:
             queue_gate.pace.forget()
 

@@ -237,7 +237,8 @@ class Pool(QueueGate):
         self.look_again()
         self.stale = True
         changed = limit.marks != self.limits.marks
-        self.limit, self.limits = limit, _limits(limit)
+        self.limit = limit
+        self.set_limits(_limits(limit))
         self.bound = limit.marks.shared_bound()
         self.terms = terms_of(limit.throttle, limit.hold)
         return changed

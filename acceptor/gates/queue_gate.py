@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from acceptor.gates.acceptor_weights import AcceptorWeights
 from acceptor.gates.cause import Depth, HoldCause
 from acceptor.gates.fair import FairLine, Share
 from acceptor.gates.gate import SHARE, SHARE_OCTETS, UNLIMITED, Session
@@ -117,16 +118,15 @@ class QueueGate:
 
     A queue that shares publishes with others (`fanned`) may be `left` behind by them (acceptor/gates/fan.py), until it
     has room. `closed`: the queue is deleted, and its slot in the gauges may belong to another queue. `told` is the flow
-    epoch of the last stop that was announced to the waiting channels. `weight` is the fair share weight that was last
-    reported for this acceptor, `most_weight` the largest of any acceptor, `all_weight` the sum
-    (acceptor/gates/parts.py). `warned` channels know of the stop though nothing of theirs waits
-    (acceptor/holding/early.py); `withheld` are the spans whose confirms wait for the queue.
+    epoch of the last stop that was announced to the waiting channels. `weights` say how much of the room is due to this
+    acceptor. `warned` channels know of the stop though nothing of theirs waits (acceptor/holding/early.py); `withheld`
+    are the spans whose confirms wait for the queue.
     """
 
     __slots__ = (
-        "_limits", "acceptors", "all_weight", "calm", "closed", "fanned", "gauges", "id", "in_flight",
-        "in_flight_bytes", "lane", "lane_line", "left", "marks", "most_weight", "name", "overshoot", "pace", "rounds",
-        "slot", "terms", "told", "vhost", "waiting", "warned", "weight", "withheld",
+        "acceptors", "calm", "closed", "fanned", "gauges", "id", "in_flight", "in_flight_bytes", "lane", "lane_line",
+        "left", "limits", "marks", "name", "overshoot", "pace", "rounds", "slot", "terms", "told", "vhost", "waiting",
+        "warned", "weights", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -140,7 +140,7 @@ class QueueGate:
         self.vhost = vhost
         self.name = name
         self.closed = False
-        self.limits = limits
+        self.set_limits(limits)
         self.terms = terms
         self.pace: QueuePace | None = None
         self.rounds: QueueRounds | None = None
@@ -153,7 +153,7 @@ class QueueGate:
         self.warned: dict[Session, None] = {}
         self.fanned = self.left = False
         self.told = -1
-        self.weight = self.most_weight = self.all_weight = 0
+        self.weights = AcceptorWeights()
 
     def __str__(self) -> str:
         """Describe the depth against the marks, or the pace, for an operator or a client."""
@@ -192,14 +192,9 @@ class QueueGate:
             "stop_bytes": marks.stop_bytes, "resume_bytes": marks.resume_bytes,
         }  # fmt: skip
 
-    @property
-    def limits(self) -> QueueLimits:
-        return self._limits
-
-    @limits.setter
-    def limits(self, limits: QueueLimits) -> None:
+    def set_limits(self, limits: QueueLimits) -> None:
         """Set the limits, and cache the marks and overshoot that each publish needs."""
-        self._limits = limits
+        self.limits = limits
         self.marks = limits.marks
         self.overshoot = limits.marks.overshoot_count, limits.marks.overshoot_bytes
         self.calm = None if self.closed else self.calm_at()
@@ -239,7 +234,7 @@ class QueueGate:
 
     def some_room(self) -> tuple[int, int]:
         """Return the room of a queue far below its marks from one read of the gauges; else `room`."""
-        if self.calm is not None and self.pace is None and not self.most_weight:
+        if self.calm is not None and self.pace is None and not self.weights.most:
             depth, depth_bytes, most, most_octets = self.calm
             count, octets = most - self.in_flight, most_octets - self.in_flight_bytes
             if count > 0 and octets > 0 and self.gauges.is_calm(self.slot, depth, depth_bytes):
@@ -264,7 +259,7 @@ class QueueGate:
             most, most_octets = self.overshoot
             count = min(count, max(2 * most // self.acceptors, 1)) if marks.stop_count else count
             octets = min(octets, max(2 * most_octets // self.acceptors, 1)) if marks.stop_bytes else octets
-            if 0 < self.weight < self.most_weight:
+            if 0 < self.weights.own < self.weights.most:
                 count = self.part_of(count) if marks.stop_count else count
                 octets = self.part_of(octets) if marks.stop_bytes else octets
         if marks.stop_count:
@@ -279,7 +274,7 @@ class QueueGate:
 
     def part_of(self, share: int) -> int:
         """Return the part of a share that is due to an acceptor with less weight than another one."""
-        return max(share * self.weight // self.most_weight, 1)
+        return max(share * self.weights.own // self.weights.most, 1)
 
     def share(self, depth: int, depth_bytes: int) -> tuple[int, int]:
         """Return this acceptor's share, in messages and bytes, of the room at that depth and of the overshoot."""

@@ -81,7 +81,7 @@ class Rounds:
 
     def has_part(self, queue_gate: QueueGate) -> bool:
         """Whether sessions at other acceptors share the room."""
-        return queue_gate.weight < queue_gate.all_weight
+        return queue_gate.weights.own < queue_gate.weights.total
 
     def look_at_part(self, queue_gate: QueueGate) -> None:
         """Add this acceptor's part of what all have let in since the last check; how far it may be ahead or behind is
@@ -93,13 +93,13 @@ class Rounds:
             if not queue_gate.counts():
                 count, octets = queue_gate.depth()
                 more *= octets / max(count, 1)
-            part = more * queue_gate.weight / queue_gate.all_weight
-            most = self.ahead(queue_gate) + cycle(queue_gate) * queue_gate.weight / queue_gate.all_weight
-            self.left = max(min(self.left + part, most), -cycle(queue_gate))
+            share = queue_gate.weights.share()
+            most = self.ahead(queue_gate) + cycle(queue_gate) * share
+            self.left = max(min(self.left + more * share, most), -cycle(queue_gate))
 
     def ahead(self, queue_gate: QueueGate) -> float:
         """Return how far this acceptor may be ahead of others, as its messages in flight are not in the gauge yet."""
-        part = cycle(queue_gate) * queue_gate.weight / queue_gate.all_weight
+        part = cycle(queue_gate) * queue_gate.weights.share()
         return max(part / 2, SHARE if queue_gate.counts() else SHARE_OCTETS)
 
     def forgive(self, queue_gate: QueueGate) -> None:

@@ -102,7 +102,8 @@ class Gates:
         elif (
             (queue_gate.limits, queue_gate.terms) != (limits, terms) or pace is not None or queue_gate.pace is not None
         ):
-            queue_gate.limits, queue_gate.terms = limits, terms
+            queue_gate.set_limits(limits)
+            queue_gate.terms = terms
             self.changed.append(queue_gate)
         if queue_gate.slot != queue.slot:  # the queue has moved to another shard
             queue_gate.slot = queue.slot

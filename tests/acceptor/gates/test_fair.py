@@ -178,19 +178,19 @@ def test_who_waits_elsewhere_no_more_takes_nothing_from_others() -> None:
             flood(client, 2, 200)
         node.settle(rechecks=1)
         queue_gate = node.core(0).gates.queue_gates[node.queue("q").queue_id]
-        assert (queue_gate.weight, queue_gate.most_weight) == (1, 9)
+        assert (queue_gate.weights.own, queue_gate.weights.most) == (1, 9)
         node.kill_acceptor(1)
         node.settle(rechecks=1)
-        assert (queue_gate.weight, queue_gate.most_weight) == (1, 1)
+        assert (queue_gate.weights.own, queue_gate.weights.most) == (1, 1)
         node.kill_shard(0)
         node.settle(rechecks=1)
-        assert (queue_gate.weight, queue_gate.most_weight) == (0, 0)
+        assert (queue_gate.weights.own, queue_gate.weights.most) == (0, 0)
         node.start_shard(0)
         node.settle(rechecks=2)
         served(node, open_channel(node), 2, STOP)
         node.now += RECENT_SECONDS
         node.settle(rechecks=2)
-        assert (queue_gate.weight, queue_gate.most_weight, queue_gate.all_weight) == (0, 0, 0)
+        assert (queue_gate.weights.own, queue_gate.weights.most, queue_gate.weights.total) == (0, 0, 0)
         assert not node.core(0).gates.parts.told
 
 

@@ -56,7 +56,7 @@ def test_a_weight_is_reported_when_it_has_changed_by_enough(node: Node) -> None:
         parts.tell([queue_gate] if weight else [])
         assert reported(node) == ([Waiters(queue_gate.id, weight)] if is_reported else []), weight
         if is_reported:
-            assert queue_gate.weight == weight
+            assert queue_gate.weights.own == weight
     assert not parts.told
 
 
@@ -74,13 +74,13 @@ def test_nothing_is_reported_while_the_shard_is_down_and_all_is_to_its_next_inca
     parts, queue_gate = parts_of(node)
     wait(queue_gate, 5)
     parts.tell([queue_gate])
-    queue_gate.most_weight = queue_gate.all_weight = 9
+    queue_gate.weights.most = queue_gate.weights.total = 9
     node.kill_shard(0)
     node.meet(0)
-    assert (queue_gate.weight, queue_gate.most_weight, queue_gate.all_weight) == (0, 0, 0) and not parts.told
+    assert (queue_gate.weights.own, queue_gate.weights.most, queue_gate.weights.total) == (0, 0, 0) and not parts.told
     reported(node)
     parts.tell([queue_gate])
-    assert reported(node) == [] and queue_gate.weight == 0
+    assert reported(node) == [] and queue_gate.weights.own == 0
     node.start_shard(0)
     node.meet(0)
     for _ in range(2):
@@ -99,7 +99,7 @@ def test_the_death_of_another_shard_changes_nothing(node: Node) -> None:
     parts.hear(MostWaiters(queue_gate.id, 7, 12))
     parts.forget(1)
     assert parts.told == {queue_gate.id: 5}
-    assert (queue_gate.weight, queue_gate.most_weight, queue_gate.all_weight) == (5, 7, 12)
+    assert (queue_gate.weights.own, queue_gate.weights.most, queue_gate.weights.total) == (5, 7, 12)
 
 
 def test_the_acceptor_with_less_weight_uses_less_of_its_part(node: Node) -> None:
@@ -133,7 +133,8 @@ def test_acceptors_learn_of_each_others_weight() -> None:
                 client.publish(1, b"m", routing_key="q")
         node.settle(rechecks=3)
         queue_gates = [node.core(acceptor).gates.queue_gates[record.queue_id] for acceptor in range(2)]
-        assert [(queue_gate.weight, queue_gate.most_weight, queue_gate.all_weight) for queue_gate in queue_gates] == [
+        weights = [queue_gate.weights for queue_gate in queue_gates]
+        assert [(each.own, each.most, each.total) for each in weights] == [
             (2, 2, 3),
             (1, 2, 3),
         ]

@@ -34,7 +34,7 @@ def queue_gates(node: Node) -> list[QueueGate]:
 
 
 def weights(node: Node) -> list[tuple[int, int]]:
-    return [(queue_gate.weight, queue_gate.most_weight) for queue_gate in queue_gates(node)]
+    return [(queue_gate.weights.own, queue_gate.weights.most) for queue_gate in queue_gates(node)]
 
 
 def test_each_hears_the_most(node: Node) -> None:
