@@ -15,7 +15,7 @@ from router.model.grants import grants
 from router.model.record_kind import Change
 from router.model.records import Binding, Exchange, Placement, Queue
 from router.model.resource_limits import Holder, HolderLimits
-from router.model.topology import Topology
+from router.model.topology import PLACEMENT_VERSION, Topology
 
 
 class Step(NamedTuple):
@@ -102,7 +102,7 @@ class Ledger:
     def place_queue(self, vhost: str, name: str, shard: int | None) -> None:
         """Place queues of that name that are made from now on: on a shard, or (None) by the hash."""
         self.record(Placement(vhost, name, shard).change(), durable=True)
-        self.record(["placement_version", self.topology.placement_version + 1], durable=True)
+        self.record([PLACEMENT_VERSION, self.topology.placement_version + 1], durable=True)
 
     def forget_limits(self, holder: Holder) -> None:
         """Forget the limits of a vhost or a user that is being deleted."""

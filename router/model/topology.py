@@ -39,6 +39,9 @@ from router.model.working import Working, at_once
 
 R = TypeVar("R", bound=Record)
 
+PLACEMENT_VERSION = "placement_version"
+"""The one change that makes no record."""
+
 __all__ = ["Binding", "Change", "Exchange", "HoldOff", "Move", "Policy", "Queue", "Stop", "Topology"]
 
 Headers = Mapping[str, object] | Callable[[], Mapping[str, object]] | None
@@ -98,7 +101,7 @@ class Topology:
         self.limits = ResourceLimits(self._kept(HolderLimits))
         self.stops: Records[int, Stop] = self._kept(Stop)
         self.hold_offs: Records[tuple[str, str], HoldOff] = self._kept(HoldOff)
-        self._appliers: dict[str, Callable[[Change], None]] = {"placement_version": self._set_placement_version}
+        self._appliers: dict[str, Callable[[Change], None]] = {PLACEMENT_VERSION: self._set_placement_version}
         for record_type in KINDS:
             self._appliers |= _appliers(record_type, self._keepers[record_type])
         self.reset()
@@ -136,7 +139,7 @@ class Topology:
         for record_type in KINDS:
             yield from record_type.record_kind.changes(self._keepers[record_type].values())
         if self.placement_version:
-            yield ["placement_version", self.placement_version]
+            yield [PLACEMENT_VERSION, self.placement_version]
 
     def _set_placement_version(self, change: Change) -> None:
         _, self.placement_version = change

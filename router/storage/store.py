@@ -11,6 +11,8 @@ When a flush fails, the kernel may count the pages as written (fsync(2)): after 
 would be missing, and all that follows with it. So after an error the log is first copied into the database and begun
 anew.
 
+Records are rows of one table for each kind (`router.storage.rows`); the version of the placement is a fact.
+
 To change the stored format, append to `MIGRATIONS` the statements that lead from the previous format to the new one,
 and keep the older ones: a file of any age is migrated when it is opened. A file of a newer penstock is refused.
 """
@@ -25,12 +27,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.bus import pack, unpack
 from penstock.files import reserve
 from penstock.files.witness import Witness
 from router.authority.ledger import Step
 from router.model.record_kind import Change
+from router.model.topology import PLACEMENT_VERSION
 from router.storage import sums
+from router.storage.rows import ROWS, WRITERS
 
 FILE_NAME = "topology.sqlite"
 APPLICATION_ID = 0x50535432
@@ -44,8 +47,7 @@ TURNS = 16
 TURN_OCTETS = 1024 * 1024
 
 MIGRATIONS: tuple[str, ...] = (
-    # 1. Names are text, or blobs if they are not UTF-8; arguments and limits are msgpack. A slot is -1 until it is
-    # assigned.
+    # 1. The rows of `router.storage.rows`; arguments and limits are msgpack. A slot is -1 until it is assigned.
     """
     CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
     CREATE TABLE vhosts (name PRIMARY KEY) WITHOUT ROWID;
@@ -267,48 +269,10 @@ class Store:
 
     def changes(self) -> Iterator[Change]:
         """Yield the changes that make the stored topology from nothing. sqlite3.Error, ValueError if unreadable."""
-        for number, state in self._execute("SELECT * FROM shards"):
-            yield ["shard", number, state]
-        for row in self._execute("SELECT name FROM vhosts"):
-            yield ["vhost", _name(row[0])]
-        for vhost, operator, name, pattern, *facts, definition in self._execute("SELECT * FROM policies"):
-            names = _name(name), _name(pattern)
-            yield ["policy", _name(vhost), bool(operator), *names, *facts, unpack(definition)]
-        for vhost, name, kind, *flags, arguments, policy, alternate, maker in self._execute("SELECT * FROM exchanges"):
-            said = map(_name_or_none, (policy, alternate, maker))
-            yield ["exchange", _name(vhost), _name(name), kind, *map(bool, flags), unpack(arguments), *said]
-        for vhost, name, *facts in self._execute("SELECT * FROM queues ORDER BY queue_id"):
-            *place, durable, auto_delete, owner = facts[:-6]
-            packed, said = map(unpack, facts[-6:-3]), map(_name_or_none, facts[-3:])
-            flags = bool(durable), bool(auto_delete)
-            yield ["queue", _name(vhost), _name(name), *place, *flags, owner, *packed, *said]
-        for vhost, source, kind, destination, key, arguments, _, maker in self._execute("SELECT * FROM bindings"):
-            ends = _name(vhost), _name(source), kind, _name(destination)
-            yield ["binding", *ends, _name(key), unpack(arguments), _name_or_none(maker)]
-        yield from self._placement_changes()
-        yield from self._user_changes()
-        for number, *names, since, until in self._execute("SELECT * FROM stops"):
-            yield ["stop", number, *map(_name_or_none, names), since, until]
-        for user, host, times, since, until, forget_at, reason in self._execute("SELECT * FROM hold_offs"):
-            yield ["hold_off", _name(user), _name(host), times, since, until, forget_at, _name(reason)]
-
-    def _user_changes(self) -> Iterator[Change]:
-        for name, password_hash, tags in self._execute("SELECT * FROM users"):
-            yield ["user", _name(name), password_hash, unpack(tags)]
-        for kind in ("permission", "topic_permission"):
-            for row in self._execute(f"SELECT * FROM {kind}s"):
-                yield [kind, *map(_name, row)]
-        for scope, name, limits in self._execute("SELECT * FROM limits"):
-            yield ["limits", scope, _name(name), unpack(limits)]
-
-    def _placement_changes(self) -> Iterator[Change]:
-        for vhost, queue, shard in self._execute("SELECT * FROM placements"):
-            yield ["placement", _name(vhost), _name(queue), shard]
-        if number := self._fact("placement_version", 0):
-            yield ["placement_version", number]
-        for *known, plan, since, count, octets, checksum, outcome, reason, stop in self._execute("SELECT * FROM moves"):
-            found = since, count, octets, checksum, outcome
-            yield ["move", *known, _name_or_none(plan), *found, _name(reason), unpack(stop)]
+        for rows in ROWS:
+            yield from rows.changes(self._execute)
+        if number := self._fact(PLACEMENT_VERSION, 0):
+            yield [PLACEMENT_VERSION, number]
 
     def commit(self, steps: Iterable[Step], version: int, last_queue_id: int, published: bytes = b"") -> None:
         """Store the steps that lead to a version, all or none, and the frame published of them. StoreError if that
@@ -321,8 +285,11 @@ class Store:
                 self._begin_log()
             self._execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             with _transaction(self._database):
-                for (kind, *fields), is_durable in steps:
-                    _WRITERS[kind](self._execute, is_durable, *fields)
+                for change, is_durable in steps:
+                    if change[0] == PLACEMENT_VERSION:
+                        self._set_fact(*change)
+                    else:
+                        WRITERS[change[0]](self._execute, change, is_durable)
                 self._set_fact("version", version)
                 self._set_fact("last_queue_id", last_queue_id)
                 self._set_fact("seeded", 1)
@@ -436,201 +403,3 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
         if database.in_transaction:  # a full disk may have ended it already
             database.execute("ROLLBACK")
         raise
-
-
-def _stored(name: str) -> str | bytes:
-    """Return a name as stored: SQLite's text is UTF-8, so a name that is not becomes a blob."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return name.encode("utf-8", "surrogateescape")
-    return name
-
-
-def _name(stored: str | bytes) -> str:
-    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogateescape")
-
-
-def _stored_or_none(name: str | None) -> str | bytes | None:
-    return None if name is None else _stored(name)
-
-
-def _name_or_none(stored: str | bytes | None) -> str | None:
-    return None if stored is None else _name(stored)
-
-
-# The writers of each kind of change: they get whether it is durable, then its fields.
-
-Execute = Callable[..., object]
-
-
-def _vhost(execute: Execute, _durable: bool, name: str) -> None:
-    execute("INSERT INTO vhosts VALUES (?)", (_stored(name),))
-
-
-def _vhost_gone(execute: Execute, _durable: bool, name: str) -> None:
-    execute("DELETE FROM vhosts WHERE name = ?", (_stored(name),))
-
-
-def _policy(execute: Execute, _durable: bool, vhost: str, operator: bool, name: str, pattern: str, *facts: Any) -> None:
-    *flat, definition = facts
-    values = (_stored(vhost), operator, _stored(name), _stored(pattern), *flat, pack(definition))
-    execute("INSERT OR REPLACE INTO policies VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-
-
-def _policy_gone(execute: Execute, _durable: bool, vhost: str, operator: bool, name: str) -> None:
-    values = (_stored(vhost), operator, _stored(name))
-    execute("DELETE FROM policies WHERE vhost = ? AND operator = ? AND name = ?", values)
-
-
-def _exchange(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any) -> None:
-    *flat, arguments, policy, alternate, maker = facts
-    names = map(_stored_or_none, (policy, alternate, maker))
-    values = (_stored(vhost), _stored(name), *flat, pack(arguments), *names)
-    execute("INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-
-
-def _exchange_gone(execute: Execute, _durable: bool, vhost: str, name: str) -> None:
-    execute("DELETE FROM exchanges WHERE vhost = ? AND name = ?", (_stored(vhost), _stored(name)))
-
-
-def _queue(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any) -> None:
-    *flat, arguments, limits, features, policy, operator_policy, maker = facts
-    packed = pack(arguments), pack(limits), pack(features)
-    names = map(_stored_or_none, (policy, operator_policy, maker))
-    values = (_stored(vhost), _stored(name), *flat, *packed, *names)
-    # A stored queue may have got another slot or shard, or other limits.
-    execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-
-
-def _queue_gone(execute: Execute, _durable: bool, vhost: str, name: str, queue_id: int) -> None:
-    execute("DELETE FROM queues WHERE queue_id = ?", (queue_id,))
-
-
-def _binding_values(vhost: str, source: str, kind: str, destination: str, key: str, arguments: Any) -> tuple[Any, ...]:
-    return (_stored(vhost), _stored(source), kind, _stored(destination), _stored(key), pack(arguments))
-
-
-def _binding(execute: Execute, durable: bool, *fields: Any) -> None:
-    *facts, maker = fields
-    values = (*_binding_values(*facts), durable, _stored_or_none(maker))
-    execute("INSERT INTO bindings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
-
-
-def _binding_gone(execute: Execute, _durable: bool, *fields: Any) -> None:
-    execute(
-        "DELETE FROM bindings WHERE vhost = ? AND source = ? AND kind = ? AND destination = ? AND key = ? "
-        "AND arguments = ?",
-        _binding_values(*fields),
-    )
-
-
-def _placement(execute: Execute, _durable: bool, vhost: str, queue: str, shard: int | None) -> None:
-    if shard is None:
-        execute("DELETE FROM placements WHERE vhost = ? AND queue = ?", (_stored(vhost), _stored(queue)))
-    else:
-        execute("INSERT OR REPLACE INTO placements VALUES (?, ?, ?)", (_stored(vhost), _stored(queue), shard))
-
-
-def _placement_version(execute: Execute, _durable: bool, number: int) -> None:
-    execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", ("placement_version", number))
-
-
-def _shard(execute: Execute, _durable: bool, number: int, state: str) -> None:
-    execute("INSERT OR REPLACE INTO shards VALUES (?, ?)", (number, state))
-
-
-def _shard_gone(execute: Execute, _durable: bool, number: int) -> None:
-    execute("DELETE FROM shards WHERE number = ?", (number,))
-
-
-def _move(execute: Execute, _durable: bool, *fields: Any) -> None:
-    *known, plan, since, count, octets, checksum, outcome, reason, stop = fields
-    values = (*known, _stored_or_none(plan), since, count, octets, checksum, outcome, _stored(reason), pack(stop))
-    execute("INSERT OR REPLACE INTO moves VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-
-
-def _move_gone(execute: Execute, _durable: bool, queue_id: int) -> None:
-    execute("DELETE FROM moves WHERE queue_id = ?", (queue_id,))
-
-
-def _user(execute: Execute, _durable: bool, name: str, password_hash: str, tags: list[str]) -> None:
-    execute("INSERT OR REPLACE INTO users VALUES (?, ?, ?)", (_stored(name), password_hash, pack(tags)))
-
-
-def _user_gone(execute: Execute, _durable: bool, name: str) -> None:
-    execute("DELETE FROM users WHERE name = ?", (_stored(name),))
-
-
-def _permission(execute: Execute, _durable: bool, *fields: str) -> None:
-    execute("INSERT OR REPLACE INTO permissions VALUES (?, ?, ?, ?, ?)", tuple(map(_stored, fields)))
-
-
-def _permission_gone(execute: Execute, _durable: bool, user: str, vhost: str) -> None:
-    execute("DELETE FROM permissions WHERE user = ? AND vhost = ?", (_stored(user), _stored(vhost)))
-
-
-def _topic_permission(execute: Execute, _durable: bool, *fields: str) -> None:
-    execute("INSERT OR REPLACE INTO topic_permissions VALUES (?, ?, ?, ?, ?)", tuple(map(_stored, fields)))
-
-
-def _topic_permission_gone(execute: Execute, _durable: bool, *key: str) -> None:
-    execute("DELETE FROM topic_permissions WHERE user = ? AND vhost = ? AND exchange = ?", tuple(map(_stored, key)))
-
-
-def _limits(execute: Execute, _durable: bool, scope: str, name: str, limits: dict[str, int]) -> None:
-    if limits:
-        execute("INSERT OR REPLACE INTO limits VALUES (?, ?, ?)", (scope, _stored(name), pack(limits)))
-    else:
-        execute("DELETE FROM limits WHERE scope = ? AND name = ?", (scope, _stored(name)))
-
-
-def _stop(execute: Execute, _durable: bool, number: int, *facts: Any) -> None:
-    *names, since, until = facts
-    values = (number, *map(_stored_or_none, names), since, until)
-    execute("INSERT INTO stops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-
-
-def _stop_gone(execute: Execute, _durable: bool, number: int) -> None:
-    execute("DELETE FROM stops WHERE number = ?", (number,))
-
-
-def _hold_off(execute: Execute, _durable: bool, user: str, host: str, *facts: Any) -> None:
-    *numbers, reason = facts
-    values = (_stored(user), _stored(host), *numbers, _stored(reason))
-    execute("INSERT OR REPLACE INTO hold_offs VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-
-
-def _hold_off_gone(execute: Execute, _durable: bool, user: str, host: str) -> None:
-    execute("DELETE FROM hold_offs WHERE user = ? AND host = ?", (_stored(user), _stored(host)))
-
-
-_WRITERS: dict[str, Callable[..., None]] = {
-    "vhost": _vhost,
-    "vhost_gone": _vhost_gone,
-    "policy": _policy,
-    "policy_gone": _policy_gone,
-    "exchange": _exchange,
-    "exchange_gone": _exchange_gone,
-    "queue": _queue,
-    "queue_gone": _queue_gone,
-    "binding": _binding,
-    "binding_gone": _binding_gone,
-    "placement": _placement,
-    "placement_version": _placement_version,
-    "shard": _shard,
-    "shard_gone": _shard_gone,
-    "move": _move,
-    "move_gone": _move_gone,
-    "stop": _stop,
-    "stop_gone": _stop_gone,
-    "hold_off": _hold_off,
-    "hold_off_gone": _hold_off_gone,
-    "user": _user,
-    "user_gone": _user_gone,
-    "permission": _permission,
-    "permission_gone": _permission_gone,
-    "topic_permission": _topic_permission,
-    "topic_permission_gone": _topic_permission_gone,
-    "limits": _limits,
-}

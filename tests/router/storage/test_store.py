@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.authority.ledger import Step
+from router.model.kinds import KINDS
 from router.model.record_kind import Change
 from router.model.records import Move
+from router.model.topology import Topology
 from router.storage.store import APPLICATION_ID, MIGRATIONS, Facts, Store, StoreError, facts_of
 from tests.router.strategies import field_values
 
@@ -27,6 +29,7 @@ def queue(name: str, queue_id: int, *, durable: bool, owner: str | None = None) 
 
 
 DURABLE: list[Change] = [
+    ["shard", 1, "draining"],
     ["vhost", "/"],
     ["policy", "/", False, ODD, "^" + ODD, "queues", -3, {"max-length": 10, "overflow": "flow"}],
     ["policy", "/", True, "ops", ".*", "all", 2**31 - 1, {"max-length": 99}],
@@ -43,6 +46,7 @@ DURABLE: list[Change] = [
     ["user", "bob", "$argon2id$", ["administrator"]],
     ["permission", "bob", "/", "", "^w", ".*"],
     ["topic_permission", "bob", "/", "amq.topic", "a", ODD],
+    ["limits", "user", ODD, {"max-queues": 5}],
     ["stop", 1, "/", ODD, "a.#", "q", "bob", None, "ann", "why", 1.5, 2.5],
     ["hold_off", ODD, "::1", 3, 1.5, 2.5, 3.5, "why"],
     ["stop", 2, None, None, None, None, None, None, "ann", "", 1.5, None],
@@ -109,27 +113,17 @@ def test_order_makes_a_topology(path: Path) -> None:
     store_all(path)
     _, _, changes = loaded(path, 1)
     kinds = list(dict.fromkeys(change[0] for change in changes))
-    topology = ["vhost", "policy", "exchange", "queue", "binding", "placement", "placement_version", "move"]
-    assert kinds == [*topology, "user", "permission", "topic_permission", "stop", "hold_off"]
+    topology = ["shard", "vhost", "policy", "exchange", "queue", "binding", "placement", "move"]
+    accounts = ["user", "permission", "topic_permission", "limits"]
+    assert kinds == [*topology, *accounts, "stop", "hold_off", "placement_version"]
+    assert ordered(list(Topology(7, changes).changes())) == ordered(changes)
     assert [change[3] for change in changes if change[0] == "queue"] == [2, 3, 4]
 
 
 def test_all_goes_again(path: Path) -> None:
     store_all(path)
-    gone: list[Change] = [
-        *(["binding_gone", *change[1:-1]] for change in DURABLE + TRANSIENT if change[0] == "binding"),
-        *(["queue_gone", *change[1:4]] for change in DURABLE + TRANSIENT if change[0] == "queue"),
-        *(["exchange_gone", *change[1:3]] for change in DURABLE + TRANSIENT if change[0] == "exchange"),
-        *(["policy_gone", *change[1:4]] for change in DURABLE if change[0] == "policy"),
-        *([*change[:3], None] for change in DURABLE if change[0] == "placement"),
-        *(["hold_off_gone", *change[1:3]] for change in DURABLE if change[0] == "hold_off"),
-        *(["move_gone", change[1]] for change in TRANSIENT if change[0] == "move"),
-        *(["stop_gone", change[1]] for change in DURABLE + TRANSIENT if change[0] == "stop"),
-        ["user_gone", "bob"],
-        ["permission_gone", "bob", "/"],
-        ["topic_permission_gone", "bob", "/", "amq.topic"],
-        ["vhost_gone", "/"],
-    ]
+    types = {record_type.record_kind.name: record_type for record_type in KINDS}
+    gone = [types[kind](*fields).change_gone() for kind, *fields in reversed(DURABLE + TRANSIENT) if kind in types]
     store = Store(path, 1)
     store.commit([Step(change, True) for change in gone], 8, 4)
     store.close()
