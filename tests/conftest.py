@@ -66,8 +66,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_sessionstart() -> None:
     """Exit if a source was changed after it was compiled: the old module would be tested in its place."""
     built = (path for package in PACKAGES for path in (ROOT / package).rglob("*.so"))
-    changed = ((path, path.with_name(f"{path.name.split('.')[0]}.py")) for path in built)
-    stale = [str(source) for path, source in changed if source.exists() and is_newer(source, path)]
+    sources = ((path, source) for path in built for source in path.parent.glob(f"{path.name.split('.')[0]}.p*"))
+    stale = [str(source) for path, source in sources if is_newer(source, path)]
     if stale:
         pytest.exit(f"changed since they were compiled, run `make setup`: {', '.join(stale)}", returncode=2)
 
