@@ -27,11 +27,11 @@ from acceptor.sockets.client_protocol import ClientProtocol
 from acceptor.sockets.listener import Listener, Neighbours
 from acceptor.sockets.sockets import Sockets
 from acceptor.turn_schedule import TurnSchedule
-from penstock import bus
 from penstock.batch.arena import Arena, Borrower
 from penstock.bus.endpoint import subscribe
 from penstock.bus.link_stage import UP
 from penstock.bus.operations_cy import Operation
+from penstock.bus.process_messages import ProcessMessage
 from penstock.bus.router_client import RouterClient
 from penstock.bus.shard_dialers import ShardDialers, started
 from penstock.bus.turn_sockets import TurnSockets
@@ -175,7 +175,7 @@ class Acceptor:
 
     def on_process_event(self, frames: list[bytes]) -> None:
         """Process the supervisor's event about another process."""
-        event, role, index, incarnation, _ = bus.unpack(frames[0])
+        event, role, index, incarnation, _ = ProcessMessage.read(frames[0])
         if event == "died" and role != "console":
             self.renew_arena()
         if role == "shard" and event == "died":

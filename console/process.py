@@ -15,8 +15,8 @@ import zmq
 
 from console.homes import Homes
 from console.recorder import Recorder, Usage
-from penstock import bus
 from penstock.bus.endpoint import subscribe
+from penstock.bus.process_messages import ProcessMessage
 from penstock.bus.router_client import RouterClient
 from penstock.memory.gauges import Gauges
 from penstock.node import clock, collector, logs
@@ -85,7 +85,7 @@ class Console:
 
     def on_process_event(self, frames: list[bytes]) -> None:
         """Follow a restart of the router; sweep soon after a process has died."""
-        event, role, *_ = bus.unpack(frames[0])
+        event, role, *_ = ProcessMessage.read(frames[0])
         if event == "started" and role == "router":
             self.router.router_started()
         elif event == "died":

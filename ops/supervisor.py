@@ -10,7 +10,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterable
-from typing import Self
+from typing import Literal, Self
 
 import zmq
 
@@ -22,7 +22,8 @@ from ops.notify import Notifier
 from ops.renewal import Renewal
 from ops.signals import Signals
 from ops.start import Start
-from penstock.bus import pack, unpack
+from penstock.bus import pack
+from penstock.bus.process_messages import ProcessMessage
 from penstock.memory.gauges import DEAD, READY, STARTING, UNSTARTED, Gauges
 from penstock.node.logs import get_logger
 from penstock.node.node import Node, Role
@@ -255,7 +256,7 @@ class Supervisor:
 
     def _on_report(self, frame: bytes) -> None:
         try:
-            event, role, index, incarnation, pid = unpack(frame)
+            event, role, index, incarnation, pid = ProcessMessage.read(frame)
         except (ValueError, TypeError):
             log.error("cannot read a report", frame=frame[:100])
             return
@@ -311,8 +312,8 @@ class Supervisor:
         self._publish("gone", child, pid)
         log.info("shard removed", **_facts(child))
 
-    def _publish(self, event: str, child: Child, pid: int) -> None:
-        self._events.send(pack([event, child.role, child.index, child.incarnation, pid]))
+    def _publish(self, event: Literal["started", "died", "gone"], child: Child, pid: int) -> None:
+        self._events.send(pack(ProcessMessage(event, child.role, child.index, child.incarnation, pid)))
 
     def _write_gauges(self, child: Child) -> None:
         """Write the state of a place to the gauges; its event is published only after that."""

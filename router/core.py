@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from penstock import bus
+from penstock.bus.router_messages import Published, RouterReply, RouterRequest
 from penstock.control.control import Refusal
 from penstock.node.logs import get_logger
 from router.authority import queue_arguments, vhosts
@@ -148,7 +149,8 @@ class RouterCore:
         published = None
         if self._steps:
             version = self.version + 1
-            published = bus.pack([version, [for_replicas(step.change) for step in self._steps]])
+            changes = [for_replicas(step.change) for step in self._steps]
+            published = bus.pack(Published(version, changes))
             self.store.commit(self._steps, version, self.authority.ledger.last_queue_id, published)
             self.authority.topology.version = version
             self.recent.add(version, published)
@@ -167,9 +169,10 @@ class RouterCore:
         version; `known` has those made already, by the version that requesters have.
         """
         if isinstance(outcome, Outcome):
-            return identity, bus.pack([number, self.version, outcome.result, outcome.error])
+            return identity, bus.pack(RouterReply(number, self.version, outcome.result, outcome.error))
         if outcome not in known:
             known[outcome] = self._snapshot(outcome)
+        # A RouterReply, with a result that is packed once for many.
         frame = (LIST_OF_FOUR, bus.pack(number), bus.pack(self.version), known[outcome], bus.pack(None))
         return identity, b"".join(frame)
 
@@ -189,12 +192,14 @@ def for_replicas(change: Change) -> Change:
     return [*change[:at], {name: value for name, value in change[at].items() if name in known}, *change[at + 1 :]]
 
 
-def _request(frame: bytes) -> tuple[Any, Any, Any]:
+def _request(frame: bytes) -> RouterRequest:
     try:
         request = bus.unpack(frame)
     except (ValueError, TypeError) as error:  # TypeError: a map with keys that cannot be hashed
         raise Malformed(f"not msgpack: {error}") from None
-    if not isinstance(request, list) or len(request) != 3 or not isinstance(request[0], int):
+    if not isinstance(request, list) or len(request) != len(RouterRequest._fields):
         raise Malformed("not [request, operation, arguments]")
-    number, operation, arguments = request
-    return number, operation, arguments
+    asked = RouterRequest(*request)
+    if not isinstance(asked.number, int):
+        raise Malformed("not [request, operation, arguments]")
+    return asked

@@ -17,6 +17,7 @@ import zmq
 
 from penstock import bus
 from penstock.bus.endpoint import Endpoint, open_socket, subscribe
+from penstock.bus.router_messages import Published
 from penstock.control.audit import Administrator, Audit, outcome_of
 from penstock.control.control_server import ControlServer
 from penstock.files.kept_clock import KeptClock
@@ -134,7 +135,7 @@ class Router:
     def on_subscription(self, frames: list[bytes]) -> None:
         """Publish the version: a new subscriber may have missed changes that led to it, and then asks for these."""
         if frames[0][:1] == b"\x01":
-            self.changes.send([bus.pack([self.core.version, None])])
+            self.changes.send([bus.pack(Published(self.core.version, None))])
 
     def on_event(self, _frames: list[bytes]) -> None:
         self.handle_deaths()

@@ -12,10 +12,10 @@ from typing import Any
 import uvloop
 import zmq
 
-from penstock import bus
 from penstock.batch.arena import Borrower
 from penstock.bus.endpoint import subscribe
 from penstock.bus.operations_cy import Operation
+from penstock.bus.process_messages import ProcessMessage
 from penstock.bus.router_client import RouterClient
 from penstock.bus.shard_dialers import ShardDialers, started
 from penstock.bus.turn_sockets import TurnListener, TurnSockets
@@ -182,7 +182,7 @@ class Shard:
         self.finish_turn()
 
     def on_process_event(self, frames: list[bytes]) -> None:
-        event, role, index, incarnation, _ = bus.unpack(frames[0])
+        event, role, index, incarnation, _ = ProcessMessage.read(frames[0])
         self.state.now = now_us()
         if event == "died" and role in ("acceptor", "shard"):
             self.core.died(role, index, incarnation)

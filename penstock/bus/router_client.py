@@ -13,6 +13,7 @@ import zmq
 
 from penstock import bus
 from penstock.bus.endpoint import Endpoint, open_socket, subscribe
+from penstock.bus.router_messages import Published, RouterReply, RouterRequest
 from penstock.node import collector
 from penstock.node.logs import get_logger
 from penstock.node.node import Node
@@ -47,7 +48,7 @@ class Follower:
     def request(self, name: str, arguments: dict[str, Any], done: Done) -> None:
         """Send a request; `done(result, error)` is called with the answer, even if the router restarts meanwhile."""
         self.last_request += 1
-        frame = bus.pack([self.last_request, name, arguments])
+        frame = bus.pack(RouterRequest(self.last_request, name, arguments))
         self.pending[self.last_request] = (frame, done)
         self.send(frame)
 
@@ -79,13 +80,13 @@ class Follower:
             self._on_reply(frame)
 
     def _on_reply(self, frame: bytes) -> None:
-        request, version, result, error = bus.unpack(frame)
-        _, done = self.pending.pop(request, (b"", None))
+        reply = RouterReply(*bus.unpack(frame))
+        _, done = self.pending.pop(reply.number, (b"", None))
         if done is None:
             return
-        if isinstance(result, dict) and "changes" in result:
-            result["version"] = version
-        done(result, error)
+        if isinstance(reply.result, dict) and "changes" in reply.result:
+            reply.result["version"] = reply.version
+        done(reply.result, reply.error)
 
     def on_snapshot(self, snapshot: dict[str, Any]) -> None:
         """Load a snapshot or apply the missed changes, then apply the changes that arrived early."""
@@ -101,8 +102,7 @@ class Follower:
     def on_change(self, frame: bytes) -> None:
         """Follow a published change."""
         with collector.paused():
-            version, changes = bus.unpack(frame)
-            self.follow(version, changes)
+            self.follow(*Published(*bus.unpack(frame)))
 
     def follow(self, version: int, changes: list[Any] | None) -> None:
         """Apply the changes that lead to a version. None: the router is at that version, and the changes to it were

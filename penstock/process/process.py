@@ -22,6 +22,7 @@ import setproctitle
 import zmq
 
 from penstock import bus
+from penstock.bus.process_messages import ProcessMessage
 from penstock.node.node import Node, Role
 
 PARENT_FILE = "supervisor.pid"
@@ -165,7 +166,7 @@ def _report(
 ) -> None:
     socket: zmq.Socket[bytes] = context.socket(zmq.PUSH)
     socket.connect(node.process_reports)
-    socket.send(bus.pack([event, role, index, incarnation, os.getpid()]))
+    socket.send(bus.pack(ProcessMessage(event, role, index, incarnation, os.getpid())))
     socket.close(linger=1000)
 
 

@@ -14,6 +14,8 @@ import zmq
 from penstock import bus
 from penstock.batch.arena import Borrower
 from penstock.bus import zmtp_cy
+from penstock.bus.operations_cy import Operation
+from penstock.bus.to_acceptor import Cancelled
 from penstock.bus.to_shard import Publish
 from penstock.bus.turn_sockets import TurnDialer, TurnListener, TurnSockets
 
@@ -58,12 +60,13 @@ def in_loop(test: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Path
     return run
 
 
-OPERATION = Publish([1], 0, 0, 1)
+PUBLISH = Publish([1], 0, 0, 1, False, 0)
+ANSWER = Cancelled(7)
 
 
-def turn(number: int, *parts: bytes) -> list[Any]:
+def turn(number: int, *parts: bytes, operation: Operation = PUBLISH) -> list[Any]:
     made = bus.Turn()
-    made.add(OPERATION)
+    made.add(operation)
     for part in parts:
         made.place(part)
     return made.frames(number, 1)
@@ -83,9 +86,9 @@ async def test_turns_go_both_ways_whatever_their_size(tmp_path: Path) -> None:
     assert shard.turns[-1][3] == [LARGE, b"small", LARGE]
     assert shard.turns[-1][4] > 2 * len(LARGE)
     assert shard.drained
-    assert listener.send(b"acceptor.0.1", turn(7, b"report"))
+    assert listener.send(b"acceptor.0.1", turn(7, b"report", operation=ANSWER))
     await acceptor.wait(1)
-    assert acceptor.turns[0][:4] == (b"", 7, [OPERATION], [b"report"])
+    assert acceptor.turns[0][:4] == (b"", 7, [ANSWER], [b"report"])
     dialer.close()
 
 
@@ -184,7 +187,7 @@ async def test_a_router_of_libzmq_understands(tmp_path: Path) -> None:
         assert await asyncio.to_thread(router.poll, 1000 * PATIENCE)
         identity, _, part = router.recv_multipart()
         assert (identity, part) == (b"acceptor.0.1", LARGE)
-        router.send_multipart([identity, *turn(2, b"back", LARGE)])
+        router.send_multipart([identity, *turn(2, b"back", LARGE, operation=ANSWER)])
         await acceptor.wait(1)
         assert acceptor.turns[0][3] == [b"back", LARGE]
         dialer.close()

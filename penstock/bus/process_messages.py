@@ -1,0 +1,28 @@
+"""What the supervisor and its children tell each other of processes, each a msgpack list of its fields in one frame."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from penstock.bus import unpack
+from penstock.node.node import Role
+
+
+class ProcessMessage(NamedTuple):
+    """An event about a process, published by the supervisor, or a report of a child to it.
+
+    Events: `started`, `died`, and `gone` for a shard that was removed. Reports: `ready`; `restart`: replace the
+    processes of a role; `begin` and `end`: start a missing shard, or end one for good. `place` is the process's index
+    in its role, `pid` 0 where nobody needs it.
+    """
+
+    event: Literal["started", "died", "gone", "ready", "restart", "begin", "end"]
+    role: Role
+    place: int
+    incarnation: int
+    pid: int
+
+    @classmethod
+    def read(cls, frame: bytes) -> ProcessMessage:
+        """Return the message in a frame. ValueError or TypeError if there is none."""
+        return cls(*unpack(frame))
