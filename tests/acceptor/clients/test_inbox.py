@@ -20,7 +20,7 @@ def method(name: str) -> ParkedMethod:
 
 def test_methods_are_counted_wherever_they_are_taken_from() -> None:
     inbox = Inbox()
-    items = [run(), method("basic_qos"), run(), method("channel_close")]
+    items: list[ParkedRun | ParkedMethod] = [run(), method("basic_qos"), run(), method("channel_close")]
     for item in items:
         inbox.put(item)
     assert list(inbox) == items and inbox.methods == 2
