@@ -361,9 +361,9 @@ class AcceptorCore:
         """Publish events about limited rates and paced queues that begin or cease to hold channels."""
         begun, over = self.gates.metered.changed(self.state.now)
         for held in begun:
-            self.events.tell(metered_facts(held, True, self.state.now), self.state.now + self.state.began)
+            self.events.tell(metered_facts(held, True, self.state.now), self.state.now + self.state.origin.wall)
         for held in over:
-            self.events.tell(metered_facts(held, False, self.state.now), self.state.now + self.state.began)
+            self.events.tell(metered_facts(held, False, self.state.now), self.state.now + self.state.origin.wall)
 
     def parked_in_memory(self) -> int:
         """Return the parked bytes that are not on disk."""
@@ -407,9 +407,9 @@ class AcceptorCore:
             self.gates.claims.succeed()
         state, throttle = self.state, self.throttle
         state.gauges.counters_write(
-            "acceptor", state.index, len(state.connections), state.open_channels,
+            "acceptor", state.index, len(state.connections), state.counters.open_channels,
             len(throttle.held), throttle.parked_octets, len({*throttle.paused, *self.budgets.unread.since}),
-            state.published_total, self.delivery.delivered_total, state.confirmed_total, state.turns,
+            state.counters.published, self.delivery.delivered_total, state.counters.confirmed, state.turns,
             throttle.ignoring,
             *[*throttle.escalations.counters(), self.gates.wakeups.lost, self.headcount.refused],
         )  # fmt: skip

@@ -16,6 +16,7 @@ import uvloop
 import zmq
 
 from acceptor import questions as told
+from acceptor.clients.clock_origin import ClockOrigin
 from acceptor.clients.connection_stage import HANDSHAKE, ConnectionStage
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.clients.spool import Spool
@@ -282,8 +283,8 @@ class Acceptor:
     def set_clock(self) -> None:
         """Set the core's time, and what converts it to the clocks of the node and the machine."""
         self.state.now = self.loop.time()
-        self.state.node_began = clock.loop_began()
-        self.state.began = self.state.node_began + clock.wall_ahead_us() / 1e6
+        began = clock.loop_began()
+        self.state.origin = ClockOrigin(wall=began + clock.wall_ahead_us() / 1e6, node=began)
 
     def look_at_memory(self) -> None:
         """Give idle memory back to the system."""

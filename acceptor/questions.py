@@ -152,5 +152,5 @@ def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
     elif isinstance(gate, RateGate):
         facts["resumes_in"] = round(gate.resumes_in(), 1)
     elif facts.get("until"):
-        facts["until"] += core.state.began - core.state.node_began
+        facts["until"] += core.state.origin.wall - core.state.origin.node
     return {"kind": cause.kind, **facts, "text": cause.text}

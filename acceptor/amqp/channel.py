@@ -369,7 +369,8 @@ class Channel(ChannelState):
         """Write acks and nacks of completed publishes to the client."""
         if self.confirms is not None:
             completed = self.confirms.completed
-            self.acceptor.confirmed_total += sum(count for _, count, negative in completed if not negative)
+            counters = self.acceptor.counters
+            counters.confirmed += sum(count for _, count, negative in completed if not negative)
             self.confirms.write(self.number, self.connection.output)
             self.acceptor.dirty[self.connection] = None
 

@@ -138,13 +138,13 @@ def open_(connection: ConnectionState, services: Services, arguments: dict[str, 
     """Open the vhost for the connection. 530 if it is unknown, access is refused, the user is held off or a limit is
     reached.
     """
-    vhost = arguments["virtual_host"]
-    if not connection.acceptor.topology.has_vhost(vhost):
+    acceptor, vhost = connection.acceptor, arguments["virtual_host"]
+    if not acceptor.topology.has_vhost(vhost):
         raise amqp_error(530, f"vhost {vhost} not found")
     if not services.permissions.may_open(connection.user, vhost):
         raise amqp_error(530, f"access to vhost '{vhost}' refused for user '{connection.user}'")
-    held_off = connection.acceptor.topology.hold_offs.get((connection.user, connection.client.host))
-    left = 0.0 if held_off is None else held_off.until - connection.acceptor.now - connection.acceptor.node_began
+    held_off = acceptor.topology.hold_offs.get((connection.user, connection.client.host))
+    left = 0.0 if held_off is None else held_off.until - acceptor.now - acceptor.origin.node
     if held_off is not None and left > 0:
         raise amqp_error(
             530,

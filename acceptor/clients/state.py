@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.asking import Answer
+from acceptor.clients.clock_origin import ClockOrigin
+from acceptor.clients.counters import Counters
 from acceptor.clients.prefetch import SharedPrefetch
 from acceptor.clients.spool import Spool
 from acceptor.links.shard_link import ShardLink
@@ -33,11 +35,11 @@ RouterRequest = tuple[str, dict[str, Any], Callable[[Any, Any], None]]
 class AcceptorState:
     """The state of one incarnation of one acceptor.
 
-    `now` is in seconds of the machine's monotonic clock. `began` is when that clock was at 0, in seconds since 1970 by
-    the wall clock, `node_began` the same by the node's (`penstock.node.clock`). `limbo` has settlements of queues that
-    move; `sharing` has, by group, the keeper of the prefetch limit of a channel over several shards. `flush` writes
-    the output of a connection: of those that are `told_first` before the turns leave, of `dirty` ones after.
-    `confirming` are channels with confirms to write at the end of the turn.
+    `now` is in seconds of the machine's monotonic clock, and `origin` says when that clock was at 0. `limbo` has
+    settlements of queues that move; `sharing` has, by group, the keeper of the prefetch limit of a channel over several
+    shards. `flush` writes the output of a connection: of those that are `told_first` before the turns leave, of `dirty`
+    ones after. `confirming` are channels with confirms to write at the end of the turn. `turns` is the number of turns
+    so far.
     """
 
     def __init__(self, index: int, incarnation: int, gauges: Gauges, settings: Settings, node_name: str) -> None:
@@ -47,7 +49,7 @@ class AcceptorState:
         self.settings = settings
         self.node_name = node_name
         self.now = 0.0
-        self.began = self.node_began = 0.0
+        self.origin = ClockOrigin()
         self.topology = Topology()
         self.links = [
             ShardLink(shard, gauges, index, settings.flow.pair_count, settings.flow.pair_bytes)
@@ -65,9 +67,7 @@ class AcceptorState:
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.flush: Callable[[ConnectionState], None] = lambda connection: None
         self.sharing: dict[int, SharedPrefetch] = {}
-        self.open_channels = 0
-        self.published_total = 0
-        self.confirmed_total = 0
+        self.counters = Counters()
         self.turns = 0
         self.last_group = 0
         self.last_transaction = 0
@@ -83,7 +83,7 @@ class AcceptorState:
 
     def time_us(self) -> int:
         """Return `now` in microseconds since 1970."""
-        return int((self.now + self.began) * 1_000_000)
+        return int((self.now + self.origin.wall) * 1_000_000)
 
     def behind(self) -> bool:
         """Whether the replica lacks changes of the topology; nothing may be routed by it then."""

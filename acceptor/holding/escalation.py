@@ -253,7 +253,7 @@ class Escalations:
                 "seconds": held, "connection": connection.id, "channel": channel.number,
                 "client": connection.client.name, "user": connection.user, **cause.numbers,
             },
-            self.acceptor.now + self.acceptor.began,
+            self.acceptor.now + self.acceptor.origin.wall,
         )  # fmt: skip
 
     def state(self, channel: ChannelState) -> dict[str, Any] | None:

@@ -46,7 +46,7 @@ class FlowFiles:
 
     def _write(self, short_stops: list[dict[str, Any]]) -> None:
         """Write events, incidents, these sums of short stops, and the open holds."""
-        ledger, began = self.ledger, self.acceptor.began
+        ledger, began = self.ledger, self.acceptor.origin.wall
         incidents, ledger.records = ledger.records, []
         holds = ledger.open_records(self.acceptor.now)
         for record in [*incidents, *short_stops, *holds]:

@@ -248,7 +248,7 @@ class Publishing:
                     target.link.enter(queue_gate.lane_line, count, whole)
                 if queue_gate.waiting.remembers and queue_gate.rounds is not None:
                     queue_gate.rounds.charge(queue_gate, channel, 0 if in_lane else count, 0 if in_lane else whole)
-        self.acceptor.published_total += count
+        self.acceptor.counters.published += count
         channel.pulse.count += count
         run.advance(count)
 

@@ -278,7 +278,7 @@ class Committing:
                 self.commit(target.link).add(target.queues, run.batch, run.first, run.count)
                 for queue_gate in target.queue_gates:
                     target.link.enter(queue_gate, run.count, whole)
-            acceptor.published_total += run.count
+            acceptor.counters.published += run.count
             self.channel.pulse.count += run.count
         for link, settlements in zip(acceptor.links, self.settlements[:-1], strict=True):
             if settlements:

@@ -112,7 +112,7 @@ def test_an_operators_stop_with_its_end(node: Node) -> None:
     numbers = sorted(node.core(0).gates.stops)
     assert first == {"kind": "stop", "number": numbers[0], "until": None, "text": "stopped by ann"}
     state, until = node.core(0).state, node.core(0).gates.stops[numbers[1]].stop.until
-    assert until is not None and second["until"] == until - state.node_began + state.began
+    assert until is not None and second["until"] == until - state.origin.node + state.origin.wall
 
 
 def test_a_rate_with_the_time_that_all_waiting_messages_take(node: Node) -> None:

@@ -97,13 +97,13 @@ def test_the_number_of_channels_is_limited_and_a_closed_one_does_not_count() -> 
             client.call("channel.open", number)
         client.call("channel.close", 1)
         client.call("channel.open", 2)
-        assert node.core(0).state.open_channels == 2
+        assert node.core(0).state.counters.open_channels == 2
         client.send("channel.open", 3)
         node.settle()
         closed = client.take("connection.close")
         assert closed.code == 530
         assert closed.text.endswith("number of channels opened (2) has reached the negotiated channel_max (2)")
-        assert node.core(0).state.open_channels == 0
+        assert node.core(0).state.counters.open_channels == 0
 
 
 # Deadlines and heartbeats
@@ -203,7 +203,7 @@ def test_a_lost_connection_leaves_nothing_behind(node: Node) -> None:
     client.connection.pause_reading(OUTPUT)
     client.lose()
     node.settle()
-    assert not core.state.connections and not core.state.open_channels
+    assert not core.state.connections and not core.state.counters.open_channels
     assert not core.delivery.consumers and not core.budgets.unread.since
     assert not node.state("q").ring
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from acceptor.amqp.handshake import REFUSAL_SECONDS
+from acceptor.clients.clock_origin import ClockOrigin
 from penstock.control import passwords
 from tests.frames import PROTOCOL_HEADER
 from tests.joined import Client, Node
@@ -136,12 +137,12 @@ def test_who_has_lost_user_or_vhost_is_sent_away(node: Node, command: str, text:
 
 def test_a_hold_off_lasts_by_the_nodes_clock(node: Node) -> None:
     core, client = node.core(0), node.visit(0)
-    until = core.state.now + core.state.node_began + 10
+    until = core.state.now + core.state.origin.node + 10
     host = client.connection.client.host
     core.topology.apply(["hold_off", "guest", host, 1, until - 20, until, until + 60, "it held on too long"])
-    core.state.began += 3600
+    core.state.origin = ClockOrigin(wall=3600.0)
     client.log_in()
     node.settle()
     assert "held off for another 10 s, it held on too long" in client.take("connection.close").text
-    core.state.node_began += 11
+    core.state.origin = ClockOrigin(wall=3600.0, node=11.0)
     node.connect(0)

@@ -23,12 +23,6 @@ def state(node: Node) -> AcceptorState:
     return node.core(0).state
 
 
-def test_time_since_1970_is_that_of_the_loop_and_its_beginning(state: AcceptorState) -> None:
-    state.now, state.began = 12.5, 1_000_000.25
-    assert state.clock() == 12.5
-    assert state.time_us() == 1_000_012_750_000
-
-
 def test_a_timer_is_due_once_and_not_before_its_time(state: AcceptorState) -> None:
     done: list[str] = []
     state.later(2, lambda: done.append("late"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from acceptor.clients.clock_origin import ClockOrigin
 from acceptor.clients.state import AcceptorState
 from acceptor.holding.flow_files import FlowFiles
 from acceptor.holding.ledger import Ledger
@@ -19,7 +20,7 @@ def incidents(data: Path) -> list[dict[str, Any]]:
 def incarnation_of(node: Node, incarnation: int) -> AcceptorState:
     """The state of an incarnation of the acceptor; its clock began at 1,000 s."""
     state = AcceptorState(0, incarnation, node.gauges, node.settings, "penstock@here")
-    state.began = 1000.0
+    state.origin = ClockOrigin(wall=1000.0)
     return state
 
 
