@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.node.logs import get_logger
 from shard.contents.errors import StoreError
+from shard.moving.copy_stage import CopyStage
 from shard.queue.copying import Piece, Reader, Writer, path_of
 from shard.store.environment import translated
 
@@ -50,7 +51,7 @@ class Carrier:
     def write_on(self, leaving: Leaving, writer: Writer) -> None:
         """Write the next chunk of a copy, and repeat until its end."""
         try:
-            chunk = None if leaving.ended else writer.next_chunk()
+            chunk = None if leaving.stage is CopyStage.OVER else writer.next_chunk()
         except StoreError as error:
             self.moving.failed(leaving, error.reason)
             self.remove(writer.path)
@@ -65,7 +66,7 @@ class Carrier:
 
         if chunk is not None:
             self.in_background(lambda: writer.write(chunk), done)
-        elif leaving.ended:
+        elif leaving.stage is CopyStage.OVER:
             self.in_background(writer.close, _closed)
             self.remove(writer.path)
         else:
@@ -97,10 +98,10 @@ class Carrier:
         def done(error: StoreError | None) -> None:
             if error is not None:
                 self.moving.failed(arriving, error.reason)
-            elif not arriving.ended and pieces:
+            elif arriving.stage is CopyStage.IN_PROGRESS and pieces:
                 self.moving.adopt_pieces(arriving, pieces, partial(self.read_on, arriving, reader))
                 return
-            elif not arriving.ended:
+            elif arriving.stage is CopyStage.IN_PROGRESS:
                 assert reader.facts is not None
                 self.moving.adopt_facts(arriving, reader.facts, reader.checksum)
             reader.close()

@@ -32,6 +32,7 @@ from router.model.records import Queue as Record
 from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import UNLIMITED
 from shard.dead_letters.burial import Burial
+from shard.moving.copy_stage import CopyEvent, CopyStage
 from shard.queue.copying import Facts, Piece
 from shard.queue.queue_state import QueueState
 from shard.queue.residence import Step
@@ -52,7 +53,7 @@ LINE_BITS = 48
 
 class Leaving:
     """A queue whose old home is this shard. `awaited` may still send something for it; the links in `drained` are
-    drained. It is `written` once its copy is, at `path`, and `ended` when the copy is not needed any more.
+    drained. Its copy, at `path`, is at a `stage`; `written` has count, bytes and checksum of a complete one.
     """
 
     def __init__(self, move: Move, queue: QueueState, awaited: set[Life]) -> None:
@@ -60,20 +61,21 @@ class Leaving:
         self.queue = queue
         self.awaited = awaited
         self.drained: list[Link] = []
-        self.writing = False
-        self.written: tuple[int, int, int] | None = None
+        self.stage = CopyStage.DUE
+        self.written = (0, 0, 0)
         self.path: Path | None = None
-        self.ended = False
 
 
 class Arriving:
-    """A queue whose new home is to be this shard; `kept` once all of it is in the store."""
+    """A queue whose new home is to be this shard. Reading its copy is at a `stage`; `kept` has count, bytes and
+    checksum once all of it is in the store.
+    """
 
     def __init__(self, move: Move, queue: QueueState) -> None:
         self.move = move
         self.queue = queue
-        self.kept: tuple[int, int, int] | None = None
-        self.ended = False
+        self.stage = CopyStage.IN_PROGRESS
+        self.kept = (0, 0, 0)
 
 
 class Moving:
@@ -143,7 +145,7 @@ class Moving:
         known, queue = self.leaving.get(move.queue_id), self.state.queues.get(move.queue_id)
         if known is not None and known.move.epoch == move.epoch:
             known.move = move
-            if known.written is not None and move.phase == STOPPING:
+            if known.stage is CopyStage.COMPLETE and move.phase == STOPPING:
                 self.report_written(known)
             return
         if queue is None or move.phase != STOPPING:
@@ -200,8 +202,8 @@ class Moving:
     def advance(self) -> None:
         """At the end of a turn: go on with the moves that await nothing more."""
         for leaving in list(self.leaving.values()):
-            busy = leaving.writing or leaving.awaited or leaving.queue.pending.undecided
-            if not busy and self.state.recovery is None:
+            due = leaving.stage is CopyStage.DUE and not leaving.awaited and not leaving.queue.pending.undecided
+            if due and self.state.recovery is None:
                 self.put_back(leaving)
                 self.write(leaving)
         self.homings.end_complete()
@@ -219,25 +221,26 @@ class Moving:
         elif queue.contents.unacked:
             self.failed(leaving, f"{queue.contents.unacked} unacked messages are unassigned")
         elif lane is None and not queue.unburied.burying:
-            leaving.writing = True
+            leaving.stage = leaving.stage.after(CopyEvent.BEGIN)
             self.writes.append(leaving)
 
     def copy_written(self, leaving: Leaving, count: int, octets: int, checksum: int) -> None:
-        """The copy is complete: report it if it has all messages."""
+        """The copy is complete: report it if it has all messages, unless it is not needed any more."""
+        if leaving.stage is CopyStage.OVER:
+            return
         queue = leaving.queue
         if (count, octets) != (queue.contents.ready, queue.contents.ready_whole):
             self.failed(leaving, f"{count} messages were written, {queue.contents.ready} are there")
             return
-        leaving.written = count, octets, checksum
+        leaving.stage, leaving.written = leaving.stage.after(CopyEvent.COMPLETE), (count, octets, checksum)
         self.report_written(leaving)
 
     def report_written(self, leaving: Leaving) -> None:
         """Report the copy. The router keeps the stop too: if the new home dies during HOMING, its next incarnation
         needs it.
         """
-        if leaving.written is not None:
-            stop = leaving.queue.saturation.stop()
-            report(self.state, leaving.move, "written", *leaving.written, stop=[] if stop is None else [*stop])
+        stop = leaving.queue.saturation.stop()
+        report(self.state, leaving.move, "written", *leaving.written, stop=[] if stop is None else [*stop])
 
     # The new home
 
@@ -245,7 +248,7 @@ class Moving:
         """Begin to read a queue that may come to live here; or report again that it is kept."""
         known, record = self.arriving.get(move.queue_id), self.state.topology.queue_by_id(move.queue_id)
         if known is not None and known.move.epoch == move.epoch:
-            if known.kept is not None:
+            if known.stage is CopyStage.COMPLETE:
                 report(self.state, move, "kept", *known.kept)
             return
         if record is None:
@@ -272,7 +275,7 @@ class Moving:
             return
 
         def kept() -> None:
-            if not arriving.ended and self.state.journal is not None:
+            if arriving.stage is CopyStage.IN_PROGRESS and self.state.journal is not None:
                 queue.contents.page_out_front(UNLIMITED, 0, spills=True)
                 self.state.weigh(queue, queue.weight)
             if self.state.weight > self.paging.resume:
@@ -310,8 +313,8 @@ class Moving:
         found = contents.ready, contents.ready_whole, checksum
 
         def kept() -> None:
-            if not arriving.ended:
-                arriving.kept = found
+            if arriving.stage is CopyStage.IN_PROGRESS:
+                arriving.stage, arriving.kept = arriving.stage.after(CopyEvent.COMPLETE), found
                 report(self.state, arriving.move, "kept", *found)
 
         self.commits.when_kept(kept)
@@ -319,33 +322,30 @@ class Moving:
     def arrived(self, record: Record) -> QueueState | None:
         """The queue that has come to live here; None if it has not."""
         arriving = self.arriving.pop(record.queue_id, None)
-        if arriving is None or arriving.kept is None:
+        if arriving is None or arriving.stage is not CopyStage.COMPLETE:
             return None
-        arriving.ended = True
+        arriving.stage = arriving.stage.after(CopyEvent.END)
         queue = arriving.queue
         queue.slot = record.slot
         return queue
 
     def failed(self, part: Leaving | Arriving, reason: str) -> None:
-        """This shard cannot do its part: report why."""
-        if not part.ended:
+        """This shard cannot do its part: report why, once."""
+        if part.stage not in (CopyStage.FAILED, CopyStage.OVER):
+            part.stage = part.stage.after(CopyEvent.FAIL)
             report(self.state, part.move, "failed", 0, 0, 0, reason)
-        if isinstance(part, Leaving):
-            part.writing = True
-        else:
-            part.ended = True
 
     def forget_copies(self, id: int) -> None:
         """Neither the copy nor the queue read from it is needed any more."""
         leaving = self.leaving.pop(id, None)
         if leaving is not None:
-            leaving.ended = True
+            leaving.stage = leaving.stage.after(CopyEvent.END)
             self.put_back(leaving)
             if leaving.path is not None:
                 self.removals.append(leaving.path)
         arriving = self.arriving.pop(id, None)
         if arriving is not None:
-            arriving.ended = True
+            arriving.stage = arriving.stage.after(CopyEvent.END)
             arriving.queue.contents.close()
             self.state.weigh(arriving.queue, 0)
 

@@ -2,7 +2,7 @@
 
 In every residence but OPEN the queue is *frozen*: nothing of it is delivered, expires or is dropped. A queue whose move
 is rolled back is at its home without having left, and a later incarnation of a shard may find its queue homing at once.
-A queue that is gone keeps the residence that it had.
+A queue that is gone keeps the residence that it had. How far its copy is: shard/moving/copy_stage.py.
 
 Whether the queue is to be deleted (shard/queue/deletion.py) is independent by nature: clients may ask for its deletion,
 and the router may refuse it, at any stage of a move. The recovery of a later incarnation is no residence either: it
