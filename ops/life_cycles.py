@@ -17,6 +17,7 @@ from acceptor.clients.connection_stage import CONNECTION
 from acceptor.moving.move_stage import MOVE
 from penstock.bus.link_stage import LINK
 from penstock.states.transitions import Transitions
+from shard.moving.copy_stage import COPY
 from shard.queue.deletion import DELETION
 from shard.queue.dropping import DROPPING
 from shard.queue.residence import RESIDENCE
@@ -27,6 +28,7 @@ TABLES: dict[str, Transitions[Any, Any]] = {
     "a link to a shard": LINK,
     "a move at an acceptor": MOVE,
     "a queue that moves": RESIDENCE,
+    "a queue's copy": COPY,
     "a queue's deletion": DELETION,
     "a limit that drops": DROPPING,
 }

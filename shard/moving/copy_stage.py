@@ -9,40 +9,44 @@ from __future__ import annotations
 
 from enum import Enum
 
+from penstock.states.transitions import Transitions
+
 
 class CopyStage(Enum):
     """How far a copy is."""
 
-    DUE = "due"
-    IN_PROGRESS = "in progress"
-    COMPLETE = "complete"
-    FAILED = "failed"
-    OVER = "over"
-    """The copy is not needed any more."""
-
-    def after(self, event: CopyEvent) -> CopyStage:
-        """Return the stage after an event. KeyError if the event cannot happen."""
-        return TRANSITIONS[self, event]
+    DUE = "it waits until everything sent to the old home has arrived"
+    IN_PROGRESS = "it is written, or read"
+    COMPLETE = "it is written, or all of it is in the store"
+    FAILED = "it could not be written or read; the router knows"
+    OVER = "it is not needed any more"
 
 
 class CopyEvent(Enum):
     """What happens to a copy."""
 
-    BEGIN = "begin"
-    COMPLETE = "complete"
-    FAIL = "fail"
-    END = "end"
-    """Its move is decided, or over."""
+    BEGIN = "everything has arrived: the copy begins"
+    COMPLETE = "the copy is complete"
+    FAIL = "the copy fails"
+    END = "its move is decided, or over"
 
 
-TRANSITIONS: dict[tuple[CopyStage, CopyEvent], CopyStage] = {
-    (CopyStage.DUE, CopyEvent.BEGIN): CopyStage.IN_PROGRESS,
-    (CopyStage.DUE, CopyEvent.FAIL): CopyStage.FAILED,
-    (CopyStage.DUE, CopyEvent.END): CopyStage.OVER,
-    (CopyStage.IN_PROGRESS, CopyEvent.COMPLETE): CopyStage.COMPLETE,
-    (CopyStage.IN_PROGRESS, CopyEvent.FAIL): CopyStage.FAILED,
-    (CopyStage.IN_PROGRESS, CopyEvent.END): CopyStage.OVER,
-    (CopyStage.COMPLETE, CopyEvent.END): CopyStage.OVER,
-    (CopyStage.FAILED, CopyEvent.END): CopyStage.OVER,
-}
-"""The stage after each event; an event that is not in the table is a programming error."""
+COPY = Transitions({
+    CopyStage.DUE: {
+        CopyEvent.BEGIN: CopyStage.IN_PROGRESS,
+        CopyEvent.FAIL: CopyStage.FAILED,
+        CopyEvent.END: CopyStage.OVER,
+    },
+    CopyStage.IN_PROGRESS: {
+        CopyEvent.COMPLETE: CopyStage.COMPLETE,
+        CopyEvent.FAIL: CopyStage.FAILED,
+        CopyEvent.END: CopyStage.OVER,
+    },
+    CopyStage.COMPLETE: {
+        CopyEvent.END: CopyStage.OVER,
+    },
+    CopyStage.FAILED: {
+        CopyEvent.END: CopyStage.OVER,
+    },
+    CopyStage.OVER: {},
+})  # fmt: skip

@@ -32,7 +32,7 @@ from router.model.records import Queue as Record
 from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import UNLIMITED
 from shard.dead_letters.burial import Burial
-from shard.moving.copy_stage import CopyEvent, CopyStage
+from shard.moving.copy_stage import COPY, CopyEvent, CopyStage
 from shard.queue.copying import Facts, Piece
 from shard.queue.queue_state import QueueState
 from shard.queue.residence import Step
@@ -221,7 +221,7 @@ class Moving:
         elif queue.contents.unacked:
             self.failed(leaving, f"{queue.contents.unacked} unacked messages are unassigned")
         elif lane is None and not queue.unburied.burying:
-            leaving.stage = leaving.stage.after(CopyEvent.BEGIN)
+            leaving.stage = COPY.after(leaving.stage, CopyEvent.BEGIN)
             self.writes.append(leaving)
 
     def copy_written(self, leaving: Leaving, count: int, octets: int, checksum: int) -> None:
@@ -232,7 +232,7 @@ class Moving:
         if (count, octets) != (queue.contents.ready, queue.contents.ready_whole):
             self.failed(leaving, f"{count} messages were written, {queue.contents.ready} are there")
             return
-        leaving.stage, leaving.written = leaving.stage.after(CopyEvent.COMPLETE), (count, octets, checksum)
+        leaving.stage, leaving.written = COPY.after(leaving.stage, CopyEvent.COMPLETE), (count, octets, checksum)
         self.report_written(leaving)
 
     def report_written(self, leaving: Leaving) -> None:
@@ -314,7 +314,7 @@ class Moving:
 
         def kept() -> None:
             if arriving.stage is CopyStage.IN_PROGRESS:
-                arriving.stage, arriving.kept = arriving.stage.after(CopyEvent.COMPLETE), found
+                arriving.stage, arriving.kept = COPY.after(arriving.stage, CopyEvent.COMPLETE), found
                 report(self.state, arriving.move, "kept", *found)
 
         self.commits.when_kept(kept)
@@ -324,7 +324,7 @@ class Moving:
         arriving = self.arriving.pop(record.queue_id, None)
         if arriving is None or arriving.stage is not CopyStage.COMPLETE:
             return None
-        arriving.stage = arriving.stage.after(CopyEvent.END)
+        arriving.stage = COPY.after(arriving.stage, CopyEvent.END)
         queue = arriving.queue
         queue.slot = record.slot
         return queue
@@ -332,20 +332,20 @@ class Moving:
     def failed(self, part: Leaving | Arriving, reason: str) -> None:
         """This shard cannot do its part: report why, once."""
         if part.stage not in (CopyStage.FAILED, CopyStage.OVER):
-            part.stage = part.stage.after(CopyEvent.FAIL)
+            part.stage = COPY.after(part.stage, CopyEvent.FAIL)
             report(self.state, part.move, "failed", 0, 0, 0, reason)
 
     def forget_copies(self, id: int) -> None:
         """Neither the copy nor the queue read from it is needed any more."""
         leaving = self.leaving.pop(id, None)
         if leaving is not None:
-            leaving.stage = leaving.stage.after(CopyEvent.END)
+            leaving.stage = COPY.after(leaving.stage, CopyEvent.END)
             self.put_back(leaving)
             if leaving.path is not None:
                 self.removals.append(leaving.path)
         arriving = self.arriving.pop(id, None)
         if arriving is not None:
-            arriving.stage = arriving.stage.after(CopyEvent.END)
+            arriving.stage = COPY.after(arriving.stage, CopyEvent.END)
             arriving.queue.contents.close()
             self.state.weigh(arriving.queue, 0)
 
