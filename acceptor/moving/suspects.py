@@ -12,6 +12,7 @@ other parts would be done all the same, nor can Hold, which names the unacked me
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 log = get_logger()
 
 LIVES = 3
+WORDS = re.compile(r"(?<!^)(?=[A-Z])")
 ENDS_TURN = "end of a turn"
 MAY_FAIL = (
     to_shard.Consume | to_shard.Cancel | to_shard.Get | to_shard.Purge | to_shard.Delete | to_shard.Stat
@@ -126,7 +128,7 @@ class Suspects:
 def suspect_of(link: ShardLink, sent: Sent, at: int) -> Suspect | None:
     """Return an operation as a suspect; None if it cannot be given up. A publish of a transaction goes with that."""
     operation, place, kind = sent.operations[at], [(sent, at)], type(sent.operations[at])
-    name = kind.__name__.lower()
+    name = WORDS.sub(" ", kind.__name__).lower()
     if isinstance(operation, to_shard.Publish) and sent.publishes[at].commit is None:
         return Suspect(sent.publishes[at], name, sent.publishes[at].queues, place)
     if isinstance(operation, to_shard.Commit):

@@ -8,7 +8,7 @@ from acceptor.gates.cause import HoldCause
 from acceptor.gates.gate import Gate
 from acceptor.gates.permissions import Access
 from acceptor.gates.shut_gate import ShutGate
-from router.model.users import Users
+from router.model.topology import Topology
 
 
 class Waiter:
@@ -23,7 +23,7 @@ class Waiter:
         self.wants = wants
         self.length = length
         self.weight = weight
-        self.access = Access(Users(), "guest", vhost)
+        self.access = Access(Topology().users, "guest", vhost)
         self.held_by: Gate | None = None
         self.admitted: list[int] = []
         self.lane = 0

@@ -9,6 +9,7 @@ import pytest
 from acceptor.amqp.methods import HANDLERS
 from acceptor.consuming.delivery import Delivery
 from acceptor.links.contained import contained
+from penstock.bus.to_acceptor import Deliver
 from tests.joined import Client, Node
 
 
@@ -60,8 +61,8 @@ def test_deliveries_of_others_in_the_turn(
         client.call("basic.consume", 1, queue=queue)
     deliver = Delivery.deliver
 
-    def fails(self: Delivery, operation: list[Any], parts: list[Any]) -> None:
-        if self.consumers[operation[1]].channel.connection is unlucky.connection:
+    def fails(self: Delivery, operation: Deliver, parts: list[Any]) -> None:
+        if self.consumers[operation.consumer].channel.connection is unlucky.connection:
             raise ValueError("a bug")
         deliver(self, operation, parts)
 

@@ -156,6 +156,7 @@ def test_what_the_next_life_of_the_shard_is_sent_counts_as_before(node: Node) ->
     node.kill_shard(0)
     node.meet(0)
     link.start()
+    link.hello(node.version)
     link.go_on(node.version, [], node.core(0).delivery.in_hand(0), set())
     assert abs(used(link) - before) < LARGE // WHOLE
     assert link.turn.contents.load.octets_weight == link.in_flight.load.octets_weight

@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from penstock.batch.consumer_ids import GETS
 from tests.twins import both_ways, load_compiled, load_plain
 
 NAME = "acceptor.links.unacked_cy"
@@ -299,7 +300,7 @@ def test_settlements_are_gathered_with_or_without_what_is_requeued(load: Load, r
 def test_rows_of_some_consumers_go_by_another_shard(load: Load) -> None:
     """In the table, in what is to be settled, and in the journal of a transaction."""
     module, journal = load(NAME), bytearray()
-    gets = module.GETS | 0x300
+    gets = GETS | 0x300
     tags = module.UnackedTags()
     for consumer in (0x100, 0x200, gets):
         tags.deliver(consumer, 10, 3)

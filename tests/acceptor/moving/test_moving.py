@@ -9,6 +9,7 @@ import pytest
 
 from acceptor.moving.move_stage import MoveStage
 from acceptor.moving.moving import Away
+from penstock.bus.to_acceptor import Fenced, Opened
 from penstock.bus.to_shard import Fence, Get
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish
@@ -143,16 +144,16 @@ def test_a_request_of_a_channel_that_ends_meanwhile_is_dropped(node: Node) -> No
 def test_operations_of_another_move_are_ignored(node: Node) -> None:
     results = begin(node)
     moves, id, epoch = node.core(0).moves, node.queue("q").queue_id, away(node).move.epoch
-    moves.opened(id, epoch)
-    moves.fenced(id, epoch - 1)
-    moves.fenced(id + 1, epoch)
+    moves.opened(Opened(id, epoch))
+    moves.fenced(Fenced(id, epoch - 1))
+    moves.fenced(Fenced(id + 1, epoch))
     assert away(node).stage is MoveStage.FENCING and not away(node).gate.lifted
     fence(node)
-    moves.fenced(id, epoch)
+    moves.fenced(Fenced(id, epoch))
     assert away(node).stage is MoveStage.DRAINED
     check_over(node, results)
-    moves.fenced(id, epoch)
-    moves.opened(id, epoch)
+    moves.fenced(Fenced(id, epoch))
+    moves.opened(Opened(id, epoch))
     assert not moves.away
 
 

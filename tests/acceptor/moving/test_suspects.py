@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from acceptor.moving.suspects import LIVES
+from penstock.bus.to_shard import Publish
 from shard.requests.consuming import Consuming
 from shard.serving.intake import Intake
 from shard.serving.serving import Serving
@@ -38,9 +39,9 @@ class Poison:
         """Batches with a message that says so."""
         publish = Intake.publish
 
-        def fails(intake: Intake, link: Any, parts: Any, turn: int, index: int, operation: list[Any], *more: Any,
+        def fails(intake: Intake, link: Any, parts: Any, turn: int, index: int, operation: Publish, *more: Any,
                   **named: Any) -> None:  # fmt: skip
-            if b"poison" in bytes(parts[operation[2] + 1]):
+            if b"poison" in bytes(parts[operation.part + 1]):
                 self.bite()
             publish(intake, link, parts, turn, index, operation, *more, **named)
 
@@ -72,9 +73,9 @@ class Poison:
     def settlements(self) -> None:
         settle = Consuming.settle
 
-        def fails(consuming: Consuming, link: Any, parts: Any, operation: list[Any]) -> None:
+        def fails(consuming: Consuming, link: Any, rows: bytes) -> None:
             self.bite()
-            settle(consuming, link, parts, operation)
+            settle(consuming, link, rows)
 
         self.monkeypatch.setattr(Consuming, "settle", fails)
 
@@ -168,7 +169,7 @@ def test_a_commit(node: Node, poison: Poison) -> None:
         ("purge", "queue.purge", {}),
         ("get", "basic.get", {}),
         ("consume", "basic.consume", {}),
-        ("look", "queue.declare", {"passive": True}),
+        ("stat", "queue.declare", {"passive": True}),
     ],
 )
 def test_a_request(node: Node, poison: Poison, operation: str, method: str, arguments: dict[str, Any]) -> None:
