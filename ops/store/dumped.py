@@ -1,8 +1,8 @@
 """The file of `penstock store dump`: a stream of msgpack, one list an item, version 2.
 
     ["penstock dump", 2, {"penstock": version, "topology": version, "last_queue_id": id, "clock": noted}]     first
-    ["topology", change]                           as the router publishes it (router/model/topology.py): vhosts, users,
-                                                   permissions, policies, what is durable, placements
+    ["topology", change]                           as the router publishes it (router/model/record_kind.py): vhosts,
+                                                   users, permissions, policies, what is durable, placements
     ["shard", index]                               the items that follow are of this shard
     ["lease", queue id, priority, number]          messages of that priority with lower numbers may have been delivered
     ["message", queue id, number, expiry, returns, flags, exchange, routing key, header, body]
