@@ -180,7 +180,7 @@ def test_a_channel_that_was_closed_is_forgotten_with_its_connection(node: Node) 
     client = held(node, "park 1 s, close-channel 60 s, close-connection")
     later(node, 1)
     client.take("channel.close", 1)
-    escalations = node.core(0).escalations
+    escalations = node.core(0).throttle.escalations
     assert list(escalations.closed_at) == [client.connection]
     client.lose()
     assert not escalations.closed_at
