@@ -310,11 +310,11 @@ class Escalations:
 
     def hold_off(self, connection: ConnectionState, ladder: Ladder, text: str) -> None:
         """Have all acceptors refuse that user from that address for a while."""
-        flow = self.acceptor.settings.flow
+        settings = self.acceptor.settings.hold_off
         asked = {
             "user": connection.user, "host": connection.client.host, "reason": text,
-            "seconds": ladder.rungs[-1].seconds or flow.hold_off_seconds, "most": flow.hold_off_max_seconds,
-            "forget": flow.hold_off_forget_seconds,
+            "seconds": ladder.rungs[-1].seconds or settings.seconds, "most": settings.max_seconds,
+            "forget": settings.forget_seconds,
         }  # fmt: skip
         self.acceptor.router_requests.append(("hold_off", asked, lambda result, error: None))
 

@@ -22,6 +22,7 @@ from penstock.settings.sections import (
     STORE_SHARE,
     AmqpSettings,
     FlowSettings,
+    HoldOffSettings,
     MemorySettings,
     RebalanceSettings,
     StoreSettings,
@@ -97,6 +98,7 @@ class Settings(BaseModel):
     amqp: AmqpSettings = AmqpSettings()
     limits: LimitSettings = LimitSettings()
     flow: FlowSettings = FlowSettings()
+    hold_off: HoldOffSettings = HoldOffSettings()
     memory: MemorySettings = MemorySettings()
     store: StoreSettings = StoreSettings()
     rebalance: RebalanceSettings = RebalanceSettings()

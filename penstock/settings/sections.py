@@ -1,4 +1,4 @@
-"""The sections of the settings: limits of AMQP, flow control, memory, stores, telemetry, rebalancing."""
+"""The sections of the settings: limits of AMQP, flow control, hold-offs, memory, stores, telemetry, rebalancing."""
 
 from __future__ import annotations
 
@@ -254,16 +254,6 @@ class FlowSettings(BaseModel):
         ge=64 * KIB,
         description="the same for all consumers of a connection together",
     )
-    hold_off_seconds: float = Field(
-        default=1.0,
-        gt=0,
-        description="how long a user is refused from an address after the last rung of a ladder, the first time and "
-        "if the rung names no time, in seconds; twice as long each further time",
-    )
-    hold_off_max_seconds: float = Field(default=300.0, gt=0, description="the longest hold-off, in seconds")
-    hold_off_forget_seconds: float = Field(
-        default=600.0, ge=0, description="how long after a hold-off the next one is a first one again, in seconds"
-    )
     tx_when_full: Literal["wait", "reject"] = Field(
         default="wait",
         description="what a tx.commit does when a queue lacks room: wait for it, or reject: the channel is closed "
@@ -302,6 +292,22 @@ class FlowSettings(BaseModel):
     def defaults(self) -> FlowDefaults:
         """Limits and marks of a queue that names none itself."""
         return FlowDefaults(self.max_count, self.max_bytes, self.stop_percent, self.resume_percent)
+
+
+class HoldOffSettings(BaseModel):
+    """How long a user is refused from an address after the last rung of a ladder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seconds: float = Field(
+        default=1.0,
+        gt=0,
+        description="the first hold-off if the rung names no time, in seconds; each further one lasts twice as long",
+    )
+    max_seconds: float = Field(default=300.0, gt=0, description="the longest hold-off, in seconds")
+    forget_seconds: float = Field(
+        default=600.0, ge=0, description="how long after a hold-off the next one is a first one again, in seconds"
+    )
 
 
 class MemorySettings(BaseModel):

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.limits.ladder import RUNGS
+from penstock.settings.sections import HoldOffSettings
 from router.model.policy_keys import BY_DESTINATION, OVERTAKING
 from tests.frames import Event
 from tests.joined import Client, Node
@@ -203,6 +204,14 @@ def test_who_opens_its_channel_again_comes_to_the_end_of_the_ladder(node: Node) 
             publish(client, 1)
     assert closed.code == 506
     assert counts == {**dict.fromkeys(RUNGS, 2), "close-channel": 1, "close-connection": 1, "hold-off": 1}
+
+
+def test_a_hold_off_whose_rung_names_no_time_lasts_that_of_the_settings() -> None:
+    with Node(hold_off=HoldOffSettings(seconds=7, forget_seconds=20)) as node:
+        held(node, "withhold 10 s, close-connection, hold-off", parked=0)
+        later(node, 10.1)
+        (found,) = node.core(0).topology.hold_offs.values()
+        assert (found.until - found.since, found.forget_at - found.until) == pytest.approx((7, 20))
 
 
 def test_an_event_says_for_how_long_who_only_waited_for_confirms_was_held(node: Node) -> None:
