@@ -111,7 +111,7 @@ def check_count(environment: Environment, options: LoadOptions) -> None:
 def check_marks(environment: Environment, options: LoadOptions) -> None:
     """Raise ValueError if the depth seen, which excludes unacknowledged messages, cannot show that queues have room."""
     most = max(unacked(amqp_users(environment), options).values(), default=0)
-    if options.max_resume_seconds and options.resume_count < most:
+    if options.bounds.max_resume_seconds and options.resume_count < most:
         raise ValueError(
             f"--max-resume-seconds needs a --resume-count of {most} or more, or a smaller --prefetch: "
             "that many messages may be unacknowledged"

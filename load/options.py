@@ -23,8 +23,19 @@ SCENARIO_HELP = ", ".join(SCENARIOS)
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds that a run is judged by, one field per argument (see `add_arguments` for their meaning); 0 is none."""
+
+    max_depth: int = 0
+    max_resume_seconds: float = 0.0
+    max_end_to_end_ms: float = 0.0
+    min_fairness: float = 0.0
+    min_rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """The validated options, one field per argument (see `add_arguments` for their meaning)."""
+    """The validated options, one field per argument (see `add_arguments` for their meaning) that is no bound."""
 
     pattern: str
     scenario: str
@@ -48,16 +59,13 @@ class LoadOptions:
     messages: int
     verify: YesNo
     drain_seconds: float
-    max_depth: int
-    max_resume_seconds: float
-    max_end_to_end_ms: float
-    min_fairness: float
-    min_rate: float
+    bounds: Bounds
 
     @classmethod
     def of(cls, parsed: Any) -> LoadOptions:
         """Take the options from Locust's parsed ones. ValueError says which of them are impossible."""
-        options = cls(**{field.name: getattr(parsed, field.name) for field in fields(cls)})
+        bounds = Bounds(**{name: getattr(parsed, name) for name in BOUNDS})
+        options = cls(**{name: getattr(parsed, name) for name in ARGUMENTS - BOUNDS}, bounds=bounds)
         wrong = (
             (not set(options.patterns) <= set(PATTERNS), f"--pattern must be of {PATTERN_HELP}"),
             (options.scenario not in SCENARIOS, f"--scenario must be one of {SCENARIO_HELP}"),
@@ -86,7 +94,7 @@ class LoadOptions:
                 "--verify yes needs --confirm yes: an unconfirmed message may be lost",
             ),
             (
-                options.max_resume_seconds > 0 and not options.stop_count,
+                options.bounds.max_resume_seconds > 0 and not options.stop_count,
                 "--max-resume-seconds needs --stop-count and --resume-count",
             ),
         )  # fmt: skip
@@ -106,6 +114,11 @@ class LoadOptions:
         if not self.stop_count:
             return {}
         return {"qpid.flow_stop_count": self.stop_count, "qpid.flow_resume_count": self.resume_count}
+
+
+BOUNDS = {field.name for field in fields(Bounds)}
+ARGUMENTS = BOUNDS | {field.name for field in fields(LoadOptions)} - {"bounds"}
+"""The names of all arguments; `BOUNDS` are those of the bounds."""
 
 
 def add_arguments(parser: LocustArgumentParser) -> None:

@@ -39,7 +39,7 @@ class Observed:
 
 def judge(options: LoadOptions, observed: Observed) -> Iterator[Finding]:
     """Make every check that the options ask for."""
-    tally = observed.tally
+    tally, bounds = observed.tally, options.bounds
     yield Finding("failures", observed.failures == 0, f"{observed.failures}")
     yield Finding(
         "messages received", tally.sums["received"] > 0 or not options.consumers, f"{tally.sums['received']:,.0f}"
@@ -48,21 +48,21 @@ def judge(options: LoadOptions, observed: Observed) -> Iterator[Finding]:
         yield lost(tally)
         yield Finding("duplicated", tally.sums["duplicated"] == 0, f"{tally.sums['duplicated']:,.0f}")
         yield Finding("out of order", tally.sums["reordered"] == 0, f"{tally.sums['reordered']:,.0f}")
-    if options.max_depth:
+    if bounds.max_depth:
         deepest = max((depth.deepest for depth in observed.depths), default=0)
-        yield Finding("deepest queue", deepest <= options.max_depth, f"{deepest:,}, allowed {options.max_depth:,}")
-    if options.max_resume_seconds:
-        yield resumed_in_time(options, observed)
-    if options.max_end_to_end_ms:
+        yield Finding("deepest queue", deepest <= bounds.max_depth, f"{deepest:,}, allowed {bounds.max_depth:,}")
+    if bounds.max_resume_seconds:
+        yield resumed_in_time(bounds.max_resume_seconds, options.resume_count, observed)
+    if bounds.max_end_to_end_ms:
         p99 = observed.end_to_end_p99_ms
         yield Finding(
-            "end to end p99", p99 <= options.max_end_to_end_ms, f"{p99:.0f} ms, allowed {options.max_end_to_end_ms:g}"
+            "end to end p99", p99 <= bounds.max_end_to_end_ms, f"{p99:.0f} ms, allowed {bounds.max_end_to_end_ms:g}"
         )
-    if options.min_fairness:
-        yield fair(options, tally, observed.roles)
-    if options.min_rate:
+    if bounds.min_fairness:
+        yield fair(bounds.min_fairness, tally, observed.roles)
+    if bounds.min_rate:
         rate = tally.sums["received"] / observed.seconds if observed.seconds > 0 else 0.0
-        yield Finding("rate", rate >= options.min_rate, f"{rate:,.0f} received a second, wanted {options.min_rate:g}")
+        yield Finding("rate", rate >= bounds.min_rate, f"{rate:,.0f} received a second, wanted {bounds.min_rate:g}")
 
 
 def lost(tally: Tally) -> Finding:
@@ -80,14 +80,16 @@ def lost(tally: Tally) -> Finding:
     return Finding("lost", not count, text)
 
 
-def resumed_in_time(options: LoadOptions, observed: Observed) -> Finding:
-    """Check, as far as depths show it, that no publisher stayed stopped while all its queues had room again."""
-    room = {queue: options.resume_count - unacked for queue, unacked in observed.unacked.items()}
+def resumed_in_time(allowed: float, resume_count: int, observed: Observed) -> Finding:
+    """Check, as far as depths show it, that no publisher stayed stopped for more than `allowed` seconds while all its
+    queues had room again.
+    """
+    room = {queue: resume_count - unacked for queue, unacked in observed.unacked.items()}
     longest = max((held_without_need(stop, observed.depths, room) for stop in observed.tally.stops), default=0.0)
     return Finding(
         "stopped with room again",
-        longest <= options.max_resume_seconds,
-        f"at most {longest:.1f} s, allowed {options.max_resume_seconds:g} (seen every {INTERVAL_SECONDS:g} s)",
+        longest <= allowed,
+        f"at most {longest:.1f} s, allowed {allowed:g} (seen every {INTERVAL_SECONDS:g} s)",
     )
 
 
@@ -103,15 +105,17 @@ def held_without_need(stop: Stop, depths: Sequence[Depth], room: Mapping[str, in
     return stop.ended - since
 
 
-def fair(options: LoadOptions, tally: Tally, roles: Mapping[str, str]) -> Finding:
-    """Compare publishers of the same role, whatever their class: one that ignores flow control must not get more."""
+def fair(least: float, tally: Tally, roles: Mapping[str, str]) -> Finding:
+    """Compare publishers of the same role, whatever their class: one that ignores flow control must not get more. The
+    index of their shares must be at least `least`.
+    """
     shares: defaultdict[str, list[float]] = defaultdict(list)
     for user, producers in tally.published.items():
         shares[roles.get(user, user)] += producers.values()
     found = {role: fairness(published) for role, published in shares.items()}
-    good = all(index >= options.min_fairness for index in found.values())
+    good = all(index >= least for index in found.values())
     text = ", ".join(f"{index:.3f} of {role}" for role, index in sorted(found.items())) or "nothing published"
-    return Finding("fairness", good, f"{text}, wanted {options.min_fairness:g}")
+    return Finding("fairness", good, f"{text}, wanted {least:g}")
 
 
 def fairness(shares: Iterable[float]) -> float:

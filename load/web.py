@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
 import flask
@@ -12,11 +12,10 @@ from locust.env import Environment
 
 from load.counters import Tally
 from load.figures import TITLES, rows
-from load.options import LoadOptions, target_of
+from load.options import ARGUMENTS, LoadOptions, target_of
 from load.report import insert_section
 
 KEY = "flow-control"
-FIELDS = {field.name for field in fields(LoadOptions)}
 DECIMALS = 1
 
 
@@ -29,7 +28,7 @@ def refuse(environment: Environment) -> flask.Response | None:
     settings = dict(vars(parsed))
     try:
         for name, value in flask.request.form.items():
-            if name in settings and settings[name] is not None and name in FIELDS:
+            if name in settings and settings[name] is not None and name in ARGUMENTS:
                 settings[name] = type(settings[name])(value)
         LoadOptions.of(Namespace(**settings))
         target_of(flask.request.form.get("host") or environment.host)

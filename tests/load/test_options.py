@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from load.options import LoadOptions, add_arguments, target_of
+from load.options import ARGUMENTS, Bounds, LoadOptions, add_arguments, target_of
 from load.target import Target
 
 
@@ -28,8 +27,14 @@ def parsed(*arguments: str) -> Namespace:
 
 def test_every_field_has_an_argument() -> None:
     options = LoadOptions.of(parsed())
-    assert {field.name for field in fields(options)} == set(vars(parsed()))
+    assert set(vars(parsed())) == ARGUMENTS
     assert options.queue_arguments == {}
+    assert options.bounds == Bounds()
+
+
+def test_bounds_are_kept_apart() -> None:
+    options = LoadOptions.of(parsed("--max-depth", "99", "--min-rate", "5"))
+    assert options.bounds == Bounds(max_depth=99, min_rate=5.0)
 
 
 def test_marks_become_arguments_of_the_queue() -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from load.counters import Stop, Tally
-from load.options import LoadOptions
+from load.options import Bounds, LoadOptions
 from load.probe import Depth
 from load.verdict import Observed, fairness, held_without_need, judge
 
@@ -13,8 +14,7 @@ PLAIN = LoadOptions(
     pattern="work-queue", scenario="constant", queue="q", size=256, batch=100, publish_rate=0.0, confirm="yes",
     burst=1000, pause_seconds=2.0, consumers=1, consumer_rate=0.0, slow_rate=100.0, subscribers=3, slow_subscribers=0,
     call_seconds=60.0, task_ms=2.0, prefetch=10,
-    stop_count=0, resume_count=0, messages=0, verify="yes", drain_seconds=30.0, max_depth=0, max_resume_seconds=0.0,
-    max_end_to_end_ms=0.0, min_fairness=0.0, min_rate=0.0,
+    stop_count=0, resume_count=0, messages=0, verify="yes", drain_seconds=30.0, bounds=Bounds(),
 )  # fmt: skip
 
 
@@ -35,32 +35,24 @@ def failed(options: LoadOptions, observed: Observed) -> list[str]:
     return [finding.what for finding in judge(options, observed) if not finding.good]
 
 
-LIMITS = replace(
-    PLAIN,
-    stop_count=100,
-    resume_count=50,
-    max_depth=100,
-    max_resume_seconds=1.0,
-    max_end_to_end_ms=20.0,
-    min_fairness=1.0,
-    min_rate=5.0,
-)
+BOUNDS = Bounds(max_depth=100, max_resume_seconds=1.0, max_end_to_end_ms=20.0, min_fairness=1.0, min_rate=5.0)
+BOUNDED = replace(PLAIN, stop_count=100, resume_count=50, bounds=BOUNDS)
 
 
 def test_a_good_run_passes_every_check() -> None:
-    assert failed(LIMITS, good_run()) == []
+    assert failed(BOUNDED, good_run()) == []
 
 
 @pytest.mark.parametrize(
-    ("limit", "what"),
+    ("bound", "what"),
     [
         ({"max_depth": 99}, "deepest queue"),
         ({"max_end_to_end_ms": 19.0}, "end to end p99"),
         ({"min_rate": 5.1}, "rate"),
     ],
 )
-def test_a_limit_that_is_passed_fails_by_its_name(limit: dict[str, float], what: str) -> None:
-    assert failed(replace(LIMITS, **limit), good_run()) == [what]
+def test_a_bound_that_is_passed_fails_by_its_name(bound: dict[str, Any], what: str) -> None:
+    assert failed(replace(BOUNDED, bounds=replace(BOUNDS, **bound)), good_run()) == [what]
 
 
 def test_losses_doubles_and_order_fail() -> None:
@@ -68,20 +60,20 @@ def test_losses_doubles_and_order_fail() -> None:
     run.tally.record_confirmed(1, 5, 6)
     run.tally.record_received(2, 0, redelivered=False)
     run.tally.sums["reordered"] = 1
-    assert failed(LIMITS, run) == ["lost", "duplicated", "out of order"]
-    assert failed(replace(LIMITS, verify="no"), run) == []
+    assert failed(BOUNDED, run) == ["lost", "duplicated", "out of order"]
+    assert failed(replace(BOUNDED, verify="no"), run) == []
 
 
 def test_failures_and_unfair_shares_fail() -> None:
     run = good_run()
     run.tally.published["User1"][1] = 500
-    assert failed(LIMITS, replace(run, failures=1)) == ["failures", "fairness"]
+    assert failed(BOUNDED, replace(run, failures=1)) == ["failures", "fairness"]
 
 
 def test_only_those_that_do_the_same_are_compared() -> None:
     run = good_run()
     run.tally.published["User1"][1] = 500
-    assert failed(LIMITS, replace(run, roles={"User1": "publishers", "User2": "callers"})) == []
+    assert failed(BOUNDED, replace(run, roles={"User1": "publishers", "User2": "callers"})) == []
 
 
 def test_a_run_in_which_nothing_arrived_fails() -> None:
@@ -92,8 +84,8 @@ def test_a_run_in_which_nothing_arrived_fails() -> None:
 def test_a_publisher_held_while_there_was_room_fails() -> None:
     run = good_run()
     run.tally.record_stop(Stop(0.5, 2.5, "FLOW", "User1", ("q",)))
-    assert failed(LIMITS, run) == ["stopped with room again"]
-    assert failed(LIMITS, replace(run, unacked={"q": 11})) == []  # a mark of 50 may still be passed
+    assert failed(BOUNDED, run) == ["stopped with room again"]
+    assert failed(BOUNDED, replace(run, unacked={"q": 11})) == []  # a mark of 50 may still be passed
 
 
 @pytest.mark.parametrize(
