@@ -57,13 +57,7 @@ class PriorityQueue(Queue):
         self.unacked += sign * line.unacked
         self.unacked_bytes += sign * line.unacked_bytes
         self.unacked_whole += sign * line.unacked_whole
-        self.published += sign * line.published
-        self.published_bytes += sign * line.published_bytes
-        self.delivered += sign * line.delivered
-        self.delivered_bytes += sign * line.delivered_bytes
-        self.acked += sign * line.acked
-        self.redelivered += sign * line.redelivered
-        self.dropped += sign * line.dropped
+        self.totals.add(line.totals, sign)
         self.paged += sign * line.paged
         self.overhead += sign * line.overhead
         return 0

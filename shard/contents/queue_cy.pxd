@@ -5,6 +5,7 @@ from penstock.batch.octets cimport address_of_bytearray, get64, put64
 from shard.contents.properties_cy cimport expiration_ms
 from shard.contents.ready_line_cy cimport LINE_BITS, ReadyLine
 from shard.contents.segment_cy cimport Origin, Range, Segment
+from shard.contents.totals_cy cimport Totals
 
 cdef enum:
     C_EXPIRED = 0
@@ -24,13 +25,7 @@ cdef enum:
 cdef class Queue(ReadyLine):
     cdef public bint reading
     cdef int64_t own_from
-    cdef public int64_t published
-    cdef public int64_t published_bytes
-    cdef public int64_t delivered
-    cdef public int64_t delivered_bytes
-    cdef public int64_t acked
-    cdef public int64_t redelivered
-    cdef public int64_t dropped
+    cdef readonly Totals totals
     cdef public object owner
     cdef int64_t ttl
     cdef int64_t now

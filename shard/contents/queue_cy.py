@@ -22,6 +22,7 @@ if not cython.compiled:
     from shard.contents.properties_cy import expiration_ms
     from shard.contents.ready_line_cy import ReadyLine
     from shard.contents.segment_cy import Origin, Range, Segment
+    from shard.contents.totals_cy import Totals
 
     C_PERSISTENT = 1
     C_HAS_EXPIRATION = 4
@@ -58,11 +59,7 @@ class Queue(ReadyLine):
         self.reading = False
         self.owner = owner
         self.own_from = base
-        self.published = self.published_bytes = 0
-        self.delivered = self.delivered_bytes = 0
-        self.acked = 0
-        self.redelivered = 0
-        self.dropped = 0
+        self.totals = Totals()
         self.ttl = -1
         self.now = 0
         self.expiring = False
@@ -118,8 +115,8 @@ class Queue(ReadyLine):
         self.ready += count
         self.ready_bytes += body_bytes
         self.ready_whole += whole
-        self.published += count
-        self.published_bytes += body_bytes
+        self.totals.published += count
+        self.totals.published_bytes += body_bytes
         return segment.sequence
 
     def stamp(self, segment: Segment, flags: int, now: int) -> int:
@@ -167,9 +164,9 @@ class Queue(ReadyLine):
             self.stamp(segment, flags, now)
         self.ready_bytes += body_bytes
         self.ready_whole += segment.whole
-        self.published += 1
-        self.published_bytes += body_bytes
-        self.dropped += 1
+        self.totals.published += 1
+        self.totals.published_bytes += body_bytes
+        self.totals.dropped += 1
         return True
 
     def take(self, count: int, limit: int, settled: bool) -> list[Range]:
@@ -248,12 +245,12 @@ class Queue(ReadyLine):
             self.ready -= fitting
             self.ready_bytes -= body_bytes
             self.ready_whole -= whole
-            self.delivered += fitting
-            self.delivered_bytes += body_bytes
+            self.totals.delivered += fitting
+            self.totals.delivered_bytes += body_bytes
             if redelivered and fate < DEAD:
-                self.redelivered += fitting
+                self.totals.redelivered += fitting
             if fate != KEPT:
-                self.acked += fitting
+                self.totals.acked += fitting
                 self.forget(sequence, fitting, fate)
             else:
                 self.unacked += fitting
@@ -414,8 +411,8 @@ class Queue(ReadyLine):
             part = min(count, segment.count - offset)
             body_bytes = self.segment_bytes(segment, offset, part)
             found.append(Range(segment.batch, segment.first + offset, part, sequence, True, body_bytes))
-            self.delivered += part
-            self.redelivered += part
+            self.totals.delivered += part
+            self.totals.redelivered += part
             sequence += part
             count -= part
         return found
@@ -544,7 +541,7 @@ class Queue(ReadyLine):
         self.unacked -= count
         self.unacked_bytes -= body_bytes
         self.unacked_whole -= whole
-        self.acked += count
+        self.totals.acked += count
         if self.estimated:
             self.correct()
         return 0
@@ -602,18 +599,18 @@ class Queue(ReadyLine):
             self.put_back(sequence, 1)
         else:
             self.end(sequence, 1, DEAD if self.keeps_dead else DONE)
-            self.acked -= 1
-            self.dropped += 1
+            self.totals.acked -= 1
+            self.totals.dropped += 1
         return 0
 
     def drop(self, count: int, limit: int, reason: int) -> int:
         """Drop up to `count` ready messages of at most `limit` bytes of bodies (but always one); return how many."""
         taken: list[Range] = []
         dropped, octets = self.pick(taken, count, limit, DEAD if self.keeps_dead and reason != C_PURGED else GONE)
-        self.delivered -= dropped
-        self.delivered_bytes -= octets
-        self.acked -= dropped
-        self.dropped += dropped
+        self.totals.delivered -= dropped
+        self.totals.delivered_bytes -= octets
+        self.totals.acked -= dropped
+        self.totals.dropped += dropped
         for item in taken:
             self.dead.append((reason, item))
         return dropped

@@ -229,14 +229,14 @@ class Flow:
     def write_gauge(self, queue: QueueState, aside: bool) -> None:
         """Write the queue's row of the gauges."""
         contents, state, marks = queue.contents, queue.saturation, queue.limits.marks
-        unburied, exemption = queue.unburied, queue.exemption
+        unburied, exemption, totals = queue.unburied, queue.exemption, contents.totals
         consumers = len(queue.ring.consumers) or queue.is_left()  # the next incarnation must know that it had consumers
         self.gauges.queue_write(
             queue.slot, contents.ready, contents.unacked, contents.ready_bytes, contents.unacked_bytes,
-            contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
+            totals.published, totals.delivered, totals.acked, totals.redelivered, totals.dropped,
             consumers, state.epoch, state.saturated, state.since,
             marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes, aside,
-            unburied.count, unburied.whole, contents.published_bytes, contents.delivered_bytes,
+            unburied.count, unburied.whole, totals.published_bytes, totals.delivered_bytes,
             contents.ready_whole + contents.unacked_whole, exemption.lagging or exemption.fed is not None,
             queue.features.reserve if marks else 0,
         )  # fmt: skip

@@ -297,9 +297,10 @@ class Moving:
                 contents.came_back(sequence, deliveries)
                 if queue.contents.durable and self.state.journal is not None:
                     self.state.journal.count(queue.id, sequence, deliveries)
+        totals = contents.totals
         (
-            contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
-            contents.published_bytes, contents.delivered_bytes,
+            totals.published, totals.delivered, totals.acked, totals.redelivered, totals.dropped,
+            totals.published_bytes, totals.delivered_bytes,
         ) = facts.totals  # fmt: skip
         usage = queue.usage
         usage.counted_since = facts.counted_since

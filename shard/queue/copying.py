@@ -70,13 +70,13 @@ class Piece(NamedTuple):
 
 def facts_of(queue: QueueState, epoch: int) -> Facts:
     """The facts of a queue for its copy."""
-    contents = queue.contents
-    totals = (
-        contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
-        contents.published_bytes, contents.delivered_bytes,
+    contents, totals = queue.contents, queue.contents.totals
+    counted = (
+        totals.published, totals.delivered, totals.acked, totals.redelivered, totals.dropped,
+        totals.published_bytes, totals.delivered_bytes,
     )  # fmt: skip
     return Facts(
-        queue.id, epoch, contents.positions(), contents.delivery_counts(), totals, queue.usage.counted_since,
+        queue.id, epoch, contents.positions(), contents.delivery_counts(), counted, queue.usage.counted_since,
         queue.usage.had_consumers, queue.usage.consumed, queue.saturation.stop(),
         queue.saturation.lent_beyond(), queue.exemption.lagging,
     )  # fmt: skip

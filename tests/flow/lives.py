@@ -65,7 +65,7 @@ class FlowAndLives(FlowAndRouter):
             self.known.setdefault(id, set()).update(map(identity, book.entered[: book.written]))
             self.kept.setdefault(id, set()).update(message for message in known if (names[id], message) not in unsafe)
             queue = life.queue(id)
-            dropped = 0 if queue is None else queue.contents.dropped
+            dropped = 0 if queue is None else queue.contents.totals.dropped
             self.refused[id] = self.refused.get(id, 0) + book.rejected + dropped + unreported(life.core, id)
         self.may_come_again(unsafe | self.unacked_for_ever)
         self.are_stale(unsafe)

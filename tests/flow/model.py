@@ -284,7 +284,7 @@ class Flow(AtRest):
             seen = {id for queue, id in self.seen if queue == kept.name}
             must = {id for id in arrived if self.meant_for(id, kept) and self.sent_at[id] > kept.born} - self.nacked
             if kept.name not in self.leaky and not self.losses and not self.refuses_for_itself(kept):
-                refused = contents.dropped + life.books[kept.id].rejected + self.refused_before(kept)
+                refused = contents.totals.dropped + life.books[kept.id].rejected + self.refused_before(kept)
                 assert len(must - seen) <= refused + self.dropped()[1]
 
     def refused_before(self, kept: Kept) -> int:

@@ -204,7 +204,7 @@ class AtRest(Moves):
             must = {id for id in meant if self.sent_at[id] > kept.born}
             meant |= {id for ids in self.undecided for id in ids if self.meant_for(id, kept)}
             contents = self.node.state(kept.name).contents
-            counted = contents.published + life.books[kept.id].rejected
+            counted = contents.totals.published + life.books[kept.id].rejected
             uncounted = self.may_miss_refusals() or self.refuses_for_itself(kept)
             assert counted == len(entered) or (counted < len(entered) and uncounted)
             assert len(set(entered)) == len(entered)

@@ -48,7 +48,8 @@ def recount(node: Node, name: str) -> None:
     contents = state.contents
     assert (gauge.ready, gauge.unacked) == (contents.ready, contents.unacked)
     assert (gauge.ready_bytes, gauge.unacked_bytes) == (contents.ready_bytes, contents.unacked_bytes)
-    assert contents.published == contents.ready + contents.unacked + contents.acked + contents.dropped
+    totals = contents.totals
+    assert totals.published == contents.ready + contents.unacked + totals.acked + totals.dropped
 
 
 def dlx(to: str = "", key: str | None = "dead", **arguments: Any) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def test_a_cancelled_consumer_keeps_what_it_has_in_hand(node: Node) -> None:
     client.send("basic.ack", 1, delivery_tag=2)
     node.settle()
     contents = node.state("q").contents
-    assert (contents.ready, contents.unacked, contents.acked) == (2, 2, 1)
+    assert (contents.ready, contents.unacked, contents.totals.acked) == (2, 2, 1)
     client.send("basic.ack", 1, delivery_tag=4, multiple=True)
     node.settle()
     assert not node.shard(0).state.links[b"acceptor.0.1"].consumers

@@ -63,7 +63,7 @@ def test_damaged_messages_are_dropped_and_the_others_come(tmp_path: Path) -> Non
     life = Life(tmp_path)
     found, (damaged,) = drained(life)
     assert found == [b"a", b"b", b"e"]
-    assert (life.queue.ready, life.queue.ready_bytes, life.queue.dropped) == (0, 0, 2)
+    assert (life.queue.ready, life.queue.ready_bytes, life.queue.totals.dropped) == (0, 0, 2)
     file = life.store.set_aside(damaged)
     assert file.parent == tmp_path / "damaged"
     octets = file.read_bytes()
@@ -88,7 +88,7 @@ def test_damage_in_the_middle_of_what_is_partly_done(tmp_path: Path) -> None:
     damage(tmp_path, 0)
     life = Life(tmp_path)
     assert drained(life)[0] == [b"e"]
-    assert life.queue.dropped == 3
+    assert life.queue.totals.dropped == 3
     life.end()
 
 

@@ -100,6 +100,6 @@ def test_against_a_model(load: Load, ttl: int | None, steps: list[tuple[str, Any
             held += expected
         buried = [i.batch.record(i.first + n)[2] for _, i in queue.dead for n in range(i.count)]
         assert buried == dead
-        assert (queue.ready, queue.unacked, queue.dropped) == (len(ready), len(held), len(dead))
+        assert (queue.ready, queue.unacked, queue.totals.dropped) == (len(ready), len(held), len(dead))
         assert queue.ready_bytes == sum(len(message.body) for message in ready)
         assert queue.next_expiry() == (ready[0].expiry if ready else NEVER)

@@ -81,9 +81,9 @@ def test_who_ignores_flow_is_closed_where_that_is_asked_for(early: bool) -> None
         node.settle()
         client.lose()
         assert ignored(node) == 0
-        depth = node.state("q").contents.published
+        depth = node.state("q").contents.totals.published
         drain(node)
-        assert node.state("q").contents.published > depth and not any(
+        assert node.state("q").contents.totals.published > depth and not any(
             orphan.inbox for orphan in node.core(0).orphans.channels
         )
 

@@ -126,4 +126,4 @@ def test_a_lost_wake_up_is_counted(node: Node, flow: str, lost: int) -> None:
     node.recheck(0)
     assert node.core(0).gates.wakeups.lost == lost
     node.settle()
-    assert node.state("q").contents.published > 5
+    assert node.state("q").contents.totals.published > 5

@@ -94,7 +94,7 @@ def test_an_ack_of_a_drained_queue_is_kept_for_its_home(node: Node, client: Clie
     assert len(node.core(0).moves.acceptor.limbo) == 1
     check_over(node, results)
     contents = node.state("q").contents
-    assert (contents.acked, contents.unacked, contents.ready) == (1, 2, 1)
+    assert (contents.totals.acked, contents.unacked, contents.ready) == (1, 2, 1)
     assert [event.body for event in client.events[1] if event.name == "basic.deliver"] == [b"1", b"2", b"3"]
 
 
@@ -112,7 +112,7 @@ def test_acks_of_an_open_transaction_move_along(node: Node) -> None:
     client.send("basic.ack", 1, delivery_tag=2)
     client.call("tx.commit", 1)
     contents = node.state("q").contents
-    assert (contents.acked, contents.unacked) == (2, 0)
+    assert (contents.totals.acked, contents.unacked) == (2, 0)
 
 
 def test_a_request_about_the_queue_waits_for_its_home(node: Node) -> None:

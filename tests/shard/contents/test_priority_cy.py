@@ -202,4 +202,4 @@ def test_against_a_model(load: Load, steps: list[tuple[str, Any]]) -> None:
                 queue.settle(sequence, 1)
         assert (queue.ready, queue.unacked) == (len(ready), len(held))
         assert queue.ready_bytes == sum(len(body) for *_, body in ready)
-        assert queue.published == made == queue.ready + queue.unacked + queue.acked + queue.dropped
+        assert queue.totals.published == made == queue.ready + queue.unacked + queue.totals.acked + queue.totals.dropped

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from acceptor.moving.move_stage import MoveStage
 from router.model.records import HOMING
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish, recount
@@ -368,7 +369,7 @@ def drained(node: Node) -> None:
         node.finish_shard(0)
         node.commit_shard(0)
         node.send_down(0, 0)
-        if [each.stage for each in away.values()] == ["drained"]:
+        if [each.stage for each in away.values()] == [MoveStage.DRAINED]:
             return
     raise AssertionError("the old home does not let go")
 

@@ -136,7 +136,7 @@ def test_what_is_given_back_may_be_claimed_and_does_not_count_as_a_delivery(load
     assert (queue.unacked, group.outstanding, group.octets) == (2, 2, 2 * WHOLE)
     assert consumer.claim(0, 5, False) == 0, "it is unacked already"
     assert consumer.requeue_all() == 2
-    assert (queue.ready, queue.dropped) == (0, 2)
+    assert (queue.ready, queue.totals.dropped) == (0, 2)
 
 
 @both_ways
@@ -168,10 +168,10 @@ def test_rows_of_others_and_of_nothing_settle_nothing(load: Load, rest: int) -> 
     assert module.settle_rows(b"", {1: consumer}) == {}
     assert module.settle_rows(row(1 << 40, 0, 2, ACK), {1: consumer}) == {}
     assert module.settle_rows(row(2, 0, 2, ACK), {1: consumer, 2: other}) == {}, "they are another consumer's"
-    assert (queue.unacked, queue.acked) == (2, 0)
+    assert (queue.unacked, queue.totals.acked) == (2, 0)
     rows = row(1, 1, 9, ACK) + row(1, 0, 1, ACK)[:rest]
     assert module.settle_rows(rows, {1: consumer, 2: other}) == {consumer: None}
-    assert (queue.unacked, queue.acked) == (1, 1), "a row that is cut short is none"
+    assert (queue.unacked, queue.totals.acked) == (1, 1), "a row that is cut short is none"
 
 
 @both_ways

@@ -245,7 +245,7 @@ def test_over_the_limit_without_an_exchange(node: Node) -> None:
     client.call("channel.close", 1, code=200)
     node.settle()
     assert node.state("q").depth == 0
-    assert node.state("q").contents.dropped == 2
+    assert node.state("q").contents.totals.dropped == 2
 
 
 # Bytes

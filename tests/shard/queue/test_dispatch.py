@@ -164,7 +164,7 @@ def test_no_ack_knows_no_prefetch(load: Load) -> None:
     line.consumer(1, prefetch=1, no_ack=True)
     line.publish(100)
     assert len(line.deliver()) == 100
-    assert (line.queue.ready, line.queue.unacked, line.queue.acked) == (0, 0, 100)
+    assert (line.queue.ready, line.queue.unacked, line.queue.totals.acked) == (0, 0, 100)
 
 
 @both_ways

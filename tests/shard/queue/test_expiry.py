@@ -64,7 +64,7 @@ def test_an_expired_message_behind_a_live_one_lingers_but_is_not_delivered(node:
     pass_ms(node, 20)
     assert node.state("q").contents.ready == 4
     assert drain(client, "q") == [b"1", b"3", b"4"]
-    assert node.state("q").contents.dropped == 1
+    assert node.state("q").contents.totals.dropped == 1
     recount(node, "q")
 
 
@@ -185,7 +185,7 @@ def test_what_has_expired_goes_before_anything_is_refused(node: Node, overflow: 
     node.now += 0.2
     publish(client, "q", b"3", b"4")
     assert "basic.nack" not in client.names(1)
-    assert node.state("q").contents.dropped == 2
+    assert node.state("q").contents.totals.dropped == 2
     assert drain(client, "q") == [b"3", b"4"]
 
 
@@ -213,5 +213,5 @@ def test_what_expires_lets_held_producers_go(node: Node) -> None:
     for _ in range(10):
         pass_ms(node, 110)
     assert client.connection.channels[1].held_by is None
-    assert node.state("q").contents.published == 50
+    assert node.state("q").contents.totals.published == 50
     assert node.state("q").depth == 0

@@ -82,7 +82,7 @@ def test_parked_time_counts_towards_expiry(node: Node) -> None:
     consumer.call("basic.consume", 1, queue="q", no_ack=True, consumer_tag="c")
     enter(node, Link(ACCEPTOR), [id], 1, 0, 1500)
     node.settle()
-    assert "basic.deliver" not in consumer.names(1) and node.state("q").contents.dropped == 1
+    assert "basic.deliver" not in consumer.names(1) and node.state("q").contents.totals.dropped == 1
     consumer.call("basic.cancel", 1, consumer_tag="c")
     enter(node, Link(ACCEPTOR), [id], 1, 0, 900)
     node.settle()

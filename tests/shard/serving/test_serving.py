@@ -56,7 +56,7 @@ def test_messages_of_a_frozen_queue_expire_once_it_goes_on(node: Node) -> None:
     queue.move(Step.REATTACH)
     node.shard(0).serving.serve_now(queue)
     node.settle()
-    assert delivered(client) == [] and (queue.contents.ready, queue.contents.dropped) == (0, 1)
+    assert delivered(client) == [] and (queue.contents.ready, queue.contents.totals.dropped) == (0, 1)
 
 
 def test_consumers_are_served_before_the_excess_is_dropped(node: Node) -> None:
@@ -73,7 +73,7 @@ def test_messages_without_time_to_live_go_to_waiting_consumers_only(node: Node) 
     client = consuming(node, "q", prefetch=2)
     publish(client, "q", b"1", b"2", b"3")
     assert delivered(client) == [b"1", b"2"]
-    assert (node.state("q").contents.ready, node.state("q").contents.dropped) == (0, 1)
+    assert (node.state("q").contents.ready, node.state("q").contents.totals.dropped) == (0, 1)
 
 
 def test_expired_messages_are_not_delivered(node: Node) -> None:
@@ -84,7 +84,7 @@ def test_expired_messages_are_not_delivered(node: Node) -> None:
     publish(open_channel(node), "q", b"young")
     node.now += 0.6
     client = consuming(node, "q", no_ack=True)
-    assert delivered(client) == [b"young"] and queue.contents.dropped == 1
+    assert delivered(client) == [b"young"] and queue.contents.totals.dropped == 1
 
 
 def test_nothing_is_delivered_or_elected_before_recovery_ends(node: Node) -> None:

@@ -90,7 +90,7 @@ def test_a_refused_transaction_settles_nothing(node: Node) -> None:
     client.send("tx.commit", 1)
     node.settle()
     assert client.take("channel.close", 1).code == 406
-    assert depths(node) == [2, 0, 1] and node.state("open").contents.acked == 0
+    assert depths(node) == [2, 0, 1] and node.state("open").contents.totals.acked == 0
 
 
 def test_powerless_queues_refuse_for_themselves_only(node: Node) -> None:

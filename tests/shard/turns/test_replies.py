@@ -9,6 +9,7 @@ import pytest
 from penstock import bus
 from penstock.amqp.replies import new_name
 from penstock.bus.to_acceptor import Answers
+from penstock.bus.to_shard import Replies
 from shard.turns.link import Link
 from shard.turns.replies import has_reply_consumer, home, pass_on, reply_consumer
 from shard.turns.state import ShardState
@@ -49,11 +50,11 @@ def test_a_reply_consumer_is_there_until_it_or_its_acceptor_goes(state: ShardSta
     link = state.links[b"acceptor.1.3"]
     assert not has_reply_consumer(state, name)
     for _ in range(2):
-        reply_consumer(link, name, True)
+        reply_consumer(link, Replies(name, True))
     assert has_reply_consumer(state, name) and not has_reply_consumer(state, new_name(1, 3))
     for _ in range(2):
-        reply_consumer(link, name, False)
+        reply_consumer(link, Replies(name, False))
     assert not has_reply_consumer(state, name)
-    reply_consumer(link, name, True)
+    reply_consumer(link, Replies(name, True))
     del state.links[b"acceptor.1.3"]
     assert not has_reply_consumer(state, name)
