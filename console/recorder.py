@@ -16,17 +16,14 @@ from mmap import mmap
 from typing import NamedTuple
 
 from console.homes import Home, Homes
-from penstock.memory.gauges import READY, Gauges, QueueGauge
+from penstock.memory.gauges import READY, Gauges, QueueCounters, QueueGauge
 from penstock.telemetry.rows import Put
 from penstock.telemetry.schema import DEPTH, SHARD
 
 STANDING_READINGS = 10
 QUIET_READINGS = 60
 
-COUNTERS = ("published", "delivered", "acked", "redelivered", "dropped", "published_bytes", "delivered_bytes")
-Counts = tuple[int, ...]
-"""One number for each of `COUNTERS`."""
-NOTHING: Counts = (0,) * len(COUNTERS)
+NOTHING = QueueCounters(0, 0, 0, 0, 0, 0, 0)
 
 
 class Known(NamedTuple):
@@ -136,7 +133,7 @@ class Recorder:
         self.write(gauge, home, counts, now, begun)
         sums = self.sums[home.shard]
         sums.add(gauge, 1)
-        sums.counts = tuple(map(int.__add__, sums.counts, counts))
+        sums.counts = QueueCounters._make(map(int.__add__, sums.counts, counts))
         self.known[id] = Known(now, slot, gauge, home)
         self.at[slot] = id
         self.closed.discard(id)
@@ -155,9 +152,9 @@ class Recorder:
         known = self.known.pop(id)
         self.sums[known.home.shard].add(known.gauge, -1)
 
-    def write(self, gauge: QueueGauge, home: Home, counts: Counts, now: int, begun: int) -> None:
+    def write(self, gauge: QueueGauge, home: Home, counts: QueueCounters, now: int, begun: int) -> None:
         """Write a row of depth, for the time from `begun` to `now`."""
-        published, delivered, acked, redelivered, dropped, published_bytes, delivered_bytes = counts
+        marks = gauge.marks
         self.put(
             DEPTH,
             now,
@@ -169,22 +166,22 @@ class Recorder:
                 "unacked": gauge.unacked,
                 "ready_bytes": gauge.ready_bytes,
                 "unacked_bytes": gauge.unacked_bytes,
-                "n_published": published,
-                "n_delivered": delivered,
-                "n_acked": acked,
-                "n_redelivered": redelivered,
-                "n_dropped": dropped,
+                "n_published": counts.published,
+                "n_delivered": counts.delivered,
+                "n_acked": counts.acked,
+                "n_redelivered": counts.redelivered,
+                "n_dropped": counts.dropped,
                 "interval_ms": milliseconds(begun, now),
                 "consumers": gauge.consumers,
-                "stop_count": gauge.stop_count,
-                "resume_count": gauge.resume_count,
-                "stop_bytes": gauge.stop_bytes,
-                "resume_bytes": gauge.resume_bytes,
+                "stop_count": marks.stop_count,
+                "resume_count": marks.resume_count,
+                "stop_bytes": marks.stop_bytes,
+                "resume_bytes": marks.resume_bytes,
                 "saturated": gauge.saturated,
                 "flow_epoch": gauge.flow_epoch,
                 "policy": home.policy,
-                "published_bytes": published_bytes,
-                "delivered_bytes": delivered_bytes,
+                "published_bytes": counts.published_bytes,
+                "delivered_bytes": counts.delivered_bytes,
                 "whole_bytes": gauge.whole_bytes,
             },
         )
@@ -201,7 +198,7 @@ class Recorder:
             cores = per_second(usage.cpu - before.cpu, ts, now)
         else:
             cores = per_second(usage.cpu, life.started_us, now)
-        published, delivered, _, _, _, published_bytes, delivered_bytes = sums.counts
+        counts = sums.counts
         self.put(
             SHARD,
             now,
@@ -213,16 +210,16 @@ class Recorder:
                 "rss": usage.rss,
                 "loop_lag_p50_us": measures.loop_lag_p50_us,
                 "loop_lag_p99_us": measures.loop_lag_p99_us,
-                "msgs_in": published,
-                "msgs_out": delivered,
-                "bytes_in": published_bytes,
-                "bytes_out": delivered_bytes,
+                "msgs_in": counts.published,
+                "msgs_out": counts.delivered,
+                "bytes_in": counts.published_bytes,
+                "bytes_out": counts.delivered_bytes,
                 "interval_ms": milliseconds(ts, now),
                 "commit_us_p99": measures.commit_p99_us or None,
                 "store_used": measures.stored_bytes,
                 "store_limit": store_limit,
                 "memory_used": gate.ready_bytes,
-                "memory_limit": gate.stop_bytes,
+                "memory_limit": gate.marks.stop_bytes,
                 "queues": sums.queues,
                 "ready": sums.ready,
                 "unacked": sums.unacked,
@@ -237,11 +234,12 @@ def has_messages(gauge: QueueGauge) -> bool:
     return gauge.ready > 0 or gauge.unacked > 0
 
 
-def difference(now: QueueGauge, before: QueueGauge | None) -> Counts:
+def difference(now: QueueGauge, before: QueueGauge | None) -> QueueCounters:
     """Return the counts between two readings, at least 0: a counter may fall when a delivery is undone."""
     if before is None:
-        return tuple(getattr(now, name) for name in COUNTERS)
-    return tuple(max(getattr(now, name) - getattr(before, name), 0) for name in COUNTERS)
+        return now.counters
+    pairs = zip(now.counters, before.counters, strict=True)
+    return QueueCounters._make(max(after - earlier, 0) for after, earlier in pairs)
 
 
 def per_second(seconds: float, begun: int, ended: int) -> float:

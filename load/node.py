@@ -83,8 +83,9 @@ class LocalNode:
             found = self._gauges.queue_read(self._slots[queue])
         if found is None:
             return None
+        marks = found.marks
         return FlowState(
-            found.ready + found.unacked, found.saturated, found.flow_epoch, found.stop_count, found.resume_count
+            found.ready + found.unacked, found.saturated, found.flow_epoch, marks.stop_count, marks.resume_count
         )
 
     def _wait_ready(self) -> Target:

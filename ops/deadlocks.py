@@ -168,7 +168,7 @@ class QueueCheck:
         for id, slot in {cause["id"]: cause["slot"] for cause in causes if cause["kind"] == "queue"}.items():
             row = gauges.queue_read(slot)
             if row is not None and row.queue_id == id:
-                self.moved[id] = row.delivered, row.acked
+                self.moved[id] = row.counters.delivered, row.counters.acked
                 if not row.ready:
                     self.empty.add(id)
 

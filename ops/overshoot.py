@@ -13,9 +13,10 @@ def overshoot(queue: QueueGauge, acceptors: int) -> dict[str, int]:
     of a priority lane and the amount lent in a deadlock; in bytes, one message of each acceptor may come on top.
     `beyond_…` is the present excess, whichever publishes caused it.
     """
-    count, octets = marks_of(queue).overshoot_bound(acceptors, queue.reserve)
-    beyond = queue.ready + queue.unacked - queue.stop_count if queue.stop_count else 0
-    beyond_bytes = queue.whole_bytes - queue.stop_bytes if queue.stop_bytes else 0
+    marks = marks_of(queue)
+    count, octets = marks.overshoot_bound(acceptors, queue.reserve)
+    beyond = queue.ready + queue.unacked - marks.stop_count if marks.stop_count else 0
+    beyond_bytes = queue.whole_bytes - marks.stop_bytes if marks.stop_bytes else 0
     return {
         "over_count": queue.over_count,
         "over_count_bound": count + queue.lent_count,

@@ -17,7 +17,7 @@ def rates(earlier: QueueGauge, now: QueueGauge, seconds: float) -> Facts:
     it. `resumes_in` does not count publishes, as producers are held until then.
     """
     count, before = now.ready + now.unacked, earlier.ready + earlier.unacked
-    came = (now.published - earlier.published) / seconds
+    came = (now.counters.published - earlier.counters.published) / seconds
     left = came - (count - before) / seconds
     return {
         "published_per_second": round(came, 1),
@@ -33,4 +33,4 @@ def _seconds(messages: float | None, rate: float) -> float | None:
 
 def marks_of(queue: QueueGauge) -> Marks:
     """Return the marks in a queue's gauge."""
-    return Marks(queue.stop_count, queue.resume_count, queue.stop_bytes, queue.resume_bytes)
+    return Marks(*queue.marks)

@@ -196,8 +196,9 @@ def _observe(processes: list[Facts]) -> list[Facts]:
 
 
 def _queue(queue: QueueGauge, now: float) -> Facts:
-    facts = queue._asdict()
-    del facts["torn"]
+    facts = {**queue._asdict(), **queue.counters._asdict(), **queue.marks._asdict()}
+    for name in ("counters", "marks", "torn"):
+        del facts[name]
     since = facts.pop("saturated_since_us")
     facts.pop("since_us")
     facts["saturated_for"] = round(max(0.0, now - since / 1e6), 3) if queue.saturated else 0.0

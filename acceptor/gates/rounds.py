@@ -89,7 +89,8 @@ class Rounds:
         """
         queue = queue_gate.gauges.queue_read(queue_gate.slot)
         if queue is not None:
-            more, self.published = float(max(queue.published - self.published, 0)), queue.published
+            published = queue.counters.published
+            more, self.published = float(max(published - self.published, 0)), published
             if not queue_gate.counts():
                 count, octets = queue_gate.depth()
                 more *= octets / max(count, 1)

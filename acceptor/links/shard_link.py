@@ -110,7 +110,7 @@ class ShardLink:
             # No resource above its resume mark: the store itself is in trouble.
             column = RESOURCES[gauge.consumers] if gauge.ready else "store"
             if column == "memory":
-                depth = Depth(size=gauge.ready_bytes, mark=gauge.stop_bytes)
+                depth = Depth(size=gauge.ready_bytes, mark=gauge.marks.stop_bytes)
         return HoldCause("shard", str(self), name, column, shard=self.index, depth=depth)
 
     def is_saturated(self) -> bool:

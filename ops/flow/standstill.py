@@ -44,5 +44,5 @@ class Standstill:
             self._full.pop(slot, None)
             return
         known = self._full.get(slot)
-        if known is None or (known.id, known.acked) != (row.queue_id, row.acked):
-            self._full[slot] = Still(row.queue_id, row.acked, now)
+        if known is None or (known.id, known.acked) != (row.queue_id, row.counters.acked):
+            self._full[slot] = Still(row.queue_id, row.counters.acked, now)

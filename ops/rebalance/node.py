@@ -99,7 +99,7 @@ class RunningNode:
             alive,
             cpu,
             memory=gate.ready_bytes if gate else None,
-            memory_limit=(gate.stop_bytes or None) if gate else None,
+            memory_limit=(gate.marks.stop_bytes or None) if gate else None,
             store=measures.stored_bytes,
             store_limit=store_limit or None,
         )
@@ -121,7 +121,7 @@ class RunningNode:
         counters = [gauges.counters_read("acceptor", index) for index in range(gauges.acceptors)]
         channels, held = sum(each.channels for each in counters), sum(each.held_sessions for each in counters)
         gates = [gate for index in range(gauges.shards) if (gate := gauges.queue_read(index)) is not None]
-        fill = max((gate.ready_bytes / gate.stop_bytes for gate in gates if gate.stop_bytes), default=0.0)
+        fill = max((gate.ready_bytes / stop for gate in gates if (stop := gate.marks.stop_bytes)), default=0.0)
         return Health(lag, 100 * held / channels if channels else 0.0, 100 * fill)
 
     def _places(self) -> list[tuple[Role, int]]:

@@ -120,7 +120,7 @@ class Run:
             return Result("replaced", "it has been deleted and declared again")
         gate = self.node.gauges.queue_read(move.target)
         octets = found.whole_bytes
-        if gate is not None and gate.stop_bytes and gate.ready_bytes + octets > gate.stop_bytes:
+        if gate is not None and gate.marks.stop_bytes and gate.ready_bytes + octets > gate.marks.stop_bytes:
             return Result("refused", f"shard {move.target} has no memory for its {octets} bytes")
         return None
 

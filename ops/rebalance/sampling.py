@@ -66,10 +66,10 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def _advance(watched: _Watched, record: QueueGauge, now: float) -> None:
-    earlier, seconds = watched.last, now - watched.at
+    before, after, seconds = watched.last.counters, record.counters, now - watched.at
     watched.last, watched.at = record, now
-    came = record.published - earlier.published, record.delivered - earlier.delivered
-    octets = record.published_bytes - earlier.published_bytes, record.delivered_bytes - earlier.delivered_bytes
+    came = after.published - before.published, after.delivered - before.delivered
+    octets = after.published_bytes - before.published_bytes, after.delivered_bytes - before.delivered_bytes
     if seconds <= 0 or min(came) < 0 or min(octets) < 0:  # the counters of its shard have restarted
         return
     watched.rates.append(sum(came) / seconds)

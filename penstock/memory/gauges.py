@@ -30,7 +30,9 @@ from penstock.memory.records import (
     Counters,
     Measures,
     Process,
+    QueueCounters,
     QueueGauge,
+    QueueMarks,
 )
 from penstock.memory.user_area import UserArea
 
@@ -45,7 +47,9 @@ __all__ = [
     "Gauges",
     "Measures",
     "Process",
+    "QueueCounters",
     "QueueGauge",
+    "QueueMarks",
 ]
 
 

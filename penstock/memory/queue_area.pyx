@@ -10,10 +10,13 @@ from penstock.batch.atomics cimport begin_block, end_block, load_plain, load_wor
 from penstock.memory.layout cimport *
 from penstock.memory.mapped_file cimport MappedFile, reserve, snapshot, to_read, to_write
 
-from penstock.memory.records import QueueGauge
+from penstock.memory.records import QueueCounters, QueueGauge, QueueMarks
 
 cdef extern from "fcntl.h" nogil:
     int SEEK_DATA
+
+# Makes a NamedTuple of a tuple of all its fields; the NamedTuple's own constructor takes longer.
+cdef object tuple_as = tuple.__new__
 
 cdef enum:  # flags in Q_ASIDE
     STANDS_ASIDE = 1
@@ -163,15 +166,17 @@ cdef class QueueArea(MappedFile):
         if not copy[Q_OPEN]:
             return None
         vhost, name = unpack_names(packed)
-        return QueueGauge(copy[Q_ID], vhost, name, copy[Q_READY], copy[Q_UNACKED], copy[Q_READY_BYTES],
-                          copy[Q_UNACKED_BYTES], copy[Q_PUBLISHED], copy[Q_DELIVERED], copy[Q_ACKED],
-                          copy[Q_REDELIVERED], copy[Q_DROPPED], copy[Q_CONSUMERS], copy[Q_EPOCH],
-                          copy[Q_SATURATED] != 0, copy[Q_SATURATED_SINCE], copy[Q_STOP_COUNT], copy[Q_RESUME_COUNT],
-                          copy[Q_STOP_BYTES], copy[Q_RESUME_BYTES], copy[Q_ASIDE] & STANDS_ASIDE != 0,
-                          copy[Q_ASIDE] & IS_LEFT != 0, copy[Q_OVER_COUNT], copy[Q_OVER_BYTES],
-                          copy[Q_PUBLISHED_BYTES], copy[Q_DELIVERED_BYTES], copy[Q_PEAK_COUNT], copy[Q_PEAK_BYTES],
-                          copy[Q_WHOLE_BYTES], copy[Q_LENT] >> LENT_BITS, (copy[Q_LENT] & LENT_MOST) * KIBIBYTE,
-                          copy[Q_ASIDE] >> RESERVE_BITS, copy[Q_SINCE], not whole)
+        counters = tuple_as(QueueCounters, (
+            copy[Q_PUBLISHED], copy[Q_DELIVERED], copy[Q_ACKED], copy[Q_REDELIVERED], copy[Q_DROPPED],
+            copy[Q_PUBLISHED_BYTES], copy[Q_DELIVERED_BYTES]))
+        marks = tuple_as(QueueMarks, (
+            copy[Q_STOP_COUNT], copy[Q_RESUME_COUNT], copy[Q_STOP_BYTES], copy[Q_RESUME_BYTES]))
+        return tuple_as(QueueGauge, (
+            copy[Q_ID], vhost, name, copy[Q_READY], copy[Q_UNACKED], copy[Q_READY_BYTES], copy[Q_UNACKED_BYTES],
+            counters, copy[Q_CONSUMERS], copy[Q_EPOCH], copy[Q_SATURATED] != 0, copy[Q_SATURATED_SINCE], marks,
+            copy[Q_ASIDE] & STANDS_ASIDE != 0, copy[Q_ASIDE] & IS_LEFT != 0, copy[Q_OVER_COUNT], copy[Q_OVER_BYTES],
+            copy[Q_PEAK_COUNT], copy[Q_PEAK_BYTES], copy[Q_WHOLE_BYTES], copy[Q_LENT] >> LENT_BITS,
+            (copy[Q_LENT] & LENT_MOST) * KIBIBYTE, copy[Q_ASIDE] >> RESERVE_BITS, copy[Q_SINCE], not whole))
 
     def queue_slots(self):
         """Yield the open slots in ascending order, the shards' own included; the cost depends on open slots only."""

@@ -60,6 +60,29 @@ class Measures(NamedTuple):
     torn: bool
 
 
+class QueueCounters(NamedTuple):
+    """What has happened to a queue since its gauge's `since_us`: messages, and the bytes of their contents."""
+
+    published: int
+    delivered: int
+    acked: int
+    redelivered: int
+    dropped: int
+    published_bytes: int
+    delivered_bytes: int
+
+
+class QueueMarks(NamedTuple):
+    """The marks of a queue as they are in the gauges, which may be torn: `penstock.limits.watermarks.Marks` cannot be
+    wrong.
+    """
+
+    stop_count: int
+    resume_count: int
+    stop_bytes: int
+    resume_bytes: int
+
+
 class QueueGauge(NamedTuple):
     """The record of a queue or gate: `docs/gauges.md#queue`."""
 
@@ -70,25 +93,16 @@ class QueueGauge(NamedTuple):
     unacked: int
     ready_bytes: int
     unacked_bytes: int
-    published: int
-    delivered: int
-    acked: int
-    redelivered: int
-    dropped: int
+    counters: QueueCounters
     consumers: int
     flow_epoch: int
     saturated: bool
     saturated_since_us: int
-    stop_count: int
-    resume_count: int
-    stop_bytes: int
-    resume_bytes: int
+    marks: QueueMarks
     aside: bool
     left: bool
     over_count: int
     over_bytes: int
-    published_bytes: int
-    delivered_bytes: int
     peak_count: int
     peak_bytes: int
     whole_bytes: int
@@ -101,4 +115,4 @@ class QueueGauge(NamedTuple):
     @property
     def drained(self) -> int:
         """Messages that have left the queue: acked, dropped, expired."""
-        return self.published - self.ready - self.unacked
+        return self.counters.published - self.ready - self.unacked

@@ -76,7 +76,7 @@ class Flow:
         before = self.gauges.queue_read(queue.slot)
         if before is not None and before.queue_id == queue.id:
             queue.usage.had_consumers = before.consumers > 0
-            queue.usage.consumed = before.consumers > 0 or before.delivered > 0
+            queue.usage.consumed = before.consumers > 0 or before.counters.delivered > 0
             stop = Stop(before.saturated_since_us, before.peak_count, before.peak_bytes) if before.saturated else None
             if before.lent_count or before.lent_bytes:
                 queue.saturation.keep_lent(before.lent_count, before.lent_bytes, now)

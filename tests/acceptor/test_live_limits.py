@@ -88,7 +88,7 @@ def test_a_mark_below_the_depth_stops_at_once(node: Node, client: Client) -> Non
     node.settle()
     assert (node.state("q").saturation.saturated, node.state("q").saturation.epoch) == (True, epoch + 1)
     gauge = node.gauges.queue_read(node.queue("q").slot)
-    assert gauge is not None and (gauge.saturated, gauge.stop_count, gauge.flow_epoch) == (True, 10, epoch + 1)
+    assert gauge is not None and (gauge.saturated, gauge.marks.stop_count, gauge.flow_epoch) == (True, 10, epoch + 1)
     publish(client, 5)
     node.settle()
     assert depth(node) == 30 and client.connection.channels[1].held_by is not None

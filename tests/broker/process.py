@@ -119,8 +119,7 @@ class Broker:
     def check_overshoot(self) -> None:
         """Raise AssertionError if a queue was ever further above its stop mark than its published bound."""
         for queue in self.queues():
-            marks = Marks(queue.stop_count, queue.resume_count, queue.stop_bytes, queue.resume_bytes)
-            bound, _ = marks.overshoot_bound(self.acceptors, queue.reserve)
+            bound, _ = Marks(*queue.marks).overshoot_bound(self.acceptors, queue.reserve)
             assert queue.over_count <= bound, f"{queue.name} was {queue.over_count} above its mark, {bound} may be"
 
     def penstock(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:

@@ -89,7 +89,7 @@ class Reader:
 def published(gauges: Gauges) -> int:
     """Messages that queues have taken in."""
     queues = (gauges.queue_read(slot) for slot in gauges.queue_slots())
-    return sum(queue.published for queue in queues if queue)
+    return sum(queue.counters.published for queue in queues if queue)
 
 
 @pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "transient"])

@@ -60,12 +60,12 @@ def rebalance(broker: Broker, *words: str, status: int = 0) -> str:
 def uneven(broker: Broker, traffic: Traffic) -> float:
     """What the busiest shard takes in, in terms of the mean, over a window from now on."""
     homes = {each["name"]: each["shard"] for each in broker.call("placement", vhost="/")["queues"]}
-    before = {queue.name: queue.published for queue in broker.queues()}
+    before = {queue.name: queue.counters.published for queue in broker.queues()}
     begun = sum(traffic.sent.values())
     wait_for(lambda: traffic.failed or sum(traffic.sent.values()) - begun > WINDOW_MESSAGES, 3 * PATIENCE, "traffic")
     loads = [0] * SHARDS
     for queue in broker.queues():
-        loads[homes[queue.name]] += queue.published - before[queue.name]
+        loads[homes[queue.name]] += queue.counters.published - before[queue.name]
     return max(loads) / (sum(loads) / SHARDS)
 
 

@@ -182,8 +182,9 @@ class AtRest(Moves):
             assert (gauge.ready, gauge.unacked) == (contents.ready, contents.unacked)
             assert (gauge.ready_bytes, gauge.unacked_bytes) == (contents.ready_bytes, contents.unacked_bytes)
             assert (gauge.flow_epoch, gauge.saturated) == (queue.saturation.epoch, queue.saturation.saturated)
-            published = gauge.published + self.node.recovered(index, queue.id)
-            assert published == gauge.ready + gauge.unacked + gauge.acked + gauge.dropped
+            counters = gauge.counters
+            published = counters.published + self.node.recovered(index, queue.id)
+            assert published == gauge.ready + gauge.unacked + counters.acked + counters.dropped
         assert core.state.weight == weight
         memory = self.node.gauges.queue_read(index)
         assert memory is not None

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from ops.overshoot import overshoot
-from penstock.memory.gauges import QueueGauge
-
-ZERO = QueueGauge(*[0] * len(QueueGauge._fields))
+from tests.penstock.memory.gauges_file import reading
 
 
 def test_a_lane_s_reserve_and_what_is_lent_are_in_the_bound() -> None:
-    queue = ZERO._replace(ready=100, unacked=8, stop_count=80, over_count=20, reserve=30, lent_count=1000)
+    queue = reading(ready=100, unacked=8, stop_count=80, over_count=20, reserve=30, lent_count=1000)
     facts = overshoot(queue, acceptors=2)
     assert (facts["over_count"], facts["beyond_count"]) == (20, 28)
     assert facts["over_count_bound"] == 2 * 5 + 30 + 1000
@@ -17,4 +15,4 @@ def test_a_lane_s_reserve_and_what_is_lent_are_in_the_bound() -> None:
 
 
 def test_a_queue_without_marks_is_above_none() -> None:
-    assert not any(overshoot(ZERO._replace(ready=100, reserve=30), acceptors=2).values())
+    assert not any(overshoot(reading(ready=100, reserve=30), acceptors=2).values())

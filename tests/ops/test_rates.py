@@ -6,12 +6,14 @@ import pytest
 
 from ops.rates import rates
 from penstock.memory.gauges import QueueGauge
+from tests.penstock.memory.gauges_file import reading
 
-OPEN = QueueGauge(1, "/", "q", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, False, 0, 100, 50, 0, 0, False, False, *[0] * 11, False)
+BY_COUNT = {"stop_count": 100, "resume_count": 50}
+BY_BYTES = {"stop_bytes": 1000, "resume_bytes": 500}
 
 
-def queue(depth: int, published: int, saturated: bool = False, size: int = 10) -> QueueGauge:
-    return OPEN._replace(ready=depth, whole_bytes=size * depth, published=published, saturated=saturated)
+def queue(depth: int, published: int, saturated: bool = False, marks: dict[str, int] = BY_COUNT) -> QueueGauge:
+    return reading(ready=depth, whole_bytes=10 * depth, published=published, saturated=saturated, **marks)
 
 
 @pytest.mark.parametrize(
@@ -30,8 +32,7 @@ def test_by_two_looks(before: QueueGauge, after: QueueGauge, expected: tuple[flo
 
 
 def test_by_bytes_in_messages_of_their_size() -> None:
-    marks = {"stop_count": 0, "resume_count": 0, "stop_bytes": 1000, "resume_bytes": 500}
-    filling = rates(queue(0, 0)._replace(**marks), queue(20, 20)._replace(**marks), 1.0)
+    filling = rates(queue(0, 0, marks=BY_BYTES), queue(20, 20, marks=BY_BYTES), 1.0)
     assert filling["full_in"] == 4.0
-    draining = rates(queue(90, 0, True)._replace(**marks), queue(80, 0, True)._replace(**marks), 1.0)
+    draining = rates(queue(90, 0, True, BY_BYTES), queue(80, 0, True, BY_BYTES), 1.0)
     assert draining["resumes_in"] == 3.0

@@ -61,8 +61,8 @@ def test_a_shard_that_drains_is_closed(node: ServedNode) -> None:
 
 def test_gauges_are_of_queues_not_of_shards(node: ServedNode) -> None:
     id = node.declare("a", 1, ready=7, published=9)
-    found = RunningNode(node.data).queues()
-    assert {each: (gauge.name, gauge.ready, gauge.published) for each, gauge in found.items()} == {id: ("a", 7, 9)}
+    (gauge,) = RunningNode(node.data).queues().values()
+    assert (gauge.queue_id, gauge.name, gauge.ready, gauge.counters.published) == (id, "a", 7, 9)
 
 
 def test_the_health_is_the_worst_figure_of_any_process(node: ServedNode) -> None:

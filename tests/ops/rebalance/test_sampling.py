@@ -13,13 +13,13 @@ from ops.rebalance.rows import rows_of
 from ops.rebalance.sampling import Samples, quantile, with_present_depths
 from penstock.memory.gauges import QueueGauge
 from tests.ops.rebalance.synthetic import row
+from tests.penstock.memory.gauges_file import reading
 
 HOMES = [Home("/", "q", 1, 2)]
 
 
-def look(queue_id: int = 1, **fields: Any) -> QueueGauge:
-    zero: dict[str, Any] = dict.fromkeys(QueueGauge._fields, 0)
-    return QueueGauge(**{**zero, "queue_id": queue_id, "vhost": "/", "name": "q", **fields})
+def look(**fields: Any) -> QueueGauge:
+    return reading(queue_id=1, **fields)
 
 
 def test_rates_depths_and_how_long_it_was_stopped() -> None:

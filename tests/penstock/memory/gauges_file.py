@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
 
-from penstock.memory.gauges import Gauges
+from penstock.memory.gauges import Gauges, QueueCounters, QueueGauge, QueueMarks
 
 ACCEPTORS, SHARDS, QUEUES = 3, 2, 100
 SLOTS = SHARDS + QUEUES
@@ -26,6 +27,14 @@ def make(path: Path, pid: int | None = None, queues: int = QUEUES) -> Gauges:
 def row(value: int, saturated: int = 1) -> list[int]:
     """Arguments of queue_write that are `value` throughout."""
     return [value] * 11 + [saturated] + [value] * 6
+
+
+def reading(**fields: Any) -> QueueGauge:
+    """A reading of a queue's gauge in which all numbers are 0 but these, those of its counters and marks among them."""
+    counters = QueueCounters(*(fields.pop(name, 0) for name in QueueCounters._fields))
+    marks = QueueMarks(*(fields.pop(name, 0) for name in QueueMarks._fields))
+    zero: dict[str, Any] = dict.fromkeys(QueueGauge._fields, 0)
+    return QueueGauge(**{**zero, "vhost": "/", "name": "q", "counters": counters, "marks": marks, **fields})
 
 
 def word(path: Path, at: int, value: int | None = None) -> int:

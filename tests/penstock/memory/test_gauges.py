@@ -125,7 +125,9 @@ def check_queue(gauge: QueueGauge) -> None:
     """Opened at step id (numbers 0), then written at one of the three steps after it (numbers that step)."""
     opened = gauge.queue_id
     assert (gauge.vhost, gauge.name, gauge.since_us) == ("v" * (opened % 256), str(opened) * 12, opened)
-    assert set(gauge[3:13] + gauge[15:20]) == {gauge.ready}
+    depth = (gauge.ready, gauge.unacked, gauge.ready_bytes, gauge.unacked_bytes)
+    counters = gauge.counters._replace(published_bytes=gauge.ready, delivered_bytes=gauge.ready)  # not written
+    assert {*depth, *counters, *gauge.marks, gauge.consumers, gauge.saturated_since_us} == {gauge.ready}
     if gauge.ready:
         assert opened < gauge.ready == gauge.flow_epoch <= opened + 3 and gauge.saturated
     else:

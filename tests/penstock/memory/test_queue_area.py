@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.memory.gauges import Gauges
+from penstock.memory.gauges import Gauges, QueueCounters, QueueGauge, QueueMarks
 from penstock.memory.layout import LAYOUT
 from tests.penstock.memory.gauges_file import (
     NAMES_SIZE,
@@ -20,6 +20,7 @@ from tests.penstock.memory.gauges_file import (
     SLOTS,
     break_off,
     make,
+    reading,
     row,
     word,
     words,
@@ -90,25 +91,17 @@ def test_queue_round_trip(
     one.queue_open(40, id, vhost, name, since)
     sums = {"published_bytes": rest[14], "delivered_bytes": rest[15], "whole_bytes": whole}
     one.queue_write(40, *depth, *rest[:14], **sums, left=rest[16], reserve=depth[0])
-    flags = (*rest[:7], rest[7] != 0, *rest[8:13], rest[13] != 0, rest[16] != 0)
-    assert other.queue_read(40) == (
-        id,
-        vhost,
-        name,
-        *depth,
-        *flags,
-        0,
-        0,
-        *rest[14:16],
-        0,
-        0,
-        whole,
-        0,
-        0,
-        min(depth[0], 2**32 - 1),
-        since,
-        False,
-    )
+    consumers, epoch, saturated, changed = rest[5:9]
+    found = other.queue_read(40)
+    assert found is not None
+    assert (type(found), type(found.counters), type(found.marks)) == (QueueGauge, QueueCounters, QueueMarks)
+    assert found == reading(
+        queue_id=id, vhost=vhost, name=name, since_us=since,
+        ready=depth[0], unacked=depth[1], ready_bytes=depth[2], unacked_bytes=depth[3], whole_bytes=whole,
+        counters=QueueCounters(*rest[:5], *rest[14:16]), marks=QueueMarks(*rest[9:13]),
+        consumers=consumers, flow_epoch=epoch, saturated=saturated != 0, saturated_since_us=changed,
+        aside=rest[13] != 0, left=rest[16] != 0, reserve=min(depth[0], 2**32 - 1),
+    )  # fmt: skip
     assert (other.saturated(40), other.aside(40)) == (rest[7] != 0, rest[13] != 0)
     assert other.flow_epoch(40) == rest[6]
     assert (other.depth_count(40), other.depth_bytes(40)) == (depth[0] + depth[1], whole)
@@ -154,7 +147,7 @@ def test_the_next_life_of_a_shard_finds_flag_and_depths_of_its_queue(gauges: Gau
     assert gauges.flow(5) == seen
     found = gauges.queue_read(5)
     assert found is not None
-    assert (found.ready, found.published, found.since_us, found.flow_epoch) == (0, 0, 2, 9)
+    assert (found.ready, found.counters.published, found.since_us, found.flow_epoch) == (0, 0, 2, 9)
     gauges.queue_close(5)
     gauges.queue_open(5, 1, "v", "n", 3)
     assert gauges.flow(5) == (False, False, 0, 0)
@@ -168,8 +161,7 @@ def test_opening_again_begins_anew_but_for_the_epoch(gauges: Gauges) -> None:
     noted = gauges.queue_read(5)
     assert noted is not None and (noted.lent_count, noted.lent_bytes) == (2**32 - 1, (2**32 - 1) * 1024)
     gauges.queue_open(5, 2, "v", "n", 2)
-    blank = [0] * 10 + [9, False] + [0] * 5 + [False, False, *[0] * 10]
-    assert gauges.queue_read(5) == (2, "v", "n", *blank, 2, False)
+    assert gauges.queue_read(5) == reading(queue_id=2, vhost="v", name="n", flow_epoch=9, since_us=2)
     assert (gauges.depth_count(5), gauges.depth_bytes(5), gauges.saturated(5)) == (0, 0, False)
     gauges.queue_write(5, *row(10))
     gauges.queue_close(5)
@@ -219,7 +211,7 @@ class Slots(RuleBasedStateMachine):
         assert list(self.reader.queue_slots()) == sorted(self.open)
         for slot, record in self.open.items():
             seen = self.reader.queue_read(slot)
-            assert seen is not None and (seen.queue_id, seen.name, seen.acked) == record
+            assert seen is not None and (seen.queue_id, seen.name, seen.counters.acked) == record
             assert self.reader.depth_count(slot) == self.depths.get(slot, 0)
 
 

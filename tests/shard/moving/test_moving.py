@@ -65,10 +65,10 @@ def test_counters_go_on_and_say_so(node: Node) -> None:
         pass_ms(node, 10)
         moved(node)
         gauge = node.gauges.queue_read(node.queue(QUEUE).slot)
-        assert before and gauge and (gauge.since_us, gauge.published) == (before.since_us, 2)
+        assert before and gauge and (gauge.since_us, gauge.counters.published) == (before.since_us, 2)
     die(node, 0)
     gauge = node.gauges.queue_read(node.queue(QUEUE).slot)
-    assert before and gauge and gauge.since_us > before.since_us and gauge.published == 0
+    assert before and gauge and gauge.since_us > before.since_us and gauge.counters.published == 0
 
 
 def test_redelivered_is_who_was_delivered(node: Node) -> None:

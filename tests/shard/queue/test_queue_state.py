@@ -41,7 +41,7 @@ def test_the_oldest_are_dropped(node: Node) -> None:
     assert drain(client, "count") == numbered(9, 9)[-3:]
     assert drain(client, "bytes") == numbered(9, 9)[-3:]
     gauge = node.gauges.queue_read(node.queue("count").slot)
-    assert gauge is not None and gauge.dropped == 6
+    assert gauge is not None and gauge.counters.dropped == 6
 
 
 def test_what_consumers_have_in_hand_is_not_dropped(node: Node) -> None:
