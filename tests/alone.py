@@ -46,7 +46,7 @@ class Alone:
         self.exits = ExitStack()
         # Short, for sockets live in it (unix(7): 107 bytes).
         runtime = Path(self.exits.enter_context(tempfile.TemporaryDirectory(prefix="pstk-", dir="/tmp")))
-        self.router = Asked(shards=1, queues=20)
+        self.router = Asked(shards=1, queues=20, clock=clock.own())
         self.version = 1
         epoch = time.time_ns() // 1000
         settings = Settings(acceptors=1, shards=1, data=data, max_queues=20, spare_shards=0)

@@ -29,6 +29,7 @@ from penstock.bus import to_acceptor, to_shard
 from penstock.bus.operations_cy import Operation, Operations
 from penstock.bus.router_client import Follower
 from penstock.memory.gauges import DEAD, READY, Gauges
+from penstock.node import clock
 from penstock.node.node import Role
 from penstock.settings import Settings
 from penstock.settings.sections import FlowSettings
@@ -575,7 +576,7 @@ class Node:
         self.stored = directory / "shards"
         self.now = 100.0
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        self.router = Asked(shards, QUEUES)
+        self.router = Asked(shards, QUEUES, clock.own())
         self.router_lives = True
         self.recent = Recent()
         self.version = 1

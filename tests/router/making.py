@@ -77,13 +77,14 @@ class StandingTime:
 
 
 class Asked:
-    """An authority over vhost "/", and everything it has recorded."""
+    """An authority over vhost "/", and everything it has recorded. It goes by `time`, or by a clock handed in."""
 
-    def __init__(self, shards: int = 3, queues: int = 100) -> None:
+    def __init__(self, shards: int = 3, queues: int = 100, clock: Clock | None = None) -> None:
         self.places, self.queues = shards, queues
         self.time = StandingTime()
+        self.clock = clock or self.time.clock
         ledger = Ledger(Topology(), Slots(shards, shards + queues, ()), 0)
-        self.authority = Authority(ledger, range(shards), FlowDefaults(), b"key", self.time.clock)
+        self.authority = Authority(ledger, range(shards), FlowDefaults(), b"key", self.clock)
         for shard in range(shards):  # recorded, so that followers get them as in a snapshot
             ledger.record(["shard", shard, SERVING], durable=False)
         vhosts.add(ledger, "/")
@@ -109,7 +110,7 @@ class Asked:
 
     def administration(self, moves: Moves | None = None) -> Administration:
         """Return what commands work on; without `moves` they move no queue."""
-        return Administration(self.authority.ledger, self.authority.defaults, self.time.clock, moves=moves)
+        return Administration(self.authority.ledger, self.authority.defaults, self.clock, moves=moves)
 
     def done(self, operation: str, **arguments: Any) -> Any:
         """Return the result of an operation; AssertionError if it was refused."""
@@ -134,7 +135,7 @@ class Asked:
         stored = Stored(version, before.last_queue_id, b"key", list(self.topology.changes()), seeded=True)
         shards, defaults = range(self.places), self.authority.defaults
         ledger = recover(stored, shards, self.places, self.queues, defaults)
-        self.authority = Authority(ledger, shards, defaults, b"key", self.time.clock)
+        self.authority = Authority(ledger, shards, defaults, b"key", self.clock)
         self.topology = ledger.topology
         self.recorded += ledger.take_steps()
 
