@@ -125,7 +125,9 @@ EXCEPTIONS = {
     "if at + octets > len(self.chunk):": NONE_CHECK,
     "resize(self.chunk, max(2 * len(self.chunk), at + octets, 512))": GROWTH,
     # acceptor.unacked_cy
-    "builder = builders[shard_of(consumer)]": "a list that is None, and what is in it of another type: errors, never made",
+    "builder = builders[shard_of(consumer)]": (
+        "a list that is None, and what is in it of another type: errors, never made"
+    ),
     "if at + SETTLED_ROW > len(self.rows):": NONE_CHECK,
     "resize(self.rows, max(2 * len(self.rows), 8 * SETTLED_ROW))": GROWTH,
 }
