@@ -61,7 +61,7 @@ class Measures(NamedTuple):
 
 
 class QueueCounters(NamedTuple):
-    """What has happened to a queue since its gauge's `since_us`: messages, and the bytes of their contents."""
+    """The counters of a queue since `QueueGauge.since_us`, in messages and in bytes of their contents."""
 
     published: int
     delivered: int
@@ -73,9 +73,7 @@ class QueueCounters(NamedTuple):
 
 
 class QueueMarks(NamedTuple):
-    """The marks of a queue as they are in the gauges, which may be torn: `penstock.limits.watermarks.Marks` cannot be
-    wrong.
-    """
+    """The marks of a queue, unchecked, unlike `penstock.limits.watermarks.Marks`: a torn record may mix two writes."""
 
     stop_count: int
     resume_count: int
