@@ -32,4 +32,5 @@ class Lane(NamedTuple):
 
 def lane_of(features: QueueFeatures) -> Lane | None:
     """Return the priority lane that a queue's features ask for."""
-    return Lane(features.lane_priority, features.lane_key or "", features.reserve) if features.reserve else None
+    lane = features.lane
+    return Lane(lane.priority, lane.key or "", features.reserve) if features.reserve else None

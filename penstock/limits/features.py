@@ -36,6 +36,17 @@ producer that has been held for the shortest time.
 
 
 @dataclass(frozen=True, slots=True)
+class QueueLane:
+    """The priority lane of a queue: which messages may pass, by their priority or a pattern of routing keys, and how
+    many of them beyond the stop mark (None: `LANE_RESERVE`). Without priority and key there is no lane.
+    """
+
+    priority: int | None = None
+    key: str | None = None
+    reserve: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class QueueFeatures:
     """The features of one queue. Times are milliseconds; None: not asked for. `from_arguments` expects arguments that
     `router.authority.queue_arguments` has validated.
@@ -68,9 +79,7 @@ class QueueFeatures:
     unprivileged_reason: str | None = None
     pace_depth: int | None = None
     pace_wait: int | None = None
-    lane_priority: int | None = None
-    lane_key: str | None = None
-    lane_reserve: int | None = None
+    lane: QueueLane = QueueLane()
     granted: bool = False
     chosen: bool = False
 
@@ -99,9 +108,9 @@ class QueueFeatures:
             fair_by=arguments.get("x-fair-by"),
             pace_depth=arguments.get("x-pace-depth"),
             pace_wait=milliseconds(arguments.get("x-pace-wait")),
-            lane_priority=arguments.get("x-lane-priority"),
-            lane_key=arguments.get("x-lane-key"),
-            lane_reserve=arguments.get("x-lane-reserve"),
+            lane=QueueLane(
+                arguments.get("x-lane-priority"), arguments.get("x-lane-key"), arguments.get("x-lane-reserve")
+            ),
         )
 
     @property
@@ -112,24 +121,30 @@ class QueueFeatures:
     @property
     def reserve(self) -> int:
         """How many messages the queue's priority lane admits beyond the stop mark; 0 without a lane."""
-        if self.lane_priority is None and not self.lane_key:
-            return 0
-        return self.lane_reserve or LANE_RESERVE
+        lane = self.lane
+        return 0 if lane.priority is None and not lane.key else lane.reserve or LANE_RESERVE
 
     def to_wire(self) -> list[Any]:
-        """The fields in their order, for the bus and the store."""
+        """The fields in their order, those of the lane in its place, for the bus and the store. A new field comes last,
+        never into the lane: older lists would be misread.
+        """
         return list(_values(self))
 
     @classmethod
     def from_wire(cls, values: Sequence[Any]) -> Self:
         """The features of a `to_wire` list; an older list may lack the last fields."""
-        return cls(*values[: len(fields(cls))])
+        if len(values) <= _LANE.start:
+            return cls(*values)
+        lane = QueueLane(*values[_LANE])
+        return cls(*[*values[: _LANE.start], lane, *values[_LANE.stop : len(_ON_WIRE)]])
 
 
-_values = attrgetter(*(field.name for field in fields(QueueFeatures)))
-_UNPRIVILEGED, _GRANTED = (
-    [field.name for field in fields(QueueFeatures)].index(name) for name in ("unprivileged_reason", "granted")
-)
+_NAMES = [field.name for field in fields(QueueFeatures)]
+_LANE = slice(_NAMES.index("lane"), _NAMES.index("lane") + len(fields(QueueLane)))
+_ON_WIRE = _NAMES.copy()
+_ON_WIRE[_LANE.start : _LANE.start + 1] = [f"lane.{field.name}" for field in fields(QueueLane)]
+_values = attrgetter(*_ON_WIRE)
+_UNPRIVILEGED, _GRANTED = (_ON_WIRE.index(name) for name in ("unprivileged_reason", "granted"))
 
 
 def unprivileged_reason_on_wire(values: Sequence[Any]) -> str | None:

@@ -6,7 +6,7 @@ import pytest
 
 from acceptor.gates.gate import UNLIMITED
 from acceptor.gates.lane import Lane, lane_of
-from penstock.limits.features import LANE_RESERVE, QueueFeatures
+from penstock.limits.features import LANE_RESERVE, QueueFeatures, QueueLane
 from penstock.limits.watermarks import Marks
 
 LANE = Lane(5, "", 10)
@@ -43,10 +43,10 @@ def test_the_reserve_in_bytes_is_that_of_the_mark_in_bytes() -> None:
     ("features", "lane"),
     [
         (QueueFeatures(), None),
-        (QueueFeatures(lane_reserve=7), None),
-        (QueueFeatures(lane_priority=0), Lane(0, "", LANE_RESERVE)),
-        (QueueFeatures(lane_priority=5, lane_reserve=7), Lane(5, "", 7)),
-        (QueueFeatures(lane_key="control.#"), Lane(None, "control.#", LANE_RESERVE)),
+        (QueueFeatures(lane=QueueLane(reserve=7)), None),
+        (QueueFeatures(lane=QueueLane(priority=0)), Lane(0, "", LANE_RESERVE)),
+        (QueueFeatures(lane=QueueLane(priority=5, reserve=7)), Lane(5, "", 7)),
+        (QueueFeatures(lane=QueueLane(key="control.#")), Lane(None, "control.#", LANE_RESERVE)),
     ],
 )
 def test_a_queue_has_a_lane_if_it_says_which_messages_may_pass(features: QueueFeatures, lane: Lane | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.bus import pack, unpack
-from penstock.limits.features import LANE_RESERVE, LAST_VALUE_KEY, QueueFeatures
+from penstock.limits.features import LANE_RESERVE, LAST_VALUE_KEY, QueueFeatures, QueueLane, granted_on_wire
 
 ALL: dict[str, Any] = {
     "x-queue-type": "quorum",
@@ -52,9 +52,7 @@ EVERYTHING = QueueFeatures(
     fair_by="user",
     pace_depth=100,
     pace_wait=1000,
-    lane_priority=5,
-    lane_key="^control",
-    lane_reserve=9,
+    lane=QueueLane(5, "^control", 9),
 )
 STRANGE = replace(EVERYTHING, essential=True, unprivileged_reason="exclusive queue")
 
@@ -66,7 +64,7 @@ def test_from_arguments() -> None:
 
 def test_the_reserve_of_a_lane() -> None:
     assert [
-        QueueFeatures(lane_priority=priority, lane_key=key, lane_reserve=reserve).reserve
+        QueueFeatures(lane=QueueLane(priority, key, reserve)).reserve
         for priority, key, reserve in ((None, None, 9), (0, None, 9), (None, "a", 9), (None, "", None), (3, "a", None))
     ] == [0, 9, 9, 0, LANE_RESERVE]
 
@@ -89,5 +87,19 @@ def test_key_of_a_last_value_queue() -> None:
 def test_over_the_wire() -> None:
     for features in EVERYTHING, STRANGE, QueueFeatures():
         assert QueueFeatures.from_wire(unpack(pack(features.to_wire()))) == features
-    assert QueueFeatures.from_wire([]) == QueueFeatures()
     assert QueueFeatures.from_wire([*EVERYTHING.to_wire(), "of a newer penstock"]) == EVERYTHING
+
+
+def test_the_form_on_the_wire_is_fixed() -> None:
+    assert replace(STRANGE, chosen=True).to_wire() == [
+        *("quorum", 0, 1000, "", "k", 9, True, 0, 5, "key", "reject"), *(50, 2000, 500), *("auto", "forever"),
+        *("user", "spill", True, "exclusive queue"), *(100, 1000), *(5, "^control", 9), *(False, True),
+    ]  # fmt: skip
+
+
+def test_an_older_list_lacks_the_last_fields() -> None:
+    values, none = replace(STRANGE, granted=True, chosen=True).to_wire(), QueueFeatures().to_wire()
+    for known in range(len(values) + 1):
+        older = values[:known]
+        assert QueueFeatures.from_wire(older).to_wire() == [*older, *none[known:]]
+        assert granted_on_wire(older) == (known > values.index("^control") + 2)
