@@ -34,7 +34,7 @@ for line in sys.stdin:
         store.write(journal.hand_over())
         for item in queue.take(2, UNLIMITED, False):
             queue.settle(item.sequence, item.count)
-        if queue.published > 30:
+        if queue.totals.published > 30:
             for item in queue.take(4, UNLIMITED, False):
                 queue.settle(item.sequence, item.count)
         store.write(journal.hand_over())
