@@ -58,7 +58,6 @@ from router.model.topology import Queue
 
 log = get_logger()
 
-"""Operations of a shard that report the outcome of publishes and transactions."""
 POWERS = frozenset({
     "policy", "policy_gone", "permission", "permission_gone", "topic_permission", "topic_permission_gone", "user_gone",
     "binding_gone",

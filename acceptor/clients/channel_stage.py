@@ -42,7 +42,9 @@ CHANNEL = Transitions({
         ChannelEvent.CLOSE_OK: ChannelStage.CLOSED,
         ChannelEvent.CONNECTION_ENDS: ChannelStage.CLOSED,
     },
-    ChannelStage.CLOSED: {},
+    ChannelStage.CLOSED: {
+        ChannelEvent.CONNECTION_ENDS: ChannelStage.CLOSED,
+    },
     ChannelStage.DETACHED: {ChannelEvent.BUG: ChannelStage.DETACHED},
 })  # fmt: skip
 

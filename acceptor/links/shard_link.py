@@ -405,9 +405,8 @@ class ShardLink:
         for group in {group for _, _, group, _ in holders} - living:
             self.send(to_shard.Gone(group))
         if self.gave_up and not self.turn:
-            self.send(
-                to_shard.Window({})
-            )  # an operation given up counts as in flight until a turn with its load is safe
+            # An operation that was given up counts as in flight until a turn with its load is safe.
+            self.send(to_shard.Window({}))
         self.gave_up = False
         self.turn.latest = latest
         if self.waiting:

@@ -81,7 +81,7 @@ class QueueState:
         return f"queue '{self.name}' in vhost '{self.vhost}'"
 
     def move(self, step: Step) -> None:
-        """Make a step of a move between shards. KeyError if the step does not follow from the residence."""
+        """Make a step of a move between shards. IllegalTransition if it does not follow."""
         self.residence = RESIDENCE.after(self.residence, step)
 
     def apply_limits(self, limits: QueueLimits, features: QueueFeatures, now: int) -> None:

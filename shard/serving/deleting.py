@@ -37,13 +37,13 @@ class Deletions:
 
         def answered(result: Any, error: Any) -> None:
             answers, deletion.answers = deletion.answers, []
+            if error is not None and deletion.stage is Stage.ASKED:
+                deletion.go_on(DeletionEvent.REFUSE)
+                log.warning("queue not deleted", queue=queue.name, vhost=queue.vhost, error=error)
             for done in answers:
                 done(error)
             if error is None:
                 self.close(queue.id)
-            elif deletion.stage is Stage.ASKED:
-                deletion.go_on(DeletionEvent.REFUSE)
-                log.warning("queue not deleted", queue=queue.name, vhost=queue.vhost, error=error)
             send_cancelled(queue)
 
         self.state.router_requests.append(("queue_delete", {"queue_id": queue.id}, answered))

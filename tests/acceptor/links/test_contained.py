@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from acceptor.amqp.methods import HANDLERS
+from acceptor.clients.consumers import Consumer
 from acceptor.consuming.delivery import Delivery
 from acceptor.links.contained import contained
 from penstock.bus.to_acceptor import Deliver
@@ -121,3 +122,28 @@ def test_what_waits_for_room_behind_it(
     assert unlucky.take("connection.close").code == 541
     assert not any(channel.connection is other.connection for channel in node.core(0).throttle.held)
     assert getter.call("basic.get", 1, queue="full", no_ack=True).body == b"x"
+
+
+@pytest.mark.parametrize("how", ["channel.close", "connection.close"])
+def test_a_channel_that_fails_while_it_ends_leaves_nothing_behind(
+    two: tuple[Node, Client, Client], bugs_are_contained: None, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    node, unlucky, other = two
+    for client in unlucky, other:
+        client.call("channel.open", 1)
+        client.call("basic.consume", 1, queue="q")
+    connection, forget = unlucky.connection, Delivery.forget
+
+    def fails(self: Delivery, consumer: Consumer) -> None:
+        if consumer.channel.connection is connection:
+            raise ValueError("a bug")
+        forget(self, consumer)
+
+    monkeypatch.setattr(Delivery, "forget", fails)
+    unlucky.send(how, 1 if how == "channel.close" else 0)
+    node.settle()
+    assert unlucky.take("connection.close").code == 541
+    unlucky.lose()
+    state = node.core(0).state
+    assert [*state.connections.values()] == [other.connection]
+    assert state.counters.open_channels == 1
