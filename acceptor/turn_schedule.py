@@ -1,4 +1,4 @@
-"""When an acceptor finishes its turns: after what has been read, for settlements that waited, for gates that open."""
+"""When an acceptor finishes its turns: after a read, for settlements that waited, for gates that open with time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class TurnSchedule:
     """The turns of one acceptor that are due; `finish_turn` finishes one and calls `begin`, `sent` and `end`.
 
-    At most one is scheduled for each reason: `finishing` for what has been read, `settling` for settlements that wait
+    At most one is scheduled for each reason: `finishing` after a read, `settling` for settlements that wait
     a little, `metering` for gates that open with time, `routing` for routes that exceeded a turn's budget.
     """
 

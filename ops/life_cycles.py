@@ -44,7 +44,7 @@ def names_in(page: str) -> list[str]:
 
 
 def filled(page: str) -> str:
-    """Return the text of a page with what is between its markers made anew. KeyError if a name is no table's."""
+    """Return the text of a page with its tables between the markers made anew. KeyError if a name is no table's."""
     return MARKED.sub(lambda marked: f"<!-- states of {marked[1]} -->\n{_described(TABLES[marked[1]])}{END}", page)
 
 

@@ -156,4 +156,4 @@ class Following:
         self.consuming.leases.forget(queue)
         self.paging.forget(queue)
         queue.contents.close()
-        queue.deletion.go_on(DeletionEvent.REMOVE)
+        queue.deletion.happened(DeletionEvent.REMOVE)

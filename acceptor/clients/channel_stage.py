@@ -20,7 +20,7 @@ class ChannelStage(Enum):
 
 
 class ChannelEvent(Enum):
-    """What may occur to a channel."""
+    """An event in the life of a channel."""
 
     CLOSE = "client: close"
     CLOSE_OK = "client: close-ok"

@@ -28,7 +28,7 @@ class ConnectionStage(Enum):
 
 
 class ConnectionEvent(Enum):
-    """What may occur to a connection."""
+    """An event in the life of a connection."""
 
     HEADER = "client: protocol header"
     OTHER_HEADER = "client: another protocol's header"

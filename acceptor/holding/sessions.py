@@ -4,8 +4,8 @@
     sessions    [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
                        parked_bytes, routes: [{exchanges, routing_key, queues, powerless (ids)}]}]
 
-Routes are the last that the channel has published along, at most `channel_routes.MOST`, as they are now: who has been
-granted what since counts. The first of the exchanges is the one that was published to; the `powerless` among the queues
+Routes are the last that the channel has published along, at most `channel_routes.MOST`, as they are now: grants made
+since count. The first of the exchanges is the one that was published to; the `powerless` among the queues
 can do nothing to what takes the route (router/model/grants.py).
 """
 

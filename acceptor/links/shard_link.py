@@ -257,7 +257,7 @@ class ShardLink:
 
     def hello(self, version: int) -> list[Any]:
         """Return the first multipart to a new incarnation: turn number 0, without operations."""
-        self.go_through(LinkEvent.HELLO_SENT)
+        self.happened(LinkEvent.HELLO_SENT)
         frames = bus.Turn().frames(bus.HELLO, version)
         self.count_sent(len(frames[0]))
         return frames
@@ -337,24 +337,24 @@ class ShardLink:
 
     # Incarnations of the shard
 
-    def go_through(self, event: LinkEvent) -> None:
-        """Go on to the stage after an event. IllegalTransition if it may not occur."""
+    def happened(self, event: LinkEvent) -> None:
+        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
         self.stage = LINK.after(self.stage, event)
 
     def died(self) -> None:
         """The shard died. Turns that were not safe are kept; `go_on` resends those that its successor does not know."""
-        self.go_through(LinkEvent.DIED)
+        self.happened(LinkEvent.DIED)
         self.closed.clear()
 
     def start(self) -> None:
         """Greet a new incarnation: it must report which turns are safe before it is sent any."""
-        self.go_through(LinkEvent.STARTED)
+        self.happened(LinkEvent.STARTED)
         if self.counts:
             self.gauges.pair_reset_sent(self.acceptor, self.index)
 
     def end(self) -> None:
         """The shard was removed, and its queues are gone: count all turns as safe, and answer all requests with 404."""
-        self.go_through(LinkEvent.REMOVED)
+        self.happened(LinkEvent.REMOVED)
         self.closed.clear()
         self.number += 1
         self.turn.contents.number = self.number
@@ -384,7 +384,7 @@ class ShardLink:
         self.sent.clear()
         self.in_flight.forget()
         self.unheard_octets = 0
-        self.go_through(LinkEvent.REPORTED)
+        self.happened(LinkEvent.REPORTED)
         for number, (request, _) in list(self.requests.items()):
             if isinstance(request, Consume) and request.age:
                 del self.requests[number]

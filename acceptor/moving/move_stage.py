@@ -17,7 +17,7 @@ class MoveStage(Enum):
 
 
 class MoveEvent(Enum):
-    """What may occur to a move."""
+    """An event in the move of a queue."""
 
     FENCE_SENT = "Fence is sent to the old home"
     OLD_HOME_DIED = "the old home dies before Fenced"

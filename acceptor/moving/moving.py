@@ -54,8 +54,8 @@ class Away:
         self.holders: dict[int, tuple[int, int]] = {}
         self.deferred: list[tuple[ToShard, Callable[[Answer], None]]] = []
 
-    def go_through(self, event: MoveEvent) -> None:
-        """Go on to the stage after an event. IllegalTransition if it may not occur."""
+    def happened(self, event: MoveEvent) -> None:
+        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
         self.stage = MOVE.after(self.stage, event)
 
 
@@ -106,7 +106,7 @@ class Moves:
         self.gates.away.leaves(queue)
         if asks:
             link.send(to_shard.Fence(move.queue_id, move.epoch))
-            away.go_through(MoveEvent.FENCE_SENT)
+            away.happened(MoveEvent.FENCE_SENT)
         return away
 
     def over(self, id: int) -> None:
@@ -153,7 +153,7 @@ class Moves:
         """The old home of queues that are fencing died: there is nothing to drain."""
         for away in self.away.values():
             if away.move.source == shard and away.stage is MoveStage.FENCING:
-                away.go_through(MoveEvent.OLD_HOME_DIED)
+                away.happened(MoveEvent.OLD_HOME_DIED)
                 if away.move.phase == HOMING:
                     self.go_home(away)
 
@@ -166,7 +166,7 @@ class Moves:
                 link.send(to_shard.Reattached(move.queue_id, move.epoch))
             elif away.stage is MoveStage.VOID and move.phase != HOMING and move.source == shard:
                 link.send(to_shard.Fence(move.queue_id, move.epoch))
-                away.go_through(MoveEvent.FENCE_SENT)
+                away.happened(MoveEvent.FENCE_SENT)
 
     # Steps
 
@@ -179,7 +179,7 @@ class Moves:
         away.holders = {at_shard(id, self.acceptor.nowhere): facts for id, facts in known.items()}
         self.readdress(ids, move.source, self.acceptor.nowhere, move.queue_id)
         link.send(to_shard.Drained(move.queue_id, move.epoch))
-        away.go_through(MoveEvent.DRAIN)
+        away.happened(MoveEvent.DRAIN)
 
     def go_home(self, away: Away) -> None:
         """Attach to the decided home, unless it was sent everything as a new incarnation, and send Reattached."""
@@ -187,7 +187,7 @@ class Moves:
         link = self.acceptor.links[move.home]
         if away.stage is MoveStage.DRAINED:
             self.attach(away)
-        away.go_through(MoveEvent.GO_HOME)
+        away.happened(MoveEvent.GO_HOME)
         if link.stage is UP:
             link.send(to_shard.Reattached(move.queue_id, move.epoch))
 

@@ -22,11 +22,11 @@ class LinkStage(Enum):
 
 
 class LinkEvent(Enum):
-    """What may occur to a link."""
+    """An event in the life of a link."""
 
     STARTED = "a new incarnation has started"
     HELLO_SENT = "the hello is sent"
-    REPORTED = "the first report arrives: what is not safe is resent"
+    REPORTED = "the first report arrives: turns that are not safe are resent"
     DIED = "the incarnation has died"
     REMOVED = "the shard was removed from the node, with no queue on it"
 
@@ -62,4 +62,4 @@ LINK = Transitions({
 })  # fmt: skip
 
 UP = LinkStage.UP
-"""For what is asked in each turn: a global name is found sooner than a member."""
+"""For comparisons in each turn: a global name is found sooner than a member of an enum."""

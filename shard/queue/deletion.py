@@ -56,6 +56,6 @@ class Deletion:
         self.answers: list[Callable[[Any], None]] = []
         self.to_cancel: list[Consumer] = []
 
-    def go_on(self, event: DeletionEvent) -> None:
-        """Go on to the stage after an event. IllegalTransition if it may not occur."""
+    def happened(self, event: DeletionEvent) -> None:
+        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
         self.stage = DELETION.after(self.stage, event)

@@ -42,4 +42,4 @@ DROPPING = Transitions({
 })  # fmt: skip
 
 NO = Dropping.NO
-"""For what is asked of each queue in each turn: a global name is found sooner than a member."""
+"""For comparisons of each queue in each turn: a global name is found sooner than a member of an enum."""

@@ -53,4 +53,4 @@ RESIDENCE = Transitions({
 })  # fmt: skip
 
 OPEN = Residence.OPEN
-"""For what is asked of each queue in each turn: a global name is found sooner than a member."""
+"""For comparisons of each queue in each turn: a global name is found sooner than a member of an enum."""

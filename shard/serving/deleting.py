@@ -33,12 +33,12 @@ class Deletions:
         deletion.answers.append(done)
         if deletion.stage is Stage.ASKED:
             return
-        deletion.go_on(DeletionEvent.ASK)
+        deletion.happened(DeletionEvent.ASK)
 
         def answered(result: Any, error: Any) -> None:
             answers, deletion.answers = deletion.answers, []
             if error is not None and deletion.stage is Stage.ASKED:
-                deletion.go_on(DeletionEvent.REFUSE)
+                deletion.happened(DeletionEvent.REFUSE)
                 log.warning("queue not deleted", queue=queue.name, vhost=queue.vhost, error=error)
             for done in answers:
                 done(error)

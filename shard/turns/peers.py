@@ -54,7 +54,7 @@ class Peer:
     def close_turn(self, version: int) -> list[Any] | None:
         """The multipart to send; None if there is nothing to send, or the shard is not up."""
         if self.stage is LinkStage.GREETING:
-            self.go_through(LinkEvent.HELLO_SENT)
+            self.happened(LinkEvent.HELLO_SENT)
             return bus.Turn().frames(bus.HELLO, version)
         if self.stage is not UP or not (self.next or self.operations):
             return None
@@ -79,7 +79,7 @@ class Peer:
             sent = [publish._replace(resent=True) for _, publishes in self.sent for publish in publishes]
             self.next = sent + self.next
             self.sent.clear()
-            self.go_through(LinkEvent.REPORTED)
+            self.happened(LinkEvent.REPORTED)
             self.met += 1
 
     def add_operation(self, operation: Operation) -> None:
@@ -89,12 +89,12 @@ class Peer:
     def died(self) -> None:
         """The incarnation has died: drop operations that were only for it."""
         self.operations = []
-        self.go_through(LinkEvent.DIED)
+        self.happened(LinkEvent.DIED)
 
     def end(self) -> None:
         """The shard is gone for good, and so are its queues: treat all publishes as safe."""
         self.operations = []
-        self.go_through(LinkEvent.REMOVED)
+        self.happened(LinkEvent.REMOVED)
         publishes = [publish for _, turn in self.sent for publish in turn] + self.next
         self.sent.clear()
         self.next = []
@@ -104,10 +104,10 @@ class Peer:
 
     def started(self) -> None:
         """A new incarnation is to be greeted."""
-        self.go_through(LinkEvent.STARTED)
+        self.happened(LinkEvent.STARTED)
 
-    def go_through(self, event: LinkEvent) -> None:
-        """Go on to the stage after an event. IllegalTransition if it may not occur."""
+    def happened(self, event: LinkEvent) -> None:
+        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
         self.stage = LINK.after(self.stage, event)
 
 

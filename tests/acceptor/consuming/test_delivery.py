@@ -235,7 +235,7 @@ def test_a_consumer_that_cannot_be_attached_again_is_cancelled(node: Node) -> No
     node.settle()
     node.start_shard(0)
     state = node.state("q")
-    state.deletion.go_on(DeletionEvent.ASK)
+    state.deletion.happened(DeletionEvent.ASK)
     node.settle()
     assert client.take("basic.cancel", 1).consumer_tag == "c"
     assert not node.core(0).delivery.consumers

@@ -27,7 +27,7 @@ def test_a_queue_is_kept_until_it_is_removed_and_may_be_asked_for_again(
 ) -> None:
     deletion = Deletion()
     for event in events:
-        deletion.go_on(event)
+        deletion.happened(event)
     assert deletion.stage is stage
 
 
@@ -38,7 +38,7 @@ def test_an_event_that_cannot_happen_is_an_error_and_changes_nothing() -> None:
         deletion = Deletion()
         deletion.stage = stage
         with pytest.raises(IllegalTransition):
-            deletion.go_on(event)
+            deletion.happened(event)
         assert deletion.stage is stage
 
 

@@ -195,7 +195,7 @@ def test_the_next_event_is_the_first_expiry_of_a_message_a_lease_or_the_queue() 
     queue.keeps_back = True
     lease.until = NEVER
     assert queue.next_event() == 1_000_000, "its messages stay, but not without end"
-    queue.deletion.go_on(DeletionEvent.ASK)
+    queue.deletion.happened(DeletionEvent.ASK)
     assert queue.next_event() == NEVER, "the router is asked to delete it"
 
 
