@@ -1,5 +1,8 @@
 """Runs work on possibly damaged files in a separate process: reading a map of a damaged file may end the reader by a
 signal.
+
+A C library that ends its process prints the reason to descriptor 2. In the child that is a file of its own, and the
+reason becomes a part of the error; what Python prints goes to stderr as ever.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 INTERRUPTED = 130
+# Characters of a C library's reason that an error repeats.
+REASON_MAX = 300
 
 
 class EndedError(Exception):
@@ -28,21 +33,27 @@ def apart(work: Callable[[], T], errors: tuple[type[Exception], ...] = ()) -> T:
     raised.
     """
     reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _work(writing, work, errors)
-    os.close(writing)
-    try:
-        with open(reading, "rb") as pipe:
-            answer = pipe.read()
-    except KeyboardInterrupt:
-        os.kill(child, signal.SIGKILL)
-        raise
-    finally:
-        _, status = os.waitpid(child, 0)
+    with open(os.memfd_create("reason"), "w+b") as reason:
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            _work(writing, reason.fileno(), work, errors)
+        os.close(writing)
+        try:
+            with open(reading, "rb") as pipe:
+                answer = pipe.read()
+        except KeyboardInterrupt:
+            os.kill(child, signal.SIGKILL)
+            raise
+        finally:
+            _, status = os.waitpid(child, 0)
+        reason.seek(0)
+        printed = reason.read().decode(errors="replace").splitlines()
     if os.WIFSIGNALED(status):
-        raise EndedError(f"it is damaged: reading it ended in {signal.Signals(os.WTERMSIG(status)).name}")
+        ended = f"it is damaged: reading it ended in {signal.Signals(os.WTERMSIG(status)).name}"
+        raise EndedError(f"{ended} ({printed[-1][:REASON_MAX]})" if printed else ended)
+    for line in printed:
+        print(line, file=sys.stderr)
     if os.WEXITSTATUS(status) == INTERRUPTED:
         raise KeyboardInterrupt
     if not answer:
@@ -55,10 +66,12 @@ def apart(work: Callable[[], T], errors: tuple[type[Exception], ...] = ()) -> T:
     return result
 
 
-def _work(writing: int, work: Callable[[], T], errors: tuple[type[Exception], ...]) -> None:
+def _work(writing: int, reason: int, work: Callable[[], T], errors: tuple[type[Exception], ...]) -> None:
     """Run the work in the child and send its result; does not return."""
     status = 1
     try:
+        sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
+        os.dup2(reason, 2)
         faulthandler.disable()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         carried: tuple[type[Exception], ...] = (OSError, *errors)

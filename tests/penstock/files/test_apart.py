@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import pytest
 
@@ -33,3 +34,22 @@ def test_other_errors_end_it(capfd: pytest.CaptureFixture[str]) -> None:
 def test_its_death() -> None:
     with pytest.raises(EndedError, match="reading it ended in SIGBUS"):
         apart(lambda: os.kill(os.getpid(), signal.SIGBUS))
+
+
+def test_the_reason_that_a_library_prints_before_it_aborts(capfd: pytest.CaptureFixture[str]) -> None:
+    def abort() -> None:
+        os.write(2, b"first\nmdb.c:1: Assertion 'IS_LEAF(mp)' failed\n")
+        os.abort()
+
+    with pytest.raises(EndedError, match=r"reading it ended in SIGABRT \(mdb.c:1: Assertion 'IS_LEAF\(mp\)' failed\)"):
+        apart(abort)
+    assert capfd.readouterr().err == ""
+
+
+def test_what_it_prints_without_dying(capfd: pytest.CaptureFixture[str]) -> None:
+    def print_twice() -> None:
+        os.write(2, b"from C\n")
+        print("from Python", file=sys.stderr)
+
+    apart(print_twice)
+    assert sorted(capfd.readouterr().err.splitlines()) == ["from C", "from Python"]
