@@ -261,7 +261,7 @@ class AcceptorCore:
         if link.dequeued:
             self.gates.give_dequeued(link)
         self.gates.turn_taken()
-        if link.stage is LinkStage.AWAITING:
+        if link.stage is not UP and link.stage is LinkStage.AWAITING:
             self.delivery.go_on(shard)
             self.moves.went_on(shard)
             self.replies.tell_again(shard)

@@ -347,7 +347,7 @@ class Acceptor:
 
     def has_unsafe(self) -> bool:
         """Whether anything has not been sent to the shards, or not been reported safe by them."""
-        return any(link.stage is UP and (link.sent or link.turn) for link in self.core.links)
+        return any(link.stage is UP and (link.sent or link.turn.operations) for link in self.core.links)
 
 
 async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> None:

@@ -286,7 +286,7 @@ class ShardCore:
             self.serving.serve(queue)
             if queue.contents.dead:
                 self.burial.add(queue, queue.contents.take_dead())
-            if queue.id not in self.stalls.stalled:
+            if queue.contents.paged and queue.id not in self.stalls.stalled:
                 self.paging.look_ahead(queue)
             if queue.exceeds_window():
                 self.paging.watch(queue)

@@ -368,10 +368,7 @@ class Channel(ChannelState):
     def write_confirms(self) -> None:
         """Write acks and nacks of completed publishes to the client."""
         if self.confirms is not None:
-            completed = self.confirms.completed
-            counters = self.acceptor.counters
-            counters.confirmed += sum(count for _, count, negative in completed if not negative)
-            self.confirms.write(self.number, self.connection.output)
+            self.acceptor.counters.confirmed += self.confirms.write(self.number, self.connection.output)
             self.acceptor.dirty[self.connection] = None
 
     # Out

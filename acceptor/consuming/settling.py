@@ -33,7 +33,9 @@ class Settling:
         acceptor = self.acceptor
         for shard in shards:
             acceptor.links[shard].turn.settling(acceptor.now)
-        return [*(link.turn.contents.settlements for link in acceptor.links), acceptor.limbo]
+        places = [link.turn.contents.settlements for link in acceptor.links]
+        places.append(acceptor.limbo)
+        return places
 
     def settled(self, channel: ChannelState, count: int, whole: int) -> None:
         """Send the settlements of `count` messages of a channel at once if a consumer or producer may wait for them.
@@ -52,10 +54,13 @@ class Settling:
             return True
         if 0 < channel.shared_prefetch.octets < 2 * whole:
             return True
+        for link in self.acceptor.links:
+            if link.waiting:
+                return True
         for consumer in channel.consumers.values():
             if 0 < consumer.prefetch < 2 * held:
                 return True
             queue_gate = self.queue_gates.get(consumer.queue.queue_id)
             if queue_gate is not None and (queue_gate.waiting or queue_gate.is_saturated()):
                 return True
-        return any(link.waiting for link in self.acceptor.links)
+        return False

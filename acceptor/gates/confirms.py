@@ -39,12 +39,16 @@ class Confirms:
         """Record an ack or nack for publishes; `write` sends it."""
         self.completed.append((first, count, negative))
 
-    def write(self, channel: int, output: Output) -> None:
-        """Send the recorded confirms: one multiple ack up to the first gap, single ones beyond it, and nacks singly."""
+    def write(self, channel: int, output: Output) -> int:
+        """Send the recorded confirms: one multiple ack up to the first gap, single ones beyond it, and nacks singly.
+        Return how many publishes are acked.
+        """
         completed, self.completed = self.completed, []
         completed.sort()
-        up_to = 0
+        up_to = acked = 0
         for first, count, negative in completed:
+            if not negative:
+                acked += count
             if first == self.lowest and not negative:
                 self.lowest += count
                 up_to = self.lowest - 1
@@ -55,6 +59,7 @@ class Confirms:
                 self.lowest += self.done.pop_first(self.done.total)[1]
         if up_to:
             output.acks(channel, up_to, 1, True, False)
+        return acked
 
 
 class Withholding(Gate, Protocol):

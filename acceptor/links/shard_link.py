@@ -219,18 +219,18 @@ class ShardLink:
 
     def close_turn(self, version: int, now: float) -> list[Any] | None:
         """Return the next multipart to send; None if there is none, the shard is not up, or the turn waits for more."""
-        if self.stage is LinkStage.GREETING:
-            return self.hello(version)
+        if self.stage is not UP:
+            return self.hello(version) if self.stage is LinkStage.GREETING else None
         if self.closed:
             return self.closed.popleft()
-        if self.stage is not UP or not self.turn or self.waits(now):
+        if not self.turn.operations or self.waits(now):
             return None
         self.left_at = now
         return self.leave(version)
 
     def cut(self, version: int) -> None:
         """Close the turn, so that the shard finishes it before it begins with later operations."""
-        if self.stage is UP and self.turn:
+        if self.stage is UP and self.turn.operations:
             self.closed.append(self.leave(version))
 
     def leave(self, version: int) -> list[Any]:
@@ -404,7 +404,7 @@ class ShardLink:
         self.turn.operations += asked  # behind the publishes: a channel publishes nothing while it awaits an answer
         for group in {group for _, _, group, _ in holders} - living:
             self.send(to_shard.Gone(group))
-        if self.gave_up and not self.turn:
+        if self.gave_up and not self.turn.operations:
             # An operation that was given up counts as in flight until a turn with its load is safe.
             self.send(to_shard.Window({}))
         self.gave_up = False

@@ -130,9 +130,6 @@ class Turn:
         # Keeps the batch alive: else another object could get its id before the turn ends.
         self.placed: dict[tuple[int, int, int], tuple[int, Batch]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self.operations)
-
     def add(self, operation: Operation) -> int:
         """Append an operation; return its index."""
         self.operations.append(operation)
@@ -140,7 +137,8 @@ class Turn:
 
     def reserve(self) -> int:
         """Append a place for an operation that is known only when the turn is complete; return its index."""
-        return self.add(())
+        self.operations.append(())
+        return len(self.operations) - 1
 
     def place(self, part: Any) -> int:
         """Add one part; return its index."""

@@ -18,7 +18,7 @@ Operation = tuple[Any, ...]
 
 T = TypeVar("T", bound=Operation)
 
-_numbers: dict[type[Operation], int] = {}
+_heads: dict[type[Operation], tuple[int]] = {}
 _new = tuple.__new__
 
 
@@ -41,7 +41,7 @@ class Operations:
                 raise ValueError(f"operation {number} is {self.classes[number]}")
             self.classes[number] = kind
             self.sizes[number] = 1 + len(kind.__annotations__)
-            _numbers[kind] = number
+            _heads[kind] = (number,)
             return kind
 
         return add
@@ -55,10 +55,11 @@ class Operations:
             size = self.sizes.get(wire[0] if wire else 0)
             if size != len(wire):
                 raise ValueError(f"not an operation: {wire}")
-            wires[at] = _new(self.classes[wire[0]], wire[1:])
+            kind = self.classes[wire.pop(0)]
+            wires[at] = _new(kind, wire)
         return wires
 
 
 def to_wires(operations: list[Operation]) -> list[Operation]:
     """Return the wire forms of operations. KeyError if a class has no number."""
-    return [(_numbers[type(operation)], *operation) for operation in operations]
+    return [_heads[type(operation)] + operation for operation in operations]

@@ -238,7 +238,7 @@ class Flow:
             marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes, aside,
             unburied.count, unburied.whole, totals.published_bytes, totals.delivered_bytes,
             contents.ready_whole + contents.unacked_whole, exemption.lagging or exemption.fed is not None,
-            queue.features.reserve if marks else 0,
+            queue.features.reserve if queue.has_marks else 0,
         )  # fmt: skip
 
 

@@ -44,15 +44,16 @@ class Intake:
         age *= 1000
         if bus.loan_of(batch.contents) is not None and any(queues[id].lingers for id in ids if id in queues):
             batch = bus.taken_home(batch)
-        origin = Origin(link.source, turn, index) if link.is_acceptor and not firm else None
+        refuses = link.is_acceptor and not firm
+        origin = Origin(link.source, turn, index) if refuses else None
         for id in ids:
             if isinstance(id, str):
                 pass_on(self.state, id, batch, first, count)
                 continue
-            if firm or not link.is_acceptor:
+            if not refuses:
                 self.excuse(id, count, batch.whole(first, count))
             for refused, size in self.enqueue(id, batch, first, count, firm and id not in powerless, age, origin):
-                if link.is_acceptor and not firm:
+                if refuses:
                     link.verdicts.append(to_acceptor.Rejected(turn, index, id, refused, size))
 
     def enqueue(

@@ -159,9 +159,9 @@ class Paging:
                 del self.beyond[queue.id]
 
     def look_ahead(self, queue: QueueState) -> None:
-        """Request reads of the messages that the consumers of a queue will want next."""
+        """Request reads of the messages, paged out, that the consumers of a queue will want next."""
         contents = queue.contents
-        if not contents.paged or contents.reading or not contents.ready or not queue.ring.consumers:
+        if contents.reading or not contents.ready or not queue.ring.consumers:
             return
         if self.state.weight > self.resume:
             return  # they would have to be paged out again

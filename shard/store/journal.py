@@ -41,8 +41,9 @@ class Gathered:
     prepared: dict[bytes, Pieces | None] = field(default_factory=dict)
     decisions: Records = field(default_factory=dict)
 
-    def __bool__(self) -> bool:
-        return bool(
+    def is_empty(self) -> bool:
+        """Whether nothing has been gathered."""
+        return not (
             self.added or self.marked or self.removed or self.leases or self.counts or self.held or self.links
             or self.prepared or self.decisions
         )  # fmt: skip
@@ -93,8 +94,9 @@ class Journal:
         self._gathered = Gathered()
         self._under_way: Commit | None = None
 
-    def __bool__(self) -> bool:
-        return bool(self._gathered)
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return self._gathered.is_empty()
 
     # Changes of queues (shard/contents/queue_cy.py)
 

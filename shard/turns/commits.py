@@ -47,9 +47,11 @@ class Commits:
 
     def make_safe(self) -> None:
         """If nothing is to be written, make all applied turns safe."""
-        if not self.under_way and not self.state.journal:
-            self.are_kept(self._keeping)
-            self._keeping = []
+        journal = self.state.journal
+        if self._making_safe is None and (journal is None or journal.is_empty()):
+            while self._keeping:
+                being_kept, self._keeping = self._keeping, []
+                self.are_kept(being_kept)
             for link in self.state.links.values():
                 if link.safe != link.taken:
                     self.are_written(link, link.taken)
@@ -80,7 +82,7 @@ class Commits:
     def hand_over(self) -> Commit | None:
         """The commit to write, or None if there is nothing to write or the previous commit is in flight."""
         journal = self.state.journal
-        if self.under_way or not journal:
+        if self._making_safe is not None or journal is None or journal.is_empty():
             return None
         self._making_safe = []
         self._being_kept, self._keeping = self._keeping, []

@@ -175,7 +175,7 @@ class Link:
 
     def close_turn(self) -> tuple[bytes, list[Any]] | None:
         """The multipart to send, or None if there is nothing to send."""
-        if not self.turn and self.safe == self.reported and not self.greeted:
+        if not self.turn.operations and self.safe == self.reported and not self.greeted:
             return None
         frames = self.turn.frames(self.safe, 0)
         self.reported = self.safe

@@ -126,7 +126,10 @@ class Peers:
     @property
     def held(self) -> int:
         """Bytes kept until they are safe on other shards."""
-        return sum(peer.held for peer in self._peers.values())
+        held = 0
+        for peer in self._peers.values():
+            held += peer.held
+        return held
 
     @property
     def met(self) -> int:

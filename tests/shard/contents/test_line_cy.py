@@ -66,7 +66,7 @@ def test_small_messages_that_the_store_has_become_one_segment(tmp_path: Path) ->
     life.journal.written()
     life.queue.page_out(UNLIMITED, 0)
     assert life.queue.weight() == 0
-    assert not life.journal
+    assert life.journal.is_empty()
     assert [segment.sequence for _, segment in life.store.segments()] == [large, large + 1]
     life.end()
     life = Life(tmp_path)

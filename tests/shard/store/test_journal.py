@@ -44,7 +44,7 @@ def test_settled_segments_leave_the_store(tmp_path: Path) -> None:
 def test_transient_messages_are_not_written(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.queue.enqueue(batch(b"a", flags=0), 0, 1)
-    assert not life.journal
+    assert life.journal.is_empty()
     life.end()
 
 

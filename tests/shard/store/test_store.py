@@ -318,10 +318,10 @@ def test_nothing_is_safe_before_what_was_taken_back_is_written(tmp_path: Path) -
     first = life.queue.enqueue(batch(b"a"), 0, 1)
     life.queue.take(1, UNLIMITED, False)
     failed = life.journal.hand_over()
-    assert not life.journal
+    assert life.journal.is_empty()
     life.queue.settle(first, 1)
     life.journal.take_back(failed)
-    assert life.journal
+    assert not life.journal.is_empty()
     life.end()
 
 

@@ -37,7 +37,7 @@ def test_answers_go_to_their_acceptor_only(state: ShardState) -> None:
     name, answers = new_name(1, 3), batch(b"0", b"1", b"2")
     pass_on(state, name, answers, 1, 2)
     pass_on(state, new_name(1, 2), answers, 0, 3)
-    assert not state.links[b"acceptor.0.1"].turn
+    assert not state.links[b"acceptor.0.1"].turn.operations
     turn = state.links[b"acceptor.1.3"].turn
     (operation,) = turn.operations
     assert isinstance(operation, Answers) and (operation.name, operation.messages) == (name, 2)
