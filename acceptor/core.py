@@ -238,7 +238,7 @@ class AcceptorCore:
         self.moves.shard_died(shard)
         self.gates.shard_died(shard)
         if served:  # else it was sent nothing but a hello
-            self.suspects.life_ended(link)
+            self.suspects.incarnation_ended(link)
 
     def shard_gone(self, shard: int) -> None:
         """Forget a shard that was removed for good, with no queue on it."""

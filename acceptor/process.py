@@ -99,8 +99,8 @@ class Acceptor:
         self.shards = ShardDialers(self.turn_sockets, node, identity.encode())
         self.events = subscribe(loop, self.context, node.process_events, self.on_process_event)
         self.router = RouterClient(loop, self.context, node, identity, self.load, self.apply)
-        for shard, life in started(self.gauges, node):
-            self.connect_shard(shard, life)
+        for running in started(self.gauges, node):
+            self.connect_shard(*running)
         on_question = partial(self.on_question, told.questions(self.core))
         self.control = ControlServer(node.control_of("acceptor", index, incarnation), on_question)
         neighbours = Neighbours(self.gauges, index)
@@ -165,8 +165,8 @@ class Acceptor:
 
     def look_again(self) -> None:
         """Connect to the shards that the gauges show, in case an event was missed."""
-        for shard, life in started(self.gauges, self.node):
-            self.connect_shard(shard, life)
+        for running in started(self.gauges, self.node):
+            self.connect_shard(*running)
 
     def leave_shard(self, shard: int) -> None:
         """Forget a shard that was removed from the node."""

@@ -1,7 +1,7 @@
 """The questions that an acceptor answers to the node's operator, about held channels and its consumers.
 
     question    arguments   answer
-    sessions                as in `acceptor.holding.sessions`
+    channels                as in `acceptor.holding.publishing_channels`
     held                    [{connection, peer, client, user, vhost, channel, held_seconds, told (flow, blocked),
                             withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow, spent,
                             rung: {name, seconds, next, next_in} | None, causes: [cause]}]
@@ -38,7 +38,7 @@ from acceptor.clients.channel_state import ChannelState
 from acceptor.gates.gate import Gate
 from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.rates import RateGate
-from acceptor.holding.sessions import sessions, state
+from acceptor.holding.publishing_channels import channels, state
 from penstock.control.questions import Question
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 def questions(core: AcceptorCore) -> dict[str, Question]:
     """Return the questions by name, each with its function and the types of its arguments."""
     return {
-        "sessions": (lambda: sessions(core.state, core.routes), {}),
+        "channels": (lambda: channels(core.state, core.routes), {}),
         "held": (lambda: held(core), {}),
         "unread": (core.budgets.unread.told, {}),
         "logins": (core.logins.told, {}),
@@ -107,7 +107,7 @@ def _withheld(core: AcceptorCore) -> dict[Any, dict[QueueGate, None]]:
     found: dict[Any, dict[QueueGate, None]] = {}
     for queue_gate in core.gates.limited():
         for span in (span for span in queue_gate.withheld if not span.done):
-            found.setdefault(span.session, {})[queue_gate] = None
+            found.setdefault(span.channel, {})[queue_gate] = None
     return found
 
 

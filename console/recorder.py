@@ -188,16 +188,16 @@ class Recorder:
 
     def record_shard(self, shard: int, usage: Usage | None, store_limit: int, now: int) -> None:
         """Write the row of a shard, if it serves."""
-        gate, life = self.gauges.queue_read(shard), self.gauges.process_read("shard", shard)
+        gate, place = self.gauges.queue_read(shard), self.gauges.process_read("shard", shard)
         measures, sums = self.gauges.measures_read("shard", shard), self.sums[shard]
-        if usage is None or gate is None or life.state != READY or gate.torn or life.torn or measures.torn:
+        if usage is None or gate is None or place.state != READY or gate.torn or place.torn or measures.torn:
             return
         ts, before = self.shards.get(shard, (self.since, None))
         self.shards[shard] = now, usage
         if before is not None and before.pid == usage.pid:
             cores = per_second(usage.cpu - before.cpu, ts, now)
         else:
-            cores = per_second(usage.cpu, life.started_us, now)
+            cores = per_second(usage.cpu, place.started_us, now)
         counts = sums.counts
         self.put(
             SHARD,
@@ -205,7 +205,7 @@ class Recorder:
             {
                 "shard": shard,
                 "pid": usage.pid,
-                "incarnation": life.incarnation,
+                "incarnation": place.incarnation,
                 "cpu": cores,
                 "rss": usage.rss,
                 "loop_lag_p50_us": measures.loop_lag_p50_us,

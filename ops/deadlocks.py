@@ -63,7 +63,7 @@ class DeadlockWatch:
         with Gauges.open(self._path, writable=False) as gauges:
             standstill = Standstill(gauges)
             while not self._over.wait(ring_times.least / CHECKS):
-                if not any(gauges.counters_read("acceptor", index).held_sessions for index in range(gauges.acceptors)):
+                if not any(gauges.counters_read("acceptor", index).held_channels for index in range(gauges.acceptors)):
                     self._known.clear()
                     self._moved.clear()
                     continue
@@ -88,29 +88,29 @@ class DeadlockWatch:
     def _search(self, gauges: Gauges, times: Times, ring_times: Times) -> None:
         processes = Processes(self._settings.data)
         with processes.gauges:
-            sessions = processes.ask_acceptors("entangled")
-            check = QueueCheck(processes, gauges, sessions, self._moved)
+            channels = processes.ask_acceptors("entangled")
+            check = QueueCheck(processes, gauges, channels, self._moved)
             self._moved = check.moved
-            locked_out = lockouts(sessions, check.consumers, check.is_still, times)
+            locked_out = lockouts(channels, check.consumers, check.is_still, times)
             full = {one.queue["id"] for one in locked_out}
             found: list[Circle | Lockout] = [
                 circle
-                for circle in circles(sessions, check.consumers, _connection_of, times)
+                for circle in circles(channels, check.consumers, _connection_of, times)
                 if len(circle.queues) > 1 or circle.queues[0]["id"] not in full
             ]
             circled = {queue["id"] for circle in found for queue in circle.queues}
             found += [one for one in locked_out if one.queue["id"] not in circled]
-            self._known = {circle.key for circle in found if self._break(processes, circle, sessions)}
-            for ring in rings(sessions, check.consumers, _connection_of, ring_times):
+            self._known = {circle.key for circle in found if self._break(processes, circle, channels)}
+            for ring in rings(channels, check.consumers, _connection_of, ring_times):
                 if all(ring.key != circle.key for circle in found):
                     self._break_early(processes, ring)
 
     def _search_rings(self, gauges: Gauges, times: Times) -> None:
         processes = Processes(self._settings.data)
         with processes.gauges:
-            sessions = processes.ask_acceptors("entangled")
-            check = QueueCheck(processes, gauges, sessions, {})
-            for ring in rings(sessions, check.consumers, _connection_of, times):
+            channels = processes.ask_acceptors("entangled")
+            check = QueueCheck(processes, gauges, channels, {})
+            for ring in rings(channels, check.consumers, _connection_of, times):
                 self._break_early(processes, ring)
 
     def _break_early(self, processes: Processes, ring: Circle) -> None:
@@ -134,7 +134,7 @@ class DeadlockWatch:
         """Return the queues of a circle, those that have acted already first, so that they do more."""
         return sorted(circle.queues, key=lambda queue: queue["id"] not in self._helped)
 
-    def _break(self, processes: Processes, circle: Circle | Lockout, sessions: list[Facts]) -> bool:
+    def _break(self, processes: Processes, circle: Circle | Lockout, channels: list[Facts]) -> bool:
         """Have a deadlock broken, and log it. Returns whether it was only reported, which is logged once."""
         action, news = REPORT, circle.key not in self._known
         for queue in self._acted_first(circle):
@@ -144,8 +144,8 @@ class DeadlockWatch:
                 if action is None:
                     return False
                 if action == NACK:
-                    members = [each for each in sessions if each["connection"] in circle.key]
-                    _refuse_youngest(processes, queue, members or sessions)
+                    members = [each for each in channels if each["connection"] in circle.key]
+                    _refuse_youngest(processes, queue, members or channels)
                 if action != REPORT:
                     self._record_action(queue)
         if news or action != REPORT:
@@ -154,17 +154,17 @@ class DeadlockWatch:
 
 
 class QueueCheck:
-    """One check of the queues that `sessions` wait for. `moved` has their messages delivered and acked so far, `before`
+    """One check of the queues that `channels` wait for. `moved` has their messages delivered and acked so far, `before`
     those at the last check.
     """
 
-    def __init__(self, processes: Processes, gauges: Gauges, sessions: list[Facts], before: Moved) -> None:
+    def __init__(self, processes: Processes, gauges: Gauges, channels: list[Facts], before: Moved) -> None:
         self.processes = processes
         self.before = before
         self.moved: Moved = {}
         self.empty: set[int] = set()
         self.consumers_by_queue: dict[int, list[Facts]] = {}
-        causes = (cause for session in sessions for cause in session["causes"])
+        causes = (cause for channel in channels for cause in channel["causes"])
         for id, slot in {cause["id"]: cause["slot"] for cause in causes if cause["kind"] == "queue"}.items():
             row = gauges.queue_read(slot)
             if row is not None and row.queue_id == id:
@@ -186,9 +186,9 @@ class QueueCheck:
         return self.consumers_by_queue[id]
 
 
-def _refuse_youngest(processes: Processes, queue: Facts, sessions: list[Facts]) -> None:
+def _refuse_youngest(processes: Processes, queue: Facts, channels: list[Facts]) -> None:
     """Nack the parked publishes of the channel that was held last, among those that wait for a queue."""
-    waiting = [each for each in sessions if any(cause.get("id") == queue["id"] for cause in each["causes"])]
+    waiting = [each for each in channels if any(cause.get("id") == queue["id"] for cause in each["causes"])]
     youngest = min(waiting, key=lambda each: each["held_seconds"])
     named = {name: youngest[name] for name in ("connection", "channel")}
     processes.ask("acceptor", acceptor_of(youngest["connection"]), "refuse", id=queue["id"], **named)

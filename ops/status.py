@@ -240,7 +240,7 @@ def _process_table(processes: list[Facts]) -> Table:
             str(facts["pid"] or "-"),
             _state(facts),
             *(f"{facts['incarnation']}", f"{facts['uptime']:.0f}", f"{facts['cpu_percent']:.0f}", _size(facts["rss"])),
-            *(f"{facts[name]:,}" for name in ("connections", "channels", "held_sessions")),
+            *(f"{facts[name]:,}" for name in ("connections", "channels", "held_channels")),
             *(_size(facts["parked_bytes"]), f"{facts['paused_connections']:,}"),
             f"{facts['ignoring_flow']:,}",
         )

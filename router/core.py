@@ -128,8 +128,8 @@ class RouterCore:
         """Report the incarnation of a shard to the moves: each begins by asking for a snapshot."""
         role, _, place = identity.decode("ascii", "replace").partition(".")
         if role == "shard":
-            index, _, life = place.partition(".")
-            self.authority.moves.shard_started(int(index), int(life))
+            index, _, incarnation = place.partition(".")
+            self.authority.moves.shard_started(int(index), int(incarnation))
 
     def acceptor_died(self, index: int, incarnation: int) -> None:
         """Delete the exclusive queues of a dead acceptor's connections, up to that incarnation."""

@@ -45,10 +45,10 @@ from shard.transactions.two_phase import TwoPhase
 from shard.turns.commits import Commits
 from shard.turns.doing import Doing
 from shard.turns.gate import Gate, marks_of, memory_of
-from shard.turns.link import Link, life_of, safe_record, safe_turn
+from shard.turns.link import Link, incarnation_of, safe_record, safe_turn
 from shard.turns.looking import Looking, looks_first
 from shard.turns.peers import Peers
-from shard.turns.recovery import Life, Recovery
+from shard.turns.recovery import Incarnation, Recovery
 from shard.turns.replies import has_reply_consumer, reply_consumer
 from shard.turns.reserved import release
 from shard.turns.state import ShardState
@@ -60,10 +60,10 @@ class ShardCore:
     """Applies turns and finishes them. Its parts work on one `state`, which has the time, the queues and the links."""
 
     def __init__(
-        self, index: int, gauges: Gauges, settings: Settings, now: int, life: int = 0, journal: Journal | None = None,
+        self, index: int, gauges: Gauges, settings: Settings, now: int, starts: int = 0, journal: Journal | None = None,
         recovered: Recovered | None = None,
     ) -> None:  # fmt: skip
-        self.state = state = ShardState(index, gauges, now, life, journal)
+        self.state = state = ShardState(index, gauges, now, starts, journal)
         self.records: dict[bytes, bytes] = {}
         self.held = 0
         self.alarms = Alarms()
@@ -98,7 +98,7 @@ class ShardCore:
         requests = Requests(state, self.serving, self.stalls, homings, self.deletions)
         self.operations: dict[type[Operation], Callable[[Link, Any], None]] = {
             to_shard.Replies: reply_consumer,
-            to_shard.RepliesTo: self.reply_consumer_lives,
+            to_shard.RepliesTo: self.find_reply_consumer,
             to_shard.Reserve: self.transactions.reserve,
             to_shard.Prepared: self.two_phase.prepared,
             to_shard.Decide: self.two_phase.decide,
@@ -156,7 +156,7 @@ class ShardCore:
             if incarnation and turn > safe_turn(records.get(identity)):
                 self.records[identity] = safe_record(turn)
 
-    def await_acceptors(self, acceptors: Iterable[Life]) -> None:
+    def await_acceptors(self, acceptors: Iterable[Incarnation]) -> None:
         """In a later incarnation: deliver nothing before these acceptors have reported their unacked messages."""
         self.state.recovery = Recovery(acceptors, self.state.now)
 
@@ -166,7 +166,7 @@ class ShardCore:
         """Apply one turn of an acceptor, or of another shard."""
         link = self.state.links.get(identity)
         if link is None:
-            role, index, incarnation = life_of(identity)
+            role, index, incarnation = incarnation_of(identity)
             if incarnation <= self.state.dead.get((role, index), 0):
                 return  # the news of its death overtook its last turns
             link = self.state.links[identity] = Link(identity, self.records.pop(identity, None))
@@ -348,7 +348,7 @@ class ShardCore:
             self.state.touch(queue)
 
     @looks_first
-    def reply_consumer_lives(self, link: Link, asked: to_shard.RepliesTo) -> Looking:
+    def find_reply_consumer(self, link: Link, asked: to_shard.RepliesTo) -> Looking:
         """Reply whether a reply consumer is attached."""
         found = has_reply_consumer(self.state, asked.name)
         yield
@@ -356,8 +356,8 @@ class ShardCore:
 
     def died(self, role: str, index: int, incarnation: int) -> None:
         """A process has died. Unacked messages of an acceptor's consumers are requeued."""
-        for identity in [known for known in self.records if life_of(known)[:2] == (role, index)]:
-            if life_of(identity)[2] <= incarnation:
+        for identity in [known for known in self.records if incarnation_of(known)[:2] == (role, index)]:
+            if incarnation_of(identity)[2] <= incarnation:
                 del self.records[identity]
         if self.state.recovery is not None:
             self.state.recovery.died(role, index, incarnation)
@@ -366,8 +366,8 @@ class ShardCore:
         if role == "acceptor":
             self.two_phase.died(index, incarnation)
         for identity in list(self.state.links):
-            life = life_of(identity)
-            if life[:2] == (role, index) and life[2] <= incarnation:
+            ended = incarnation_of(identity)
+            if ended[:2] == (role, index) and ended[2] <= incarnation:
                 link = self.state.links.pop(identity)
                 link.end()
                 if self.state.journal is not None:
@@ -379,4 +379,4 @@ class ShardCore:
                 consumers = list(link.consumers.values())
                 for consumer in consumers:
                     self.consuming.end_consumer(link, consumer)
-                log.info("peer gone", role=role, index=index, incarnation=life[2], consumers=len(consumers))
+                log.info("peer gone", role=role, index=index, incarnation=ended[2], consumers=len(consumers))

@@ -44,7 +44,7 @@ from shard.store.journal import Journal
 from shard.store.probe import check_store
 from shard.store.store import Store
 from shard.store_work import StoreWork
-from shard.turns.link import life_of
+from shard.turns.link import incarnation_of
 from shard.wake_timer import WakeTimer
 
 log = logs.get_logger()
@@ -73,7 +73,7 @@ class Shard:
         store = Store(path, limit, flush_ms == 0, node.epoch, index, witness)
         journal = Journal(store.read)
         recovered = Recovered(store, journal, Progress(self.pulse, "store is being read", "messages").come_to)
-        self.core = ShardCore(index, self.gauges, node.settings, now_us(), store.life, journal, recovered)
+        self.core = ShardCore(index, self.gauges, node.settings, now_us(), store.starts, journal, recovered)
         self.state, self.flow = self.core.state, self.core.flow
         self.state.incarnation = incarnation
         self.state.wall_ahead = clock.wall_ahead_us()
@@ -87,9 +87,9 @@ class Shard:
         # In a first incarnation only those that serve: the others have not met a shard that is added to their node.
         awaited = LIVING if incarnation > 1 else (READY,)
         places = [(place, self.gauges.process_read("acceptor", place)) for place in range(node.acceptors)]
-        lives = [(place, life.incarnation) for place, life in places if life.state in awaited]
-        if lives or incarnation > 1:
-            self.core.await_acceptors(lives)
+        living = [(place, each.incarnation) for place, each in places if each.state in awaited]
+        if living or incarnation > 1:
+            self.core.await_acceptors(living)
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"shard.{index}.{incarnation}"
         self.timer = WakeTimer(loop, self.finish_turn)
@@ -98,8 +98,8 @@ class Shard:
         self.peers = ShardDialers(self.turn_sockets, node, identity.encode())
         self.acceptors = TurnListener(self.turn_sockets, node.shard(index, incarnation), self.on_turn)
         self.events = subscribe(loop, self.context, node.process_events, self.on_process_event)
-        for peer, life in started(self.gauges, node):
-            self.connect_peer(peer, life)
+        for running in started(self.gauges, node):
+            self.connect_peer(*running)
         shared = SharedCounts.open(node.shared_hands, node.shard_places, index)
         self.shown_hands = ShownHands(shared, self.core.consuming.hands, index)
         self.ready = False
@@ -130,8 +130,8 @@ class Shard:
     def recheck_processes(self) -> None:
         """Apply the gauges' records of other processes, in case an event was missed."""
         self.state.now = now_us()
-        for peer, life in started(self.gauges, self.node):
-            self.connect_peer(peer, life)
+        for running in started(self.gauges, self.node):
+            self.connect_peer(*running)
         for index in range(self.node.acceptors):
             self.core.apply_known_deaths(index)
 
@@ -166,7 +166,7 @@ class Shard:
     ) -> None:  # fmt: skip
         self.state.now = now_us()
         self.core.receive(identity, turn, version, heard, operations, parts)
-        role, index, _ = life_of(identity)
+        role, index, _ = incarnation_of(identity)
         if role == "acceptor":
             self.gauges.pair_add_taken(index, self.index, octets)
 

@@ -52,7 +52,7 @@ from shard.store.journal import Commit, Journal
 from shard.store.store import Store
 from shard.store.stored import TRANSACTION
 from shard.transactions.prepared import Part
-from shard.turns.link import life_of
+from shard.turns.link import incarnation_of
 from tests.frames import (
     BODY,
     CARRIES_CONTENT,
@@ -392,7 +392,7 @@ class Shard:
         journal = Journal(self.store.read)
         recovered = Recovered(self.store, journal)
         core = ShardCore(
-            index, node.gauges, node.settings, node.microseconds(), self.store.life, journal, recovered
+            index, node.gauges, node.settings, node.microseconds(), self.store.starts, journal, recovered
         )  # fmt: skip
         records = self.store.links()
         self.known = {identity: bus.unpack(record)[0] for identity, record in records.items()}
@@ -486,7 +486,7 @@ class Shard:
             elif isinstance(operation, to_shard.Prepare):
                 prepared = index + operation.publishes
             elif isinstance(operation, to_shard.Decide | to_shard.Do):
-                _, acceptor, incarnation = life_of(identity)
+                _, acceptor, incarnation = incarnation_of(identity)
                 done.append(TRANSACTION.pack(self.core.state.gauges.epoch, acceptor, incarnation, operation.number))
             elif isinstance(operation, to_shard.Publish) and index > prepared:
                 batch = bus.batch_at(parts, operation.part)
@@ -794,10 +794,10 @@ class Node:
 
     def show_router_the_shards(self) -> None:
         """Give the router its view of the shards."""
-        self.router.authority.moves.incarnation_of = self.life_of
+        self.router.authority.moves.incarnation_of = self.incarnation_of
         self.router.authority.moves.is_full = self.gauges.saturated
 
-    def life_of(self, shard: int) -> int:
+    def incarnation_of(self, shard: int) -> int:
         """Return the incarnation of a shard, 0 if it is not running."""
         life = self.shards[shard]
         return 0 if life is None else life.incarnation

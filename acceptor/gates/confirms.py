@@ -121,6 +121,7 @@ class Span:
 
     __slots__ = (
         "awaited",
+        "channel",
         "confirms",
         "count",
         "done",
@@ -130,14 +131,13 @@ class Span:
         "queue_gates",
         "rejected",
         "route",
-        "session",
         "untold",
         "withheld",
     )  # fmt: skip
 
     def __init__(
         self, confirms: Confirms, first: int, count: int, shards: int, queue_gates: Sequence[Withholding],
-        session: Confirmed, fan: FlowSet | None = None, route: Way | None = None,
+        channel: Confirmed, fan: FlowSet | None = None, route: Way | None = None,
     ) -> None:  # fmt: skip
         self.confirms = confirms
         self.route = route
@@ -148,7 +148,7 @@ class Span:
         self.fan = fan
         self.done = False
         self.rejected: RangeSet | None = None
-        self.session = session
+        self.channel = channel
         self.withheld = False
         self.left: dict[Withholding, RangeSet] | None = None
         self.untold: RangeSet | None = None
@@ -172,14 +172,14 @@ class Span:
         queue_gates, self.queue_gates = self.queue_gates, ()
         left = self.fan.leavers() if queue_gates and self.fan is not None else ()
         for queue_gate in queue_gates:
-            if queue_gate not in left and queue_gate.is_saturated() and self.session.withholds(queue_gate):
+            if queue_gate not in left and queue_gate.is_saturated() and self.channel.withholds(queue_gate):
                 queue_gate.withheld.append(self)
                 self.queue_gates = (*self.queue_gates, queue_gate)
                 if self.fan is not None and queue_gate not in self.fan.queue_gates:
                     self.fan = None  # a queue outside the set is waited for, whatever the set does
                 if not self.withheld:
                     self.withheld = True
-                    self.session.withheld_at(queue_gate)
+                    self.channel.withheld_at(queue_gate)
         if not self.withheld:
             self.complete()
         elif self.left is not None:
@@ -242,7 +242,7 @@ class Span:
             self.end(given)
         elif given:
             self.tell(given)
-            self.session.confirmed()
+            self.channel.confirmed()
 
     def complete(self) -> None:
         """Confirm all remaining tags."""
@@ -256,8 +256,8 @@ class Span:
         self.done = True
         self.tell(parts)
         if self.withheld:
-            self.session.no_longer_withheld()
-        self.session.confirmed()
+            self.channel.no_longer_withheld()
+        self.channel.confirmed()
 
     def tell(self, parts: list[tuple[int, int]]) -> None:
         """Confirm (first tag, count) of each part, and nack the publishes that a queue refused."""

@@ -20,10 +20,10 @@ from router.model.policy_keys import FAIR_BY, USER, WEIGHT
 from router.model.topology import Topology
 
 if TYPE_CHECKING:
-    from acceptor.gates.gate import Session
+    from acceptor.gates.gate import WaitingChannel
     from acceptor.gates.permissions import Access
 
-BY_CONNECTION, BY_SESSION, BY_USER, BY_KEY = FAIR_BY
+BY_CONNECTION, BY_CHANNEL, BY_USER, BY_KEY = FAIR_BY
 # A share owes no more than so many turns: one message may be larger than them all.
 OWED_TURNS = 64
 # A share saves up no more than so many rounds bring.
@@ -33,21 +33,21 @@ MOST_REMEMBERED = 10_000
 
 
 class Share:
-    """Channels that are served as one: `sessions` are those that wait. `surplus` is the remainder of their turns, or
+    """Channels that are served as one: `channels` are those that wait. `surplus` is the remainder of their turns, or
     below 0 their debt, in messages or bytes; `seen` is when they published last, in seconds.
     """
 
-    __slots__ = ("key", "seen", "sessions", "surplus", "weight")
+    __slots__ = ("channels", "key", "seen", "surplus", "weight")
 
     def __init__(self, key: Hashable, weight: int) -> None:
         self.key = key
         self.weight = weight
         self.surplus = 0
         self.seen = 0.0
-        self.sessions: OrderedDict[Session, None] = OrderedDict()
+        self.channels: OrderedDict[WaitingChannel, None] = OrderedDict()
 
 
-class FairLine(OrderedDict["Session", None]):
+class FairLine(OrderedDict["WaitingChannel", None]):
     """Channels in the order in which they began to wait, and their shares in the order of their turns.
 
     `first` goes before all others: a transaction needs all its room at once. `weight` is that of the waiting shares.
@@ -58,9 +58,9 @@ class FairLine(OrderedDict["Session", None]):
     def __init__(self, by: str = BY_CONNECTION) -> None:
         super().__init__()
         self.by = by
-        self.first: Session | None = None
+        self.first: WaitingChannel | None = None
         self.weight = 0
-        self._of: dict[Session, Share] = {}
+        self._of: dict[WaitingChannel, Share] = {}
         self._shares: OrderedDict[Hashable, Share] = OrderedDict()
         self._spent: OrderedDict[Hashable, Share] = OrderedDict()
         self._serving: Share | None = None
@@ -68,37 +68,37 @@ class FairLine(OrderedDict["Session", None]):
         self.remembered: dict[Hashable, Share] = {}
         self.quantum = 0
 
-    def __setitem__(self, session: Session, value: None) -> None:
-        super().__setitem__(session, value)
-        if session in self._of:
+    def __setitem__(self, channel: WaitingChannel, value: None) -> None:
+        super().__setitem__(channel, value)
+        if channel in self._of:
             return
-        share = self.share_of(session)
-        if not share.sessions:
+        share = self.share_of(channel)
+        if not share.channels:
             self._shares[share.key] = share
             self.weight += share.weight
-        share.sessions[session] = None
-        self._of[session] = share
+        share.channels[channel] = None
+        self._of[channel] = share
 
-    def pop(self, session: Session, default: None = None) -> None:  # type: ignore[override]
-        super().pop(session, None)
-        share = self._of.pop(session, None)
-        if session is self.first:
+    def pop(self, channel: WaitingChannel, default: None = None) -> None:  # type: ignore[override]
+        super().pop(channel, None)
+        share = self._of.pop(channel, None)
+        if channel is self.first:
             self.first = None
         if share is not None:
-            del share.sessions[session]
-            if not share.sessions:
+            del share.channels[channel]
+            if not share.channels:
                 del (self._shares if share.key in self._shares else self._spent)[share.key]
                 self.weight -= share.weight
 
-    def move_to_end(self, session: Session, last: bool = True) -> None:
+    def move_to_end(self, channel: WaitingChannel, last: bool = True) -> None:
         """Move a channel to the end; or to the front, where it is `first`."""
-        super().move_to_end(session, last)
+        super().move_to_end(channel, last)
         if not last:
-            self.first = session
+            self.first = channel
 
-    def share_of(self, session: Session) -> Share:
+    def share_of(self, channel: WaitingChannel) -> Share:
         """Return the share of a channel: one that waits, is being served or is remembered, else a new one."""
-        key, weight = session.share(self.by)
+        key, weight = channel.share(self.by)
         share = self._shares.get(key) or self._spent.get(key) or self.remembered.get(key)
         if share is None:
             serving = self._serving
@@ -106,7 +106,7 @@ class FairLine(OrderedDict["Session", None]):
             if self.remembers and len(self.remembered) < MOST_REMEMBERED:
                 self.remembered[key] = share
                 share.surplus = self.quantum * weight
-        if not share.sessions:
+        if not share.channels:
             share.weight = weight
         return share
 
@@ -129,7 +129,7 @@ class FairLine(OrderedDict["Session", None]):
         """Give every share its part of a round; of as many rounds as it takes for one that waits to have a surplus."""
         self.quantum = quantum
         shares = {**self.remembered, **self._spent, **self._shares}
-        owed = [(-share.surplus) // (quantum * share.weight) for share in shares.values() if share.sessions]
+        owed = [(-share.surplus) // (quantum * share.weight) for share in shares.values() if share.channels]
         rounds = 1 + max(min(owed, default=0), 0)
         for share in shares.values():
             due = quantum * share.weight
@@ -152,8 +152,8 @@ class FairLine(OrderedDict["Session", None]):
         """Return a line of the same channels, in shares of another kind."""
         line = FairLine(by)
         line.remembers, line.quantum = self.remembers, self.quantum
-        for session in self:
-            line[session] = None
+        for channel in self:
+            line[channel] = None
         line.first = self.first
         return line
 

@@ -18,7 +18,7 @@ SHARE = 64
 SHARE_OCTETS = 64 * 1024
 
 
-class Session(Protocol):
+class WaitingChannel(Protocol):
     """A channel that may wait at gates. `admit` has it publish its parked messages, as far as there is room.
 
     `held_by` is the gate that its client was notified of; None while the channel is free.
@@ -67,7 +67,7 @@ class Gate(Protocol):
     """A condition that a publish must pass, such as the limit of a queue or the link to a shard."""
 
     @property
-    def waiting(self) -> OrderedDict[Session, None]: ...
+    def waiting(self) -> OrderedDict[WaitingChannel, None]: ...
 
     def describe(self) -> HoldCause:
         """Describe what holds the channels that wait here, with the numbers of this moment."""
@@ -105,9 +105,9 @@ def serve(gate: Gate) -> None:
         room, octets = gate.room()
         if room <= 0 or octets <= 0:
             return
-        session, _ = gate.waiting.popitem(last=False)
-        most = max(room // turns, SHARE) if room < UNLIMITED else max(octets // turns // session.size(), 1)
-        session.admit(most)
+        channel, _ = gate.waiting.popitem(last=False)
+        most = max(room // turns, SHARE) if room < UNLIMITED else max(octets // turns // channel.size(), 1)
+        channel.admit(most)
         turns -= 1
-        if turns and next(iter(gate.waiting), None) is session:
+        if turns and next(iter(gate.waiting), None) is channel:
             return  # it needs more room at once than there is: no other channel goes before it

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from acceptor.gates.cause import HoldCause
 from acceptor.gates.claims import NO_PLACE, Claim, Claims
 from acceptor.gates.fair import FairLine
-from acceptor.gates.gate import UNLIMITED, Session
+from acceptor.gates.gate import UNLIMITED, WaitingChannel
 from acceptor.gates.queue_gate import share_of
 from penstock.limits.watermarks import overshoot_of
 
@@ -57,7 +57,7 @@ class LaneLine:
         self.looked = -LOOK_SECONDS
         self.due_here = 0.0
 
-    def wait(self, channel: Session) -> None:
+    def wait(self, channel: WaitingChannel) -> None:
         """Put a channel into the line."""
         if not self.waiting and self.waiting.by != self.queue_gate.waiting.by:
             self.waiting = FairLine(self.queue_gate.waiting.by)
@@ -161,14 +161,14 @@ class LaneLine:
                 line.next_round(max(min(room[0], left) // line.weight, 1))
                 continue
             turns -= 1
-            session = next(iter(share.sessions))
-            line.pop(session)
-            sent = session.pass_lane(min(share.surplus, left))
+            channel = next(iter(share.channels))
+            line.pop(channel)
+            sent = channel.pass_lane(min(share.surplus, left))
             share.surplus -= sent
             left -= sent
             self.due_here -= sent
-            if session.waits_for_lane():
-                line[session] = None
+            if channel.waits_for_lane():
+                line[channel] = None
             line.end_turn()
 
     def due_now(self) -> int:

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import NamedTuple, Protocol
 
 from acceptor.gates.deadline_queue import DeadlineQueue
-from acceptor.gates.gate import Gate, Session
+from acceptor.gates.gate import Gate, WaitingChannel
 from acceptor.gates.queue_gate import QueueGate
 
 # Shortest poll interval of rates, in seconds; acceptors poll in turn, each at its own phase of the interval.
@@ -32,10 +32,10 @@ class Held(NamedTuple):
     gate: Gate
     vhost: str
     since: float
-    sessions: int
+    channels: int
 
 
-Wait = tuple[Gate, Session]
+Wait = tuple[Gate, WaitingChannel]
 Place = tuple[Gate, str]
 """A gate, and the vhost of channels there."""
 
@@ -58,26 +58,26 @@ class Metered:
         self.since: dict[Wait, float] = {}
         self.untold: DeadlineQueue[Wait] = DeadlineQueue()
         self.leaving: DeadlineQueue[Wait] = DeadlineQueue()
-        self.sessions: Counter[Place] = Counter()
+        self.channels: Counter[Place] = Counter()
         self.told: Counter[Place] = Counter()
         self.left: dict[Place, None] = {}
         self.held: dict[Place, Held] = {}
 
-    def waits(self, gate: Gate, session: Session, now: float) -> None:
+    def waits(self, gate: Gate, channel: WaitingChannel, now: float) -> None:
         """A channel waits at a gate, for the first time or again."""
-        wait = gate, session
+        wait = gate, channel
         if wait not in self.since:
             self.since[wait] = now
-            self.sessions[gate, session.access.vhost] += 1
+            self.channels[gate, channel.access.vhost] += 1
             self.untold.put(wait, now + TOLD_AFTER)
             return
         self.leaving.discard(wait)
-        if session.held_by is None and wait not in self.untold:
+        if channel.held_by is None and wait not in self.untold:
             self.untold.put(wait, now)
 
-    def leaves(self, gate: Gate, session: Session, now: float) -> None:
+    def leaves(self, gate: Gate, channel: WaitingChannel, now: float) -> None:
         """A channel waits at a gate no longer, for the moment."""
-        wait = gate, session
+        wait = gate, channel
         if wait in self.since:
             self.leaving.put(wait, now + FORGOTTEN_AFTER)
 
@@ -103,25 +103,25 @@ class Metered:
 
     def look(self, now: float) -> None:
         """Hold channels that have waited for long, and forget those that have not come back."""
-        for gate, session in self.leaving.take(now):
-            self.forget(gate, session)
-        for gate, session in self.untold.take(now):
-            if session not in gate.waiting:
-                self.untold.put((gate, session), now + FORGOTTEN_AFTER)
+        for gate, channel in self.leaving.take(now):
+            self.forget(gate, channel)
+        for gate, channel in self.untold.take(now):
+            if channel not in gate.waiting:
+                self.untold.put((gate, channel), now + FORGOTTEN_AFTER)
             elif gate.is_saturated():  # the stop holds it, not the pace
-                self.untold.put((gate, session), now + TOLD_AFTER)
+                self.untold.put((gate, channel), now + TOLD_AFTER)
             else:
-                session.held_at(gate)
-                self.told[gate, session.access.vhost] += 1
+                channel.held_at(gate)
+                self.told[gate, channel.access.vhost] += 1
 
-    def forget(self, gate: Gate, session: Session) -> None:
+    def forget(self, gate: Gate, channel: WaitingChannel) -> None:
         """Forget a channel that has ceased to wait at a gate."""
-        del self.since[gate, session]
-        self.untold.discard((gate, session))
-        place = gate, session.access.vhost
-        self.sessions[place] -= 1
-        if not self.sessions[place]:
-            del self.sessions[place]
+        del self.since[gate, channel]
+        self.untold.discard((gate, channel))
+        place = gate, channel.access.vhost
+        self.channels[place] -= 1
+        if not self.channels[place]:
+            del self.channels[place]
             self.left[place] = None
 
     def changed(self, now: float) -> tuple[list[Held], list[Held]]:
@@ -132,4 +132,4 @@ class Metered:
         left, self.left = self.left, {}
         begun = [Held(*place, now, count) for place, count in told.items() if place not in self.held]
         self.held |= {(held.gate, held.vhost): held for held in begun}
-        return begun, [self.held.pop(place) for place in left if place in self.held and place not in self.sessions]
+        return begun, [self.held.pop(place) for place in left if place in self.held and place not in self.channels]

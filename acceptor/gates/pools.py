@@ -16,7 +16,7 @@ import structlog
 
 from acceptor.gates.cause import HoldCause
 from acceptor.gates.claims import NO_PLACE, Claim, Claims
-from acceptor.gates.gate import SHARE, UNLIMITED, Gate, Session
+from acceptor.gates.gate import SHARE, UNLIMITED, Gate, WaitingChannel
 from acceptor.gates.move_depths import MoveDepths
 from acceptor.gates.queue_gate import QueueGate, told
 from acceptor.gates.terms import Terms, terms_of
@@ -372,7 +372,7 @@ class Pools:
             pool.look_again()
         return found
 
-    def follow(self, freed: dict[Session, None]) -> list[Pool]:
+    def follow(self, freed: dict[WaitingChannel, None]) -> list[Pool]:
         """Adopt a changed topology. Return the pools whose marks have changed; channels that wait at a pool that is
         gone are `freed`.
         """

@@ -15,7 +15,7 @@ from array import array
 from typing import NamedTuple
 
 from acceptor.gates.cause import HoldCause
-from acceptor.gates.gate import Session
+from acceptor.gates.gate import WaitingChannel
 from acceptor.gates.shut_gate import ShutGate
 from penstock.memory.gauges import Gauges
 from penstock.telemetry.schema import Cause
@@ -69,7 +69,7 @@ class Pressure:
         self.gauges = gauges
         self.gates: dict[str, VhostGate] = {}
 
-    def look(self, freed: dict[Session, None]) -> bool:
+    def look(self, freed: dict[WaitingChannel, None]) -> bool:
         """Close and open gates, and return whether any was. Channels that waited at an opened one are `freed`."""
         gauges = self.gauges
         thousandths, worst = max((gauges.depth_count(shard), shard) for shard in range(gauges.shards))

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Protocol
 from acceptor.gates.acceptor_weights import AcceptorWeights
 from acceptor.gates.cause import Depth, HoldCause
 from acceptor.gates.fair import FairLine, Share
-from acceptor.gates.gate import SHARE, SHARE_OCTETS, UNLIMITED, Session
+from acceptor.gates.gate import SHARE, SHARE_OCTETS, UNLIMITED, WaitingChannel
 from acceptor.gates.lane import Lane
 from acceptor.gates.terms import STANDARD, Terms
 from penstock.limits.pacing import Pacing
@@ -76,9 +76,9 @@ class QueueRounds(Protocol):
 
     def begin(self, queue_gate: QueueGate) -> None: ...
 
-    def charge(self, queue_gate: QueueGate, session: Session, count: int, octets: int) -> None: ...
+    def charge(self, queue_gate: QueueGate, channel: WaitingChannel, count: int, octets: int) -> None: ...
 
-    def newcomer(self, queue_gate: QueueGate, session: Session) -> int: ...
+    def newcomer(self, queue_gate: QueueGate, channel: WaitingChannel) -> int: ...
 
     def has_had_its_part(self, queue_gate: QueueGate) -> bool: ...
 
@@ -102,7 +102,7 @@ class QueueLane(Protocol):
     @property
     def waiting(self) -> FairLine: ...
 
-    def wait(self, channel: Session) -> None: ...
+    def wait(self, channel: WaitingChannel) -> None: ...
 
     def room(self) -> tuple[int, int]: ...
 
@@ -150,7 +150,7 @@ class QueueGate:
         self.in_flight_bytes = 0
         self.waiting = FairLine()
         self.withheld: list[Span] = []
-        self.warned: dict[Session, None] = {}
+        self.warned: dict[WaitingChannel, None] = {}
         self.fanned = self.left = False
         self.told = -1
         self.weights = AcceptorWeights()
@@ -377,25 +377,25 @@ class QueueGate:
             return self.pace.due(self)
         return self.rounds.due() if self.rounds is not None else LOOK_SECONDS
 
-    def serve_first(self, session: Session) -> bool:
+    def serve_first(self, channel: WaitingChannel) -> bool:
         """Admit the channel that needs all its room at once. Return whether the room sufficed; until it does, no other
         channel is served.
         """
-        self.waiting.pop(session)
-        session.admit(SHARE)
-        return self.waiting.first is not session
+        self.waiting.pop(channel)
+        channel.admit(SHARE)
+        return self.waiting.first is not channel
 
     def serve_share(self, share: Share, counts: bool) -> int:
         """Give a share its turn. Return how many channels were admitted."""
         line = self.waiting
-        let_in, most_let_in = 0, len(share.sessions)
+        let_in, most_let_in = 0, len(share.channels)
         part = max(share.surplus // most_let_in, SHARE if counts else SHARE_OCTETS)
-        while share.surplus > 0 and share.sessions and let_in < most_let_in and min(self.room()) > 0:
-            session = next(iter(share.sessions))
+        while share.surplus > 0 and share.channels and let_in < most_let_in and min(self.room()) > 0:
+            channel = next(iter(share.channels))
             before = self.in_flight if counts else self.in_flight_bytes
-            most = min(share.surplus, part) if counts else max(min(share.surplus, part) // session.size(), 1)
-            line.pop(session)
-            session.admit(most)
+            most = min(share.surplus, part) if counts else max(min(share.surplus, part) // channel.size(), 1)
+            line.pop(channel)
+            channel.admit(most)
             if not line.remembers:  # else it has been charged (acceptor/gates/rounds.py)
                 share.surplus -= (self.in_flight if counts else self.in_flight_bytes) - before
             let_in += 1
@@ -423,8 +423,8 @@ class QueueGate:
 
     def unwarn(self) -> None:
         """Retract the early notices of this queue's stop."""
-        for session in list(self.warned):
-            session.unwarn()
+        for channel in list(self.warned):
+            channel.unwarn()
 
     def lose_withheld(self) -> None:
         """The queue is empty because its shard died: nack withheld publishes that had not left it before."""
@@ -452,11 +452,11 @@ class QueueGate:
         for span in free:
             span.let_go(self)
 
-    def release_withheld_of(self, session: Confirmed) -> None:
+    def release_withheld_of(self, channel: Confirmed) -> None:
         """Stop withholding the confirms of one channel for this queue."""
-        of_it = [span for span in self.withheld if span.session is session]
+        of_it = [span for span in self.withheld if span.channel is channel]
         if of_it:
-            self.withheld = [span for span in self.withheld if span.session is not session]
+            self.withheld = [span for span in self.withheld if span.channel is not channel]
         for span in of_it:
             span.let_go(self)
 

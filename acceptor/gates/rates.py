@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from acceptor.gates.cause import NO_NUMBERS, HoldCause
-from acceptor.gates.gate import UNLIMITED, Session, serve
+from acceptor.gates.gate import UNLIMITED, WaitingChannel, serve
 from acceptor.gates.metered import Metered
 from acceptor.gates.rate_parts import MOST_ACCEPTORS, RatePart
 from penstock.memory.gauges import Gauges
@@ -49,7 +49,7 @@ class RateGate:
         self.clock = clock
         self.metered = metered
         self.terms = None
-        self.waiting: OrderedDict[Session, None] = OrderedDict()
+        self.waiting: OrderedDict[WaitingChannel, None] = OrderedDict()
         self.follow(limit)
 
     def follow(self, limit: RateLimit) -> None:
@@ -157,7 +157,7 @@ class RateGate:
 
     def resumes_in(self) -> float:
         """Return the approximate seconds until all publishes that wait have been admitted."""
-        count = sum(session.messages_parked() for session in self.waiting)
+        count = sum(channel.messages_parked() for channel in self.waiting)
         return self.missing() + (count / self.limit.messages if self.limit.messages else 0.0)
 
     def serve(self) -> None:

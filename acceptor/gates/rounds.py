@@ -1,6 +1,6 @@
 """Rounds of the room in a queue that has been full lately: they divide it among producers by their weights.
 
-A full queue lets in as much as has left it, again and again. If the sessions that wait when it resumes got all of that,
+A full queue lets in as much as has left it, again and again. If the channels that wait when it resumes got all of that,
 a producer would get as much as it has in flight: one with a window of 20 confirms has 20 messages there, one with 2,000
 has them all. So what each share (acceptor/gates/fair.py) has had is remembered from stop to stop, and its room is given
 in rounds: a share that has used up its part of a round waits for those that have not, even if these have nothing to
@@ -13,7 +13,7 @@ publish at present, as they may have to receive their confirms first. They are w
 Each of several acceptors has its part, by the weights at each, of what all let in, and one ahead of its part waits for
 the others likewise. The queue's gauge says how much all let in: in messages, each as large as those that are there.
 
-      calm ──(a session has waited)──▶ in rounds ──(none has for `RECENT_SECONDS`)──▶ calm
+      calm ──(a channel has waited)──▶ in rounds ──(none has for `RECENT_SECONDS`)──▶ calm
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.limits.watermarks import Marks
 
 if TYPE_CHECKING:
     from acceptor.gates.fair import Share
-    from acceptor.gates.gate import Session
+    from acceptor.gates.gate import WaitingChannel
     from acceptor.gates.metered import Metered
     from acceptor.gates.queue_gate import QueueGate
 
@@ -45,7 +45,7 @@ class Rounds:
     """The rounds of one queue gate, at one acceptor. `contended` are the queue gates whose queues have been full
     lately.
 
-    Since `waited_at` no session has had to wait; `before` and `resumed_at` are the last two resumes of the queue that
+    Since `waited_at` no channel has had to wait; `before` and `resumed_at` are the last two resumes of the queue that
     were noticed, `epoch` the flow epoch of the last; since `held_since` shares wait for others; all in seconds by
     `clock`. The queue had taken in `published` messages at the last check; `left` is how much remains of this
     acceptor's part.
@@ -67,7 +67,7 @@ class Rounds:
         self.published = 0
 
     def begin(self, queue_gate: QueueGate) -> None:
-        """Begin rounds, or go on with them: a session that has waited is to be let in."""
+        """Begin rounds, or go on with them: a channel that has waited is to be let in."""
         self.waited_at = self.clock()
         self.contended[queue_gate] = None
         queue_gate.waiting.remembers = True
@@ -80,7 +80,7 @@ class Rounds:
             self.look_at_part(queue_gate)
 
     def has_part(self, queue_gate: QueueGate) -> bool:
-        """Whether sessions at other acceptors share the room."""
+        """Whether channels at other acceptors share the room."""
         return queue_gate.weights.own < queue_gate.weights.total
 
     def look_at_part(self, queue_gate: QueueGate) -> None:
@@ -107,9 +107,9 @@ class Rounds:
         """Extend this acceptor's part, as the others do not use theirs."""
         self.left += self.ahead(queue_gate)
 
-    def charge(self, queue_gate: QueueGate, session: Session, count: int, octets: int) -> None:
-        """Charge a session's share for what the session has sent. The only share owes nothing."""
-        share = queue_gate.waiting.share_of(session)
+    def charge(self, queue_gate: QueueGate, channel: WaitingChannel, count: int, octets: int) -> None:
+        """Charge a channel's share for what the channel has sent. The only share owes nothing."""
+        share = queue_gate.waiting.share_of(channel)
         amount = count if queue_gate.counts() else octets
         share.surplus -= amount
         if len(queue_gate.waiting.remembered) == 1:
@@ -117,8 +117,8 @@ class Rounds:
         share.seen = self.clock()
         self.left -= amount
 
-    def newcomer(self, queue_gate: QueueGate, session: Session) -> int:
-        """Return how much a session that has not waited may send, in messages or bytes."""
+    def newcomer(self, queue_gate: QueueGate, channel: WaitingChannel) -> int:
+        """Return how much a channel that has not waited may send, in messages or bytes."""
         line = queue_gate.waiting
         if line.first is not None or not line.all_spent():
             return 0
@@ -126,8 +126,8 @@ class Rounds:
             self.look_at_part(queue_gate)
             if self.left <= 0 and self.awaits(queue_gate):
                 return 0
-        share = line.share_of(session)
-        if share.sessions:
+        share = line.share_of(channel)
+        if share.channels:
             return 0
         if share.surplus > 0:
             return share.surplus
@@ -162,7 +162,7 @@ class Rounds:
 
     def lingers(self, share: Share, now: float) -> bool:
         """Whether a share that has nothing to publish may have something soon."""
-        if share.sessions or share.surplus <= 0 or share.seen < self.before:
+        if share.channels or share.surplus <= 0 or share.seen < self.before:
             return False
         return now < max(share.seen, self.resumed_at) + LINGER_SECONDS
 
@@ -181,7 +181,7 @@ class Rounds:
             line.forget()
             return
         for share in list(line.remembered.values()):
-            if not share.sessions and now >= share.seen + RECENT_SECONDS:
+            if not share.channels and now >= share.seen + RECENT_SECONDS:
                 del line.remembered[share.key]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from acceptor.gates.cause import HoldCause
-from acceptor.gates.gate import UNLIMITED, Session, serve
+from acceptor.gates.gate import UNLIMITED, WaitingChannel, serve
 
 
 class ShutGate:
@@ -16,7 +16,7 @@ class ShutGate:
     def __init__(self) -> None:
         self.lifted = False
         self.terms = None
-        self.waiting: OrderedDict[Session, None] = OrderedDict()
+        self.waiting: OrderedDict[WaitingChannel, None] = OrderedDict()
 
     def describe(self) -> HoldCause:
         """Describe the reason. Subclasses have it."""

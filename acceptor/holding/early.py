@@ -121,8 +121,8 @@ class EarlyNotice:
         client the queue has no means to notify.
         """
         for queue_gate in self.gates.limited():
-            for session in list(queue_gate.warned):
-                session.look_at_warning()
+            for channel in list(queue_gate.warned):
+                channel.look_at_warning()
 
     def concerns(self, channel: ChannelState, queue_gate: QueueGate) -> bool:
         """Whether the early notice of a queue still concerns a channel."""

@@ -86,21 +86,21 @@ class Victim(Held):
 
 
 class Incident(Held):
-    """A period in which a gate holds channels. `victims` are the first connections, by id; `sessions` counts holds."""
+    """A period in which a gate holds channels: `hold_count` holds. `victims` are the first connections, by id."""
 
-    __slots__ = ("actions", "begun", "cause", "sessions", "victims")
+    __slots__ = ("actions", "begun", "cause", "hold_count", "victims")
 
     def __init__(self, cause: HoldCause, now: float) -> None:
         super().__init__()
         self.cause = cause
         self.begun = now
-        self.sessions = 0
+        self.hold_count = 0
         self.victims: dict[str, Victim] = {}
         self.actions: Counter[str] = Counter()
 
     def begins(self, connection: ConnectionState, now: float) -> None:
         """The gate holds one channel more, of this connection."""
-        self.sessions += 1
+        self.hold_count += 1
         self.holds(now)
         if connection.id not in self.victims and len(self.victims) < VICTIMS_MOST:
             self.victims[connection.id] = Victim(connection, now)
@@ -241,7 +241,7 @@ def _record(incident: Incident, now: float, victims: int = VICTIMS_MOST) -> dict
         "reason": cause.text,
         "begun": incident.begun,
         "ended": now,
-        "sessions": incident.sessions,
+        "holds": incident.hold_count,
         "held_seconds": round(incident.seconds(now), 3),
         "victims": [victim.told(now) for victim in islice(incident.victims.values(), victims)],
         "actions": dict(incident.actions),

@@ -23,5 +23,5 @@ def facts(held: Held, limited: bool, now: float) -> dict[str, Any]:
         "cause": "rate" if cause.kind == "rate" else "pace",
         **cause.numbers,
         "reason": cause.text,
-        **({"sessions": held.sessions} if limited else {"seconds": round(now - held.since, 3)}),
+        **({"channels": held.channels} if limited else {"seconds": round(now - held.since, 3)}),
     }

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.gates.cause import Depth, HoldCause
 from acceptor.gates.confirms import Span
-from acceptor.gates.gate import Session, serve
+from acceptor.gates.gate import WaitingChannel, serve
 from acceptor.gates.pressure import RESOURCES
 from acceptor.gates.queue_gate import QueueGate, QueueLane
 from acceptor.links.delivered_to import DeliveredTo
@@ -87,7 +87,7 @@ class ShardLink:
         self.suspect: tuple[object, int] | None = None
         self.gave_up = False
         self.terms = None
-        self.waiting: OrderedDict[Session, None] = OrderedDict()
+        self.waiting: OrderedDict[WaitingChannel, None] = OrderedDict()
         self.closed: deque[list[Any]] = deque()
         self.requests: dict[int, tuple[Request, Reply]] = {}
         self.holders = DeliveredTo()

@@ -1,6 +1,6 @@
 """Operations at which a shard dies: one that is resent to each incarnation may end every one.
 
-      sent ──(an incarnation of the shard ends at it)──▶ suspect ──(LIVES of them, none at another one)──▶ given up
+      sent ──(an incarnation of the shard ends at it)──▶ suspect ──(ENDS_MAX of them, none at another one)──▶ given up
       suspect ──(everything sent is safe)──▶ sent
 
 A shard writes into the gauges which operation it processes, and then for which queue it finishes its turn
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = get_logger()
 
-LIVES = 3
+ENDS_MAX = 3
 WORDS = re.compile(r"(?<!^)(?=[A-Z])")
 ENDS_TURN = "end of a turn"
 MAY_FAIL = (
@@ -60,23 +60,25 @@ class Suspects:
     def __init__(self, acceptor: AcceptorState) -> None:
         self.acceptor = acceptor
 
-    def life_ended(self, link: ShardLink) -> None:
+    def incarnation_ended(self, link: ShardLink) -> None:
         """An incarnation that had sent its first report has ended: find the operation it ended at, and give that up if
-        `LIVES` of them have ended there.
+        `ENDS_MAX` of them have ended there.
         """
         suspect = self.find(link)
         if suspect is None:
             return
-        lives = link.suspect[1] + 1 if link.suspect is not None and link.suspect[0] == suspect.what else 1
-        link.suspect = suspect.what, lives
+        ends = link.suspect[1] + 1 if link.suspect is not None and link.suspect[0] == suspect.what else 1
+        link.suspect = suspect.what, ends
         queues = [str(self.acceptor.topology.queue_by_id(id) or id) for id in suspect.queues if isinstance(id, int)]
-        log.warning("life of a shard ended at an operation", shard=link.index, operation=suspect.name, queues=queues,
-                    lives=lives)  # fmt: skip
-        if lives >= LIVES:
+        log.warning("incarnation of a shard ended at an operation", shard=link.index, operation=suspect.name,
+                    queues=queues, ends=ends)  # fmt: skip
+        if ends >= ENDS_MAX:
             link.suspect = None
             link.gave_up = True
-            log.error("operation given up", shard=link.index, operation=suspect.name, queues=queues, lives=lives)
-            error = Ended(f"{lives} lives of shard {link.index} have ended at: {suspect.name} ({', '.join(queues)})")
+            log.error("operation given up", shard=link.index, operation=suspect.name, queues=queues, ends=ends)
+            error = Ended(
+                f"{ends} incarnations of shard {link.index} have ended at: {suspect.name} ({', '.join(queues)})"
+            )
             for sent, at in suspect.operations:
                 self.give_up(link, sent, at, error, suspect.queues)
 
@@ -110,7 +112,7 @@ class Suspects:
         operation = sent.operations[at]
         if isinstance(operation, to_shard.Publish):
             publish = sent.publishes.pop(at)
-            end({span.session: None for _, span in publish.spans} | (publish.senders or {}), error)
+            end({span.channel: None for _, span in publish.spans} | (publish.senders or {}), error)
         elif isinstance(operation, to_shard.Commit):
             commit = sent.commits.pop(at)
             sent.publishes = {index: each for index, each in sent.publishes.items() if each.commit is not commit}
@@ -145,7 +147,7 @@ def suspect_of(link: ShardLink, sent: Sent, at: int) -> Suspect | None:
     return Suspect((kind, operation.request), name, queues, place)
 
 
-def end(sessions: Iterable[Breakable], error: Ended) -> None:
+def end(channels: Iterable[Breakable], error: Ended) -> None:
     """Break the channels with that error."""
-    for session in sessions:
-        session.broken(error)
+    for channel in channels:
+        channel.broken(error)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from acceptor.gates.claims import Claims
 from acceptor.gates.fair import BY_CONNECTION
-from acceptor.gates.gate import Gate, Session
+from acceptor.gates.gate import Gate, WaitingChannel
 from acceptor.gates.lane import lane_of
 from acceptor.gates.lane_line import LaneLine
 from acceptor.gates.metered import INTERVAL, Metered
@@ -74,7 +74,7 @@ class Gates:
         self.rates = Rates(topology, gauges, clock, self.metered, index, settings.acceptors)
         self.wakeups = WakeUps(gauges)
         self.parts = Parts(index, topology, links, self.queue_gates)
-        self.freed: dict[Session, None] = {}
+        self.freed: dict[WaitingChannel, None] = {}
         self.changed: list[QueueGate] = []
         self.stopped: dict[QueueGate, None] = {}
         self.contended: dict[QueueGate, None] = {}
@@ -112,8 +112,8 @@ class Gates:
             self.parts.forget_queue(queue_gate)
             self.changed.append(queue_gate)
         if pace is not None and queue_gate.pace is None:
-            for session in queue_gate.waiting:
-                self.metered.waits(queue_gate, session, self.clock())
+            for channel in queue_gate.waiting:
+                self.metered.waits(queue_gate, channel, self.clock())
         queue_gate.pace = pace
         queue_gate.lane = lane_of(features)
         if queue_gate.lane is not None:
@@ -158,8 +158,8 @@ class Gates:
         gates: list[Gate] = [*self.stops.values(), *self.rates.by_bucket.values(), *self.limited(), *self.links]
         for gate in gates:
             waiting |= gate.waiting
-        for session in waiting:
-            session.reconsider()
+        for channel in waiting:
+            channel.reconsider()
 
     def look_at_changed(self) -> None:
         """Apply changed limits and terms: release confirms and channels that they hold no longer."""
@@ -202,9 +202,9 @@ class Gates:
         if self.pools.by_limit:
             self.look_at_pools()
 
-    def waits_for_time(self, gate: Gate, session: Session) -> None:
+    def waits_for_time(self, gate: Gate, channel: WaitingChannel) -> None:
         """A channel begins to wait at a gate that opens with time."""
-        self.metered.waits(gate, session, self.clock())
+        self.metered.waits(gate, channel, self.clock())
         if isinstance(gate, QueueGate) and gate.pace is not None:
             gate.pace.ask(gate)
 
@@ -222,8 +222,8 @@ class Gates:
                 gate.told = epoch
                 if isinstance(gate, QueueGate):
                     self.stopped[gate] = None
-                for session in [session for session in gate.waiting if session.held_by is None]:
-                    session.held_at(gate)
+                for channel in [channel for channel in gate.waiting if channel.held_by is None]:
+                    channel.held_at(gate)
             return
         if isinstance(gate, QueueGate):
             gate.left = False
@@ -268,10 +268,10 @@ class Gates:
     def leave(self, queue_gate: QueueGate) -> None:
         """Recheck confirms and channels that wait for a queue of a fan-out, which others of it may have left behind."""
         queue_gate.release_left()
-        for session in list(queue_gate.warned):
-            session.look_at_warning()
-        for session in list(queue_gate.waiting):
-            session.reconsider()
+        for channel in list(queue_gate.warned):
+            channel.look_at_warning()
+        for channel in list(queue_gate.waiting):
+            channel.reconsider()
 
     def recheck_others(self, now: float) -> None:
         """Hold or admit channels at limits over several queues, shards, rates and paced queues likewise."""

@@ -149,7 +149,7 @@ class Routes:
 
     def waits(self, queue_gate: QueueGate, span: Span) -> bool:
         """Whether publishes along the route of a span wait for a queue now."""
-        return span.route is None or self.passes(queue_gate, span.session, span.route)
+        return span.route is None or self.passes(queue_gate, span.channel, span.route)
 
     def passes(self, queue_gate: QueueGate, publisher: Publisher, before: Way) -> bool:
         """Whether publishes along the way of an earlier route must pass the gate of a queue now."""

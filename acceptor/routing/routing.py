@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol, cast
 
 from acceptor.gates.cause import HoldCause
-from acceptor.gates.gate import UNLIMITED, Session
+from acceptor.gates.gate import UNLIMITED, WaitingChannel
 from router.model.topics_cy import Work
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Run(Protocol):
     def first(self) -> int: ...
 
 
-class Waiting(Session, Publisher, Protocol):
+class Waiting(WaitingChannel, Publisher, Protocol):
     """A channel that may wait for the budget of another turn."""
 
 
@@ -109,7 +109,7 @@ class RoutingGate:
     terms = None
 
     def __init__(self) -> None:
-        self.waiting: OrderedDict[Session, None] = OrderedDict()
+        self.waiting: OrderedDict[WaitingChannel, None] = OrderedDict()
 
     def __str__(self) -> str:
         return "routing"
@@ -135,8 +135,8 @@ class RoutingGate:
         for _ in range(len(self.waiting)):
             if left <= 0 or not self.waiting:
                 return
-            session = cast("Waiting", self.waiting.popitem(last=False)[0])
-            work = session.budget()
+            channel = cast("Waiting", self.waiting.popitem(last=False)[0])
+            work = channel.budget()
             before = work.visited
-            session.admit(UNLIMITED)
+            channel.admit(UNLIMITED)
             left -= work.visited - before

@@ -51,9 +51,9 @@ class Neighbours:
         return self._fewest is not None and self._fewest < clients
 
     def _answers(self, index: int, now: float) -> bool:
-        life = self._gauges.process_read("acceptor", index)
-        moment, _ = self._gauges.last_beat("acceptor", index, life.incarnation)
-        return life.state == READY and now - moment / 1e6 < ANSWERS_SECONDS
+        place = self._gauges.process_read("acceptor", index)
+        moment, _ = self._gauges.last_beat("acceptor", index, place.incarnation)
+        return place.state == READY and now - moment / 1e6 < ANSWERS_SECONDS
 
 
 class Listener:

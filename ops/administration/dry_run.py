@@ -32,18 +32,18 @@ def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts]
     powers = _Powers(trial["powers"])
     processes = Processes(data)
     publishes = publish_rates(processes) if trial["rates"] else []
-    present, gauges = processes.ask_acceptors("sessions"), processes.gauges
+    present, gauges = processes.ask_acceptors("channels"), processes.gauges
     stops = [
         *_queues(trial["queues"], powers, gauges),
         *_shared(trial["shared"], powers, present, gauges),
         *_rates(trial["rates"], powers, publishes),
     ]
     stopped = []
-    for session in present:
-        reason = next((reason for reason, concerns in stops if concerns(session)), None)
+    for channel in present:
+        reason = next((reason for reason, concerns in stops if concerns(channel)), None)
         if reason is not None:
             facts = ("connection", "channel", "user", "vhost", "client", "peer", "held_by")
-            stopped.append({**{fact: session[fact] for fact in facts}, "reason": reason})
+            stopped.append({**{fact: channel[fact] for fact in facts}, "reason": reason})
     limited = {each["queue_id"] for each in (*trial["queues"], *trial["rates"])}
     ungranted = [line for each in trial["powers"] if each["queue_id"] in limited for line in _ungranted(each)]
     return [reason for reason, _ in stops], stopped, ungranted
@@ -51,7 +51,7 @@ def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts]
 
 def _on_any_route(of_route: OfRoute) -> Concerns:
     """Return a test of whether one of a channel's routes is concerned."""
-    return lambda session: any(of_route(session, route) for route in session["routes"])
+    return lambda channel: any(of_route(channel, route) for route in channel["routes"])
 
 
 class _Powers:
@@ -62,7 +62,7 @@ class _Powers:
 
     def holding_by(self, id: int) -> OfRoute:
         """Return a test of whether a queue could hold publishes on a route."""
-        return lambda session, route: self.could_hold(id, route)
+        return lambda channel, route: self.could_hold(id, route)
 
     def could_hold(self, id: int, route: Facts) -> bool:
         if id not in route["queues"]:
@@ -132,22 +132,22 @@ def _amounts(limit: Facts, rates: dict[str, float]) -> str:
 
 def _is_one_of(publishes: list[Facts]) -> Concerns:
     """Return a test of whether a channel is one of these."""
-    sessions = {(each["connection"], each["channel"]) for each in publishes}
-    return lambda session: (session["connection"], session["channel"]) in sessions
+    channels = {(each["connection"], each["channel"]) for each in publishes}
+    return lambda channel: (channel["connection"], channel["channel"]) in channels
 
 
 def _under_limit(limit: Facts) -> OfRoute:
     """Return a test of whether a channel's publishes on a route come under a limit over several queues."""
     sort, name = limit["sort"], limit["name"]
     if sort == "node":
-        return lambda session, route: True
+        return lambda channel, route: True
     if sort == "vhost":
-        return lambda session, route: bool(session["vhost"] == name)
+        return lambda channel, route: bool(channel["vhost"] == name)
     if sort == "user":
-        return lambda session, route: bool(session["user"] == name and session["vhost"] == limit["vhost"])
+        return lambda channel, route: bool(channel["user"] == name and channel["vhost"] == limit["vhost"])
     keys = pattern(limit["routing_key"])
-    return lambda session, route: (
-        session["vhost"] == limit["vhost"] and name in route["exchanges"] and keys.matches(route["routing_key"])
+    return lambda channel, route: (
+        channel["vhost"] == limit["vhost"] and name in route["exchanges"] and keys.matches(route["routing_key"])
     )
 
 

@@ -28,9 +28,9 @@ class Processes:
 
     def ask(self, role: Role, index: int, question: str, **arguments: Any) -> Any:
         """Return the answer of one process. CommandError if it does not answer or refuses."""
-        life = self.gauges.process_read(role, index).incarnation
+        incarnation = self.gauges.process_read(role, index).incarnation
         try:
-            return control.call(self.node.control_of(role, index, life), question, arguments)
+            return control.call(self.node.control_of(role, index, incarnation), question, arguments)
         except control.Refusal as refusal:
             raise CommandError(f"{role} {index}: {refusal}") from None
         except (OSError, ValueError) as error:

@@ -89,7 +89,7 @@ def lockouts(
     waits = _waits(held, times.least)
     waited_for = {cause["id"]: cause for causes in waits.values() for cause in causes}
     longest = _longest(held)
-    held_recently = {session["connection"] for session in held if session["held_seconds"] < times.most}
+    held_recently = {channel["connection"] for channel in held if channel["held_seconds"] < times.most}
     return [
         Lockout(cause)
         for id, cause in waited_for.items()
@@ -121,9 +121,9 @@ def circles(
     held = list(held)
     waits, longest = _waits(held, times.least), _longest(held)
     parties: dict[str, dict[str, None]] = {}
-    for session in held:
-        if session["connection"] in waits and session.get("party"):
-            parties.setdefault(session["party"], {})[session["connection"]] = None
+    for channel in held:
+        if channel["connection"] in waits and channel.get("party"):
+            parties.setdefault(channel["party"], {})[channel["connection"]] = None
     behind: dict[int, list[str]] = {}
     for cause in (cause for causes in waits.values() for cause in causes):
         if cause["id"] not in behind:
@@ -142,7 +142,7 @@ def rings(
     times: Times,
 ) -> list[Circle]:  # fmt: skip
     """Return the rings among the held channels; arguments as for `circles`."""
-    alone = [{**session, "party": None} for session in held if session["settles"]]
+    alone = [{**channel, "party": None} for channel in held if channel["settles"]]
     found = circles(alone, consumers, connection_of, times)
     return [circle for circle in found if len({queue["id"] for queue in circle.queues}) > 1]
 
@@ -150,20 +150,20 @@ def rings(
 def _waits(held: Iterable[Facts], least: float) -> dict[str, list[Facts]]:
     """Return the queues that each connection has waited for, for at least `least` seconds."""
     waits: dict[str, list[Facts]] = {}
-    for session in held:
-        if session["held_seconds"] >= least:
-            queues = [cause for cause in session["causes"] if cause["kind"] == "queue" and cause["shard"] is not None]
-            waits.setdefault(session["connection"], []).extend(queues)
+    for channel in held:
+        if channel["held_seconds"] >= least:
+            queues = [cause for cause in channel["causes"] if cause["kind"] == "queue" and cause["shard"] is not None]
+            waits.setdefault(channel["connection"], []).extend(queues)
     return waits
 
 
 def _longest(held: Iterable[Facts]) -> dict[int, float]:
     """Return the longest time that a channel waiting for a queue has been held, in seconds, by queue id."""
     longest: dict[int, float] = {}
-    for session in held:
-        for cause in session["causes"]:
+    for channel in held:
+        for cause in channel["causes"]:
             if cause["kind"] == "queue":
-                longest[cause["id"]] = max(longest.get(cause["id"], 0.0), session["held_seconds"])
+                longest[cause["id"]] = max(longest.get(cause["id"], 0.0), channel["held_seconds"])
     return longest
 
 

@@ -66,16 +66,16 @@ def held(context: typer.Context, data: Data = None, as_json: AsJson = False) -> 
     if context.invoked_subcommand is not None:
         return
     processes = Processes(data)
-    sessions = asking.held(processes)
-    slots = {cause["slot"] for session in sessions for cause in session["causes"] if "slot" in cause}
+    channels = asking.held(processes)
+    slots = {cause["slot"] for channel in channels for cause in channel["causes"] if "slot" in cause}
     drained = asking.drained(processes, slots)
     now = time.time()
-    for each in sessions:
+    for each in channels:
         for cause in each["causes"]:
             cause.update(drained.get(cause.get("slot"), {}))
             if cause.get("until") is not None:
                 cause["resumes_in"] = round(max(cause["until"] - now, 0), 1)
-    show_rows(sessions, HELD_COLUMNS, _row, "no producer is held", as_json)
+    show_rows(channels, HELD_COLUMNS, _row, "no producer is held", as_json)
 
 
 @app.command()

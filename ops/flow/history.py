@@ -16,7 +16,7 @@ from penstock.limits.watermarks import depth_of_mark
 from penstock.text.durations import shown
 
 ACCOUNT_COLUMNS = ("vhost", "name", "held_for", "stops")
-INCIDENT_COLUMNS = ("begun", "lasted", "what", "cause", "sessions", "held_for", "victims", "actions")
+INCIDENT_COLUMNS = ("begun", "lasted", "what", "cause", "holds", "held_for", "victims", "actions")
 EVENT_COLUMNS = ("at", "event", "vhost", "queue", "messages", "bytes", "more")
 EVENT_FIELDS = ("count", "stop_count", "resume_count", "stop_bytes", "resume_bytes")
 SHOWN_VICTIMS = 3
@@ -83,7 +83,7 @@ def _incident_row(incident: Facts) -> dict[str, Any]:
         "lasted": _lasted(incident),
         "what": _what(incident),
         "cause": incident["cause"],
-        "sessions": incident["sessions"],
+        "holds": incident["holds"],
         "held_for": shown(incident["held_seconds"]),
         "victims": [*victims[:SHOWN_VICTIMS], *more],
         "actions": [f"{action} {count}" for action, count in incident["actions"].items()],

@@ -23,7 +23,7 @@ def incidents(data: Path) -> list[Facts]:
 
     Each has kind, vhost, queue, of (its subject if not a queue), cause, begun and ended (seconds since 1970), since_us
     (for a queue: when it began by the node's clock), stops, seconds, longest (seconds), peak_count, peak_bytes,
-    overshoot_count, overshoot_bytes (None if not of a queue), sessions, held_seconds, victims (each with since and
+    overshoot_count, overshoot_bytes (None if not of a queue), holds, held_seconds, victims (each with since and
     held_seconds) and actions. Short stops of one subject with less than a minute between them are one incident: `stops`
     is their number, `seconds` their total time. Any other incident has 1 as `stops`.
     """
@@ -115,7 +115,7 @@ def _empty_incident(record: Facts) -> Facts:
         "seconds": record.get("seconds", seconds),
         "longest": record.get("longest", seconds),
         **dict.fromkeys(("peak_count", "peak_bytes", "overshoot_count", "overshoot_bytes")),
-        "sessions": 0,
+        "holds": 0,
         "held_seconds": 0.0,
         "victims": [],
         "actions": {},
@@ -140,7 +140,7 @@ def _victim(victim: Facts, incident: Facts, share: float) -> Facts:
 
 
 def _add_hold(incident: Facts, held: Facts, share: float, actions: Facts) -> None:
-    incident["sessions"] += held["sessions"]
+    incident["holds"] += held["holds"]
     incident["held_seconds"] = round(incident["held_seconds"] + share * held["held_seconds"], 3)
     incident["victims"] += (_victim(victim, incident, share) for victim in held["victims"])
     for action, count in actions.items():

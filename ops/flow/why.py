@@ -27,10 +27,10 @@ class _Chain:
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
         self._held: dict[str, list[Facts]] = {}
-        sessions = held(processes)
-        for session in sessions:
-            self._held.setdefault(session["connection"], []).append(session)
-        causes = [cause for session in sessions for cause in session["causes"]]
+        channels = held(processes)
+        for channel in channels:
+            self._held.setdefault(channel["connection"], []).append(channel)
+        causes = [cause for channel in channels for cause in channel["causes"]]
         self._drained = drained(processes, {cause["slot"] for cause in causes if cause["kind"] == "queue"})
         self._passed: set[object] = set()
         self._lines: list[Line] = []
@@ -53,14 +53,14 @@ class _Chain:
 
     def _connection(self, connection: str, depth: int) -> None:
         self._passed.add(connection)
-        for session in self._held[connection]:
-            since = f"held for {shown(session['held_seconds'])}"
-            if session["rung"]:
-                since = f"{since}, {on_rung(session['rung'])}"
-            self._say(depth, f"connection {connection} ({_client(session)}), channel {session['channel']}: {since}")
-            if session["spent"]:
-                self._say(depth + 1, f"allowance used up: {session['spent']}")
-            for cause in session["causes"]:
+        for channel in self._held[connection]:
+            since = f"held for {shown(channel['held_seconds'])}"
+            if channel["rung"]:
+                since = f"{since}, {on_rung(channel['rung'])}"
+            self._say(depth, f"connection {connection} ({_client(channel)}), channel {channel['channel']}: {since}")
+            if channel["spent"]:
+                self._say(depth + 1, f"allowance used up: {channel['spent']}")
+            for cause in channel["causes"]:
                 self._say(depth + 1, f"waits for {cause['text']}" if cause["kind"] != "stop" else cause["text"])
                 if cause["kind"] == "queue":
                     self._queue(cause, depth + 2)

@@ -119,7 +119,7 @@ class RunningNode:
         gauges, places = self.gauges, self._places()
         lag = max((gauges.measures_read(*place).loop_lag_p99_us for place in places), default=0) / 1000
         counters = [gauges.counters_read("acceptor", index) for index in range(gauges.acceptors)]
-        channels, held = sum(each.channels for each in counters), sum(each.held_sessions for each in counters)
+        channels, held = sum(each.channels for each in counters), sum(each.held_channels for each in counters)
         gates = [gate for index in range(gauges.shards) if (gate := gauges.queue_read(index)) is not None]
         fill = max((gate.ready_bytes / stop for gate in gates if (stop := gate.marks.stop_bytes)), default=0.0)
         return Health(lag, 100 * held / channels if channels else 0.0, 100 * fill)

@@ -24,7 +24,7 @@ VICTIMS = 16
 OTHERS: Record = {"kind": "others", "vhost": None, "queue": None, "of": f"more than {MOST} within a minute"}
 """The subject of the record that sums up all the rest."""
 
-_SUMS = ("stops", "seconds", "sessions", "held_seconds")
+_SUMS = ("stops", "seconds", "holds", "held_seconds")
 _MOST = ("ended", "peak_count", "peak_bytes", "overshoot_count", "overshoot_bytes", "epoch")
 _OF_LONGEST = ("longest", "cause", "reason")
 

@@ -28,7 +28,7 @@ LAYOUT = {
         sequence=SEQUENCE, pid=P_PID, incarnation=P_INCARNATION, state=P_STATE, started_us=P_STARTED,
         restarts=P_RESTARTS, beat=P_BEAT, finishing=P_FINISHING),
     "counters": _offsets(
-        sequence=SEQUENCE, connections=C_CONNECTIONS, channels=C_CHANNELS, held_sessions=C_HELD, parked_bytes=C_PARKED,
+        sequence=SEQUENCE, connections=C_CONNECTIONS, channels=C_CHANNELS, held_channels=C_HELD, parked_bytes=C_PARKED,
         paused_connections=C_PAUSED, published=C_PUBLISHED, delivered=C_DELIVERED, confirmed=C_CONFIRMED,
         loop_turns=C_TURNS, ignoring_flow=C_IGNORING,
         rung_withhold=C_WITHHOLD, rung_park=C_PARK, rung_pause=C_PAUSE, rung_reject=C_REJECT,

@@ -10,7 +10,7 @@ from penstock.memory.mapped_file cimport MappedFile, to_read, to_write
 cdef int TURN_BITS = 40
 # The word of a shard's current operation: ordinal, turn and incarnation, each truncated to its bits.
 cdef int ORDINAL_BITS = 24
-cdef int LIFE_AT = 56
+cdef int INCARNATION_AT = 56
 cdef uint64_t FINISHES_BIT = 1 << 23
 
 FINISHES = 1 << 23
@@ -63,11 +63,12 @@ cdef class PairArea(MappedFile):
         store_word(to_write(self) + doing_at(self, acceptor, shard), 0, doing(incarnation, turn) | ordinal)
 
     def pair_write_finishing(
-        self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn, uint64_t life
+        self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn,
+        uint64_t shard_incarnation
     ):
-        """Shard only: incarnation `life` has processed a whole turn of the acceptor, and finishes its own turn."""
+        """Shard only: an incarnation has processed a whole turn of the acceptor, and finishes its own turn."""
         store_word(to_write(self) + doing_at(self, acceptor, shard), 0,
-                   doing(incarnation, turn) | FINISHES_BIT | life % 2)
+                   doing(incarnation, turn) | FINISHES_BIT | shard_incarnation % 2)
 
     def pair_read_doing(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn):
         """The ordinal of the last operation the shard processed in that turn of an incarnation of the acceptor; 0 if
@@ -106,4 +107,4 @@ cdef inline Py_ssize_t doing_at(MappedFile file, Py_ssize_t acceptor, Py_ssize_t
 
 
 cdef inline uint64_t doing(uint64_t incarnation, uint64_t turn) noexcept:
-    return (incarnation << LIFE_AT) | ((turn & 0xFFFFFFFF) << ORDINAL_BITS)
+    return (incarnation << INCARNATION_AT) | ((turn & 0xFFFFFFFF) << ORDINAL_BITS)

@@ -1,4 +1,4 @@
-"""The processes of a node in the gauges: how each is, its signs of life, its counters and measures."""
+"""The processes of a node in the gauges: how each is, its signs of incarnation, its counters and measures."""
 
 from libc.stdint cimport uint64_t
 
@@ -35,7 +35,7 @@ cdef class ProcessArea(MappedFile):
                        copy[P_RESTARTS], not whole)
 
     def beat(self, str role, Py_ssize_t index, uint64_t incarnation, uint64_t moment, int work):
-        """The process itself: give a sign of life, at a moment of the machine's monotonic clock (microseconds), with
+        """The process itself: give a sign of incarnation, at a moment of the machine's monotonic clock (microseconds), with
         its kind of work (0 to 7).
         """
         if not 0 <= work < 1 << WORK_BITS:
@@ -48,7 +48,7 @@ cdef class ProcessArea(MappedFile):
         return word >> WORK_BITS, word & ((1 << WORK_BITS) - 1)
 
     def counters_write(self, str role, Py_ssize_t index, uint64_t connections, uint64_t channels,
-                       uint64_t held_sessions, uint64_t parked_bytes, uint64_t paused_connections,
+                       uint64_t held_channels, uint64_t parked_bytes, uint64_t paused_connections,
                        uint64_t published, uint64_t delivered, uint64_t confirmed, uint64_t loop_turns,
                        uint64_t ignoring_flow, uint64_t rung_withhold, uint64_t rung_park, uint64_t rung_pause,
                        uint64_t rung_reject, uint64_t rung_close_channel, uint64_t rung_close_connection,
@@ -59,7 +59,7 @@ cdef class ProcessArea(MappedFile):
         begin_block(block)
         store_plain(block, C_CONNECTIONS, connections)
         store_plain(block, C_CHANNELS, channels)
-        store_plain(block, C_HELD, held_sessions)
+        store_plain(block, C_HELD, held_channels)
         store_plain(block, C_PARKED, parked_bytes)
         store_plain(block, C_PAUSED, paused_connections)
         store_plain(block, C_PUBLISHED, published)
@@ -108,13 +108,13 @@ cdef class ProcessArea(MappedFile):
         cdef bint whole = snapshot(self, block, M_WORDS, copy, NULL, 0, NULL)
         return Measures(copy[M_LAG_MEDIAN], copy[M_LAG_MOST], copy[M_COMMIT], copy[M_STORED], not whole)
 
-    def finishing_write(self, Py_ssize_t shard, uint64_t life, uint64_t queue):
-        """Shard only: incarnation `life` finishes its turn for the queue of that id; 0 for none."""
-        store_word(to_write(self) + process_at(self, "shard", shard), P_FINISHING + life % 2, queue)
+    def finishing_write(self, Py_ssize_t shard, uint64_t incarnation, uint64_t queue):
+        """Shard only: an incarnation finishes its turn for the queue of that id; 0 for none."""
+        store_word(to_write(self) + process_at(self, "shard", shard), P_FINISHING + incarnation % 2, queue)
 
-    def finishing_read(self, Py_ssize_t shard, uint64_t life):
+    def finishing_read(self, Py_ssize_t shard, uint64_t incarnation):
         """The queue id of the last `finishing_write` of a shard's incarnation, or of the last but one before it."""
-        return load_word(to_read(self) + process_at(self, "shard", shard), P_FINISHING + life % 2)
+        return load_word(to_read(self) + process_at(self, "shard", shard), P_FINISHING + incarnation % 2)
 
 
 cdef Py_ssize_t process_at(MappedFile file, str role, Py_ssize_t index) except -1:

@@ -29,7 +29,7 @@ class Counters(NamedTuple):
 
     connections: int
     channels: int
-    held_sessions: int
+    held_channels: int
     parked_bytes: int
     paused_connections: int
     published: int

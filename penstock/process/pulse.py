@@ -42,7 +42,7 @@ class Pulse:
 
     def __init__(self, gauges: Gauges, role: Role, index: int, incarnation: int) -> None:
         self._gauges = gauges
-        self._life = role, index, incarnation
+        self._process = role, index, incarnation
         self._work = Work.LOADING
         self._chores: Chores | None = None
         self.beat()
@@ -64,7 +64,7 @@ class Pulse:
 
     def beat(self) -> None:
         """Store the time and the kind of work."""
-        self._gauges.beat(*self._life, time.monotonic_ns() // 1000, self._work)
+        self._gauges.beat(*self._process, time.monotonic_ns() // 1000, self._work)
 
     @contextmanager
     def during(self, work: Work) -> Iterator[None]:

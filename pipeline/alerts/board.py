@@ -123,14 +123,14 @@ class Board:
         """
         found = []
         for row in rows:
-            session = row["node"], row["connection"], str(row["channel"]), row["user"]
+            channel = row["node"], row["connection"], str(row["channel"]), row["user"]
             if row["action"] == "stop":
-                self.held.setdefault(session, row["ts"])
+                self.held.setdefault(channel, row["ts"])
                 if len(self.held) > HELD_MOST:
                     del self.held[next(iter(self.held))]
             elif row["action"] == "resume" and row["outcome"] != "other-cause":
-                self.held.pop(session, None)
-                found += self.assess("producer-held", session, 0.0, row["ts"], {"held_s": row["stopped_ms"] / 1e3})
+                self.held.pop(channel, None)
+                found += self.assess("producer-held", channel, 0.0, row["ts"], {"held_s": row["stopped_ms"] / 1e3})
         return found
 
     def tick(self, now: int) -> list[Alert]:
@@ -141,10 +141,10 @@ class Board:
         for kind, subject in [key for key, (_, seen) in self.standing.items() if seen + UNSEEN_US < now]:
             if kind != "producer-held" or subject not in self.held:
                 found += self.assess(kind, subject, 0.0, now, {"unseen": True})
-        for session, since in self.held.items():
+        for channel, since in self.held.items():
             held_s = (now - since) / 1e6
             if held_s >= self.limits.held_s:
-                found += self.assess("producer-held", session, held_s / self.limits.held_s, now, {"held_s": held_s})
+                found += self.assess("producer-held", channel, held_s / self.limits.held_s, now, {"held_s": held_s})
         return found
 
     def to_json(self) -> str:
@@ -152,7 +152,7 @@ class Board:
         return json.dumps(
             {
                 "standing": [[kind, list(subject), *times] for (kind, subject), times in self.standing.items()],
-                "held": [[list(session), at] for session, at in self.held.items()],
+                "held": [[list(channel), at] for channel, at in self.held.items()],
                 "batches": self.batches,
             }
         )
@@ -165,7 +165,7 @@ class Board:
             state = json.loads(text or "{}")
             standing = {(kind, tuple(subject)): (int(at), int(seen)) for kind, subject, at, seen in state["standing"]}
             board.standing = standing
-            board.held = {tuple(session): int(at) for session, at in state["held"]}
+            board.held = {tuple(channel): int(at) for channel, at in state["held"]}
             board.batches = {name: int(number) for name, number in state["batches"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(limits)

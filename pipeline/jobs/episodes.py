@@ -36,13 +36,13 @@ TABLE = Table(
         Column("obeyed", "boolean", "", "as in `flow.obeyed`", nullable=True),
     ),
 )
-SESSION = ("node", "epoch", "writer", "connection", "channel")
+CHANNEL = ("node", "epoch", "writer", "connection", "channel")
 
 
 def episodes(flow: DataFrame, until: int) -> DataFrame:
     """Build the episodes. `flow` has rows of the table of a range that ends at `until` (µs since 1970)."""
     marked = flow.where(F.col("action").isin("stop", "resume"))
-    following = Window.partitionBy(*SESSION).orderBy("seq")
+    following = Window.partitionBy(*CHANNEL).orderBy("seq")
     marked = marked.withColumns(
         {"next_action": F.lead("action").over(following), "next_ts": F.lead("ts").over(following)}
     )
@@ -64,8 +64,8 @@ def _ended(stops: DataFrame, incarnations: DataFrame, until: int) -> DataFrame:
     acceptor.
     """
     later = stops.join(incarnations, ["node", "acceptor"], "left").where(F.col("since") > F.col("ts"))
-    ends = later.groupBy(*SESSION, "seq").agg(F.min("since").alias("succeeded"))
-    ended = stops.join(ends, [*SESSION, "seq"], "left").withColumn("ended", F.coalesce("next_ts", "succeeded"))
+    ends = later.groupBy(*CHANNEL, "seq").agg(F.min("since").alias("succeeded"))
+    ended = stops.join(ends, [*CHANNEL, "seq"], "left").withColumn("ended", F.coalesce("next_ts", "succeeded"))
     return ended.withColumns(
         {
             "started": F.col("ts"),

@@ -20,7 +20,7 @@ TABLE = Table(
         Column("vhost", "string", "", "virtual host of the channels"),
         Column("queue", "string", "", "the full queue; the cause in brackets if no single queue held the channels"),
         Column("episodes", "bigint", "", "number of episodes"),
-        Column("sessions", "bigint", "", "number of different channels that were held"),
+        Column("channels", "bigint", "", "number of different channels that were held"),
         Column("stopped_ms", "bigint", "ms", "time held, summed over channels"),
         Column("p95_ms", "double", "ms", "95th percentile of an episode"),
         Column("longest_ms", "bigint", "ms", "longest episode"),
@@ -41,7 +41,7 @@ def held(episodes: DataFrame) -> DataFrame:
     }
     grouped = episodes.groupBy(*(column.alias(name) for name, column in keys.items())).agg(
         F.count(F.lit(1)).alias("episodes"),
-        F.countDistinct("node", "epoch", "connection", "channel").alias("sessions"),
+        F.countDistinct("node", "epoch", "connection", "channel").alias("channels"),
         F.sum("stopped_ms").alias("stopped_ms"),
         F.percentile("stopped_ms", 0.95).alias("p95_ms"),
         F.max("stopped_ms").alias("longest_ms"),

@@ -106,13 +106,13 @@ def what_if(found: DataFrame, marks: DataFrame, episodes: DataFrame, queues: Dat
         F.max("stopped_ms").alias("longest_ms"),
         F.max("peak_depth").alias("peak_depth"),
     )
-    sessions = episodes.where(F.col("queue").isNotNull()).select(
+    channels = episodes.where(F.col("queue").isNotNull()).select(
         *PLACE, "user", F.coalesce("product", F.lit(UNKNOWN)).alias("product"), "connection", "channel"
     )
     held = queues.select(*PLACE, F.col("stopped_ms").alias("was_stopped_ms"))
     result = (
         stopped.join(marks.select(*PLACE, "stop_count", "resume_count"), [*PLACE])
-        .join(sessions.distinct(), [*PLACE], "left")
+        .join(channels.distinct(), [*PLACE], "left")
         .join(held, [*PLACE], "left")
         .withColumn("was_stopped_ms", F.coalesce("was_stopped_ms", F.lit(0)))
     )

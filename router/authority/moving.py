@@ -121,8 +121,8 @@ class Moves:
     # Reports of shards
 
     def report(
-        self, queue_id: int, epoch: int, shard: int, life: int, state: str, count: int, octets: int, checksum: int,
-        stop: list[int], reason: str,
+        self, queue_id: int, epoch: int, shard: int, incarnation: int, state: str, count: int, octets: int,
+        checksum: int, stop: list[int], reason: str,
     ) -> None:  # fmt: skip
         """Handle a shard's report that its part is "written", "kept" or "reattached", or has "failed". Repeats, and
         reports on other moves, are ignored. `stop` is the queue's stop as written, empty if it holds no producers.
@@ -133,7 +133,9 @@ class Moves:
         if state == "reattached":
             if move.phase == HOMING and shard == move.home:
                 self._end(move)
-        elif move.phase == HOMING or life != (move.source_life if shard == move.source else move.target_life):
+        elif move.phase == HOMING or incarnation != (
+            move.source_incarnation if shard == move.source else move.target_incarnation
+        ):
             return
         elif state == "failed":
             self.roll_back(move, f"shard {shard}: {reason}")
@@ -145,21 +147,21 @@ class Moves:
             else:
                 self.roll_back(move, f"the copy has {count} messages, {octets} bytes, not {move.count}, {move.octets}")
 
-    def shard_started(self, shard: int, life: int) -> None:
+    def shard_started(self, shard: int, incarnation: int) -> None:
         """Roll back undecided moves of a shard that asks for the topology in another incarnation than they began with:
         it knows nothing of its part.
         """
         for move in self._undecided():
-            if (shard == move.source and life != move.source_life) or (
-                shard == move.target and life != move.target_life
+            if (shard == move.source and incarnation != move.source_incarnation) or (
+                shard == move.target and incarnation != move.target_incarnation
             ):
                 self.roll_back(move, f"shard {shard} has died")
 
     def roll_back_failed(self) -> None:
         """Roll back undecided moves whose shards have died, or that take too long."""
         for move in self._undecided():
-            for shard, life in ((move.source, move.source_life), (move.target, move.target_life)):
-                if self.incarnation_of(shard) != life:
+            for shard, incarnation in ((move.source, move.source_incarnation), (move.target, move.target_incarnation)):
+                if self.incarnation_of(shard) != incarnation:
                     self.roll_back(move, f"shard {shard} has died")
                     break
             else:

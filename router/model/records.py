@@ -128,7 +128,7 @@ class Placement(Record):
 @of_kind("move", "moves", key=1, packed=("stop",))
 @dataclass(frozen=True, slots=True)
 class Move(Record):
-    """A queue on its way from one shard to another. `epoch` is never reused; `…_life` is an incarnation of the shard.
+    """A queue on its way from one shard to another, of these incarnations. `epoch` is never reused.
 
     `count`, `octets` (of whole messages) and `checksum` describe the copy that the old home wrote; `stop` is a
     `shard.queue.saturation.Stop` if the queue held its producers there. `outcome` is "moved" or "rolled-back" once
@@ -140,8 +140,8 @@ class Move(Record):
     source: int
     target: int
     phase: str
-    source_life: int
-    target_life: int
+    source_incarnation: int
+    target_incarnation: int
     plan: str | None
     since: float
     count: int = 0

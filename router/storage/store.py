@@ -129,6 +129,11 @@ MIGRATIONS: tuple[str, ...] = (
     """,
     # 14. The number of rows of each table, and the sum of their checksums (router/storage/sums.py).
     f"{sums.CREATE};",
+    # 15. A move names the incarnations of its shards.
+    """
+    ALTER TABLE moves RENAME COLUMN source_life TO source_incarnation;
+    ALTER TABLE moves RENAME COLUMN target_life TO target_incarnation;
+    """,
 )
 
 

@@ -38,10 +38,10 @@ from shard.queue.queue_state import QueueState
 from shard.queue.residence import Step
 from shard.queue.saturation import Stop
 from shard.requests.consuming import Consuming
-from shard.serving.homing import Homings, Life, living_incarnations, report, still_awaited
+from shard.serving.homing import Homings, Incarnation, living_incarnations, report, still_awaited
 from shard.serving.paging import Paging
 from shard.turns.commits import Commits
-from shard.turns.link import Link, life_of
+from shard.turns.link import Link, incarnation_of
 from shard.turns.peers import Peers
 from shard.turns.state import ShardState
 
@@ -56,7 +56,7 @@ class Leaving:
     drained. Its copy, at `path`, is at a `stage`; `written` has count, bytes and checksum of a complete one.
     """
 
-    def __init__(self, move: Move, queue: QueueState, awaited: set[Life]) -> None:
+    def __init__(self, move: Move, queue: QueueState, awaited: set[Incarnation]) -> None:
         self.move = move
         self.queue = queue
         self.awaited = awaited
@@ -171,7 +171,7 @@ class Moving:
         queue, leaving = self.state.queues.get(drained.queue), self.leaving.get(drained.queue)
         if leaving is not None and leaving.move.epoch == drained.epoch:
             leaving.drained.append(link)
-            leaving.awaited.discard(life_of(link.identity))
+            leaving.awaited.discard(incarnation_of(link.identity))
         elif queue is not None:
             self.drop_consumers(link, queue)
 

@@ -18,7 +18,7 @@ from shard.queue.queue_state import QueueState
 from shard.queue.residence import Step
 from shard.serving.paces import Paces
 from shard.serving.serving import Serving
-from shard.turns.link import Link, life_of
+from shard.turns.link import Link, incarnation_of
 from shard.turns.state import ShardState
 
 log = get_logger()
@@ -26,7 +26,7 @@ log = get_logger()
 PATIENCE_US = 30_000_000
 """How long to wait for a living acceptor that does not report its unacked messages."""
 
-Life = tuple[str, int, int]
+Incarnation = tuple[str, int, int]
 """Role, index and incarnation."""
 
 
@@ -35,7 +35,7 @@ class Homing:
     `waiting` are the requests to carry out when `over`, each with its link and the group of its channel, 0 for none.
     """
 
-    def __init__(self, move: Move, awaited: set[Life], deadline: int) -> None:
+    def __init__(self, move: Move, awaited: set[Incarnation], deadline: int) -> None:
         self.move = move
         self.awaited = awaited
         self.deadline = deadline
@@ -53,7 +53,7 @@ class Homings:
         self.by_id: dict[int, Homing] = {}
 
     def begin(self, move: Move) -> None:
-        """The router has decided that the queue lives here: freeze the queue until all acceptors have reported."""
+        """The router has decided that the queue places here: freeze the queue until all acceptors have reported."""
         known = self.by_id.get(move.queue_id)
         if known is not None and known.move.epoch == move.epoch:
             if known.over:
@@ -74,7 +74,7 @@ class Homings:
         """An acceptor has reported all its unacked messages of the queue."""
         homing = self.by_id.get(reattached.queue)
         if homing is not None and homing.move.epoch == reattached.epoch:
-            homing.awaited.discard(life_of(link.identity))
+            homing.awaited.discard(incarnation_of(link.identity))
 
     def end_complete(self) -> None:
         """At the end of a turn: end each homing that awaits no acceptor, or has run out of patience."""
@@ -150,16 +150,16 @@ class Homings:
         return min((homing.deadline for homing in self.by_id.values() if not homing.over), default=NEVER)
 
 
-def living_incarnations(state: ShardState, role: Any) -> set[Life]:
+def living_incarnations(state: ShardState, role: Any) -> set[Incarnation]:
     """The incarnations of all acceptors, or shards, that are starting or ready."""
     count = state.gauges.acceptors if role == "acceptor" else state.gauges.shards
-    lives = ((index, state.gauges.process_read(role, index)) for index in range(count))
-    return {(role, index, life.incarnation) for index, life in lives if life.state in (STARTING, READY)}
+    places = ((index, state.gauges.process_read(role, index)) for index in range(count))
+    return {(role, index, place.incarnation) for index, place in places if place.state in (STARTING, READY)}
 
 
-def still_awaited(awaited: set[Life], role: str, index: int, incarnation: int) -> set[Life]:
+def still_awaited(awaited: set[Incarnation], role: str, index: int, incarnation: int) -> set[Incarnation]:
     """`awaited` without the incarnation that died and earlier ones of the same process."""
-    return {life for life in awaited if life[:2] != (role, index) or life[2] > incarnation}
+    return {one for one in awaited if one[:2] != (role, index) or one[2] > incarnation}
 
 
 def report(
@@ -168,7 +168,7 @@ def report(
 ) -> None:  # fmt: skip
     """Report the stage of this shard's part of a move to the router."""
     arguments = {
-        "queue_id": move.queue_id, "epoch": move.epoch, "shard": state.index, "life": state.incarnation,
+        "queue_id": move.queue_id, "epoch": move.epoch, "shard": state.index, "incarnation": state.incarnation,
         "state": stage, "count": count, "octets": octets, "checksum": checksum, "stop": [*stop], "reason": reason,
     }  # fmt: skip
     state.router_requests.append(("move_report", arguments, _reported))

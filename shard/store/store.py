@@ -78,7 +78,7 @@ class Store:
         try:
             with translated(path):
                 sync_directories(path, path.parent, path.parent.parent)
-            self._begin_life(epoch, shard)
+            self._begin(epoch, shard)
             self._kept.sync()
             if witness is not None:
                 with translated(witness.path):
@@ -90,19 +90,19 @@ class Store:
             self._kept.close()
             raise
 
-    def _begin_life(self, epoch: int, shard: int) -> None:
+    def _begin(self, epoch: int, shard: int) -> None:
         def begin(txn: lmdb.Transaction) -> None:
             facts = self._kept["facts"]
             found = facts_of(self.path, txn, facts, shard)
             if (format := found.get("format", FORMAT)) < FORMAT:
                 take_over(txn, self._kept, format)
             self._recognise(found.get("node"), found.get("commits", 0))
-            self.life = found.get("life", 0) + 1
+            self.starts = found.get("life", 0) + 1
             self.restarted = found.get("epoch", 0) != epoch
             self.commits = found.get("commits", 0) + 1
             if self.restarted:
                 txn.drop(self._kept["links"], delete=False)
-            found |= {"format": FORMAT, "shard": shard, "life": self.life, "epoch": epoch, "commits": self.commits}
+            found |= {"format": FORMAT, "shard": shard, "life": self.starts, "epoch": epoch, "commits": self.commits}
             if self._witness is not None:
                 found["node"] = self._witness.node
             for name, number in found.items():

@@ -67,7 +67,7 @@ from shard.serving.intake import Intake
 from shard.store.stored import TRANSACTION
 from shard.transactions.prepared import Part
 from shard.turns.commits import Commits
-from shard.turns.link import Link, life_of
+from shard.turns.link import Link, incarnation_of
 from shard.turns.peers import Peers
 from shard.turns.state import ShardState
 
@@ -125,7 +125,7 @@ class TwoPhase:
 
     def id_of(self, link: Link, number: int) -> bytes:
         """The id of an acceptor's transaction, unique over all incarnations of all shards."""
-        _, index, incarnation = life_of(link.identity)
+        _, index, incarnation = incarnation_of(link.identity)
         return TRANSACTION.pack(self.state.gauges.epoch, index, incarnation, number)
 
     def has_ended(self, id: bytes) -> bool:
@@ -189,15 +189,15 @@ class TwoPhase:
     def _of(self, known: Collection[bytes], index: int, incarnation: int) -> Iterator[bytes]:
         """The transactions of an acceptor's incarnations up to that one."""
         for id in known:
-            epoch, acceptor, life, _ = TRANSACTION.unpack(id)
-            if (epoch, acceptor) == (self.state.gauges.epoch, index) and life <= incarnation:
+            epoch, acceptor, begun_in, _ = TRANSACTION.unpack(id)
+            if (epoch, acceptor) == (self.state.gauges.epoch, index) and begun_in <= incarnation:
                 yield id
 
     # Operations between shards
 
     def on_in_doubt(self, link: Link, doubt: to_shard.InDoubt) -> None:
         """Another shard is in doubt. While a decision is still possible it gets no answer, and asks again."""
-        id, shard = doubt.transaction, life_of(link.identity)[1]
+        id, shard = doubt.transaction, incarnation_of(link.identity)[1]
         decision = self.decisions.get(id)
         if decision is None:
             if self.has_ended(id):
@@ -209,7 +209,7 @@ class TwoPhase:
         """The decider announces the outcome of a transaction."""
         if outcome.commits:
             self._commit(outcome.transaction)
-            self._promise_done(life_of(link.identity)[1], outcome.transaction)
+            self._promise_done(incarnation_of(link.identity)[1], outcome.transaction)
         else:
             self._abort(outcome.transaction)
 
@@ -227,7 +227,7 @@ class TwoPhase:
         """Another shard has kept that its part is done, or that it has none."""
         decision = self.decisions.get(done.transaction)
         if decision is not None:
-            decision.waiting.discard(life_of(link.identity)[1])
+            decision.waiting.discard(incarnation_of(link.identity)[1])
             self._forget(done.transaction)
 
     def _send(self, shard: int, operation: Operation) -> None:

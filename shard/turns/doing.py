@@ -33,9 +33,9 @@ class Doing:
         self.taken: dict[tuple[int, int], int] = {}
         self._until = NEVER
 
-    def begins(self, life: int) -> None:
-        """An incarnation of the shard begins; `life` is its number."""
-        self.recording = life > 1
+    def begins(self, incarnation: int) -> None:
+        """An incarnation of the shard begins."""
+        self.recording = incarnation > 1
 
     def takes_in(self, link: Link, turn: int, index: int) -> None:
         """The shard begins to apply an operation of a turn."""
@@ -46,8 +46,8 @@ class Doing:
         """All operations of a turn have been applied; their consequences follow."""
         if link.receiver is not None:
             self.taken[link.receiver, link.incarnation] = turn
-            life = self.state.incarnation
-            self.gauges.pair_write_finishing(link.receiver, self.state.index, link.incarnation, turn, life)
+            incarnation = self.state.incarnation
+            self.gauges.pair_write_finishing(link.receiver, self.state.index, link.incarnation, turn, incarnation)
 
     def finishes(self, queue: int) -> None:
         """The shard begins with the consequences for a queue; 0 for none."""

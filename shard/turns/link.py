@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=1024)
-def life_of(identity: bytes) -> tuple[str, int, int]:
+def incarnation_of(identity: bytes) -> tuple[str, int, int]:
     """Role, index and incarnation in `acceptor.INDEX.INCARNATION` or `shard.INDEX.INCARNATION`."""
     role, index, incarnation = identity.split(b".")
     return role.decode(), int(index), int(incarnation)
@@ -71,7 +71,7 @@ class Link:
         self.safe = self.reported = self.taken
         self.greeted = False
         self.source = Source()
-        role, index, self.incarnation = life_of(identity)
+        role, index, self.incarnation = incarnation_of(identity)
         self.receiver = index if role == "acceptor" else None
         self.turn = bus.Turn(self.receiver)
         self.waiting: list[tuple[int, int, list[Operation], Sequence[Any]]] = []

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.node.logs import get_logger
-from shard.turns.link import Link, life_of
+from shard.turns.link import Link, incarnation_of
 
 log = get_logger()
 
 PATIENCE_US = 5_000_000
 
-Life = tuple[int, int]
+Incarnation = tuple[int, int]
 """Index and incarnation of an acceptor."""
 
 
@@ -25,7 +25,7 @@ class Recovery:
     reported.
     """
 
-    def __init__(self, acceptors: Iterable[Life], now: int) -> None:
+    def __init__(self, acceptors: Iterable[Incarnation], now: int) -> None:
         self.awaited = set(acceptors)
         self.reported: set[Link] = set()
         self.deadline = now + PATIENCE_US
@@ -33,12 +33,12 @@ class Recovery:
     def on_hold(self, link: Link) -> None:
         """An acceptor has reported its unacked messages."""
         self.reported.add(link)
-        self.awaited.discard(life_of(link.identity)[1:])
+        self.awaited.discard(incarnation_of(link.identity)[1:])
 
     def died(self, role: str, index: int, incarnation: int) -> None:
         """A process has died: its incarnations up to that one are not waited for."""
         if role == "acceptor":
-            self.awaited = {life for life in self.awaited if life[0] != index or life[1] > incarnation}
+            self.awaited = {one for one in self.awaited if one[0] != index or one[1] > incarnation}
 
     def is_over(self, now: int) -> bool:
         """Whether all acceptors have reported, or the deadline has passed."""

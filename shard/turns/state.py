@@ -17,8 +17,8 @@ from shard.store.journal import Journal
 from shard.turns.link import Link
 from shard.turns.recovery import Recovery
 
-LIFE_BITS = 36
-LIVES = 4096
+START_BITS = 36
+STARTS_MAX = 4096
 """Bits of a message's number within one incarnation of the shard, and how many incarnations pass before numbers repeat.
 """
 
@@ -37,12 +37,12 @@ class ShardState:
     `base` begins the numbers of messages in this incarnation of the store.
     """
 
-    def __init__(self, index: int, gauges: Gauges, now: int, life: int = 0, journal: Journal | None = None) -> None:
+    def __init__(self, index: int, gauges: Gauges, now: int, starts: int = 0, journal: Journal | None = None) -> None:
         self.index = index
         self.incarnation = 1
         self.gauges = gauges
         self.journal = journal
-        self.base = (life % LIVES) << LIFE_BITS
+        self.base = (starts % STARTS_MAX) << START_BITS
         self.now = now
         self.wall_ahead = 0
         self.version = -1

@@ -166,7 +166,7 @@ def test_what_a_dead_shard_said_last_does_not_open_the_link_wider(node: Node) ->
     assert (link.in_flight.load.count, link.unheard_octets) == (0, 0)
 
 
-def test_what_was_not_taken_in_goes_to_the_next_life_in_order(node: Node) -> None:
+def test_what_was_not_taken_in_goes_to_the_next_incarnation_in_order(node: Node) -> None:
     node.declare("q")
     client = open_channel(node)
     client.call("confirm.select", 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.holding.sessions import sessions
+from acceptor.holding.publishing_channels import channels
 from tests.hostile import FULL, KINDS, STYLES
 from tests.joined import Client, Node, open_channel
 from tests.router.making import rabbit_hash
@@ -328,14 +328,14 @@ def test_explained(node: Node) -> None:
     assert {(each["stops_producers"], each["why"]) for each in told} == {(True, "a policy of the queue grants it")}
 
 
-def test_routes_of_sessions_are_told_with_what_is_granted_now(node: Node) -> None:
+def test_routes_of_channels_are_told_with_what_is_granted_now(node: Node) -> None:
     """Not as it was when they published: a trial of a policy goes by them."""
 
     def told() -> list[tuple[int, int]]:
         """Queues and powerless ones of each route."""
         node.settle()
-        (session,) = [each for each in sessions(core.state, core.routes) if each["routes"]]
-        return [(len(route["queues"]), len(route["powerless"])) for route in session["routes"]]
+        (channel,) = [each for each in channels(core.state, core.routes) if each["routes"]]
+        return [(len(route["queues"]), len(route["powerless"])) for route in channel["routes"]]
 
     core = node.core(0)
     attack(node, FULL, durable=True)
@@ -349,7 +349,7 @@ def test_routes_of_sessions_are_told_with_what_is_granted_now(node: Node) -> Non
     assert told() == [(2, 1)]
     node.ask("exchange_delete", name="news")
     node.settle()
-    assert not any(each["routes"] for each in sessions(core.state, core.routes))
+    assert not any(each["routes"] for each in channels(core.state, core.routes))
 
 
 def test_what_is_published_is_counted_with_the_queues_that_can_do_nothing_to_it(node: Node) -> None:

@@ -156,20 +156,20 @@ def test_what_is_settled_in_a_transaction_counts_until_its_end(end: str, more: i
         assert (channel.gather() >= 9) == bool(more)
 
 
-def in_next_life(joined: Node) -> None:
+def in_next_incarnation(joined: Node) -> None:
     joined.kill_shard(0)
     joined.settle()
     joined.start_shard(0)
     joined.settle()
 
 
-def test_the_next_life_of_a_shard_counts_what_is_in_hand() -> None:
+def test_the_next_incarnation_of_a_shard_counts_what_is_in_hand() -> None:
     with node(stores=True) as joined:
         channel = Channel(joined, durable=True)
         channel.consume("a")
         channel.fill("a", [1000] * 20, delivery_mode=2)
         assert channel.gather() == 10
-        in_next_life(joined)
+        in_next_incarnation(joined)
         assert channel.gather() == 0
         channel.settle(delivery_tag=1)
         assert channel.gather() == 1
@@ -195,7 +195,7 @@ STEPS: list[Callable[[Channel, Random], None]] = [
     lambda channel, random: channel.settle(random.choice(["basic.ack", "basic.nack"])),
     lambda channel, random: channel.settle("basic.nack", delivery_tag=0, multiple=True, requeue=random.random() < 0.5),
     lambda channel, random: settle_one(channel, random),
-    lambda channel, random: in_next_life(channel.node),
+    lambda channel, random: in_next_incarnation(channel.node),
 ]
 
 

@@ -210,7 +210,7 @@ def written(node: Node) -> None:
 
 
 def test_after_a_death_of_the_shard_the_rest_is_confirmed_at_the_resume() -> None:
-    """What the next life takes in is confirmed when it leaves; of the rest it does not know whose it was."""
+    """What the next incarnation takes in is confirmed when it leaves; of the rest it does not know whose it was."""
     with Node(stores=True) as node:
         node.declare("q", durable=True, **FLOW)
         client, consumer = publisher(node), open_channel(node)

@@ -44,7 +44,7 @@ def test_a_stop_is_in_the_ledger_and_among_the_incidents_that_survive_a_restart(
                 wait_get(channel, "work")
             producer.take("connection.unblocked")
             *_, found = wait_for(lambda: [each for each in flow("incidents") if each["victims"]])
-        assert (found["kind"], found["vhost"], found["queue"], found["sessions"]) == ("queue", "/", "work", 1)
+        assert (found["kind"], found["vhost"], found["queue"], found["holds"]) == ("queue", "/", "work", 1)
         assert found["seconds"] > 2 and found["held_seconds"] > 2
         assert found["peak_count"] > STOP and found["overshoot_count"] == found["peak_count"] - STOP
         assert found["actions"]["connection.blocked"] == 1
@@ -82,5 +82,5 @@ def test_a_queue_that_flaps_is_among_the_incidents(tmp_path: Path) -> None:
         found = json.loads(told.stdout)
     assert {each["queue"] for each in found} == {"flaps"}
     assert sum(each["stops"] for each in found) == rounds, "however long each of them took"
-    assert sum(each["sessions"] for each in found) == rounds
+    assert sum(each["holds"] for each in found) == rounds
     assert {victim["user"] for each in found for victim in each["victims"]} == {"guest"}

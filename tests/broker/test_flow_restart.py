@@ -77,7 +77,7 @@ def test_a_stop_during_which_its_shard_is_killed(tmp_path: Path) -> None:
             since = stop(broker, channel, producer)
             broker.wait_replaced("shard", broker.kill("shard"))
             # Asked before what was on its way to the dead one comes again, it answers without that.
-            wait_for(lambda: channel.depth("work") > STOP, what="its next life to have all of it")
+            wait_for(lambda: channel.depth("work") > STOP, what="its next incarnation to have all of it")
             assert begun(broker) == since
             resume(channel)
             producer.take("connection.unblocked")
@@ -85,12 +85,12 @@ def test_a_stop_during_which_its_shard_is_killed(tmp_path: Path) -> None:
         (incident,) = found(broker)
     assert incident["begun"] == since and incident["peak_count"] > STOP
     assert f"of {STOP} messages" in incident["cause"]
-    assert (incident["sessions"], len(incident["victims"])) == (1, 1)
+    assert (incident["holds"], len(incident["victims"])) == (1, 1)
     assert incident["actions"]["connection.blocked"] == 1
 
 
 def test_a_stop_during_which_its_acceptor_is_killed(tmp_path: Path) -> None:
-    """Whom it held it can say no more; its next life does, and who connects anew is another session."""
+    """Whom it held it can say no more; its next incarnation does, and who connects anew is another session."""
     with Broker(tmp_path) as broker:
         with Client.connect(broker.address) as consumer, producing(broker) as producer:
             since = stop(broker, consumer.channel(), producer)
@@ -108,7 +108,7 @@ def test_a_stop_during_which_its_acceptor_is_killed(tmp_path: Path) -> None:
             (account,) = orjson.loads(broker.penstock("flow", "ledger", "--json").stdout)
             assert account["seconds"] >= before + INCIDENT_SECONDS and account["stops"] == 2
         (incident,) = found(broker)
-    assert (incident["begun"], incident["sessions"]) == (since, 2)
+    assert (incident["begun"], incident["holds"]) == (since, 2)
     assert incident["held_seconds"] > 2 * INCIDENT_SECONDS
 
 
@@ -135,7 +135,7 @@ def test_a_stop_during_which_the_node_restarts(tmp_path: Path, killed: bool) -> 
             wait_for(lambda: [each for each in found(broker) if len(each["victims"]) == 2], what="the incident")
         (incident,) = found(broker)
         assert incident["begun"] == since and incident["peak_count"] > STOP
-        assert (incident["sessions"], incident["actions"]["connection.blocked"]) == (2, 2)
+        assert (incident["holds"], incident["actions"]["connection.blocked"]) == (2, 2)
         wait_for(lambda: not is_noted(tmp_path), what="no stop in the file of open ones")
         broker.kill_all()
         broker.start()

@@ -152,11 +152,11 @@ def test_a_dry_run_says_whom_the_rate_of_a_unprivileged_queue_would_not_slow(pla
                 channel.publish(exchange.encode(), key, exchange)
 
     def going() -> dict[str, tuple[str, int]]:
-        """The sessions that publish to the queue, by exchange."""
+        """The channels that publish to the queue, by exchange."""
         return {
-            route["exchanges"][0]: (session["connection"], session["channel"])
-            for session in Processes(place.directory / "data").ask_acceptors("sessions")
-            for route in session["routes"]
+            route["exchanges"][0]: (channel["connection"], channel["channel"])
+            for channel in Processes(place.directory / "data").ask_acceptors("channels")
+            for route in channel["routes"]
             if id in route["queues"]
         }
 

@@ -194,7 +194,7 @@ def test_a_circle_of_held_clients_is_seen(
         client.call("basic.consume", queue=own)
         for number in range(2 * STOP):
             client.publish(b"%d" % number, other)
-    wait_for(lambda: all(held_on(flow, name) for name in names), what="two held sessions")
+    wait_for(lambda: all(held_on(flow, name) for name in names), what="two held channels")
     (first,) = held_on(flow, names[1])
     told = broker.penstock("flow", "why", first["connection"]).stdout
     assert told.rstrip().endswith(f"connection {first['connection']} is held itself, see above: a circle")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.moving.suspects import LIVES
+from acceptor.moving.suspects import ENDS_MAX
 from penstock.node.failures import FAILURE_STATUS
 from tests.broker import Broker
 from tests.broker.test_fairness import split
@@ -97,7 +97,9 @@ def lines(broker: Broker, **facts: Any) -> list[dict[str, Any]]:
         ("harmless", "unfinished", "end of a turn"),
     ],
 )
-def test_a_publish_that_ends_every_life_of_its_shard(buggy: Broker, how: str, queue: str, operation: str) -> None:
+def test_a_publish_that_ends_every_incarnation_of_its_shard(
+    buggy: Broker, how: str, queue: str, operation: str
+) -> None:
     """Its connection ends with 541 after some lives, the log names it; all others are confirmed, in both acceptors."""
     others = [client.channel() for client in split(buggy, 2, 2)]
     confirms = [Confirms(channel) for channel in others]
@@ -118,9 +120,9 @@ def test_a_publish_that_ends_every_life_of_its_shard(buggy: Broker, how: str, qu
         assert not each.nacked
     wait_for(lambda: lines(buggy, event="operation given up"))
     (line,) = lines(buggy, event="operation given up")
-    assert (line["operation"], line["queues"], line["lives"]) == (operation, [f"queue '{queue}' in vhost '/'"], LIVES)
+    assert (line["operation"], line["queues"], line["ends"]) == (operation, [f"queue '{queue}' in vhost '/'"], ENDS_MAX)
     died = lines(buggy, event="process died", process="shard 0")
-    assert len(died) == 1 + LIVES, "the first life does not note what it does"
+    assert len(died) == 1 + ENDS_MAX, "the first incarnation does not note what it does"
     assert all((str(FAILURE_STATUS) in each["how"]) == (how != "killed") for each in died)
     with buggy.connect() as client:
         fresh = client.channel()

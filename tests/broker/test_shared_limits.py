@@ -192,7 +192,7 @@ def test_policies_of_the_node_are_told_apart(broker: Broker, words: tuple[str, .
     assert (refused.returncode, refused.stderr) == (2, f"penstock: {reason}\n")
 
 
-def test_a_dry_run_lists_the_sessions_that_a_policy_would_stop(
+def test_a_dry_run_lists_the_channels_that_a_policy_would_stop(
     place: Place, connect: Callable[..., Client], broker: Broker
 ) -> None:
     other = connect(vhost=place.name).channel()

@@ -182,7 +182,7 @@ def test_a_queue_that_is_gone_has_no_rows(scene: Scene) -> None:
     assert [scene.depths() for _ in range(QUIET_READINGS)] == [[]] * QUIET_READINGS
 
 
-def test_a_later_life_of_the_shard_counts_from_0(scene: Scene) -> None:
+def test_a_later_incarnation_of_the_shard_counts_from_0(scene: Scene) -> None:
     scene.open(SHARDS, declared(7))
     scene.write(SHARDS, published=5)
     scene.depths()

@@ -104,7 +104,7 @@ class Node:
         gauges = self._gauges
         counters = [gauges.counters_read("acceptor", index) for index in range(ACCEPTORS)]
         return Held(
-            sum(counter.held_sessions for counter in counters),
+            sum(counter.held_channels for counter in counters),
             sum(counter.parked_bytes for counter in counters),
             sum(counter.paused_connections for counter in counters),
             sum(gauges.pair_in_flight(acceptor, shard) for acceptor in range(ACCEPTORS) for shard in range(SHARDS)),

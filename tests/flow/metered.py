@@ -131,7 +131,7 @@ def most_paced(queue: QueueState, acceptors: int) -> int | None:
 def nobody_is_remembered(core: AcceptorCore) -> None:
     """Check that nothing is kept of waiting sessions once none has waited for a while."""
     metered = core.gates.metered
-    assert (metered.closed, metered.since, metered.sessions, metered.held) == ({}, {}, {}, {})
+    assert (metered.closed, metered.since, metered.channels, metered.held) == ({}, {}, {}, {})
     assert not metered.untold and not metered.leaving and not metered.left
     escalations = core.throttle.escalations
     assert not escalations.climbs and not escalations.drained and not core.throttle.episodes.open

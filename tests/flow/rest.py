@@ -163,7 +163,7 @@ class AtRest(Moves):
             least = min(throttle.parking_octets // 2, throttle.budget(connection))
             assert connection not in throttle.paused or connection.kept.parked > least
         counters = self.node.gauges.counters_read("acceptor", index)
-        assert (counters.held_sessions, counters.parked_bytes) == (len(throttle.held), throttle.parked_octets)
+        assert (counters.held_channels, counters.parked_bytes) == (len(throttle.held), throttle.parked_octets)
         unread = sum(each.pauses != 0 and each.stage is OPEN for each in core.state.connections.values())
         assert (counters.connections, counters.paused_connections) == (len(core.state.connections), unread)
 

@@ -161,7 +161,13 @@ class ServedNode:
             for move in list(moves.topology.moves.values()):
                 state = {STOPPING: "written", COPYING: "kept"}.get(move.phase, "reattached")
                 shard = {STOPPING: move.source, COPYING: move.target}.get(move.phase, move.home)
-                facts = {"queue_id": move.queue_id, "epoch": move.epoch, "shard": shard, "life": 1, "state": state}
+                facts = {
+                    "queue_id": move.queue_id,
+                    "epoch": move.epoch,
+                    "shard": shard,
+                    "incarnation": 1,
+                    "state": state,
+                }
                 perform(self.core.authority, "move_report", {**facts, **EMPTY}, "test")
 
     def _perform(self, operation: str, arguments: dict[str, Any]) -> Any:

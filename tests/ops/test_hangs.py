@@ -37,7 +37,7 @@ class Scene:
         self.live()
 
     def live(self) -> None:
-        """The next life begins."""
+        """The next incarnation begins."""
         process = SimpleNamespace(pid=4_000_000 + self.child.incarnation, send_signal=self.sent.append)
         self.child.process = cast(Forked, process)
         self.child.incarnation += 1

@@ -54,7 +54,7 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     assert processes["shard", 1]["reason"] == "its store is full: 80 of 80 GiB"
     assert processes["acceptor", 1]["ignoring_flow"] == 3
     assert processes["acceptor", 1]["rung_park"] == 5
-    assert (processes["acceptor", 1]["connections"], processes["acceptor", 1]["held_sessions"]) == (12, 5)
+    assert (processes["acceptor", 1]["connections"], processes["acceptor", 1]["held_channels"]) == (12, 5)
     orders, idle = facts["queues"]
     assert (orders["vhost"], orders["name"], orders["ready"], orders["unacked"]) == ("/", "orders [eu]", 90, 10)
     assert (orders["saturated"], orders["stop_count"], orders["resume_count"]) == (True, 80, 70)

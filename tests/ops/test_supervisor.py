@@ -339,12 +339,14 @@ def test_a_child_that_dies_as_it_reports_is_replaced(start_node: StartNode) -> N
     node = start_node({"shard": "brief at first"}, acceptors=1, shards=2)
     node.wait_ready()
     with Gauges.open(node.node.gauges) as gauges:
-        wait_for(lambda: all(_is_second_life(gauges, index) for index in range(2)), what="the second incarnations")
+        wait_for(
+            lambda: all(_is_second_incarnation(gauges, index) for index in range(2)), what="the second incarnations"
+        )
     node.wait_children(4)
     assert node.stop()[0] == 0
 
 
-def _is_second_life(gauges: Gauges, index: int) -> bool:
+def _is_second_incarnation(gauges: Gauges, index: int) -> bool:
     place = gauges.process_read("shard", index)
     return (place.incarnation, place.state) == (2, READY)
 
@@ -353,7 +355,7 @@ def test_a_child_that_goes_round_in_circles_is_replaced(start_node: StartNode) -
     node = start_node({"shard": "spins at first"}, shards=1, watchdog={"seconds": 2})
     node.wait_ready()
     with Gauges.open(node.node.gauges) as gauges:
-        wait_for(lambda: _is_second_life(gauges, 0), what="the second incarnation")
+        wait_for(lambda: _is_second_incarnation(gauges, 0), what="the second incarnation")
     (told,) = logged(node.stop()[2], "process does not respond and is killed")
     assert (told["process"], told["work"], told["state"]) == ("shard 0", "serving", "running")
     assert "in spin" in str(told["stack"])

@@ -215,7 +215,7 @@ def test_killed_and_started_again_in_the_same_epoch(running: Running) -> None:
     assert made["slot"] not in [queue.slot for queue in after.queues()]
 
 
-def test_the_next_life_says_what_the_last_one_published(running: Running) -> None:
+def test_the_next_incarnation_says_what_the_last_one_published(running: Running) -> None:
     """Not all there is: a follower may have missed what was stored and not heard."""
     published = []
     for number in range(20):

@@ -108,7 +108,7 @@ def test_what_was_delivered_and_not_written_comes_as_redelivered(node: Node) -> 
 
 
 def test_what_was_in_hand_when_its_delivery_was_not_written_comes_as_redelivered(node: Node) -> None:
-    """The next life hears of it and the life after that, in which nobody has it in hand, knows it still."""
+    """The next incarnation hears of it and the life after that, in which nobody has it in hand, knows it still."""
     node.declare("q", durable=True)
     client, other = open_channel(node), open_channel(node, acceptor=1)
     publish(client, b"a")
@@ -219,7 +219,7 @@ def test_an_auto_delete_queue_goes_though_its_shard_was_down_when_its_last_consu
     assert node.router.topology.queue("/", "unused")
 
 
-def test_a_queue_whose_end_the_router_was_not_told_of_goes_in_the_next_life(node: Node) -> None:
+def test_a_queue_whose_end_the_router_was_not_told_of_goes_in_the_next_incarnation(node: Node) -> None:
     node.ask("queue_declare", name="q", auto_delete=True)
     shard = node.queue("q").shard
     client = open_channel(node)
@@ -449,7 +449,7 @@ def dying(node: Node, **arguments: Any) -> tuple[Client, Client]:
     return clients
 
 
-def test_a_dead_letter_that_another_life_may_have_delivered_comes_as_redelivered(node: Node) -> None:
+def test_a_dead_letter_that_another_incarnation_may_have_delivered_comes_as_redelivered(node: Node) -> None:
     client, undertaker = dying(node)
     publish(client, b"m")
     node.settle()
@@ -463,7 +463,7 @@ def test_a_dead_letter_that_another_life_may_have_delivered_comes_as_redelivered
 
 
 @pytest.mark.parametrize("noted", [False, True])
-def test_a_dead_letter_that_another_life_may_have_sent_comes_as_redelivered(node: Node, noted: bool) -> None:
+def test_a_dead_letter_that_another_incarnation_may_have_sent_comes_as_redelivered(node: Node, noted: bool) -> None:
     """Whether the store of the queue knows of its death or not."""
     client, undertaker = dying(node)
     publish(client, b"m")
@@ -538,7 +538,7 @@ def test_a_dead_letter_is_kept_until_the_other_shard_has_flushed_it(node: Node) 
         ("queue.delete", {"if_empty": True}, "channel.close", 1),
     ],
 )
-def test_what_was_asked_after_a_publish_is_so_in_the_next_life_too(
+def test_what_was_asked_after_a_publish_is_so_in_the_next_incarnation_too(
     node: Node, name: str, arguments: dict[str, object], answer: str, left: int
 ) -> None:
     node.declare("q", durable=True)

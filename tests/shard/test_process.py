@@ -39,7 +39,7 @@ def leave(data: Path, queue_id: int, *bodies: bytes) -> None:
     """Leave persistent messages of a queue in the store, as an earlier run of the node."""
     store = Store(data / "shards" / "0", 1 << 24, durable=False, epoch=1, shard=0)
     journal = Journal(store.read)
-    queue = Queue(queue_id, None, store.life << 36, journal, True)
+    queue = Queue(queue_id, None, store.starts << 36, journal, True)
     queue.enqueue(batch_of(*bodies, flags=PERSISTENT), 0, len(bodies))
     store.write(journal.hand_over())
     store.end()

@@ -38,7 +38,7 @@ class Start:
         self.journal = Journal(self.store.read)
         self.found: list[int] = []
         self.recovered = Recovered(self.store, self.journal, self.found.append)
-        self.state = ShardState(0, node.gauges, 0, self.store.life, self.journal)
+        self.state = ShardState(0, node.gauges, 0, self.store.starts, self.journal)
 
     def give(self, queue_id: int = QUEUE) -> QueueState:
         queue = self.state.make_queue(replace(self.record, queue_id=queue_id))

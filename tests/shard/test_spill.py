@@ -145,7 +145,7 @@ def test_a_queue_that_goes_takes_what_it_spilled_along(node: Node) -> None:
 
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("end", ["acceptor", "connection", "connection unwritten"])
-def test_what_was_delivered_of_it_comes_as_redelivered_in_a_later_life(durable: bool, end: str) -> None:
+def test_what_was_delivered_of_it_comes_as_redelivered_in_a_later_incarnation(durable: bool, end: str) -> None:
     """Spilled messages outlive their shard, and with them that they may have been delivered."""
     with Node(2, stores=True) as node:
         node.declare("q", durable=durable, **{"x-overflow": "spill", "x-max-length": 1})

@@ -30,7 +30,7 @@ class World:
         self.path = path
         self.store = Store(path, 1 << 24, durable=False, epoch=1)
         self.journal = Journal(self.store.read)
-        self.core = ShardCore(0, gauges, Settings(), 0, self.store.life, self.journal)
+        self.core = ShardCore(0, gauges, Settings(), 0, self.store.starts, self.journal)
         self.work = StoreWork(self.loop, self.core, self.store, self.journal, 0, self.loop.stop)
         self.broken = False
         self.write = self.store.write

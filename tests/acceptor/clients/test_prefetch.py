@@ -248,7 +248,7 @@ def test_no_ack_takes_nothing_of_a_limit_but_waits_while_it_is_used_up() -> None
 
 
 def test_a_shard_that_dies_takes_no_room_with_it() -> None:
-    """What was granted to it is free again; its next life is granted as before."""
+    """What was granted to it is free again; its next incarnation is granted as before."""
     with Node(1, 3) as node:
         limited = Limited(node, "ab", 2)
         limited.consume(*"ab")

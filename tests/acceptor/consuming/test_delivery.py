@@ -213,7 +213,7 @@ def test_a_channel_that_has_ended_asks_for_nothing_any_more(method: str) -> None
         assert (node.state("q").contents.ready, node.state("q").contents.unacked) == (1, 0)
 
 
-def test_a_channel_that_wants_nothing_delivered_gets_nothing_from_the_next_life(node: Node) -> None:
+def test_a_channel_that_wants_nothing_delivered_gets_nothing_from_the_next_incarnation(node: Node) -> None:
     node.declare("q")
     client = open_channel(node)
     client.call("basic.consume", 1, queue="q")

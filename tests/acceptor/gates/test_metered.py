@@ -69,7 +69,7 @@ def test_a_channel_that_stays_away_is_forgotten() -> None:
     wait(metered, gate, channel, 10.0)
     leave(metered, gate, channel, 10.1)
     metered.look(10.1 + FORGOTTEN_AFTER)
-    assert not metered.since and not metered.sessions
+    assert not metered.since and not metered.channels
     assert len(metered.untold) == len(metered.leaving) == 0
     wait(metered, gate, channel, 20.0)
     metered.look(20.0 + TOLD_AFTER - MOMENT)
@@ -145,4 +145,4 @@ def test_nobody_is_looked_at_before_it_is_time(node: Node) -> None:
         each.lose()
     limit(node, "queues")
     node.settle(rechecks=5)
-    assert not metered.since and not metered.sessions and not metered.closed
+    assert not metered.since and not metered.channels and not metered.closed

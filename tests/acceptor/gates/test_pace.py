@@ -183,7 +183,7 @@ def test_room_that_an_acceptor_cannot_use_is_for_the_other() -> None:
         assert node.state("q").depth >= 95
 
 
-def test_a_new_life_of_the_shard_grants_anew() -> None:
+def test_a_new_incarnation_of_the_shard_grants_anew() -> None:
     with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
         node.declare("q", **{"x-pace-depth": 50})
         clients = [flood(node, acceptor, acceptor, 500) for acceptor in (0, 1)]
@@ -248,7 +248,7 @@ def start_without(node: Node, late: int) -> None:
 
 @pytest.mark.parametrize("late", [0, 1])
 def test_what_one_acceptor_sends_again_is_not_given_to_another(late: int) -> None:
-    """Its shard died before that was safe there; the next life is asked by the other acceptor first."""
+    """Its shard died before that was safe there; the next incarnation is asked by the other acceptor first."""
     with Node(acceptors=2, flow={"parking_bytes": 1 << 26}, stores=True) as node:
         node.declare("q", durable=True, **{"x-pace-depth": 50})
         node.commits = False

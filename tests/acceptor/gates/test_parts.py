@@ -40,8 +40,8 @@ def reported(node: Node, shard: int = 0) -> list[list[int]]:
 
 def wait(queue_gate: QueueGate, weight: int) -> Waiter:
     """Let a channel of that weight be the only one that waits."""
-    for session in list(queue_gate.waiting):
-        queue_gate.waiting.pop(session)
+    for channel in list(queue_gate.waiting):
+        queue_gate.waiting.pop(channel)
     channel = Waiter(weight=weight)
     queue_gate.waiting[channel] = None
     return channel

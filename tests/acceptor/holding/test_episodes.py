@@ -1,4 +1,4 @@
-"""What happens to held sessions, as rows: an episode each, whole, and of what held them."""
+"""What happens to held channels, as rows: an episode each, whole, and of what held them."""
 
 from __future__ import annotations
 

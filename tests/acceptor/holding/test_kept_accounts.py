@@ -25,7 +25,7 @@ def filled(queues: int = 2) -> Ledger:
     return ledger
 
 
-def test_the_next_life_goes_on_with_all_but_connections(tmp_path: Path) -> None:
+def test_the_next_incarnation_goes_on_with_all_but_connections(tmp_path: Path) -> None:
     KeptAccounts(tmp_path, 0).keep(filled(), 0.0)
     later, other = Ledger(), Ledger()
     KeptAccounts(tmp_path, 0).take_over(later)

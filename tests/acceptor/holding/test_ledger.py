@@ -54,7 +54,7 @@ def test_each_account_has_the_seconds_also_of_who_is_held_still() -> None:
         (record,) = node.core(0).throttle.ledger.records
         assert node.core(0).throttle.ledger.open_records(node.core(0).state.now) == []
         assert (record["kind"], record["vhost"], record["queue"]) == ("queue", "/", "full")
-        assert record["sessions"] == held and record["held_seconds"] >= expected[0]
+        assert record["holds"] == held and record["held_seconds"] >= expected[0]
         assert record["ended"] - record["begun"] >= 5
         assert record["victims"][0]["connection"] == connection.id
 
@@ -86,7 +86,7 @@ def test_what_holds_for_short_is_summed_up() -> None:
         ledger = node.core(0).throttle.ledger
         assert ledger.records == []
         (found,) = ledger.short_stops.take_all()
-        assert (found["kind"], found["queue"], found["stops"], found["sessions"]) == ("queue", "full", 3, 3)
+        assert (found["kind"], found["queue"], found["stops"], found["holds"]) == ("queue", "full", 3, 3)
         assert 1 <= found["seconds"] == pytest.approx(found["held_seconds"]) and 0.5 <= found["longest"] < 1
         assert len(found["victims"]) == 3
 
@@ -119,7 +119,7 @@ def test_incidents_that_are_not_over_have_who_is_held_and_was(monkeypatch: pytes
         pass_time(node, 5)
         (record,) = core.throttle.ledger.open_records(core.state.now)
         assert (record["kind"], record["queue"], record["ended"]) == ("queue", "full", core.state.now)
-        assert record["sessions"] == held and len(record["victims"]) == 2
+        assert record["holds"] == held and len(record["victims"]) == 2
         gone, there = record["victims"]
         assert record["begun"] == gone["since"] < there["since"] < core.state.now - 10
         assert 5 <= gone["held_seconds"] < 10 < there["held_seconds"]

@@ -38,7 +38,7 @@ def test_of_a_rate(node: Node, client: Client) -> None:
         "vhost": "/", "queue": "a", "of": "queue", "cause": "rate", "max_rate": 10, "max_rate_bytes": 5000, **NUMBERS,
         "reason": str(gate),
     }  # fmt: skip
-    assert facts(held, True, NOW) == {"event": "limited", **about, "sessions": 3}
+    assert facts(held, True, NOW) == {"event": "limited", **about, "channels": 3}
     assert facts(held, False, NOW) == {"event": "unlimited", **about, "seconds": 12.346}
 
 
@@ -60,7 +60,7 @@ def test_of_a_paced_queue(node: Node, client: Client) -> None:
     assert count == 4 and octets > 4
     assert found == {
         "event": "limited", "vhost": "/", "queue": "paced", "of": "queue", "cause": "pace", "reason": str(queue_gate),
-        "sessions": 2, **NUMBERS, "count": count, "bytes": octets, "stop_count": 100, "resume_count": 50,
+        "channels": 2, **NUMBERS, "count": count, "bytes": octets, "stop_count": 100, "resume_count": 50,
     }  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_who_is_held_for_long_is_an_event_once(
     assert node.state("events").depth == 0, "it has only just begun to wait"
     node.settle(rechecks=20)
     (event,) = listened(node, "limited./.")
-    assert (event["queue"], event["cause"], event["sessions"], event["max_rate"]) == (name, "rate", 1, 10)
+    assert (event["queue"], event["cause"], event["channels"], event["max_rate"]) == (name, "rate", 1, 10)
     assert event["reason"].startswith("rate of ")
     node.settle(rechecks=30)
     (over,) = listened(node, "unlimited./.")

@@ -11,7 +11,7 @@ from acceptor.holding.open_holds import OpenHolds
 HELD = {"kind": "queue", "queue": "q", "victims": [{"connection": "1"}]}
 
 
-def test_the_next_life_finds_who_was_held_last(tmp_path: Path) -> None:
+def test_the_next_incarnation_finds_who_was_held_last(tmp_path: Path) -> None:
     holds = OpenHolds(tmp_path, 0)
     assert holds.left() == []
     holds.keep([HELD, HELD])

@@ -1,4 +1,4 @@
-"""Who a shard has delivered to, for as long as its next life may have to be told."""
+"""Who a shard has delivered to, for as long as its next incarnation may have to be told."""
 
 from __future__ import annotations
 

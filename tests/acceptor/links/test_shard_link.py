@@ -146,7 +146,7 @@ def test_nothing_counts_once_it_is_taken_in(node: Node) -> None:
     assert used(link) == 0
 
 
-def test_what_the_next_life_of_the_shard_is_sent_counts_as_before(node: Node) -> None:
+def test_what_the_next_incarnation_of_the_shard_is_sent_counts_as_before(node: Node) -> None:
     link = link_of(node)
     client = lender(node)
     publish(client, LARGE, 4)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.moving.suspects import LIVES
+from acceptor.moving.suspects import ENDS_MAX
 from penstock.bus.to_shard import Publish
 from shard.requests.consuming import Consuming
 from shard.serving.intake import Intake
@@ -95,14 +95,14 @@ def node() -> Iterator[Node]:
 
 
 def begin_again(node: Node) -> None:
-    """A first life of a shard does not note what it does."""
+    """A first incarnation of a shard does not note what it does."""
     node.kill_shard(0)
     node.start_shard(0)
     node.settle()
 
 
 def settle(node: Node) -> None:
-    """Until nothing moves; a shard that fails is followed by its next life."""
+    """Until nothing moves; a shard that fails is followed by its next incarnation."""
     while True:
         try:
             node.settle()
@@ -117,10 +117,10 @@ def two(node: Node) -> tuple[Client, Client]:
 
 
 def check_given_up(node: Node, poison: Poison, unlucky: Client, operation: str, queue: str = "bad") -> None:
-    assert poison.ends == LIVES
+    assert poison.ends == ENDS_MAX
     assert unlucky.take("connection.close").code == 541
     (line,) = (line for line in node.logs if line["event"] == "operation given up")
-    assert (line["operation"], line["lives"], line["shard"]) == (operation, LIVES, 0)
+    assert (line["operation"], line["ends"], line["shard"]) == (operation, ENDS_MAX, 0)
     assert [queue in name for name in line["queues"]] == [True]
     (link,) = node.core(0).links
     assert link.in_flight.is_empty() and not link.sent
@@ -205,7 +205,7 @@ def test_settlements(node: Node, poison: Poison) -> None:
     unlucky.call("basic.consume", 1, queue="bad")
     tag = unlucky.take("basic.deliver", 1).delivery_tag
     poison.settlements()
-    poison.most = LIVES
+    poison.most = ENDS_MAX
     unlucky.send("basic.ack", 1, delivery_tag=tag)
     unlucky.read()
     node.now += 1
@@ -245,7 +245,7 @@ def test_acks_of_a_queue_whose_turn_does_not_end(poison: Poison) -> None:
             client.call("basic.qos", 1, prefetch_count=1)
             client.call("basic.consume", 1, queue=queue)
         poison.end_of_turn("bad")
-        poison.most = LIVES
+        poison.most = ENDS_MAX
         for client in (unlucky, other):
             client.send("basic.ack", 1, delivery_tag=client.take("basic.deliver", 1).delivery_tag)
             client.read()
@@ -264,11 +264,11 @@ def test_the_first_life_is_not_counted(poison: Poison) -> None:
         poison.publishes()
         unlucky.publish(1, b"poison", routing_key="bad")
         settle(node)
-        assert poison.ends == LIVES + 1
+        assert poison.ends == ENDS_MAX + 1
         assert unlucky.take("connection.close").code == 541
 
 
-def test_a_later_life_notes_for_a_while(node: Node, poison: Poison) -> None:
+def test_a_later_incarnation_notes_for_a_while(node: Node, poison: Poison) -> None:
     client = open_channel(node)
     client.publish(1, b"x", routing_key="good")
     node.settle()
@@ -283,10 +283,10 @@ def test_what_fails_less_often_is_sent_again(node: Node, poison: Poison) -> None
     client = open_channel(node)
     client.call("confirm.select", 1)
     poison.publishes()
-    poison.most = LIVES - 1
+    poison.most = ENDS_MAX - 1
     client.publish(1, b"poison", routing_key="bad")
     settle(node)
-    assert poison.ends == LIVES - 1
+    assert poison.ends == ENDS_MAX - 1
     assert client.take("basic.ack", 1).delivery_tag == 1
     assert client.call("basic.get", 1, queue="bad", no_ack=True).body == b"poison"
     assert node.core(0).links[0].suspect is None
@@ -300,14 +300,14 @@ def test_deaths_in_between_are_not_held_against_it(poison: Poison) -> None:
         client = open_channel(node)
         client.call("confirm.select", 1)
         poison.publishes()
-        poison.most = LIVES - 1
+        poison.most = ENDS_MAX - 1
         client.publish(1, b"poison", routing_key="q", delivery_mode=2)
         settle(node)
-        for _ in range(2 * LIVES):
+        for _ in range(2 * ENDS_MAX):
             node.kill_shard(0)
             node.start_shard(0)
             client.publish(1, b"x", routing_key="q", delivery_mode=2)
             client.read()
         settle(node)
         assert "connection.close" not in client.names(0)
-        assert client.call("queue.declare", 1, queue="q", passive=True).messages == 1 + 2 * LIVES
+        assert client.call("queue.declare", 1, queue="q", passive=True).messages == 1 + 2 * ENDS_MAX

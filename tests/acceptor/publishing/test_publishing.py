@@ -126,7 +126,7 @@ def test_messages_of_one_run_that_finds_room_for_a_part_keep_their_order(node: N
 
 
 def test_what_waits_behind_a_share_does_not_wait_for_a_recheck(node: Node) -> None:
-    """Let in to one queue, a session goes on with what it has for another as soon as its turn comes."""
+    """Let in to one queue, a channel goes on with what it has for another as soon as its turn comes."""
     node.declare("one", **{"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 100})
     node.declare("two", **FLOW)
     client = open_channel(node)

@@ -94,7 +94,7 @@ def test_a_producer_that_has_gone_is_not_told(node: Node) -> None:
 
 
 @pytest.mark.parametrize("heard_of_it", [0, 1])
-def test_what_a_shard_that_dies_has_refused_comes_back_if_its_next_life_refuses_it(
+def test_what_a_shard_that_dies_has_refused_comes_back_if_its_next_incarnation_refuses_it(
     node: Node, heard_of_it: int
 ) -> None:
     """Each message is in the queue, or was returned and nacked, whatever the acceptor heard of the life before."""

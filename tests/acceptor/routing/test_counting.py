@@ -1,4 +1,4 @@
-"""What sessions publish, counted while somebody asks."""
+"""What channels publish, counted while somebody asks."""
 
 from __future__ import annotations
 

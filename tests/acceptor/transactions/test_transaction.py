@@ -470,7 +470,7 @@ def test_a_strict_ring_makes_room_unless_somebody_has_its_oldest(node: Node, cli
 
 
 @pytest.mark.parametrize("sent", [False, True])
-def test_a_shard_that_dies_takes_it_in_its_next_life(node: Node, client: Client, sent: bool) -> None:
+def test_a_shard_that_dies_takes_it_in_its_next_incarnation(node: Node, client: Client, sent: bool) -> None:
     other = channel(node, tx=False)
     other.publish(1, b"old", routing_key="b")
     tag = get(node, client, "b").delivery_tag

@@ -18,7 +18,7 @@ from tests.ops.flow.full import MARKS, STOP, pass_time
 VICTIM = {"user": "u", "peer": "p", "held_seconds": 2.0}
 INCIDENT: dict[str, Any] = {
     "begun": 0.0, "ended": 5.0, "stops": 1, "seconds": 5.0, "longest": 5.0, "kind": "queue", "vhost": "/", "queue": "q",
-    "of": "queue 'q'", "cause": "5 of 4 messages", "sessions": 1, "held_seconds": 2.0, "victims": [VICTIM],
+    "of": "queue 'q'", "cause": "5 of 4 messages", "holds": 1, "held_seconds": 2.0, "victims": [VICTIM],
     "actions": {"paused": 2},
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ def stop(begun: float, ended: float) -> dict[str, Any]:
 
 def held(begun: float, ended: float, peer: str, kind: str = "queue", reason: str = "full") -> dict[str, Any]:
     queue = {"vhost": "/", "queue": "q"} if kind == "queue" else {"vhost": None, "queue": None, "of": reason}
-    return {"kind": kind, **queue, "reason": reason, "begun": begun, "ended": ended, "sessions": 1,
+    return {"kind": kind, **queue, "reason": reason, "begun": begun, "ended": ended, "holds": 1,
             "held_seconds": ended - begun, "actions": {"paused": 1},
             "victims": [{"connection": peer, "client": "c", "user": "u", "peer": peer, "since": begun,
                          "held_seconds": ended - begun}]}  # fmt: skip
@@ -40,7 +40,7 @@ def test_victims_and_actions_are_entered_in_the_stop_they_belong_to(tmp_path: Pa
     second, first = incidents(tmp_path)
     assert (first["begun"], first["seconds"], first["peak_count"], first["overshoot_count"]) == (100, 10, 12, 2)
     assert [victim["peer"] for victim in first["victims"]] == ["a", "c"]
-    assert (first["sessions"], first["held_seconds"], first["actions"]) == (2, 19.0, {"paused": 2})
+    assert (first["holds"], first["held_seconds"], first["actions"]) == (2, 19.0, {"paused": 2})
     assert [victim["peer"] for victim in second["victims"]] == ["b"]
 
 
@@ -48,7 +48,7 @@ def test_what_is_no_queue_is_an_incident_of_its_own(tmp_path: Path) -> None:
     RecordFile(records_path(tmp_path, "incidents", "acceptor", 0)).append([held(5, 9, "a", "stop", "stopped by ann")])
     RecordFile(records_path(tmp_path, "incidents", "acceptor", 1)).append([held(5, 8, "b", "stop", "stopped by ann")])
     (one,) = incidents(tmp_path)
-    assert (one["kind"], one["cause"], one["sessions"], one["peak_count"]) == ("stop", "stopped by ann", 2, None)
+    assert (one["kind"], one["cause"], one["holds"], one["peak_count"]) == ("stop", "stopped by ann", 2, None)
 
 
 def test_nothing_is_there(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_queue_that_flaps_is_one_incident_as_long_as_it_does(tmp_path: Path) -
     late, early = incidents(tmp_path)
     assert (early["begun"], early["ended"], early["stops"], early["seconds"]) == (100, 200, 30, 5.0)
     assert (early["longest"], early["cause"], early["peak_count"]) == (0.2, "12 of 10 messages", 12)
-    assert [victim["peer"] for victim in early["victims"]] == ["a", "b"] and early["sessions"] == 2
+    assert [victim["peer"] for victim in early["victims"]] == ["a", "b"] and early["holds"] == 2
     assert (late["begun"], late["stops"], late["victims"]) == (1000, 3, [])
 
 
@@ -89,11 +89,11 @@ def test_who_is_held_over_several_stops_is_entered_in_each(tmp_path: Path) -> No
     """With its share of the time; not in one that had begun as it was let go, nor in a later one."""
     stops = [stop(100, 102), stop(103, 106), stop(106.95, 110), stop(120, 130)]
     write(tmp_path, "incidents", "shard", 0, *stops)
-    write(tmp_path, "incidents", "acceptor", 0, held(100, 107, "a") | {"held_seconds": 14.0, "sessions": 2})
+    write(tmp_path, "incidents", "acceptor", 0, held(100, 107, "a") | {"held_seconds": 14.0, "holds": 2})
     write(tmp_path, "incidents", "acceptor", 1, held(107, 110, "b"))
     found = incidents(tmp_path)[::-1]
     assert [[victim["peer"] for victim in each["victims"]] for each in found] == [["a"], ["a"], ["b"], []]
-    assert [(each["sessions"], each["held_seconds"]) for each in found] == [(2, 5.6), (2, 8.4), (1, 3.0), (0, 0.0)]
+    assert [(each["holds"], each["held_seconds"]) for each in found] == [(2, 5.6), (2, 8.4), (1, 3.0), (0, 0.0)]
     assert [each["actions"] for each in found] == [{}, {"paused": 1}, {"paused": 1}, {}]
     times = [[(victim["since"], victim["held_seconds"]) for victim in each["victims"]] for each in found]
     assert times == [[(100, 2.8)], [(103, 4.2)], [(107, 3)], []]

@@ -73,7 +73,7 @@ def eventful(data: Path) -> None:
     for life in range(2):
         store = Store(data / "shards" / "0", LIMIT, False, 1, 0)
         journal = Journal(store.read)
-        queue = Queue(7, None, store.life << 36, journal, True)
+        queue = Queue(7, None, store.starts << 36, journal, True)
         leases = {priority: number for id, priority, number in store.numbers("leases") if id == 7}
         queue.recover([segment for id, segment in store.segments() if id == 7], leases)
         queue.configure(5000 if life else -1, False, 3)

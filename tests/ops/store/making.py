@@ -49,7 +49,7 @@ def fill(data: Path, shard: int, queues: Mapping[int, int], epoch: int = 1) -> P
     store = Store(path, LIMIT, False, epoch, shard)
     journal = Journal(store.read)
     for id, count in queues.items():
-        queue = Queue(id, None, store.life << 36, journal, True)
+        queue = Queue(id, None, store.starts << 36, journal, True)
         for first in range(0, count, 3):
             builder = BatchBuilder()
             for number in range(first, min(first + 3, count)):

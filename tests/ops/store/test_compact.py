@@ -38,7 +38,7 @@ def test_the_file_gives_back_what_was_free(tmp_path: Path) -> None:
     found = check(path, 0)
     assert (found.queues, found.messages, found.problems) == (2, 15, 0)
     store = Store(path, LIMIT, False, 1)
-    assert store.life == 3
+    assert store.starts == 3
     store.close()
 
 

@@ -21,7 +21,7 @@ from shard.store.store import Store
 from tests.ops.store.making import LIMIT, address, header
 store = Store(Path(sys.argv[1]), LIMIT, False, 1)
 journal = Journal(store.read)
-queues = [Queue(id, None, store.life << 36, journal, True) for id in (7, 8, 100)]
+queues = [Queue(id, None, store.starts << 36, journal, True) for id in (7, 8, 100)]
 number = 0
 print("open", flush=True)
 for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""Which lives of shards a process is connected to, in whatever order it hears of them."""
+"""Which incarnations of shards a process is connected to, in whatever order it hears of them."""
 
 from __future__ import annotations
 

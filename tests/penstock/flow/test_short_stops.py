@@ -12,7 +12,7 @@ def stop(begun: float, ended: float, queue: str | None = "q", **facts: Any) -> d
 
 
 def held(begun: float, ended: float, connection: str) -> dict[str, Any]:
-    return stop(begun, ended, reason=connection, sessions=2, held_seconds=0.5, actions={"paused": 1},
+    return stop(begun, ended, reason=connection, holds=2, held_seconds=0.5, actions={"paused": 1},
                 victims=[{"connection": connection, "since": begun, "held_seconds": 0.5}])  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def test_it_is_written_down_each_minute() -> None:
     assert stops.take(2e9 + 1) == [] and len(stops.take_all()) == 1
 
 
-def test_sessions_victims_and_actions_are_summed_up() -> None:
+def test_holds_victims_and_actions_are_summed_up() -> None:
     stops = ShortStops()
     for number in range(2 * VICTIMS):
         stops.add(held(number, number + 0.5, str(number // 2)), number)
@@ -48,7 +48,7 @@ def test_sessions_victims_and_actions_are_summed_up() -> None:
     assert [each["connection"] for each in found["victims"]] == [str(number) for number in range(VICTIMS)]
     assert found["victims"][0] == {"connection": "0", "since": 0, "held_seconds": 1.5}
     assert found["victims"][-1]["held_seconds"] == 1.0
-    assert (found["stops"], found["sessions"], found["held_seconds"]) == (33, 66, 16.5)
+    assert (found["stops"], found["holds"], found["held_seconds"]) == (33, 66, 16.5)
     assert found["actions"] == {"paused": 33}
 
 

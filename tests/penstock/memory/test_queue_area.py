@@ -137,7 +137,7 @@ def test_a_gate_says_why_it_is_saturated(gauges: Gauges) -> None:
     assert gate is not None and (gate.vhost, gate.name, gate.since_us) == ("", "", 17)
 
 
-def test_the_next_life_of_a_shard_finds_flag_and_depths_of_its_queue(gauges: Gauges) -> None:
+def test_the_next_incarnation_of_a_shard_finds_flag_and_depths_of_its_queue(gauges: Gauges) -> None:
     """Nobody is let in between its opening the record and its first writing it."""
     gauges.queue_open(5, 1, "v", "n", 1)
     gauges.queue_write(5, *row(9))

@@ -20,7 +20,7 @@ def plain_held(found: list[Row]) -> list[Row]:
         {
             **dict(zip(("user", "product", "vhost", "queue"), key, strict=True)),
             "episodes": len(rows),
-            "sessions": len({(row["node"], row["epoch"], row["connection"], row["channel"]) for row in rows}),
+            "channels": len({(row["node"], row["epoch"], row["connection"], row["channel"]) for row in rows}),
             "stopped_ms": sum(row["stopped_ms"] for row in rows),
             "p95_ms": percentile([row["stopped_ms"] for row in rows], 0.95),
             "longest_ms": max(row["stopped_ms"] for row in rows),

@@ -119,7 +119,7 @@ def test_what_is_counted_is_what_is_there(steps: list[tuple[str, str, str, str, 
     assert asked.authority.ledger.taken.octets == empty
 
 
-def test_a_later_life_counts_what_was_stored(asked: Asked) -> None:
+def test_a_later_incarnation_counts_what_was_stored(asked: Asked) -> None:
     asked.done("queue_bind", queue="q", source="amq.topic", key="k", arguments={"x": "y" * 100})
     before = asked.authority.ledger.taken.made
     asked.start_again(version=1)

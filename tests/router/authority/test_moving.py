@@ -40,10 +40,10 @@ class Moved(Asked):
         (move,) = self.topology.moves.values()
         return move
 
-    def report(self, state: str, shard: int, life: int = 1, epoch: int | None = None, **found: Any) -> None:
+    def report(self, state: str, shard: int, incarnation: int = 1, epoch: int | None = None, **found: Any) -> None:
         epoch = self.move.epoch if epoch is None else epoch
         facts = {**NOTHING, "reason": "", **found}
-        self.done("move_report", queue_id=1, epoch=epoch, shard=shard, life=life, state=state, **facts)
+        self.done("move_report", queue_id=1, epoch=epoch, shard=shard, incarnation=incarnation, state=state, **facts)
         self.take()
 
     def shard(self) -> int:
@@ -93,10 +93,10 @@ def test_a_copy_that_differs(asked: Moved) -> None:
 
 
 def test_reports_that_do_not_fit_do_nothing(asked: Moved) -> None:
-    """Of another move, life, shard, or step; or that come again."""
+    """Of another move, incarnation, shard, or step; or that come again."""
     asked.start()
     asked.report("written", asked.home, epoch=99, **COPY)
-    asked.report("written", asked.home, life=2, **COPY)
+    asked.report("written", asked.home, incarnation=2, **COPY)
     asked.report("written", asked.target, **COPY)
     asked.report("kept", asked.target, **NOTHING)
     asked.report("reattached", asked.home)
@@ -130,7 +130,7 @@ def test_before_the_switch_it_is_rolled_back(asked: Moved, dead: str, copied: bo
         asked.report("failed", shard, reason="the disk is full")
     asked.take()
     assert (asked.move.phase, asked.move.outcome, asked.shard()) == (HOMING, "rolled-back", asked.home)
-    asked.report("reattached", asked.home, life=2)
+    asked.report("reattached", asked.home, incarnation=2)
     (answer,) = asked.answers
     assert answer["result"] == "rolled-back"
     assert answer["reason"] == {"failed": f"shard {shard}: the disk is full"}.get(how, f"shard {shard} has died")
@@ -144,7 +144,7 @@ def test_after_the_switch_deaths_do_not_matter(asked: Moved) -> None:
     asked.moves.roll_back_failed()
     asked.moves.shard_started(asked.target, 2)
     assert (asked.move.phase, asked.move.outcome) == (HOMING, "moved")
-    asked.report("reattached", asked.target, life=2)
+    asked.report("reattached", asked.target, incarnation=2)
     assert asked.answers[0]["result"] == "moved"
 
 

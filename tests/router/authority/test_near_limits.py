@@ -49,7 +49,7 @@ def test_a_limit_is_near_as_long_as_most_of_it_is_used() -> None:
     assert not list(shared.near())
 
 
-def test_a_new_life_shows_what_the_last_one_did() -> None:
+def test_a_new_incarnation_shows_what_the_last_one_did() -> None:
     asked = Asked()
     for name in ("a", "b", "c"):
         asked.done("queue_declare", name=name, user="ann", durable=True)

@@ -30,7 +30,7 @@ WHOLE: dict[str, dict[str, Any]] = {
         "queue_id": 1,
         "epoch": 1,
         "shard": 0,
-        "life": 1,
+        "incarnation": 1,
         "state": "reattached",
         "reason": "",
         "stop": [],

@@ -163,7 +163,7 @@ def test_a_shard_that_never_served_is_taken_back(asked: Changed) -> None:
     assert asked.listed() == {0: "serving", 1: "serving"}
 
 
-def test_another_life_of_the_router_goes_on(tmp_path: Path) -> None:
+def test_another_incarnation_of_the_router_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "topology.sqlite"
     assert known_shards(path) == ()
     store = Store(path, epoch=1)

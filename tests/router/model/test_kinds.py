@@ -17,8 +17,8 @@ WIRE = {
     "operator_policy maker",
     "binding": "vhost source kind destination key arguments | maker",
     "placement": "vhost queue | shard",
-    "move": "queue_id | epoch source target phase source_life target_life plan since count octets checksum outcome "
-    "reason stop",
+    "move": "queue_id | epoch source target phase source_incarnation target_incarnation plan since count octets "
+    "checksum outcome reason stop",
     "user": "name | password_hash tags",
     "permission": "user vhost | configure write read",
     "topic_permission": "user vhost exchange | write read",

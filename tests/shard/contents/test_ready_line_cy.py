@@ -62,7 +62,9 @@ def test_survivors_are_the_ready_messages_segment_by_segment(load: Load) -> None
 
 
 @pytest.mark.parametrize(("ends_in_order", "redelivered"), [(False, [True] * 3), (True, [True, False, False])])
-def test_the_next_life_knows_what_was_delivered(tmp_path: Path, ends_in_order: bool, redelivered: list[bool]) -> None:
+def test_the_next_incarnation_knows_what_was_delivered(
+    tmp_path: Path, ends_in_order: bool, redelivered: list[bool]
+) -> None:
     """Exactly if it was noted at the end; otherwise the lease goes for more messages than were delivered."""
     life = Life(tmp_path)
     for _ in range(3):

@@ -57,7 +57,7 @@ def test_persistent_messages_are_in_the_store_of_the_new_home_only(node: Node) -
 
 
 def test_counters_go_on_and_say_so(node: Node) -> None:
-    """Who reads the gauges knows by `since_us`, wherever the queue has been meanwhile; the next life counts anew."""
+    """Who reads the gauges knows by `since_us`, wherever the queue has been meanwhile; its successor counts anew."""
     client = opened(node)
     publish(client, QUEUE, b"1", b"2", delivery_mode=2)
     before = node.gauges.queue_read(node.queue(QUEUE).slot)
@@ -467,7 +467,7 @@ def test_who_consumes_on_the_way_shares_the_prefetch_of_his_channel(node: Node) 
 
 
 def test_who_has_not_seen_the_end_of_a_move_goes_on_with_the_next(node: Node) -> None:
-    """The router dies, and its next life tells of another move of the queue: what waited for the first one is done."""
+    """The router dies, and its successor tells of another move of the queue: what waited for the first one is done."""
     client = opened(node)
     drained(node)
     client.send("basic.consume", 1, queue=QUEUE)

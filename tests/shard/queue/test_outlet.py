@@ -101,7 +101,7 @@ def test_who_leaves_with_all_of_it_under_way_leaves_it_to_those_who_stay(how: st
         assert b"for who is late" in bodies
 
 
-def test_the_next_life_of_the_shard_begins_with_an_open_window() -> None:
+def test_the_next_incarnation_of_the_shard_begins_with_an_open_window() -> None:
     with Node(flow=LIMITS) as node:
         node.declare("q", durable=True)
         fill(node, 50)

@@ -24,14 +24,14 @@ def delivered(client: Client, channel: int = 1) -> list[bytes]:
 
 
 def quicker(node: Node) -> None:
-    """The second acceptor is done with the new life of a shard before the first has heard of it."""
+    """The second acceptor is done with the new incarnation of a shard before the first has heard of it."""
     while node.meet(1) or node.finish(1) or node.send_up(1, 0) or node.finish_shard(0) or node.send_down(0, 1):
         pass
     node.finish(1)
 
 
 def test_an_exclusive_consumer_outlives_its_shard(node: Node) -> None:
-    """Who was quicker to consume from the next life has to wait, and then may not."""
+    """Who was quicker to consume from the next incarnation has to wait, and then may not."""
     node.declare("q")
     alone, quick = open_channel(node, 0), open_channel(node, 1)
     alone.call("basic.consume", 1, queue="q", consumer_tag="alone", exclusive=True)

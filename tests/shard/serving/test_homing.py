@@ -138,7 +138,7 @@ def test_of_one_process_only_later_incarnations_are_still_awaited() -> None:
 
 
 def waiting_at_home(node: Node) -> Client:
-    """A consumer whose request waits in the next life of the shard, for an acceptor to say what it has in hand."""
+    """A consumer whose request waits in the successor of the shard, for an acceptor to say what it has in hand."""
     client, _ = opened(node), open_channel(node, 1)
     node.kill_shard(0)
     client.send("basic.consume", 1, queue=QUEUE)

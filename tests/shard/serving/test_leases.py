@@ -159,7 +159,7 @@ def test_a_lease_of_nothing_is_none(node: Node) -> None:
 def test_who_was_cancelled_before_anything_came_has_a_lease_of_nothing(
     node: Node, go: Callable[[Node, Client], None]
 ) -> None:
-    """Who has told somebody that there is nothing can tell it again, however he goes, and in the shard's next life."""
+    """Who has told somebody that there is nothing can tell it again, however he goes, and in the shard's successor."""
     node.declare("q", durable=True)
     client = open_channel(node)
     consume(client)
@@ -273,7 +273,7 @@ def test_a_lease_ends_for_good_before_it_is_said_to_have_ended(node: Node) -> No
     assert ready(node) == (7, 0)
 
 
-def test_a_lease_expires_in_the_next_life_of_its_shard(node: Node) -> None:
+def test_a_lease_expires_in_the_next_incarnation_of_its_shard(node: Node) -> None:
     hang_up(node, leased(node, expires=5000))
     die(node)
     assert ready(node) == (7, 3)
@@ -351,7 +351,7 @@ def test_a_queue_whose_messages_are_leased_stays_where_it_is(node: Node) -> None
 
 
 def test_who_asks_for_a_lease_while_the_queue_comes_home_has_it(node: Node) -> None:
-    """He asked a shard that died before it had heard of that; the next life learns of it as its queue comes home."""
+    """He asked a shard that died before it had heard of that; its successor learns of it as its queue comes home."""
     client = leased(node)
     hang_up(node, client)
     again = open_channel(node)

@@ -133,12 +133,12 @@ def test_commits_that_fail_change_nothing_of_what_is_written(changes: list[tuple
             under_way = None
     if under_way is not None:
         failing.take_back(under_way)
-    assert bool(failing) == bool(plain) and failing.octets == plain.octets
+    assert failing.is_empty() == plain.is_empty() and failing.octets == plain.octets
     commit, expected = failing.hand_over(), plain.hand_over()
     for name in ("leases", "counts", "held", "links", "prepared", "decisions"):
         assert getattr(commit, name) == getattr(expected, name)
     assert commit.promises == expected.promises == bool(plain_changes(changes))
-    assert not failing
+    assert failing.is_empty()
 
 
 def plain_changes(changes: list[tuple[str, Any, Any]]) -> list[tuple[str, Any, Any]]:

@@ -80,7 +80,7 @@ def test_of_a_store_that_is_larger_than_its_file_nobody_else_dies(tmp_path: Path
 
 @pytest.mark.parametrize("name", ["prepared", "decisions"])
 def test_a_transaction_that_is_not_over_is_checked(tmp_path: Path, name: Literal["prepared", "decisions"]) -> None:
-    """Neither a start nor a later life takes one that is not what was written, nor one under another key."""
+    """Neither a start nor a later incarnation takes one that is not what was written, nor one under another key."""
     id, other = (TRANSACTION.pack(1, 0, 1, number) for number in (7, 8))
     life = Life(tmp_path)
     life.journal.prepare(id, [b"a part", b" in pieces"], 0)

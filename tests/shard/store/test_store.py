@@ -1,4 +1,4 @@
-"""A queue, its journal and a real store: what a later life finds is what the earlier one had."""
+"""A queue, its journal and a real store: what a later incarnation finds is what the earlier one had."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Life:
     def __init__(self, path: Path, make: Callable[[Journal], Queue] | None = None) -> None:
         self.store = Store(path, LIMIT, durable=False, epoch=EPOCH)
         self.journal = Journal(self.store.read)
-        base = self.store.life << 36
+        base = self.store.starts << 36
         self.queue = Queue(7, None, base, self.journal, True) if make is None else make(self.journal)
         found = (segment for queue_id, segment in self.store.segments() if queue_id == 7)
         segments = sorted(found, key=lambda segment: segment.sequence)
@@ -68,7 +68,7 @@ def bodies(queue: Queue) -> list[tuple[bytes, bool]]:
     return found
 
 
-def test_a_later_life_has_what_was_committed(tmp_path: Path) -> None:
+def test_a_later_incarnation_has_what_was_committed(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.queue.enqueue(batch(b"one", b"two"), 0, 2)
     life.queue.enqueue(batch(b"three"), 0, 1)
@@ -442,7 +442,7 @@ def test_any_history_is_recovered_as_of_its_last_commit(
 
 
 def _recovered(life: Life, written: dict[bytes, None], ever: int) -> dict[bytes, int]:
-    """What is there in a new life: what was written, in order; and maybe something transient that was spilled."""
+    """A new incarnation has what was written, in order, and maybe something transient that was spilled."""
     assert life.queue.ready_bytes >= sum(map(len, written))
     taken = life.queue.take(UNLIMITED, UNLIMITED, False)
     found = [item.batch.record(item.first + i)[2] for item in taken for i in range(item.count)]

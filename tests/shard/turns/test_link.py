@@ -67,7 +67,7 @@ def test_a_verdict_leaves_with_the_report_of_its_turn() -> None:
 
 
 def test_a_verdict_is_kept_until_its_report_is_heard() -> None:
-    """A later life must not have a refused message confirmed."""
+    """A later incarnation must not have a refused message confirmed."""
     link = Link(ME)
     link.verdicts += [rejected(1), rejected(2)]
     link.taken = 2
@@ -184,7 +184,7 @@ def test_a_turn_that_left_nothing_to_write_does_not_come_again(node: Node) -> No
     assert [(event.name, event.delivery_tag) for event in client.events[1]] == [("basic.ack", 1)]
 
 
-def test_what_the_gauges_say_is_of_one_life_of_the_acceptor(node: Node) -> None:
+def test_what_the_gauges_say_is_of_one_incarnation_of_the_acceptor(node: Node) -> None:
     node.gauges.pair_write_safe(0, 0, 1, 9)
     shard = node.shard(0)
     shard.recover_links({})

@@ -87,7 +87,7 @@ def publish_in_turn(client: Client, body: bytes) -> None:
 
 
 def test_what_is_attached_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A consumer that the next life of the shard cannot make costs its connection, and no other consumer."""
+    """A consumer that the next incarnation of the shard cannot make costs its connection, and no other consumer."""
     unlucky, other = open_channel(node), open_channel(node)
     unlucky.call("basic.consume", 1, queue="bad")
     other.call("basic.consume", 1, queue="good")

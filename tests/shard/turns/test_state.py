@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shard.turns.state import LIFE_BITS, LIVES, ShardState
+from shard.turns.state import START_BITS, STARTS_MAX, ShardState
 from tests.joined import Node
 
 
@@ -34,7 +34,7 @@ def test_a_queue_is_touched_once_a_turn(node: Node) -> None:
 
 def test_a_queue_is_made_as_the_topology_declares_it(node: Node) -> None:
     record = node.declare("q", durable=True, **{"x-max-priority": 5})
-    state = ShardState(0, node.gauges, 7, life=3)
+    state = ShardState(0, node.gauges, 7, starts=3)
     queue = state.make_queue(record)
     assert (queue.id, queue.slot, queue.usage.counted_since, str(queue)) == (
         record.queue_id, record.slot, 7, "queue 'q' in vhost '/'",
@@ -49,8 +49,10 @@ def test_wall_clock_seconds_are_those_of_people(node: Node) -> None:
     assert state.wall_seconds() == 1_700_000_003
 
 
-@pytest.mark.parametrize("life", [1, 5000])
-def test_numbers_of_messages_do_not_repeat_within_many_incarnations(node: Node, life: int) -> None:
-    bases = {ShardState(0, node.gauges, 0, life + later).base for later in range(LIVES)}
-    assert len(bases) == LIVES
-    assert all(base % (1 << LIFE_BITS) == 0 and 0 <= base < 1 << 62 for base in bases), "numbers are signed, of 64 bits"
+@pytest.mark.parametrize("starts", [1, 5000])
+def test_numbers_of_messages_do_not_repeat_within_many_incarnations(node: Node, starts: int) -> None:
+    bases = {ShardState(0, node.gauges, 0, starts + later).base for later in range(STARTS_MAX)}
+    assert len(bases) == STARTS_MAX
+    assert all(base % (1 << START_BITS) == 0 and 0 <= base < 1 << 62 for base in bases), (
+        "numbers are signed, of 64 bits"
+    )

@@ -1,7 +1,7 @@
 """The answer of an acceptor about its publishing channels: those that have published, or are held.
 
     question    answer
-    sessions    [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
+    channels    [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
                        parked_bytes, routes: [{exchanges, routing_key, queues, powerless (ids)}]}]
 
 Routes are the last that the channel has published along, at most `channel_routes.MOST`, as they are now: grants made
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from acceptor.routing.routes import Routes
 
 
-def sessions(acceptor: AcceptorState, routes: Routes) -> list[dict[str, Any]]:
-    """Return the answer to the question `sessions`."""
+def channels(acceptor: AcceptorState, routes: Routes) -> list[dict[str, Any]]:
+    """Return the answer to the question `channels`."""
     return [
         told(channel, routes) for channel in acceptor.channels() if channel.routes.recent or channel.held_by is not None
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.holding.sessions import sessions
+from acceptor.holding.publishing_channels import channels
 from acceptor.routing.channel_routes import MOST
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import publish
@@ -24,7 +24,7 @@ def node() -> Iterator[Node]:
 
 def answer(node: Node) -> list[dict[str, Any]]:
     core = node.core(0)
-    return sessions(core.state, core.routes)
+    return channels(core.state, core.routes)
 
 
 def id_of(node: Node, *queues: str) -> list[int]:
