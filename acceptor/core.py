@@ -366,7 +366,7 @@ class AcceptorCore:
 
     def parked_in_memory(self) -> int:
         """Return the parked bytes that are not on disk."""
-        return self.throttle.parked_octets - (0 if self.state.spool is None else self.state.spool.held)
+        return self.throttle.parked_bytes - (0 if self.state.spool is None else self.state.spool.held)
 
     def tick(self) -> None:
         """Run the chores of each second, such as heartbeats and deadlines."""
@@ -407,7 +407,7 @@ class AcceptorCore:
         state, throttle = self.state, self.throttle
         state.gauges.counters_write(
             "acceptor", state.index, len(state.connections), state.counters.open_channels,
-            len(throttle.held), throttle.parked_octets, len({*throttle.paused, *self.budgets.unread.since}),
+            len(throttle.held), throttle.parked_bytes, len({*throttle.paused, *self.budgets.unread.since}),
             state.counters.published, self.delivery.delivered_total, state.counters.confirmed, state.turns,
             throttle.ignoring,
             *[*throttle.escalations.counters(), self.gates.wakeups.lost, self.headcount.refused],

@@ -120,13 +120,13 @@ class Acceptor:
 
     def make_arena(self) -> Arena | None:
         """Return the arena for large contents, which are copied on their way if there is none (None)."""
-        octets = self.node.settings.arena_bytes
-        if not octets:
+        nbytes = self.node.settings.arena_bytes
+        if not nbytes:
             return None
         try:
-            return Arena(octets, self.node.shard_places, self.node.acceptors)
+            return Arena(nbytes, self.node.shard_places, self.node.acceptors)
         except OSError as error:
-            log.warning("no memory for an arena", octets=octets, error=str(error))
+            log.warning("no memory for an arena", bytes=nbytes, error=str(error))
             return None
 
     def renew_arena(self) -> None:
@@ -149,7 +149,7 @@ class Acceptor:
 
         def on_turn(
             identity: bytes, turn: int, version: int, heard: int, operations: list[Operation], parts: list[Any],
-            octets: int,
+            nbytes: int,
         ) -> None:  # fmt: skip
             self.core.receive(shard, turn, operations, parts)
 

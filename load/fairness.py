@@ -141,14 +141,14 @@ class Producer(Peer):
 
     def write(self, now: float) -> None:
         """Refill the windows, and write as far as the socket accepts."""
-        octets = []
+        data = []
         for channel, unconfirmed in self.unconfirmed.items():
             room = self.window - len(unconfirmed)
             for _ in range(room):
                 unconfirmed.publish()
-            octets.append(self.messages[channel] * room)
-        if self.pending or any(octets):
-            self.send(b"".join(octets))
+            data.append(self.messages[channel] * room)
+        if self.pending or any(data):
+            self.send(b"".join(data))
 
 
 class Consumer(Peer):

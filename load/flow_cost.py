@@ -90,12 +90,12 @@ def rated_cpu(node: LocalNode, connections: int) -> dict[str, Any]:
     """
     queue = "cost-rated"
     prepare(node.target, queue, {"x-max-rate": RATE})
-    octets = publish(queue, bytes(BODY), HELD_MESSAGES)
+    nbytes = publish(queue, bytes(BODY), HELD_MESSAGES)
     with connected(node, connections) as wires:
         idle = cpu_ms_per_second(node.pid, HELD_SECONDS)
-        fill(wires[:FEW], octets)
+        fill(wires[:FEW], nbytes)
         few = cpu_ms_per_second(node.pid, HELD_SECONDS)
-        fill(wires[FEW:], octets)
+        fill(wires[FEW:], nbytes)
         held = cpu_ms_per_second(node.pid, HELD_SECONDS)
     figures = {"idle": idle, f"{FEW}_held": few, "all_held": held}
     return {"connections": connections, **{f"{name}_ms_per_second": round(each, 1) for name, each in figures.items()}}
@@ -113,12 +113,12 @@ def connected(node: LocalNode, connections: int) -> Iterator[list[Wire]]:
             wire.socket.close()
 
 
-def fill(wires: list[Wire], octets: bytes) -> None:
+def fill(wires: list[Wire], data: bytes) -> None:
     """Write to each socket as much as it accepts, then wait for the broker to come to rest."""
     for wire in wires:
         wire.socket.setblocking(False)
         try:
-            wire.socket.send(octets)
+            wire.socket.send(data)
         except BlockingIOError:
             continue
     time.sleep(REST_SECONDS)
@@ -139,11 +139,11 @@ def resumes(node: LocalNode, rounds: int) -> dict[str, Any]:
     purger = Wire(node.target)
     arguments = struct.pack("!H", 0) + short_string(queue)
     purge = method_frame(1, QUEUE_PURGE, arguments + b"\1")  # its answer would come in between
-    octets = publish(queue, bytes(BODY), 150)
+    nbytes = publish(queue, bytes(BODY), 150)
     took = []
     try:
         for _ in range(rounds):
-            producer.socket.sendall(octets)
+            producer.socket.sendall(nbytes)
             until(lambda: saturated(node, queue))
             read_until(producer, CONNECTION_BLOCKED)
             time.sleep(0.02)

@@ -47,7 +47,7 @@ def _frame(kind: int, channel: int, payload: bytes) -> bytes:
     return struct.pack("!BHI", kind, channel, len(payload)) + payload + FRAME_END
 
 
-def delivery_octets(size: int, exchange: str, key: str, persistent: bool) -> int:
+def delivery_bytes(size: int, exchange: str, key: str, persistent: bool) -> int:
     """Return the size of the message's delivery in bytes: method, header and one body frame."""
     method = 4 + 1 + len(CONSUMER_TAG) + 8 + 1 + 1 + len(exchange) + 1 + len(key)
     header = 14 + (1 if persistent else 0)

@@ -37,7 +37,7 @@ SIZES = [1000, 10_000, 100_000, 300_000]
 DECLARERS = 8
 PIECE = 500
 MESSAGE_QUEUES = 100
-MESSAGE_OCTETS = 100
+MESSAGE_BYTES = 100
 RATE = 100
 BEFORE_SECONDS = 1.0
 PATIENCE_SECONDS = 900.0
@@ -76,9 +76,9 @@ def declare_some(target: Target, numbers: range) -> None:
         names = [short_string(name(number)) for number in numbers[first : first + PIECE]]
         for each in names:
             head = b"\0\0" + each
-            octets = method_frame(1, QUEUE_DECLARE, head + DURABLE_NO_WAIT + table({}))
-            octets += method_frame(1, QUEUE_BIND, head + short_string(EXCHANGE) + each + b"\1" + table({}))
-            wire.socket.sendall(octets)
+            data = method_frame(1, QUEUE_DECLARE, head + DURABLE_NO_WAIT + table({}))
+            data += method_frame(1, QUEUE_BIND, head + short_string(EXCHANGE) + each + b"\1" + table({}))
+            wire.socket.sendall(data)
         wire.call(QUEUE_DECLARE, b"\0\0" + names[-1] + PASSIVE + table({}), QUEUE_DECLARE_OK)
     wire.close()
 
@@ -88,7 +88,7 @@ def store(target: Target, count: int) -> None:
     publisher = Publisher(target)
     each = count // MESSAGE_QUEUES
     for number in range(MESSAGE_QUEUES if each else 0):
-        publisher.batch(publish(name(number), bytes(MESSAGE_OCTETS), each, persistent=True), each)
+        publisher.batch(publish(name(number), bytes(MESSAGE_BYTES), each, persistent=True), each)
     publisher.wire.close()
 
 
@@ -128,13 +128,13 @@ def figures(directory: Path, queues: int, messages: int, seconds: float) -> Figu
         declare(node.target, queues)
         declared = time.monotonic() - began
         store(node.target, messages)
-        memory = settled_memory(node.pid).octets / MIB
+        memory = settled_memory(node.pid).nbytes / MIB
         began = time.monotonic()
     stopped = time.monotonic() - began
     began = time.monotonic()
     with LocalNode(directory, *options) as node:
         started = time.monotonic() - began
-        memory_then = settled_memory(node.pid).octets / MIB
+        memory_then = settled_memory(node.pid).nbytes / MIB
         trip, again = kill_router(node, seconds)
     return Figures(declared, memory, stopped, started, memory_then, trip, again)
 

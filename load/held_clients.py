@@ -108,12 +108,12 @@ class Producer(Peer):
             answers += HEARTBEAT * self.heartbeats
             self.heartbeats = 0
             return answers
-        octets = bytearray(self.message * BATCH)
+        data = bytearray(self.message * BATCH)
         for at in range(BATCH):
-            STAMP.pack_into(octets, at * len(self.message) + self.stamp_at, self.number, self.count + at)
+            STAMP.pack_into(data, at * len(self.message) + self.stamp_at, self.number, self.count + at)
             self.window.publish()
         self.count += BATCH
-        return answers + octets
+        return answers + data
 
     def read(self) -> str:
         """Process what the broker sent; return why the connection ends, if the broker closes it. OSError if it

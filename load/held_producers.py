@@ -51,20 +51,20 @@ def drain_queue(target: Target) -> dict[int, list[int]]:
     wire = Wire(target)
     wire.call(BASIC_CONSUME, consume(QUEUE, False), BASIC_CONSUME_OK)
     wire.socket.settimeout(QUIET_SECONDS)
-    octets, at = bytearray(wire.received), 0
+    data, at = bytearray(wire.received), 0
     while True:
-        while len(octets) - at >= 8:
-            kind, size = octets[at], int.from_bytes(octets[at + 3 : at + 7], "big")
-            if len(octets) - at < size + 8:
+        while len(data) - at >= 8:
+            kind, size = data[at], int.from_bytes(data[at + 3 : at + 7], "big")
+            if len(data) - at < size + 8:
                 break
             if kind == 3:  # a body is in one frame
-                producer, number = STAMP.unpack_from(octets, at + 7)
+                producer, number = STAMP.unpack_from(data, at + 7)
                 found.setdefault(producer, []).append(number)
             at += size + 8
-        del octets[:at]
+        del data[:at]
         at = 0
         try:
-            octets += wire.socket.recv(1 << 20)
+            data += wire.socket.recv(1 << 20)
         except TimeoutError:
             wire.socket.close()
             return found
@@ -84,7 +84,7 @@ def run(node: LocalNode, producers: int, seconds: float) -> dict[str, Any]:
     prepare(node.target, CONSUMED, {})
     with_work = Wire(node.target)
     with_work.socket.sendall(publish(CONSUMED, bytes(100), 10_000))
-    idle = settled_memory(node.pid).octets
+    idle = settled_memory(node.pid).nbytes
     target = node.target
     url = f"amqp://{target.user}:{target.password}@{target.host}:{target.port}"
     good = subprocess.Popen(
@@ -95,7 +95,7 @@ def run(node: LocalNode, producers: int, seconds: float) -> dict[str, Any]:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(POLL_SECONDS)
-            now = memory(node.pid).octets
+            now = memory(node.pid).nbytes
             most, samples = max(most, now), samples + 1
             if samples % 10 == 0:
                 ends = sum(clients.record.ends.values())
@@ -113,7 +113,7 @@ def run(node: LocalNode, producers: int, seconds: float) -> dict[str, Any]:
         "ends": {f"{kind}: {reason}": count for (kind, reason), count in sorted(record.ends.items())},
         "good": json.loads(said or b"{}"),
         **judge(record, drain_queue(target)),
-        "memory_at_the_end": settled_memory(node.pid).octets // MIB,
+        "memory_at_the_end": settled_memory(node.pid).nbytes // MIB,
     }
 
 

@@ -66,7 +66,7 @@ SLACK = 1.2
 LEAST = 0.9
 PERIOD = 0.025
 POLL_SECONDS = 0.1
-FRAME_OCTETS = 131064
+FRAME_BYTES = 131064
 LARGE = 1_000_000
 CHANNELS = 400
 CONNECTIONS = 4
@@ -84,13 +84,13 @@ class Attack(NamedTuple):
     prepares: Callable[[Target], None]
     connections: int
     channels: int
-    octets: Callable[[], Iterator[bytes]]
+    data: Callable[[], Iterator[bytes]]
 
 
-def flood(connection: socket.socket, stop: threading.Event, octets: Iterator[bytes]) -> None:
+def flood(connection: socket.socket, stop: threading.Event, data: Iterator[bytes]) -> None:
     """Write as fast as the socket accepts, until stopped."""
     connection.settimeout(1)
-    for each in octets:
+    for each in data:
         pending = memoryview(each)
         while pending and not stop.is_set():
             with suppress(TimeoutError):
@@ -100,17 +100,17 @@ def flood(connection: socket.socket, stop: threading.Event, octets: Iterator[byt
     stop.wait()
 
 
-def attack_from(connection: socket.socket, stop: threading.Event, octets: Iterator[bytes]) -> None:
+def attack_from(connection: socket.socket, stop: threading.Event, data: Iterator[bytes]) -> None:
     """Flood a connection, which the broker may close."""
     with suppress(ConnectionError):  # the broker may close an attacker's connection
-        flood(connection, stop, octets)
+        flood(connection, stop, data)
     connection.close()
 
 
-def forever(octets: bytes) -> Iterator[bytes]:
+def forever(data: bytes) -> Iterator[bytes]:
     """Repeat the same bytes."""
     while True:
-        yield octets
+        yield data
 
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
@@ -134,7 +134,7 @@ def bodies() -> Iterator[bytes]:
     for channel in range(1, CHANNELS + 1):
         yield announced(channel, "nowhere", 128 * MIB)
         for _ in range(100):
-            yield frame(BODY_FRAME, channel, bytes(FRAME_OCTETS))
+            yield frame(BODY_FRAME, channel, bytes(FRAME_BYTES))
 
 
 def gets() -> Iterator[bytes]:
@@ -189,7 +189,7 @@ def backlog(target: Target) -> None:
     wire = Wire(target)
     message = announced(1, "large", LARGE)
     message += b"".join(
-        frame(BODY_FRAME, 1, bytes(min(FRAME_OCTETS, LARGE - at))) for at in range(0, LARGE, FRAME_OCTETS)
+        frame(BODY_FRAME, 1, bytes(min(FRAME_BYTES, LARGE - at))) for at in range(0, LARGE, FRAME_BYTES)
     )
     for _ in range(BACKLOG):
         wire.socket.sendall(message)
@@ -295,9 +295,9 @@ class Watch(threading.Thread):
             total = 0
             for process in living(self.pid):
                 with suppress(psutil.Error):
-                    octets, name = private_memory(process.pid) - shared_memory(process.pid), process.name()
-                    total += octets
-                    self.peaks[name] = max(self.peaks.get(name, 0), octets)
+                    nbytes, name = private_memory(process.pid) - shared_memory(process.pid), process.name()
+                    total += nbytes
+                    self.peaks[name] = max(self.peaks.get(name, 0), nbytes)
             self.most = max(self.most, total)
 
 
@@ -334,7 +334,7 @@ def run(node: LocalNode, name: str, seconds: float, before: float) -> Result:
     wires = [Wire(target, attack.channels) for _ in range(attack.connections)]
     watch.start()
     threads = [
-        threading.Thread(target=attack_from, args=(wire.socket, stop, attack.octets()), daemon=True) for wire in wires
+        threading.Thread(target=attack_from, args=(wire.socket, stop, attack.data()), daemon=True) for wire in wires
     ]
     for thread in threads:
         thread.start()
@@ -361,7 +361,7 @@ def main(
     for name in attacks or ATTACKS:
         with tempfile.TemporaryDirectory(prefix="hostile-") as directory, LocalNode(Path(directory), *OPTIONS) as node:
             result = run(node, name, seconds, 3.0)
-        peaks = ", ".join(f"{process} {octets // MIB}" for process, octets in sorted(result.peaks.items()))
+        peaks = ", ".join(f"{process} {nbytes // MIB}" for process, nbytes in sorted(result.peaks.items()))
         print(
             f"{name}: {result.most // MIB} MiB at most ({peaks}); good client {result.rate:.1f}/s "
             f"({result.rate_before:.1f} before), longest round {result.longest * 1000:.0f} ms",

@@ -29,12 +29,12 @@ def idle(target: Target, pid: int, connections: int) -> dict[str, Any]:
         for wire in wires:
             wire.close()
     after = settled_memory(pid)
-    cost = during.octets - before.octets
+    cost = during.nbytes - before.nbytes
     return {
         "connections": connections,
-        "before_mib": before.octets / MIB,
-        "open_mib": during.octets / MIB,
-        "after_mib": after.octets / MIB,
+        "before_mib": before.nbytes / MIB,
+        "open_mib": during.nbytes / MIB,
+        "after_mib": after.nbytes / MIB,
         "cost_mib": cost / MIB,
         "kib_per_connection": cost / 1024 / connections,
         "measure": during.measure,

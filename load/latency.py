@@ -46,11 +46,11 @@ class _Reader(Subscription):
         """Receive deliveries."""
         self.received += self.socket.recv(1 << 16)
         now = time.monotonic_ns()
-        whole = len(self.received) // self.octets_each
+        whole = len(self.received) // self.bytes_each
         for number in range(whole):
-            (stamp,) = STAMP.unpack_from(self.received, (number + 1) * self.octets_each - 1 - self.shape.size)
+            (stamp,) = STAMP.unpack_from(self.received, (number + 1) * self.bytes_each - 1 - self.shape.size)
             self.took.append(now - stamp)
-        self.received = self.received[whole * self.octets_each :]
+        self.received = self.received[whole * self.bytes_each :]
         self.count += whole
         if whole and self.shape.prefetch:
             self.socket.sendall(frames.ack_up_to(self.count))

@@ -132,8 +132,8 @@ def bind(target: Target, kind: Kind, count: int) -> None:
 
 def batch(publisher: Publisher, addresses: list[Address]) -> float:
     """Publish once to each address; return the seconds a publish took."""
-    octets = b"".join(publish(key, b"x", exchange=EXCHANGE, headers=headers) for key, headers in addresses)
-    return publisher.batch(octets, len(addresses)) / len(addresses)
+    data = b"".join(publish(key, b"x", exchange=EXCHANGE, headers=headers) for key, headers in addresses)
+    return publisher.batch(data, len(addresses)) / len(addresses)
 
 
 def growth(target: Target, kind: Kind) -> tuple[float, float]:

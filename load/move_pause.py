@@ -41,7 +41,7 @@ class Producer(threading.Thread):
 
     def __init__(self, target: Target, queue: str, body: int) -> None:
         super().__init__(daemon=True)
-        self.octets = publish(queue, bytes(body), persistent=True)
+        self.nbytes = publish(queue, bytes(body), persistent=True)
         self.wire = Wire(target)
         self.wire.call(CONFIRM_SELECT, b"\0", CONFIRM_SELECT_OK)
         self.ending = threading.Event()
@@ -52,7 +52,7 @@ class Producer(threading.Thread):
         """Publish until `ending` is set."""
         while not self.ending.is_set():
             began = time.perf_counter()
-            self.wire.socket.sendall(self.octets)
+            self.wire.socket.sendall(self.nbytes)
             self.wire.socket.recv(65536)
             wait = time.perf_counter() - began
             self.longest = max(self.longest, wait)
@@ -63,9 +63,9 @@ class Producer(threading.Thread):
 def fill(node: LocalNode, queue: str, count: int, body: int) -> None:
     """Publish a backlog, and wait until the queue has it."""
     wire = Wire(node.target)
-    octets = publish(queue, bytes(body), BURST, persistent=True)
+    nbytes = publish(queue, bytes(body), BURST, persistent=True)
     for _ in range(count // BURST):
-        wire.socket.sendall(octets)
+        wire.socket.sendall(nbytes)
     while (state := node.flow_state(queue)) is None or state.depth < count // BURST * BURST:
         time.sleep(SETTLE_SECONDS)
     wire.close()

@@ -14,7 +14,7 @@ from typing import Final
 from load.target import Target
 from load.wire import FRAME_END, FRAME_OVERHEAD, HEARTBEAT_FRAME, METHOD_FRAME, Method, Wire
 
-READ_OCTETS: Final = 65536
+READ_BYTES: Final = 65536
 CAPABILITIES: Final = ("publisher_confirms", "basic.nack", "connection.blocked")
 
 BASIC_DELIVER: Final[Method] = (60, 60)
@@ -94,12 +94,12 @@ class Peer:
         ConnectionError if the broker hung up.
         """
         try:
-            octets = self.socket.recv(READ_OCTETS)
-            if not octets:
+            data = self.socket.recv(READ_BYTES)
+            if not data:
                 raise ConnectionResetError("the broker hung up")
         except BlockingIOError:
-            octets = b""
-        self.received += octets
+            data = b""
+        self.received += data
         at = 0
         while len(self.received) - at >= FRAME_OVERHEAD:
             kind, channel, size = struct.unpack_from("!BHI", self.received, at)
@@ -113,10 +113,10 @@ class Peer:
             at += size + FRAME_OVERHEAD
         del self.received[:at]
 
-    def send(self, octets: bytes = b"") -> int:
-        """Append `octets` to the pending bytes and write what the socket accepts; return how many bytes it accepted."""
-        if octets:
-            self.pending = memoryview(bytes(self.pending) + octets)
+    def send(self, data: bytes = b"") -> int:
+        """Append `nbytes` to the pending bytes and write what the socket accepts; return how many bytes it accepted."""
+        if data:
+            self.pending = memoryview(bytes(self.pending) + data)
         try:
             sent = self.socket.send(self.pending)
         except BlockingIOError:

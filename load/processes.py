@@ -26,7 +26,7 @@ class Memory:
     full in each (an upper bound, used where the system does not let us read PSS).
     """
 
-    octets: int
+    nbytes: int
     measure: Literal["pss", "rss"]
 
 
@@ -81,7 +81,7 @@ def settled_memory(pid: int) -> Memory:
     while True:
         time.sleep(SETTLE_INTERVAL_SECONDS)
         now = memory(pid)
-        if abs(now.octets - before.octets) < SETTLED_BYTES or time.monotonic() > deadline:
+        if abs(now.nbytes - before.nbytes) < SETTLED_BYTES or time.monotonic() > deadline:
             return now
         before = now
 

@@ -20,12 +20,12 @@ class Publisher:
         self.input = bytearray(self.wire.received)
         self.window = ConfirmWindow()
 
-    def batch(self, octets: bytes, count: int) -> float:
+    def batch(self, data: bytes, count: int) -> float:
         """Publish a batch and return how many seconds its confirms took. ConnectionError if one is refused."""
         for _ in range(count):
             self.window.publish()
         began = time.monotonic()
-        self.wire.socket.sendall(octets)
+        self.wire.socket.sendall(data)
         while self.window:
             self.input += self.wire.socket.recv(65536)
             while self.process_frame():

@@ -22,12 +22,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REPORT_NS = 50 * 1000 * 1000, WAIT_MS = 100, EVENTS = 64, READ_OCTETS = 1 << 20 };
+enum { REPORT_NS = 50 * 1000 * 1000, WAIT_MS = 100, EVENTS = 64, READ_BYTES = 1 << 20 };
 
 struct link {
     int fd;
-    uint8_t *octets; /* producer: its burst; consumer: the start of a delivery that is not complete */
-    size_t size, at; /* bytes in `octets`, and how many of them are written */
+    uint8_t *bytes; /* producer: its burst; consumer: the start of a delivery that is not complete */
+    size_t size, at; /* bytes in `bytes`, and how many of them are written */
     uint32_t messages;
     uint64_t received, acked; /* bytes of deliveries received, and deliveries acked */
 };
@@ -80,10 +80,10 @@ static uint64_t get64(const uint8_t *at) {
 }
 
 static uint32_t read_number(void) {
-    uint8_t octets[4];
-    if (fread(octets, 1, sizeof octets, stdin) != sizeof octets)
+    uint8_t bytes[4];
+    if (fread(bytes, 1, sizeof bytes, stdin) != sizeof bytes)
         fail("standard input ends too early");
-    return (uint32_t)octets[0] << 24 | octets[1] << 16 | octets[2] << 8 | octets[3];
+    return (uint32_t)bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
 }
 
 static void watch(int poller, struct link *link, uint32_t events) {
@@ -93,9 +93,9 @@ static void watch(int poller, struct link *link, uint32_t events) {
         fail("a connection cannot be watched");
 }
 
-static void write_all(int fd, const uint8_t *octets, size_t size) {
+static void write_all(int fd, const uint8_t *bytes, size_t size) {
     while (size) {
-        ssize_t written = write(fd, octets, size);
+        ssize_t written = write(fd, bytes, size);
         if (written < 0 && (errno == EAGAIN || errno == EINTR)) {
             struct pollfd waits = {.fd = fd, .events = POLLOUT};
             poll(&waits, 1, WAIT_MS);
@@ -105,7 +105,7 @@ static void write_all(int fd, const uint8_t *octets, size_t size) {
         }
         if (written <= 0)
             fail("a connection broke");
-        octets += written;
+        bytes += written;
         size -= written;
     }
 }
@@ -113,8 +113,8 @@ static void write_all(int fd, const uint8_t *octets, size_t size) {
 /* Producers */
 
 static void discard_input(int fd) {
-    static uint8_t octets[READ_OCTETS];
-    if (read(fd, octets, sizeof octets) == 0)
+    static uint8_t bytes[READ_BYTES];
+    if (read(fd, bytes, sizeof bytes) == 0)
         fail("the broker closed a producer's connection");
 }
 
@@ -131,7 +131,7 @@ static void produce_flat_out(struct link *links, int count) {
                 discard_input(link->fd);
             if (!(events[i].events & EPOLLOUT))
                 continue;
-            ssize_t written = write(link->fd, link->octets + link->at, link->size - link->at);
+            ssize_t written = write(link->fd, link->bytes + link->at, link->size - link->at);
             if (written < 0 && errno != EAGAIN && errno != EINTR)
                 fail("a producer's connection broke");
             if (written > 0 && (link->at += written) == link->size) {
@@ -159,8 +159,8 @@ static void produce_at(double rate, long stamp, struct link *links, int count) {
         }
         struct link *link = &links[total % count];
         if (stamp >= 0)
-            put64(link->octets + link->size - stamp, now_ns());
-        write_all(link->fd, link->octets, link->size);
+            put64(link->bytes + link->size - stamp, now_ns());
+        write_all(link->fd, link->bytes, link->size);
         total++;
     }
 }
@@ -173,8 +173,8 @@ static void produce(char **arguments, int count) {
         links[i].fd = atoi(arguments[2 + i]);
         links[i].size = read_number();
         links[i].messages = read_number();
-        links[i].octets = malloc(links[i].size);
-        if (fread(links[i].octets, 1, links[i].size, stdin) != links[i].size)
+        links[i].bytes = malloc(links[i].size);
+        if (fread(links[i].bytes, 1, links[i].size, stdin) != links[i].size)
             fail("standard input ends too early");
     }
     if (rate > 0)
@@ -206,13 +206,13 @@ static void read_stamps(struct link *link, size_t each, long stamp) {
     uint64_t now = now_ns();
     size_t at = 0;
     for (; link->size - at >= each; at += each)
-        take_sample((int64_t)(now - get64(link->octets + at + each - stamp)));
-    memmove(link->octets, link->octets + at, link->size - at);
+        take_sample((int64_t)(now - get64(link->bytes + at + each - stamp)));
+    memmove(link->bytes, link->bytes + at, link->size - at);
     link->size -= at;
 }
 
 static void receive_deliveries(struct link *link, size_t each, uint64_t prefetch, long stamp) {
-    ssize_t got = read(link->fd, link->octets + link->size, READ_OCTETS - link->size);
+    ssize_t got = read(link->fd, link->bytes + link->size, READ_BYTES - link->size);
     if (got == 0)
         fail("the broker closed a consumer's connection");
     if (got < 0) {
@@ -253,7 +253,7 @@ static void consume(char **arguments, int count) {
     int poller = epoll_create1(0);
     for (int i = 0; i < count; i++) {
         links[i].fd = atoi(arguments[3 + i]);
-        links[i].octets = malloc(READ_OCTETS);
+        links[i].bytes = malloc(READ_BYTES);
         watch(poller, &links[i], EPOLLIN);
     }
     while (!ending) {

@@ -47,7 +47,7 @@ def build() -> Path:
 class Pump:
     """The running program, and the counts that it reports."""
 
-    def __init__(self, arguments: list[str], connections: list[socket], octets: bytes = b"") -> None:
+    def __init__(self, arguments: list[str], connections: list[socket], data: bytes = b"") -> None:
         descriptors = [each.fileno() for each in connections]
         self._process = subprocess.Popen(
             [build(), *arguments, *map(str, descriptors)], bufsize=0, pass_fds=descriptors,
@@ -57,7 +57,7 @@ class Pump:
         self._descriptor = self._process.stdout.fileno()
         self._received = b""
         with self._process.stdin as given:
-            given.write(octets)
+            given.write(data)
         self._process.stdin = None  # or `communicate` would write to it
 
     def recv(self) -> Counted:
@@ -111,12 +111,12 @@ def pumps(target: Target, shape: Shape, rate: float = 0.0) -> Iterator[tuple[Pum
             stack.callback(connection.close)
         consumers = None
         if subscriptions:
-            (each,) = {subscription.octets_each for subscription in subscriptions}
+            (each,) = {subscription.bytes_each for subscription in subscriptions}
             arguments = ["consume", str(each), str(shape.prefetch), stamp]
             consumers = Pump(arguments, [subscription.socket for subscription in subscriptions])
             stack.callback(consumers.kill)
-        octets = b"".join(encode_burst(burst, shape.burst) for _, burst in opened)
-        source = Pump(["produce", str(rate), stamp], [connection for connection, _ in opened], octets)
+        data = b"".join(encode_burst(burst, shape.burst) for _, burst in opened)
+        source = Pump(["produce", str(rate), stamp], [connection for connection, _ in opened], data)
         stack.callback(source.kill)
         yield source, consumers
 

@@ -73,7 +73,7 @@ def cost(node: LocalNode, directory: Path, queues: Queues, busy: int, seconds: f
     writes.
     """
     process = recorder(node.pid)
-    before, octets, began = process.cpu_times(), written_bytes(directory), time.monotonic()
+    before, nbytes, began = process.cpu_times(), written_bytes(directory), time.monotonic()
     for turn in itertools.count(1):
         if busy:
             queues.publish(busy)
@@ -83,13 +83,13 @@ def cost(node: LocalNode, directory: Path, queues: Queues, busy: int, seconds: f
         time.sleep(max(due - time.monotonic(), 0))
     took, after = time.monotonic() - began, process.cpu_times()
     spent = after.user + after.system - before.user - before.system
-    rate = (written_bytes(directory) - octets) / took
+    rate = (written_bytes(directory) - nbytes) / took
     return {
         "queues": len(queues.names),
         "busy": busy,
         "cpu_percent": round(100 * spent / took, 2),
         "pss_mib": round(process.memory_full_info().pss / MIB, 1),
-        "octets_per_second": round(rate),
+        "bytes_per_second": round(rate),
         "mib_per_day": round(rate * 86400 / MIB),
     }
 

@@ -197,13 +197,13 @@ def producers(target: Target, shape: Shape) -> Iterator[tuple[socket, bytes]]:
 
 
 class Subscription:
-    """A consumer of a queue. Deliveries arrive on its socket, each `octets_each` bytes long, after those in
+    """A consumer of a queue. Deliveries arrive on its socket, each `bytes_each` bytes long, after those in
     `received`.
     """
 
     def __init__(self, target: Target, shape: Shape, queue: str) -> None:
         self.shape = shape
-        self.octets_each = frames.delivery_octets(shape.size, shape.exchange, shape.key(queue), shape.persistent)
+        self.bytes_each = frames.delivery_bytes(shape.size, shape.exchange, shape.key(queue), shape.persistent)
         wire = Wire(target)
         if shape.prefetch:
             wire.call(frames.BASIC_QOS, frames.qos(shape.prefetch), frames.BASIC_QOS_OK)
@@ -217,17 +217,17 @@ class _CountedSubscription(Subscription):
 
     def __init__(self, target: Target, shape: Shape, queue: str) -> None:
         super().__init__(target, shape, queue)
-        self.octets = len(self.received)
+        self.nbytes = len(self.received)
         self.acked = 0
 
     @property
     def count(self) -> int:
         """Whole deliveries received."""
-        return self.octets // self.octets_each
+        return self.nbytes // self.bytes_each
 
     def receive(self) -> None:
         """Read from the socket, and ack if half the prefetch is unacked."""
-        self.octets += self.socket.recv_into(BUFFER)
+        self.nbytes += self.socket.recv_into(BUFFER)
         if self.shape.prefetch and self.count - self.acked >= self.shape.prefetch // 2:
             self.acked = self.count
             self.socket.sendall(frames.ack_up_to(self.acked))

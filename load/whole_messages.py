@@ -88,7 +88,7 @@ def depth(node: LocalNode) -> int:
 def run(node: LocalNode, kind: Kind, seconds: float) -> dict[str, Any]:
     """Run one kind and return its figures; memory in MiB, cost in bytes a message."""
     prepare(node.target, QUEUE, {})
-    idle = settled_memory(node.pid).octets
+    idle = settled_memory(node.pid).nbytes
     url = f"amqp://{node.target.user}:{node.target.password}@{node.target.host}:{node.target.port}"
     good = subprocess.Popen(
         [sys.executable, "-m", "load.good_client", url, GOOD, str(GOOD_RATE), str(seconds)], stdout=subprocess.PIPE
@@ -98,14 +98,14 @@ def run(node: LocalNode, kind: Kind, seconds: float) -> dict[str, Any]:
     most = idle
     for _ in send(wire, kind):
         if time.monotonic() > sampled_at + POLL_SECONDS:
-            most, sampled_at = max(most, memory(node.pid).octets), time.monotonic()
+            most, sampled_at = max(most, memory(node.pid).nbytes), time.monotonic()
     until = time.monotonic() + SECONDS_MOST
     while depth(node) < kind.number and time.monotonic() < until:
         time.sleep(POLL_SECONDS)
-        most = max(most, memory(node.pid).octets)
+        most = max(most, memory(node.pid).nbytes)
     took = time.monotonic() - begun
     said, _ = good.communicate(timeout=seconds + 60)
-    settled = settled_memory(node.pid).octets
+    settled = settled_memory(node.pid).nbytes
     report = {
         "sent": kind.number,
         "in the queue": depth(node),

@@ -55,13 +55,13 @@ def method_frame(channel: int, method: Method, arguments: bytes = b"") -> bytes:
 
 def short_string(text: str) -> bytes:
     """Encode a short string."""
-    octets = text.encode()
-    return bytes([len(octets)]) + octets
+    data = text.encode()
+    return bytes([len(data)]) + data
 
 
-def long_string(octets: bytes) -> bytes:
+def long_string(data: bytes) -> bytes:
     """Encode a long string."""
-    return struct.pack("!I", len(octets)) + octets
+    return struct.pack("!I", len(data)) + data
 
 
 def table(texts: dict[str, str], capabilities: Sequence[str] = ()) -> bytes:

@@ -14,14 +14,14 @@ def overshoot(queue: QueueGauge, acceptors: int) -> dict[str, int]:
     `beyond_…` is the present excess, whichever publishes caused it.
     """
     marks = marks_of(queue)
-    count, octets = marks.overshoot_bound(acceptors, queue.reserve)
+    count, nbytes = marks.overshoot_bound(acceptors, queue.reserve)
     beyond = queue.ready + queue.unacked - marks.stop_count if marks.stop_count else 0
     beyond_bytes = queue.whole_bytes - marks.stop_bytes if marks.stop_bytes else 0
     return {
         "over_count": queue.over_count,
         "over_count_bound": count + queue.lent_count,
         "over_bytes": queue.over_bytes,
-        "over_bytes_bound": octets + queue.lent_bytes,
+        "over_bytes_bound": nbytes + queue.lent_bytes,
         "beyond_count": max(beyond, 0),
         "beyond_bytes": max(beyond_bytes, 0),
     }

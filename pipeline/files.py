@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pipeline.errors import PipelineError
 from pipeline.session import first_line
 
-WRITE_OCTETS = 1 << 20
+WRITE_BYTES = 1 << 20
 """Bytes passed to Java at once."""
 
 
@@ -68,14 +68,14 @@ class Files:
         except Exception as error:
             raise PipelineError(f"{name} cannot be read: {first_line(error)}") from error
 
-    def write(self, name: str, octets: bytes) -> None:
+    def write(self, name: str, data: bytes) -> None:
         """Write a small file, replacing an existing one."""
         path, system = self._of(name)
         try:
             sink = system.create(path, True)
             try:
-                for first in range(0, len(octets), WRITE_OCTETS):
-                    sink.write(bytearray(octets[first : first + WRITE_OCTETS]))
+                for first in range(0, len(data), WRITE_BYTES):
+                    sink.write(bytearray(data[first : first + WRITE_BYTES]))
             finally:
                 sink.close()
         except Exception as error:

@@ -28,9 +28,9 @@ class OddError(Exception):
     """A file has lines that do not fit, is truncated, or is not zstd."""
 
 
-def tables(octets: bytes, schema: pa.Schema) -> Iterator[pa.Table]:
+def tables(data: bytes, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield the rows of a compressed file in order. Missing columns are null, unknown ones are left out. OddError."""
-    source = pa.CompressedInputStream(pa.BufferReader(octets), "zstd")
+    source = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
     rest = b""
     while True:
         try:

@@ -21,7 +21,7 @@ from pyspark_penstock.intake import Delivery
 from pyspark_penstock.schema import COLUMNS, NUMBERS, TEXTS
 
 BATCH_ROWS: Final = 10_000
-BATCH_OCTETS: Final = 64 * 1024 * 1024
+BATCH_BYTES: Final = 64 * 1024 * 1024
 """Size of the bodies in a record batch in bytes: a column of Arrow ends at 2 GiB."""
 
 _TYPES: Final[dict[str, Any]] = {
@@ -39,12 +39,12 @@ ARROW_SCHEMA: Final = pa.schema([pa.field(name, _TYPES[kind.simpleString()]) for
 
 def record_batches(deliveries: Sequence[Delivery]) -> Iterator[pa.RecordBatch]:
     """Yield the rows, with the columns of SCHEMA, in order, in batches that Spark accepts."""
-    first = octets = 0
+    first = nbytes = 0
     for at, delivery in enumerate(deliveries):
-        if at - first == BATCH_ROWS or (at > first and octets + len(delivery.body) > BATCH_OCTETS):
+        if at - first == BATCH_ROWS or (at > first and nbytes + len(delivery.body) > BATCH_BYTES):
             yield _record_batch(deliveries[first:at])
-            first, octets = at, 0
-        octets += len(delivery.body)
+            first, nbytes = at, 0
+        nbytes += len(delivery.body)
     if first < len(deliveries):
         yield _record_batch(deliveries[first:])
 
@@ -67,9 +67,9 @@ def _record_batch(deliveries: Sequence[Delivery]) -> pa.RecordBatch:
 
 
 @lru_cache(maxsize=256)
-def _properties(octets: bytes) -> tuple[Any, ...]:
+def _properties(data: bytes) -> tuple[Any, ...]:
     """Return the columns that come from the properties. Many messages have the same properties, hence the cache."""
-    properties = pika.BasicProperties().decode(octets)
+    properties = pika.BasicProperties().decode(data)
     simple, rest = _split(properties.headers or {})
     return (
         list(simple.items()),

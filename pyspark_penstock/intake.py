@@ -60,10 +60,10 @@ class Intake:
         self._body: list[bytes] = []
         self._remaining = 0
 
-    def feed(self, octets: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         """Parse bytes read from the socket."""
-        self._read.append(octets)
-        self._buffered += len(octets)
+        self._read.append(data)
+        self._buffered += len(data)
         if self._buffered < self._needed:
             return
         data = b"".join(self._read)
@@ -113,7 +113,7 @@ class Intake:
 
 
 @lru_cache(maxsize=1024)
-def _route(octets: bytes) -> tuple[str, str]:
+def _route(data: bytes) -> tuple[str, str]:
     """Decode exchange and routing key, two short strings; invalid UTF-8 becomes U+FFFD."""
-    end = 1 + octets[0]
-    return octets[1:end].decode("utf-8", "replace"), octets[end + 1 :].decode("utf-8", "replace")
+    end = 1 + data[0]
+    return data[1:end].decode("utf-8", "replace"), data[end + 1 :].decode("utf-8", "replace")

@@ -51,8 +51,8 @@ class _Connection(pika.SelectConnection):  # type: ignore[misc]
         self.bytes_received += len(data_in)  # pika's heartbeat check uses it
         self._feed(data_in)
 
-    def process_frames(self, octets: bytes) -> None:
-        super()._on_data_available(octets)
+    def process_frames(self, data: bytes) -> None:
+        super()._on_data_available(data)
 
 
 class Receiver:
@@ -74,7 +74,7 @@ class Receiver:
         self._arrived = threading.Condition()
         self._wanted = 0
         """The number of deliveries that a caller waits for; 0 if none waits."""
-        self._intake = Intake(self._deliveries.append, lambda octets: self._connection.process_frames(octets))
+        self._intake = Intake(self._deliveries.append, lambda nbytes: self._connection.process_frames(nbytes))
         self._consuming = False
         self._ended: str | None = None
         self._loop: Any = None
@@ -242,8 +242,8 @@ class Receiver:
             self._consuming = True
             self._arrived.notify_all()
 
-    def _feed(self, octets: bytes) -> None:
-        self._intake.feed(octets)
+    def _feed(self, data: bytes) -> None:
+        self._intake.feed(data)
         if 0 < self._wanted <= len(self._deliveries):
             with self._arrived:
                 self._arrived.notify_all()

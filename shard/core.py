@@ -327,7 +327,7 @@ class ShardCore:
         self.state.weight += held - self.held
         self.held = held
         stored, spilled = (
-            (self.state.journal.octets, self.state.journal.spilled) if self.state.journal is not None else (0, 0)
+            (self.state.journal.nbytes, self.state.journal.spilled) if self.state.journal is not None else (0, 0)
         )
         self.gate.update_use(self.state.weight, stored, spilled, now)
 

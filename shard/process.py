@@ -116,7 +116,7 @@ class Shard:
 
         def on_turn(
             identity: bytes, turn: int, version: int, heard: int, operations: list[Operation], parts: list[Any],
-            octets: int,
+            nbytes: int,
         ) -> None:  # fmt: skip
             self.core.peers[peer].made_safe(turn)
 
@@ -162,13 +162,13 @@ class Shard:
 
     def on_turn(
         self, identity: bytes, turn: int, version: int, heard: int, operations: list[Operation], parts: list[Any],
-        octets: int,
+        nbytes: int,
     ) -> None:  # fmt: skip
         self.state.now = now_us()
         self.core.receive(identity, turn, version, heard, operations, parts)
         role, index, _ = incarnation_of(identity)
         if role == "acceptor":
-            self.gauges.pair_add_taken(index, self.index, octets)
+            self.gauges.pair_add_taken(index, self.index, nbytes)
 
     def weigh_processes(self) -> None:
         """Each second: measure memory and loop, publish the figures, and keep the records of flow control."""

@@ -43,7 +43,7 @@ class Recovered:
                 self.parts[transaction] = Part.of_record(record, store.restarted)
             for transaction, record in store.transactions("decisions"):
                 self.decisions[transaction] = bus.unpack(record)
-        journal.octets += sum(part.octets for part in self.parts.values())
+        journal.nbytes += sum(part.nbytes for part in self.parts.values())
         if self.parts:
             log.info("transactions are undecided: other shards are asked", transactions=len(self.parts))
         messages = 0

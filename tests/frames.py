@@ -91,7 +91,7 @@ class Signature(NamedTuple):
     class_id: int
     method_id: int
     arguments: tuple[tuple[str, str], ...]
-    """(name, domain) in wire order; bits that follow one another share octets, lowest bit first."""
+    """(name, domain) in wire order; bits that follow one another share bytes, lowest bit first."""
 
 
 def _signature(line: str) -> Signature:

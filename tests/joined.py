@@ -70,9 +70,9 @@ from tests.raw import CAPABILITIES
 from tests.router.making import Asked, rabbit_hash
 
 QUEUES = 200
-STORE_OCTETS = 64 * 1024 * 1024
+STORE_BYTES = 64 * 1024 * 1024
 PROCESSES = 8
-WRITE_HIGH_OCTETS = 32 * 1024
+WRITE_HIGH_BYTES = 32 * 1024
 """Bytes that wait for the socket of a client that reads nothing before its acceptor is informed."""
 
 
@@ -98,14 +98,14 @@ class Socket:
         self.reads = True
         self.drips = 0
 
-    def drip(self, octets: int) -> None:
-        self.drips = octets
+    def drip(self, nbytes: int) -> None:
+        self.drips = nbytes
 
-    def limit_receive_buffer(self, octets: int) -> None:
-        self.receive_buffer = octets
+    def limit_receive_buffer(self, nbytes: int) -> None:
+        self.receive_buffer = nbytes
 
-    def limit_write_buffer(self, octets: int) -> None:
-        self.write_buffer = octets
+    def limit_write_buffer(self, nbytes: int) -> None:
+        self.write_buffer = nbytes
 
     def is_overfull(self) -> bool:
         return self.overfull
@@ -122,11 +122,11 @@ class Socket:
     def close(self) -> None:
         self.closed = True
 
-    def lets(self, octets: int) -> int:
-        """Return how many of `octets` bytes may be read now."""
+    def lets(self, nbytes: int) -> int:
+        """Return how many of `nbytes` bytes may be read now."""
         if self.closed:
             return 0
-        return octets if self.reads else min(octets, self.drips)
+        return nbytes if self.reads else min(nbytes, self.drips)
 
 
 class Client:
@@ -150,7 +150,7 @@ class Client:
         self.rest = b""
         self.events: dict[int, deque[Event]] = defaultdict(deque)
         self.heartbeats = 0
-        self.octets = b""
+        self.nbytes = b""
         self.header = b""
         self.content: dict[int, tuple[Event, int | None]] = {}
         self.on_event: Callable[[Event], bool] = lambda event: False
@@ -162,9 +162,9 @@ class Client:
 
     # Out
 
-    def write(self, octets: bytes, when_read: Callable[[], None] | None = None) -> None:
+    def write(self, data: bytes, when_read: Callable[[], None] | None = None) -> None:
         """Write bytes; `when_read` is called when the acceptor has read them."""
-        self.unread.append((octets, when_read))
+        self.unread.append((data, when_read))
         self.look_at_buffer()
 
     def look_at_buffer(self) -> None:
@@ -220,28 +220,28 @@ class Client:
         most = self.socket.lets(min(most, self.most))
         if not self.unread or not most or core.state.behind():
             return False
-        octets, done = b"", []
-        while self.unread and len(octets) < most:
+        data, done = b"", []
+        while self.unread and len(data) < most:
             more, when_read = self.unread.popleft()
-            octets += more
+            data += more
             done.append(when_read)
-        if len(octets) > most:
-            self.unread.appendleft((octets[most:], done.pop()))
-            octets = octets[:most]
+        if len(data) > most:
+            self.unread.appendleft((data[most:], done.pop()))
+            data = data[:most]
         self.socket.drips = 0
         self.look_at_buffer()
         for when_read in done:
             if when_read is not None and self.connection.stage is OPEN:
                 when_read()
         core.state.now = self.node.now
-        buffer = bytearray(self.rest + octets)
+        buffer = bytearray(self.rest + data)
         before = self.connection.kept.held
         used = self.connection.receive(buffer, len(buffer))
         self.largest_charge = max(self.largest_charge, self.connection.kept.held - before)
         self.rest = bytes(buffer[used:])
         return True
 
-    def take_octets(self, chunks: list[Any]) -> None:
+    def take_bytes(self, chunks: list[Any]) -> None:
         """Receive bytes at its socket; process them at once, unless it is deaf."""
         if not self.deaf:
             self.hear(chunks)
@@ -249,7 +249,7 @@ class Client:
         self.untaken += b"".join(chunks)
         self.socket.waits = len(self.untaken)
         core = self.node.core(self.acceptor)
-        if self.connection.writable and self.socket.waits > WRITE_HIGH_OCTETS:
+        if self.connection.writable and self.socket.waits > WRITE_HIGH_BYTES:
             core.delivery.writable(self.connection, False)
         if not self.connection.writable:
             core.budgets.outputs.wrote(self.connection)
@@ -266,18 +266,18 @@ class Client:
 
     def hear(self, chunks: list[Any]) -> None:
         """Process bytes from the acceptor: frames, whole or not."""
-        self.octets += b"".join(chunks)
-        if len(self.header) < 8 and self.octets.startswith(b"AMQP"):
-            self.header, self.octets = self.octets[:8], self.octets[8:]
+        self.nbytes += b"".join(chunks)
+        if len(self.header) < 8 and self.nbytes.startswith(b"AMQP"):
+            self.header, self.nbytes = self.nbytes[:8], self.nbytes[8:]
         at = 0
-        while len(self.octets) - at >= 8:
-            kind, channel = self.octets[at], int.from_bytes(self.octets[at + 1 : at + 3], "big")
-            size = int.from_bytes(self.octets[at + 3 : at + 7], "big")
-            if len(self.octets) - at < size + 8:
+        while len(self.nbytes) - at >= 8:
+            kind, channel = self.nbytes[at], int.from_bytes(self.nbytes[at + 1 : at + 3], "big")
+            size = int.from_bytes(self.nbytes[at + 3 : at + 7], "big")
+            if len(self.nbytes) - at < size + 8:
                 break
-            self.frame(kind, channel, self.octets[at + 7 : at + 7 + size])
+            self.frame(kind, channel, self.nbytes[at + 7 : at + 7 + size])
             at += size + 8
-        self.octets = self.octets[at:]
+        self.nbytes = self.nbytes[at:]
 
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
         """Process a frame."""
@@ -388,7 +388,7 @@ class Shard:
         """Return the core, with the contents of its store if it has one."""
         if not node.stores:
             return ShardCore(index, node.gauges, node.settings, node.microseconds(), incarnation)
-        self.store = Store(node.stored / str(index), STORE_OCTETS, durable=False, epoch=1)
+        self.store = Store(node.stored / str(index), STORE_BYTES, durable=False, epoch=1)
         journal = Journal(self.store.read)
         recovered = Recovered(self.store, journal)
         core = ShardCore(
@@ -901,7 +901,7 @@ class Node:
         client = self.clients.get(connection)
         if client is not None:
             connection.last_sent = self.now
-            client.take_octets(chunks)
+            client.take_bytes(chunks)
 
     def finish_shard(self, index: int) -> bool:
         """End a shard's turn; return whether it had anything to send."""

@@ -63,11 +63,11 @@ class Producer:
 
     def _next_batch(self) -> bytearray:
         count = min(self._batch, self.count - self.written)
-        octets = bytearray(self._message * count)
+        data = bytearray(self._message * count)
         for at in range(count):
-            STAMP.pack_into(octets, at * len(self._message) + self._stamp_at, self.number, self.written + at)
+            STAMP.pack_into(data, at * len(self._message) + self._stamp_at, self.number, self.written + at)
         self.written += count
-        return octets
+        return data
 
     def read(self, honour: bool) -> None:
         """Process the broker's events; `honour`: answer Channel.Flow and obey it."""

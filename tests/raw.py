@@ -279,7 +279,7 @@ class Client:
             return False
         raise AssertionError("unreachable")
 
-    def read_octets(self, count: int) -> bytes:
+    def read_bytes(self, count: int) -> bytes:
         """Return up to `count` bytes as they come, not parsed as frames."""
         while len(self._input) < count:
             data = self.socket.recv(READ_SIZE)

@@ -122,8 +122,8 @@ EXCEPTIONS = {
     "resize(self.rows, max(2 * len(self.rows), 4 * SETTLEMENT_SIZE))": GROWTH,
     # penstock.amqp.encode_cy
     "self.refer(memoryview(batch.contents)[start + offset : start + offset + size])": "for 16 KiB and more at a time",
-    "if at + octets > len(self.chunk):": NONE_CHECK,
-    "resize(self.chunk, max(2 * len(self.chunk), at + octets, 512))": GROWTH,
+    "if at + nbytes > len(self.chunk):": NONE_CHECK,
+    "resize(self.chunk, max(2 * len(self.chunk), at + nbytes, 512))": GROWTH,
     # acceptor.unacked_cy
     "builder = builders[shard_of(consumer)]": (
         "a list that is None, and what is in it of another type: errors, never made"

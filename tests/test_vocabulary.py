@@ -20,14 +20,22 @@ RETIRED = {
     "lately": "recent samples",
     "parted": "drained",
     "homed": "re-attached",
+    "octets": "bytes",
+    "life": "incarnation",
+    "lives": "incarnations",
+    "session": "channel",
 }
 """Each retired word with the one to use."""
+OF_THE_FIELD = re.compile("life_cycle")
+"""Terms that a retired word is a part of."""
+WITH_SESSIONS = ("load", "pipeline", "pyspark_penstock")
+"""Packages that have sessions: of Spark, or of a load's client."""
 WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def words_of(name: str) -> set[str]:
     """The words of an identifier or key, in lower case and without a plural's s."""
-    found = {word.lower() for word in WORDS.findall(name)}
+    found = {word.lower() for word in WORDS.findall(OF_THE_FIELD.sub("", name))}
     return found | {word.removesuffix("s") for word in found}
 
 
@@ -48,11 +56,12 @@ def names_of(module: Module) -> Iterator[str]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_name_has_a_retired_word(package: str) -> None:
+    retired = RETIRED.keys() - ({"session"} if package in WITH_SESSIONS else set())
     found = {
         f"{module.name}: {name}, use {RETIRED[word]}"
         for module in modules_of([package])
         for name in names_of(module)
-        for word in words_of(name) & RETIRED.keys()
+        for word in words_of(name) & retired
     }
     assert not found
 

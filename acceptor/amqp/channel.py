@@ -272,7 +272,7 @@ class Channel(ChannelState):
         """Append an item to the inbox and account for its bytes. A run may go to disk."""
         if isinstance(item, ParkedRun):
             item.since = item.since or self.acceptor.now
-            self.services.episodes.parked(self, item.count, item.octets)
+            self.services.episodes.parked(self, item.count, item.nbytes)
             if any(gate.is_saturated() for gate in self.gates):
                 item.batch = bus.taken_home(item.batch)  # the arena is for messages that need not wait
             if self.acceptor.spool is not None:
@@ -280,11 +280,11 @@ class Channel(ChannelState):
         if self.inbox is EMPTY:
             self.inbox = Inbox()
         self.inbox.put(item)
-        self.services.throttle.parked(self, item.octets)
+        self.services.throttle.parked(self, item.nbytes)
 
     def unpark(self, at: int = 0) -> None:
         """Remove an item from the inbox and account for its bytes."""
-        self.services.throttle.parked(self, -self.inbox.take(at).octets)
+        self.services.throttle.parked(self, -self.inbox.take(at).nbytes)
 
     # Gates
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from acceptor.amqp import handshake
 from acceptor.amqp.channel import Channel
 from acceptor.amqp.connection_record import ConnectionRecord
-from acceptor.amqp.read_size import LARGE_READ_OCTETS, MANY_EVENTS, READ_OCTETS, ReadSize
-from acceptor.budgets.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
+from acceptor.amqp.read_size import LARGE_READ_BYTES, MANY_EVENTS, READ_BYTES, ReadSize
+from acceptor.budgets.unfinished import LEAST_BYTES as UNFINISHED_BYTES
 from acceptor.budgets.unread import WHY
 from acceptor.clients.channel_stage import ChannelEvent, ChannelStage
 from acceptor.clients.client import Client
@@ -82,9 +82,9 @@ class Connection(ConnectionState):
             start = 8
         events: list[object] = []
         used = self.scanner.scan(data, start, end, events)
-        if self.scanner.unfinished > UNFINISHED_OCTETS or self.kept.unfinished:
+        if self.scanner.unfinished > UNFINISHED_BYTES or self.kept.unfinished:
             self.services.unfinished.follow(self)
-        if len(events) > MANY_EVENTS or self.read_size.octets < READ_OCTETS:
+        if len(events) > MANY_EVENTS or self.read_size.nbytes < READ_BYTES:
             self.read_size.follow(len(events))
         for event in events:
             if self.stage is not OPEN and self.stage in OVER:
@@ -97,13 +97,13 @@ class Connection(ConnectionState):
             self.services.throttle.look_for_acks(self)
         return used
 
-    def read_octets(self) -> int:
+    def read_bytes(self) -> int:
         """Return the size of the next read in bytes: larger while it brings large bodies and nothing is parked."""
-        return LARGE_READ_OCTETS if self.scanner.large and not self.kept.parked else self.read_size.octets
+        return LARGE_READ_BYTES if self.scanner.large and not self.kept.parked else self.read_size.nbytes
 
-    def refuse_protocol(self, octets: bytes) -> None:
+    def refuse_protocol(self, data: bytes) -> None:
         """Answer a wrong protocol header with ours, and close (AMQP 0-9-1, 4.2.2)."""
-        log.info("no AMQP 0-9-1 client", peer=self.client.peer, sent=octets.decode("latin-1"))
+        log.info("no AMQP 0-9-1 client", peer=self.client.peer, sent=data.decode("latin-1"))
         self.stay.ends(self, "no AMQP 0-9-1 client")
         self.output.write(PROTOCOL_HEADER)
         self.finish(ConnectionEvent.OTHER_HEADER)

@@ -99,9 +99,9 @@ def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
             raise Refused("malformed PLAIN response")
         return parts[1].decode("utf-8", "replace"), parts[2].decode("utf-8", "replace")
     if mechanism == "AMQPLAIN":
-        octets = len(response).to_bytes(4, "big") + response
+        data = len(response).to_bytes(4, "big") + response
         try:
-            table, _ = decode_table(octets, 0, len(octets))
+            table, _ = decode_table(data, 0, len(data))
         except AMQPError as error:
             raise Refused("malformed AMQPLAIN response") from error
         if "LOGIN" not in table or "PASSWORD" not in table:

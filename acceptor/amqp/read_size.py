@@ -7,24 +7,24 @@ a run of thousands of publishes is one event, thousands of methods are as many. 
 
 from __future__ import annotations
 
-READ_OCTETS = 256 * 1024
+READ_BYTES = 256 * 1024
 # For large bodies, while nothing is parked.
-LARGE_READ_OCTETS = 512 * 1024
-LEAST_READ_OCTETS = 8 * 1024
+LARGE_READ_BYTES = 512 * 1024
+LEAST_READ_BYTES = 8 * 1024
 MANY_EVENTS = 256
 
 
 class ReadSize:
     """The size of the next read, in bytes; large bodies have their own."""
 
-    __slots__ = ("octets",)
+    __slots__ = ("nbytes",)
 
     def __init__(self) -> None:
-        self.octets = READ_OCTETS
+        self.nbytes = READ_BYTES
 
     def follow(self, events: int) -> None:
         """Adapt to the number of events in a read. Called after many events, or below the largest size."""
         if events > MANY_EVENTS:
-            self.octets = max(self.octets // 2, LEAST_READ_OCTETS)
+            self.nbytes = max(self.nbytes // 2, LEAST_READ_BYTES)
         else:
-            self.octets = min(self.octets * 2, READ_OCTETS)
+            self.nbytes = min(self.nbytes * 2, READ_BYTES)

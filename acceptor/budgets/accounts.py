@@ -41,9 +41,9 @@ class Accounts(Charges):
         self.of_all = memory.process_limit * ALL_PERCENT // 100 // settings.acceptors
         self.of_user = max(memory.process_limit * memory.user_percent // 100 // settings.acceptors, 1)
 
-    def is_used_up(self, user: str, octets: int = 0) -> bool:
-        """Whether a user exceeds its share, or would with `octets` bytes more; once all users together exceed theirs,
+    def is_used_up(self, user: str, nbytes: int = 0) -> bool:
+        """Whether a user exceeds its share, or would with `nbytes` bytes more; once all users together exceed theirs,
         each has an equal share.
         """
-        own, kept = self.users.get(user, 0) + octets, self.kept + octets
+        own, kept = self.users.get(user, 0) + nbytes, self.kept + nbytes
         return own > self.of_user or (kept > self.of_all and own * len(self.users) > self.of_all)

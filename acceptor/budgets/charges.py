@@ -10,15 +10,15 @@ class Charges:
         self.users: dict[str, int] = {}
         self.kept = 0
 
-    def charge(self, user: str, octets: int) -> None:
+    def charge(self, user: str, nbytes: int) -> None:
         """Charge an amount to a user, or give it back where it is negative."""
-        self.kept += octets
-        charge(self.users, user, octets)
+        self.kept += nbytes
+        charge(self.users, user, nbytes)
 
 
-def charge(charged: dict[str, int], name: str, octets: int) -> None:
+def charge(charged: dict[str, int], name: str, nbytes: int) -> None:
     """Add an amount to a name's in `charged`, which has no entries of 0."""
-    left = charged.get(name, 0) + octets
+    left = charged.get(name, 0) + nbytes
     if left:
         charged[name] = left
     else:

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from acceptor.clients.state import AcceptorState
 
 # A connection is read, although much waits for its user, as long as no more bytes of answers than this wait for it.
-LEAST_OCTETS = 256 * 1024
+LEAST_BYTES = 256 * 1024
 # The bytes that wait for a socket before it counts as not writable. If a user has many connections, later ones get
 # less: an eighth of the user's share, divided by the connections it has by then, but no less than the least.
-WRITE_HIGH_OCTETS = 1024 * 1024
-WRITE_LEAST_OCTETS = 64 * 1024
+WRITE_HIGH_BYTES = 1024 * 1024
+WRITE_LEAST_BYTES = 64 * 1024
 WRITE_PART = 8
 
 
@@ -74,7 +74,7 @@ class Outputs:
         """Count an open connection, whose user is known, and limit its write buffer."""
         self.open.charge(connection.user, 1)
         of_each = self.accounts.of_user // WRITE_PART // self.open.users[connection.user]
-        connection.transport.limit_write_buffer(min(max(of_each, WRITE_LEAST_OCTETS), WRITE_HIGH_OCTETS))
+        connection.transport.limit_write_buffer(min(max(of_each, WRITE_LEAST_BYTES), WRITE_HIGH_BYTES))
 
     def forget(self, connection: ConnectionState) -> None:
         """Release a connection for whose socket nothing waits, or that is closed."""
@@ -82,10 +82,10 @@ class Outputs:
         if unsent is not None:
             self.charge(connection, -unsent.charged)
 
-    def charge(self, connection: ConnectionState, octets: int) -> None:
+    def charge(self, connection: ConnectionState, nbytes: int) -> None:
         """Charge waiting bytes to a connection's user; fewer if negative."""
-        self.accounts.charge(connection.user, octets)
-        self.waiting.charge(connection.user, octets)
+        self.accounts.charge(connection.user, nbytes)
+        self.waiting.charge(connection.user, nbytes)
 
     def lost(self, connection: ConnectionState, *, opened: bool) -> None:
         """Forget a closed connection, which was open once or was not."""
@@ -102,7 +102,7 @@ class Outputs:
     def is_over(self, connection: ConnectionState) -> bool:
         """Whether more waits for its socket than is allowed, or than its user may have."""
         waits = self.waits(connection)
-        return waits > self.limit or (waits > LEAST_OCTETS and self.accounts.is_used_up(connection.user))
+        return waits > self.limit or (waits > LEAST_BYTES and self.accounts.is_used_up(connection.user))
 
     def wrote(self, connection: ConnectionState) -> None:
         """Count output written to a socket that accepts no more; stop or resume reading by what waits."""
@@ -117,10 +117,10 @@ class Outputs:
         answers = waits - unsent.deliveries
         full = self.accounts.is_used_up(connection.user) or self.gets.are_few(connection.user)
         if connection.pauses & OUTPUT:
-            if answers <= self.limit // 2 and waits <= self.most and (not full or answers <= LEAST_OCTETS):
+            if answers <= self.limit // 2 and waits <= self.most and (not full or answers <= LEAST_BYTES):
                 connection.resume_reading(OUTPUT)
         elif connection.stage is OPEN and (
-            answers > self.limit or waits > self.most or (full and answers > LEAST_OCTETS)
+            answers > self.limit or waits > self.most or (full and answers > LEAST_BYTES)
         ):
             connection.pause_reading(OUTPUT)
 

@@ -20,8 +20,8 @@ OVERDRAFT = 1.25
 # Parking budgets of a connection that may send acks, although its user's share is used up.
 SETTLING_BUDGETS = 16
 # Memory of a run of publishes beside its parked contents, wherever these are; of an orphaned channel beside its runs.
-RUN_OCTETS = 1024
-ORPHAN_OCTETS = 4096
+RUN_BYTES = 1024
+ORPHAN_BYTES = 4096
 
 
 class Quotas(Charges):
@@ -40,21 +40,21 @@ class Quotas(Charges):
         self.calm = min(self.in_memory, self.of_user, self.of_vhost)  # up to this total no limit can be used up
         self.vhosts: dict[str, int] = {}
 
-    def keep(self, connection: ConnectionState, octets: int) -> None:
+    def keep(self, connection: ConnectionState, nbytes: int) -> None:
         """Charge bytes (fewer if negative) to a connection's user and vhost; the connection may be gone."""
-        self.charge(connection.user, octets)
-        charge(self.vhosts, connection.access.vhost, octets)
+        self.charge(connection.user, nbytes)
+        charge(self.vhosts, connection.access.vhost, nbytes)
 
-    def is_used_up(self, connection: ConnectionState, octets: int = 0, overdraft: float = 1.0) -> bool:
+    def is_used_up(self, connection: ConnectionState, nbytes: int = 0, overdraft: float = 1.0) -> bool:
         """Whether the share of its user or vhost, or the acceptor's, is used up, or would be with more bytes."""
-        return bool(self.used_up(connection, octets, overdraft))
+        return bool(self.used_up(connection, nbytes, overdraft))
 
-    def used_up(self, connection: ConnectionState, octets: int = 0, overdraft: float = 1.0) -> str:
+    def used_up(self, connection: ConnectionState, nbytes: int = 0, overdraft: float = 1.0) -> str:
         """Return the limit that is used up, or would be with more bytes, in words; an empty text if none is."""
-        kept, spool = self.kept + octets, self.acceptor.spool
-        if self.users.get(connection.user, 0) + octets > self.of_user * overdraft:
+        kept, spool = self.kept + nbytes, self.acceptor.spool
+        if self.users.get(connection.user, 0) + nbytes > self.of_user * overdraft:
             return f"user '{connection.user}' has its share (flow.user_percent)"
-        if self.vhosts.get(connection.access.vhost, 0) + octets > self.of_vhost * overdraft:
+        if self.vhosts.get(connection.access.vhost, 0) + nbytes > self.of_vhost * overdraft:
             return f"vhost '{connection.access.vhost}' has its share (flow.vhost_percent)"
         if kept > self.of_all * overdraft:
             return "all users together have reached the limit (flow.parked_memory, flow.spool_limit)"

@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from acceptor.clients.state import AcceptorState
 
 # Fewer bytes are not counted: most reads end in the middle of some content.
-LEAST_OCTETS = 64 * 1024
+LEAST_BYTES = 64 * 1024
 # One connection may have a quarter of its user's share beside the largest of its bodies, if that is less.
 OF_SHARE = 4
 # The connection that is first in the line of its user has to bring this much in this time, or is closed.
 PROGRESS_SECONDS = 10.0
-PROGRESS_OCTETS = 640 * 1024
+PROGRESS_BYTES = 640 * 1024
 
 
 class Line:
     """The connections of a user that have unfinished bodies, in the order in which they came.
 
-    `first` is the one that is read; at `since` it had so many `octets` (bytes). None while all are read.
+    `first` is the one that is read; at `since` it had `nbytes` bytes. None while all are read.
     """
 
-    __slots__ = ("connections", "first", "octets", "since")
+    __slots__ = ("connections", "first", "nbytes", "since")
 
     def __init__(self) -> None:
         self.connections: dict[ConnectionState, None] = {}
         self.first: ConnectionState | None = None
-        self.octets = 0
+        self.nbytes = 0
         self.since = 0.0
 
 
@@ -58,21 +58,21 @@ class Unfinished:
 
     def follow(self, connection: ConnectionState) -> None:
         """Count the unfinished bodies of a connection that has been read; close it if they are too large."""
-        octets = connection.scanner.unfinished
-        if octets > LEAST_OCTETS and connection.stage in HANDSHAKE:  # there is no user to charge
+        nbytes = connection.scanner.unfinished
+        if nbytes > LEAST_BYTES and connection.stage in HANDSHAKE:  # there is no user to charge
             connection.fail(amqp_error(503, "a body is sent before the connection is open"))
             return
-        if octets <= LEAST_OCTETS or connection.stage is not OPEN:
+        if nbytes <= LEAST_BYTES or connection.stage is not OPEN:
             self.forget(connection)
             return
-        self.accounts.charge(connection.user, octets - connection.kept.unfinished)
-        finished = octets < connection.kept.unfinished
-        connection.kept.unfinished = octets
+        self.accounts.charge(connection.user, nbytes - connection.kept.unfinished)
+        finished = nbytes < connection.kept.unfinished
+        connection.kept.unfinished = nbytes
         line = self.lines.setdefault(connection.user, Line())
         line.connections[connection] = None
         if finished and line.first is connection:
             line.first = None
-        if octets > self.limit and (beyond := octets - connection.scanner.largest()) > self.limit:
+        if nbytes > self.limit and (beyond := nbytes - connection.scanner.largest()) > self.limit:
             connection.fail(
                 amqp_error(
                     506,
@@ -111,7 +111,7 @@ class Unfinished:
         first = next((connection for connection in line.connections if not connection.pauses & ~BODIES), None)
         if first is not line.first:
             line.first, line.since = first, self.acceptor.now
-            line.octets = 0 if first is None else first.kept.unfinished
+            line.nbytes = 0 if first is None else first.kept.unfinished
         for connection in line.connections:
             if connection is first:
                 connection.resume_reading(BODIES)
@@ -129,8 +129,8 @@ class Unfinished:
             first = line.first
             if first is None or now < line.since + PROGRESS_SECONDS:
                 continue
-            if first.kept.unfinished < line.octets + PROGRESS_OCTETS:
+            if first.kept.unfinished < line.nbytes + PROGRESS_BYTES:
                 text = f"unfinished bodies of {first.kept.unfinished} bytes, and others of user '{user}' wait for them"
                 first.fail(amqp_error(506, f"{text} (memory.user_percent)"))
             else:
-                line.since, line.octets = now, first.kept.unfinished
+                line.since, line.nbytes = now, first.kept.unfinished

@@ -43,8 +43,8 @@ class Unread:
         logged = self.logged.get(connection, 0)
         if not logged & why:
             self.logged[connection] = logged | why
-            octets = self.octets(connection, why)
-            log.info("connection is not read", reason=WHY[why], octets=octets, **connection.whose())
+            nbytes = self.nbytes(connection, why)
+            log.info("connection is not read", reason=WHY[why], bytes=nbytes, **connection.whose())
 
     def ends(self, connection: ConnectionState, whys: int) -> None:
         """Remove these reasons from a connection that has had any."""
@@ -59,7 +59,7 @@ class Unread:
         self.since.pop(connection, None)
         self.logged.pop(connection, None)
 
-    def octets(self, connection: ConnectionState, why: int) -> int:
+    def nbytes(self, connection: ConnectionState, why: int) -> int:
         """Return the bytes that are kept for a connection and keep it from being read."""
         return self.outputs.waits(connection) if why == OUTPUT else connection.kept.unfinished
 
@@ -70,7 +70,7 @@ class Unread:
                 **connection.whose(),
                 "unread_seconds": round(self.acceptor.now - since, 3),
                 "reason": WHY[why],
-                "bytes": self.octets(connection, why),
+                "bytes": self.nbytes(connection, why),
             }
             for connection, reasons in self.since.items()
             for why, since in reasons.items()

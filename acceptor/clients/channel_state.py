@@ -145,7 +145,7 @@ class ChannelState(ABC):
     def size(self) -> int:
         """Return the approximate size of the next parked message in bytes; at least 1."""
         item = self.inbox[0] if self.inbox else None
-        return max(item.octets // item.count, 1) if isinstance(item, ParkedRun) and item.count else 1
+        return max(item.nbytes // item.count, 1) if isinstance(item, ParkedRun) and item.count else 1
 
     @property
     def held_by(self) -> Gate | None:

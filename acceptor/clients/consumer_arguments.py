@@ -71,7 +71,7 @@ def _lease_reason(name: str, queue: Queue, arguments: Mapping[str, Any], no_ack:
         return "there is no x-lease"
     if name == "x-lease":
         if not isinstance(value, str) or not 0 < len(value.encode("utf-8", "surrogateescape")) <= LEASE_ID_MOST:
-            return f"expected a text of 1 to {LEASE_ID_MOST} octets"
+            return f"expected a text of 1 to {LEASE_ID_MOST} bytes"
         if no_ack:
             return "nothing is in hand without acks"
         return "the queue has priorities" if QueueFeatures.from_wire(queue.features).max_priority else None

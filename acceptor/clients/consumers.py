@@ -32,7 +32,7 @@ class Consumer:
         self, id: int, channel: ChannelState, queue: Queue, tag: str, no_ack: bool, exclusive: bool, prefetch: int,
         priority: int, lease: Lease | None = None,
     ) -> None:  # fmt: skip
-        octets = tag.encode("utf-8", "surrogateescape")
+        data = tag.encode("utf-8", "surrogateescape")
         self.id = id
         self.channel = channel
         self.queue = queue
@@ -42,7 +42,7 @@ class Consumer:
         self.prefetch = prefetch
         self.priority = priority
         self.lease = lease
-        self.prefix = DELIVER + bytes([len(octets)]) + octets
+        self.prefix = DELIVER + bytes([len(data)]) + data
         self.written = 0
         self.age = 0
         self.elected = False
@@ -58,5 +58,5 @@ class Consumer:
         return to_shard.Consume(
             self.id, self.queue.queue_id, self.no_ack, self.exclusive, self.prefetch, channel.group,
             channel.shared_prefetch.told, channel.is_delivered_to(), self.priority, self.age, self.elected,
-            channel.connection.user, channel.shared_prefetch.octets, self.lease,
+            channel.connection.user, channel.shared_prefetch.nbytes, self.lease,
         )  # fmt: skip

@@ -11,42 +11,42 @@ from __future__ import annotations
 AFTER_ANSWER_COUNT = 16
 # How long, and how many bytes of contents, a client may send without an answer: as many as sockets may hold.
 UNANSWERED_SECONDS = 10.0
-UNANSWERED_OCTETS = 16 * 1024 * 1024
+UNANSWERED_BYTES = 16 * 1024 * 1024
 
 
 class FlowCompliance:
     """The Channel.Flow sent on one channel, and its publishes since. Times are seconds.
 
-    `due` counts answers to come; `count` and `octets` the publishes since the last Channel.Flow or flow-ok.
+    `due` counts answers to come; `count` and `nbytes` the publishes since the last Channel.Flow or flow-ok.
     """
 
-    __slots__ = ("count", "due", "octets", "since")
+    __slots__ = ("count", "due", "nbytes", "since")
 
     def __init__(self) -> None:
         self.due = 0
         self.since = 0.0
         self.count = 0
-        self.octets = 0
+        self.nbytes = 0
 
     def told(self, now: float) -> None:
         """Channel.Flow was sent: expect an answer, and count publishes anew."""
         self.due += 1
         self.since = now
-        self.count = self.octets = 0
+        self.count = self.nbytes = 0
 
     def answered(self) -> None:
         """A flow-ok came. Answers come in the order of the requests."""
         self.due = max(self.due - 1, 0)
         self.count = 0
 
-    def breached(self, count: int, octets: int, now: float, read_since: float | None) -> bool:
+    def breached(self, count: int, nbytes: int, now: float, read_since: float | None) -> bool:
         """Count publishes while the channel is stopped. Return whether its client can only have ignored the stop. Its
         socket has been read as it comes since `read_since`, or is not read.
         """
         self.count += count
-        self.octets += octets
+        self.nbytes += nbytes
         if not self.due:
             return self.count > AFTER_ANSWER_COUNT
-        if self.octets > UNANSWERED_OCTETS:
+        if self.nbytes > UNANSWERED_BYTES:
             return True
         return read_since is not None and now - max(self.since, read_since) > UNANSWERED_SECONDS

@@ -24,7 +24,7 @@ OVERTAKES = frozenset(
 # Methods that make, empty or delete a queue.
 QUEUE_METHODS = ("queue_declare", "queue_purge", "queue_delete")
 # The memory of an item in the inbox beside its content, in bytes: its objects, and a place in the inbox.
-ITEM_OCTETS = 192
+ITEM_BYTES = 192
 
 
 class ParkedRun:
@@ -34,7 +34,7 @@ class ParkedRun:
     the run may go by the priority lanes of its queues.
     """
 
-    __slots__ = ("address", "batch", "count", "first", "further", "in_lane", "mandatory", "octets", "since", "tag")
+    __slots__ = ("address", "batch", "count", "first", "further", "in_lane", "mandatory", "nbytes", "since", "tag")
 
     def __init__(
         self, address: bytes, mandatory: bool, batch: Batch, first: int, count: int, tag: int,
@@ -49,7 +49,7 @@ class ParkedRun:
         self.further = further
         self.since = 0.0
         self.in_lane = False
-        self.octets = len(batch.entries) + len(batch.contents) + ITEM_OCTETS
+        self.nbytes = len(batch.entries) + len(batch.contents) + ITEM_BYTES
 
     def advance(self, count: int) -> None:
         """Drop the first `count` messages."""
@@ -65,13 +65,13 @@ class ParkedMethod:
     `queue` is the one that a method of class queue names.
     """
 
-    __slots__ = ("method", "octets", "payload", "queue")
+    __slots__ = ("method", "nbytes", "payload", "queue")
 
     def __init__(self, method: MethodSpec, payload: bytes, queue: str = "") -> None:
         self.method = method
         self.payload = payload
         self.queue = queue
-        self.octets = len(payload) + len(queue) + ITEM_OCTETS
+        self.nbytes = len(payload) + len(queue) + ITEM_BYTES
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class ParkedSettlements(ParkedMethod):
     def __init__(self, run: SettleRun) -> None:
         super().__init__(BY_NAME["basic_ack"], b"")
         self.run = run
-        self.octets += len(run.rows)
+        self.nbytes += len(run.rows)
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -79,18 +79,18 @@ class SharedPrefetch:
         self.hungry: dict[int, None] = {}
 
     @property
-    def octets(self) -> int:
+    def nbytes(self) -> int:
         """The bytes that its consumers may have unacked from each shard, messages counted whole; 0 is no limit."""
         return -(-self.channel.acceptor.settings.amqp.unacked_bytes // max(len(self.shards), 1))
 
-    def tell_octets(self) -> None:
+    def tell_bytes(self) -> None:
         """Send the limit of bytes to its shards, as it consumes from more or fewer. A new shard receives it with its
         first consumer.
         """
-        octets = self.octets
-        if octets:
+        nbytes = self.nbytes
+        if nbytes:
             for shard in self.shards:
-                self.channel.acceptor.send(shard, to_shard.Unacked(self.channel.group, octets))
+                self.channel.acceptor.send(shard, to_shard.Unacked(self.channel.group, nbytes))
 
     def change(self, limit: int) -> Asking:
         """Set another limit; once this returns no shard sends beyond it."""
@@ -104,7 +104,7 @@ class SharedPrefetch:
         """Prepare for a consumer that is about to be attached to a shard."""
         if shard not in self.shards:
             self.shards.add(shard)
-            self.tell_octets()
+            self.tell_bytes()
             if self.limit and len(self.shards) > 1 and not self.granting:
                 yield from self.tell()
                 self.serve()
@@ -115,7 +115,7 @@ class SharedPrefetch:
         """
         if shard not in self.shards:
             self.shards.add(shard)
-            self.tell_octets()
+            self.tell_bytes()
         if not self.limit or len(self.shards) < 2 or self.told == BY_GRANTS:
             return
         acceptor = self.channel.acceptor
@@ -168,7 +168,7 @@ class SharedPrefetch:
         """Forget a shard that was removed from the node: all its deliveries are settled."""
         if shard in self.shards:
             self.shards.remove(shard)
-            self.tell_octets()
+            self.tell_bytes()
         self.lost(shard)
 
     def serve(self) -> None:

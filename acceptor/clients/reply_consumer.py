@@ -11,8 +11,8 @@ class ReplyConsumer:
     __slots__ = ("name", "prefix", "tag", "untaken")
 
     def __init__(self, tag: str, name: str) -> None:
-        octets = tag.encode("utf-8", "surrogateescape")
+        data = tag.encode("utf-8", "surrogateescape")
         self.tag = tag
         self.name = name
-        self.prefix = DELIVER + bytes([len(octets)]) + octets
+        self.prefix = DELIVER + bytes([len(data)]) + data
         self.untaken = 0

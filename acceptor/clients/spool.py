@@ -20,7 +20,7 @@ from penstock.node.logs import get_logger
 log = get_logger()
 
 # Runs of fewer bytes are packed.
-PACKED_OCTETS = 1024
+PACKED_BYTES = 1024
 
 
 class Spool:
@@ -41,15 +41,15 @@ class Spool:
         self.refuses = False
         self._warned = False
 
-    def parked(self, run: ParkedRun, octets: int, early: bool = False) -> ParkedRun:
-        """Return a run as it is to be parked, with its contents in memory or on disk; `octets` bytes are parked in all
+    def parked(self, run: ParkedRun, nbytes: int, early: bool = False) -> ParkedRun:
+        """Return a run as it is to be parked, with its contents in memory or on disk; `nbytes` bytes are parked in all
         then.
 
         `early`: on disk even if memory is free.
         """
         if isinstance(run, SpooledRun):
             return run
-        if octets - self.held <= self.memory and not early:
+        if nbytes - self.held <= self.memory and not early:
             return packed(run)
         extent = self.put(*run.batch.slices(run.first, run.count))
         return packed(run) if extent is None else SpooledRun(run, extent)
@@ -79,10 +79,10 @@ class Spool:
 
     def read(self, start: int, size: int) -> bytes:
         """Read contents. OSError if that fails."""
-        octets = os.pread(self._open(), size, start)
-        if len(octets) < size:
-            raise OSError(f"{len(octets)} of {size} bytes of parked contents")
-        return octets
+        data = os.pread(self._open(), size, start)
+        if len(data) < size:
+            raise OSError(f"{len(data)} of {size} bytes of parked contents")
+        return data
 
     def release(self, start: int, size: int) -> None:
         """Free the space of contents that are no longer needed."""
@@ -142,32 +142,32 @@ class Extent:
     def load(self) -> Batch:
         """Read the contents. AMQPError if that fails: their publisher has to learn that they are lost."""
         try:
-            octets = self.spool.read(self.start, self.size)
+            data = self.spool.read(self.start, self.size)
         except OSError as error:
-            log.error("parked contents are lost", octets=self.size, problem=error.strerror or str(error))
+            log.error("parked contents are lost", bytes=self.size, problem=error.strerror or str(error))
             raise amqp_error(541, "parked publishes cannot be read back") from error
-        return Batch(octets[: self.rows], octets[self.rows :])
+        return Batch(data[: self.rows], data[self.rows :])
 
 
 class Packed:
     """Contents in memory, without the objects that a batch has beside them."""
 
-    __slots__ = ("octets", "rows")
+    __slots__ = ("data", "rows")
 
     def __init__(self, rows: memoryview, contents: memoryview) -> None:
-        self.octets = b"".join((rows, contents))
+        self.data = b"".join((rows, contents))
         self.rows = len(rows)
 
     def load(self) -> Batch:
         """Return the contents as a batch."""
-        return Batch(self.octets[: self.rows], self.octets[self.rows :])
+        return Batch(self.data[: self.rows], self.data[self.rows :])
 
 
 def packed(run: ParkedRun) -> ParkedRun:
     """Return a run that stays in memory, packed if it is small: a run of few small messages takes many times their
     size.
     """
-    return SpooledRun(run, Packed(*run.batch.slices(run.first, run.count))) if run.octets < PACKED_OCTETS else run
+    return SpooledRun(run, Packed(*run.batch.slices(run.first, run.count))) if run.nbytes < PACKED_BYTES else run
 
 
 class SpooledRun(ParkedRun):
@@ -182,7 +182,7 @@ class SpooledRun(ParkedRun):
         self.count = run.count
         self.tag = run.tag
         self.further = run.further
-        self.octets = run.octets
+        self.nbytes = run.nbytes
         self.since = run.since
         self.in_lane = run.in_lane
         self._extent: Extent | Packed | None = extent

@@ -4,7 +4,7 @@
 fails, Node's amqplib loses the connection, Bunny's reader dies.
 `breaks_on_flow`: Channel.Flow is not sent to it even where an operator has chosen that as a means.
 `impatient`: a connection that is not read is lost.
-`drip_seconds`, `drip_octets`: a read of at most `drip_octets` bytes every `drip_seconds` then keeps it alive.
+`drip_seconds`, `drip_bytes`: a read of at most `drip_bytes` bytes every `drip_seconds` then keeps it alive.
 py-amqp's kernel gives up after about 1 s of a closed window (TCP_USER_TIMEOUT), php-amqplib after 3 s, the Go client
 after 15 s, Bunny after 30 s; the others wait. A closed window opens again only when a segment (64 KiB on a loopback
 device) and a sixteenth of the receive buffer are free.
@@ -33,7 +33,7 @@ class Traits:
     breaks_on_flow: bool = False
     impatient: bool = False
     drip_seconds: float = 10.0
-    drip_octets: int = 8 * 1024
+    drip_bytes: int = 8 * 1024
     drip_heartbeats: float = 0.0
     receive_buffer: int = 0
     qos_of_running: bool = False
@@ -51,14 +51,14 @@ class _Row:
 _WAITS = Traits(drip_seconds=60.0)
 _WAITS_UNASKED = Traits(breaks_on_flow=True, drip_seconds=60.0)
 _THREE_HEARTBEATS = Traits(
-    breaks_on_flow=True, impatient=True, drip_seconds=60.0, drip_octets=256 * 1024, drip_heartbeats=1 / 3
+    breaks_on_flow=True, impatient=True, drip_seconds=60.0, drip_bytes=256 * 1024, drip_heartbeats=1 / 3
 )
 _ONE_SECOND = Traits(
-    impatient=True, drip_seconds=0.4, drip_octets=256 * 1024, receive_buffer=128 * 1024, qos_of_running=True
+    impatient=True, drip_seconds=0.4, drip_bytes=256 * 1024, receive_buffer=128 * 1024, qos_of_running=True
 )
-_THREE_SECONDS = Traits(impatient=True, drip_seconds=1.0, drip_octets=256 * 1024, receive_buffer=128 * 1024)
-_FIFTEEN_SECONDS = Traits(impatient=True, drip_seconds=2.0, drip_octets=64 * 1024)
-_THIRTY_SECONDS = Traits(breaks_on_flow=True, impatient=True, drip_seconds=5.0, drip_octets=64 * 1024)
+_THREE_SECONDS = Traits(impatient=True, drip_seconds=1.0, drip_bytes=256 * 1024, receive_buffer=128 * 1024)
+_FIFTEEN_SECONDS = Traits(impatient=True, drip_seconds=2.0, drip_bytes=64 * 1024)
+_THIRTY_SECONDS = Traits(breaks_on_flow=True, impatient=True, drip_seconds=5.0, drip_bytes=64 * 1024)
 
 TABLE = (
     _Row("RabbitMQ", "Java", Traits(honours_flow=True, drip_seconds=60.0)),

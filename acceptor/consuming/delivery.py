@@ -76,16 +76,16 @@ class Delivery:
         channel = consumer.channel
         connection = channel.connection
         batch = bus.batch_at(parts, part)
-        octets = batch.whole(0, count)
+        nbytes = batch.whole(0, count)
         tag = (
             channel.unacked.skip(count)
             if consumer.no_ack
-            else channel.unacked.deliver(id, sequence, count, int(self.acceptor.now), octets)
+            else channel.unacked.deliver(id, sequence, count, int(self.acceptor.now), nbytes)
         )
         connection.write_contents(channel.number, consumer.prefix, tag, redelivered, b"", batch, 0, count)
-        consumer.written += octets
-        connection.delivered += octets
-        connection.unreported += octets
+        consumer.written += nbytes
+        connection.delivered += nbytes
+        connection.unreported += nbytes
         self.delivered_total += count
         if connection.pauses & HELD:
             self.throttle.look_for_acks(connection)

@@ -52,7 +52,7 @@ class Settling:
         held = len(channel.unacked) + count
         if 0 < channel.shared_prefetch.limit < 2 * held:
             return True
-        if 0 < channel.shared_prefetch.octets < 2 * whole:
+        if 0 < channel.shared_prefetch.nbytes < 2 * whole:
             return True
         for link in self.acceptor.links:
             if link.waiting:

@@ -45,8 +45,8 @@ class Claims:
 
     def place_of(self, name: str) -> int:
         """Return the place in the gauges for the claims of that name, by all acceptors; `NO_PLACE` if there is none."""
-        octets = blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest()
-        place = self.gauges.claim_place(int.from_bytes(octets, "little") | 1)
+        nbytes = blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest()
+        place = self.gauges.claim_place(int.from_bytes(nbytes, "little") | 1)
         if place == NO_PLACE and not self.told_full:
             self.told_full = True
             log.warning("no place to count what is under way: acceptors share room by what each knows", name=name)
@@ -70,14 +70,14 @@ class Claim:
     nothing.
     """
 
-    __slots__ = ("claims", "count", "counted", "octets", "place")
+    __slots__ = ("claims", "count", "counted", "nbytes", "place")
 
     def __init__(self, claims: Claims, counted: Counted) -> None:
         self.claims = claims
         self.counted = counted
         self.place = NO_PLACE
         self.count = 0
-        self.octets = 0
+        self.nbytes = 0
 
     def at(self, place: int) -> None:
         """Move the claim to that place of the gauges."""
@@ -88,25 +88,25 @@ class Claim:
 
     def free(self) -> tuple[int, int]:
         """Return the messages and bytes that are claimed and not in flight; below 0 where more was sent."""
-        return self.count - self.counted.in_flight, self.octets - self.counted.in_flight_bytes
+        return self.count - self.counted.in_flight, self.nbytes - self.counted.in_flight_bytes
 
-    def ask(self, count: int, octets: int, left: Callable[[], tuple[int, int]]) -> None:
+    def ask(self, count: int, nbytes: int, left: Callable[[], tuple[int, int]]) -> None:
         """Claim so much more, as far as there is room. `left` returns the room by the depth, which messages in flight
         and the claims of others reduce.
         """
-        flying, flying_octets = self.counted.in_flight, self.counted.in_flight_bytes
-        others, others_octets = self._write(flying + count, flying_octets + octets)
+        flying, flying_bytes = self.counted.in_flight, self.counted.in_flight_bytes
+        others, others_bytes = self._write(flying + count, flying_bytes + nbytes)
         room, space = left()
         granted = max(min(count, room - flying - others), 0)
-        granted_octets = max(min(octets, space - flying_octets - others_octets), 0)
-        if (granted, granted_octets) != (count, octets):
-            self._write(flying + granted, flying_octets + granted_octets)
+        granted_bytes = max(min(nbytes, space - flying_bytes - others_bytes), 0)
+        if (granted, granted_bytes) != (count, nbytes):
+            self._write(flying + granted, flying_bytes + granted_bytes)
         self.claims.open[self] = None
 
     def settle(self) -> None:
         """Reduce the claim to the messages in flight."""
         counted = self.counted
-        if self.place != NO_PLACE and (self.count, self.octets) != (counted.in_flight, counted.in_flight_bytes):
+        if self.place != NO_PLACE and (self.count, self.nbytes) != (counted.in_flight, counted.in_flight_bytes):
             self._write(counted.in_flight, counted.in_flight_bytes)
 
     def drop(self) -> None:
@@ -115,7 +115,7 @@ class Claim:
             self._write(0, 0)
             self.place = NO_PLACE
 
-    def _write(self, count: int, octets: int) -> tuple[int, int]:
-        self.count, self.octets = count, octets
+    def _write(self, count: int, nbytes: int) -> tuple[int, int]:
+        self.count, self.nbytes = count, nbytes
         claims = self.claims
-        return claims.gauges.claim(self.place, claims.acceptor, claims.incarnation, count, octets)
+        return claims.gauges.claim(self.place, claims.acceptor, claims.incarnation, count, nbytes)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 UNLIMITED = 1 << 62
 # The least that a channel is admitted with while there is room: turns of single messages would cost too much.
 SHARE = 64
-SHARE_OCTETS = 64 * 1024
+SHARE_BYTES = 64 * 1024
 
 
 class WaitingChannel(Protocol):
@@ -81,7 +81,7 @@ class Gate(Protocol):
         """Return a cheap lower bound of `room`, which is 0 only where `room` is: enough for most publishes."""
         ...
 
-    def admits(self, count: int, octets: int) -> bool: ...
+    def admits(self, count: int, nbytes: int) -> bool: ...
 
     def is_saturated(self) -> bool: ...
 
@@ -102,11 +102,11 @@ def serve(gate: Gate) -> None:
     """Admit the waiting channels of a gate, one after the other, each with an equal share of the room."""
     turns = len(gate.waiting)
     while turns and gate.waiting:
-        room, octets = gate.room()
-        if room <= 0 or octets <= 0:
+        room, nbytes = gate.room()
+        if room <= 0 or nbytes <= 0:
             return
         channel, _ = gate.waiting.popitem(last=False)
-        most = max(room // turns, SHARE) if room < UNLIMITED else max(octets // turns // channel.size(), 1)
+        most = max(room // turns, SHARE) if room < UNLIMITED else max(nbytes // turns // channel.size(), 1)
         channel.admit(most)
         turns -= 1
         if turns and next(iter(gate.waiting), None) is channel:

@@ -19,15 +19,15 @@ class Lane(NamedTuple):
     reserve: int
 
     def left(self, marks: Marks, depth: int, depth_bytes: int, paced_to: int | None) -> tuple[int, int]:
-        """(messages, octets) that a depth is below the end of the reserve."""
+        """(messages, bytes) that a depth is below the end of the reserve."""
         stops = [marks.stop_count + marks.overshoot_count] if marks.stop_count else []
         stops += [paced_to] if paced_to is not None else []
-        count = octets = UNLIMITED
+        count = nbytes = UNLIMITED
         if stops:
             count = min(stops) + self.reserve - depth
         if marks.stop_bytes:
-            octets = marks.stop_bytes + marks.overshoot_bytes + marks.reserve_bytes - depth_bytes
-        return count, octets
+            nbytes = marks.stop_bytes + marks.overshoot_bytes + marks.reserve_bytes - depth_bytes
+        return count, nbytes
 
 
 def lane_of(features: QueueFeatures) -> Lane | None:

@@ -69,20 +69,20 @@ class LaneLine:
         queue_gate, lane = self.queue_gate, self.queue_gate.lane
         if lane is None or queue_gate.stands_aside():
             return UNLIMITED, UNLIMITED
-        count, octets = queue_gate.left_to_lane(lane)
+        count, nbytes = queue_gate.left_to_lane(lane)
         if queue_gate.acceptors == 1:
-            return max(count - queue_gate.in_flight, 0), max(octets - queue_gate.in_flight_bytes, 0)
+            return max(count - queue_gate.in_flight, 0), max(nbytes - queue_gate.in_flight_bytes, 0)
         if not self.has_place():
-            return self.share(count, octets)
-        wanted, wanted_octets = self.part(count), self.part(octets)
-        free, free_octets = self.claim.free()
-        if (wanted and free <= 0) or (wanted_octets and free_octets <= 0):
-            self.claim.ask(wanted, wanted_octets, self.room_now)
-            free, free_octets = self.claim.free()
+            return self.share(count, nbytes)
+        wanted, wanted_bytes = self.part(count), self.part(nbytes)
+        free, free_bytes = self.claim.free()
+        if (wanted and free <= 0) or (wanted_bytes and free_bytes <= 0):
+            self.claim.ask(wanted, wanted_bytes, self.room_now)
+            free, free_bytes = self.claim.free()
         room, space = self.room_now()
         return (
             UNLIMITED if count == UNLIMITED else max(min(free, room - self.in_flight), 0),
-            UNLIMITED if octets == UNLIMITED else max(min(free_octets, space - self.in_flight_bytes), 0),
+            UNLIMITED if nbytes == UNLIMITED else max(min(free_bytes, space - self.in_flight_bytes), 0),
         )
 
     def has_place(self) -> bool:
@@ -102,36 +102,36 @@ class LaneLine:
         """
         queue_gate, lane = self.queue_gate, self.queue_gate.lane
         assert lane is not None
-        count, octets = queue_gate.left_to_lane(lane)
-        most, most_octets = lane.reserve, queue_gate.marks.reserve_bytes
+        count, nbytes = queue_gate.left_to_lane(lane)
+        most, most_bytes = lane.reserve, queue_gate.marks.reserve_bytes
         return (
             min(count - (queue_gate.in_flight - self.in_flight), most),
-            min(octets - (queue_gate.in_flight_bytes - self.in_flight_bytes), most_octets),
+            min(nbytes - (queue_gate.in_flight_bytes - self.in_flight_bytes), most_bytes),
         )
 
-    def share(self, count: int, octets: int) -> tuple[int, int]:
+    def share(self, count: int, nbytes: int) -> tuple[int, int]:
         """Return an equal share of the remaining room, where the messages in flight elsewhere are not known."""
         queue_gate, lane, marks = self.queue_gate, self.queue_gate.lane, self.queue_gate.marks
         assert lane is not None
         if count != UNLIMITED:
             most = overshoot_of(count - lane.reserve + queue_gate.depth()[0]) + lane.reserve
             count = max(share_of(count, most, queue_gate.acceptors) - queue_gate.in_flight, 0)
-        if octets != UNLIMITED:
+        if nbytes != UNLIMITED:
             most = marks.overshoot_bytes + marks.reserve_bytes
-            octets = max(share_of(octets, most, queue_gate.acceptors) - queue_gate.in_flight_bytes, 0)
-        return count, octets
+            nbytes = max(share_of(nbytes, most, queue_gate.acceptors) - queue_gate.in_flight_bytes, 0)
+        return count, nbytes
 
     some_room = room
 
-    def taken(self, count: int, octets: int) -> None:
+    def taken(self, count: int, nbytes: int) -> None:
         """The shard has reported so much as safe: it is in flight no longer."""
         self.in_flight -= count
-        self.in_flight_bytes -= octets
+        self.in_flight_bytes -= nbytes
         self.claim.settle()
 
-    def admits(self, count: int, octets: int) -> bool:
+    def admits(self, count: int, nbytes: int) -> bool:
         room, space = self.room()
-        return count <= room and octets <= space
+        return count <= room and nbytes <= space
 
     def describe(self) -> HoldCause:
         """Describe the queue whose lane it is."""

@@ -37,8 +37,8 @@ class MoveDepths:
         most = self._most.get(queue.queue_id, (0, 0))
         gauge = self.gauges.queue_read(queue.slot)
         if gauge is not None and gauge.queue_id == queue.queue_id:
-            count, octets = gauge.ready + gauge.unacked, gauge.whole_bytes
-            most = max(most[0], count), max(most[1], octets)
+            count, nbytes = gauge.ready + gauge.unacked, gauge.whole_bytes
+            most = max(most[0], count), max(most[1], nbytes)
         if queue.queue_id in self:
             self._most[queue.queue_id] = most
         return most

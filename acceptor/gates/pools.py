@@ -127,19 +127,19 @@ class Pool(QueueGate):
             return UNLIMITED, UNLIMITED
         if self.claim.place == NO_PLACE:
             return super().room()
-        count, octets = self.free()
-        if (count < least or octets <= 0) and self.tried != self.turns():
+        count, nbytes = self.free()
+        if (count < least or nbytes <= 0) and self.tried != self.turns():
             self.claim_part()
-            count, octets = self.free()
-            if count < least or octets <= 0:
+            count, nbytes = self.free()
+            if count < least or nbytes <= 0:
                 self.tried = self.turns()
-        return max(count, 0), max(octets, 0)
+        return max(count, 0), max(nbytes, 0)
 
     def free(self) -> tuple[int, int]:
         """Return the claimed messages and bytes that are not in flight yet."""
-        count, octets = self.claim.free()
+        count, nbytes = self.claim.free()
         marks = self.marks
-        return count if marks.stop_count else UNLIMITED, octets if marks.stop_bytes else UNLIMITED
+        return count if marks.stop_count else UNLIMITED, nbytes if marks.stop_bytes else UNLIMITED
 
     def claim_part(self) -> None:
         """Claim this acceptor's equal part of the room; where there is plenty, by the depth read last."""
@@ -147,18 +147,18 @@ class Pool(QueueGate):
         if self.turn != self.turns() and min(parts) < SHARE:
             self.depth()
             parts = self.parts()
-        count, octets = max(parts[0] - self.in_flight, 0), max(parts[1] - self.in_flight_bytes, 0)
-        self.ask(count, octets)
+        count, nbytes = max(parts[0] - self.in_flight, 0), max(parts[1] - self.in_flight_bytes, 0)
+        self.ask(count, nbytes)
 
-    def ask(self, count: int, octets: int) -> None:
+    def ask(self, count: int, nbytes: int) -> None:
         """Claim messages and bytes, each only if there is a mark in them."""
         marks = self.marks
-        self.claim.ask(count if marks.stop_count else 0, octets if marks.stop_bytes else 0, self.room_now)
+        self.claim.ask(count if marks.stop_count else 0, nbytes if marks.stop_bytes else 0, self.room_now)
 
     def parts(self) -> tuple[int, int]:
         """Return the messages and bytes that this acceptor may have in flight in all."""
-        count, octets = self.room_at(*counted(self.limit.shared, self.read))
-        return max(count // self.acceptors, 1), max(octets // self.acceptors, 1)
+        count, nbytes = self.room_at(*counted(self.limit.shared, self.read))
+        return max(count // self.acceptors, 1), max(nbytes // self.acceptors, 1)
 
     def room_now(self) -> tuple[int, int]:
         """Return the room for all acceptors by the present depth, in messages and bytes."""
@@ -170,25 +170,25 @@ class Pool(QueueGate):
         """Return the room for all acceptors at that depth, in messages and bytes."""
         marks, (over, over_bytes) = self.marks, self.bound
         count = max(marks.stop_count + over - depth, 0) if marks.stop_count else UNLIMITED
-        octets = max(marks.stop_bytes + over_bytes - depth_bytes, 0) if marks.stop_bytes else UNLIMITED
-        return count, octets
+        nbytes = max(marks.stop_bytes + over_bytes - depth_bytes, 0) if marks.stop_bytes else UNLIMITED
+        return count, nbytes
 
-    def admits(self, count: int, octets: int) -> bool:
+    def admits(self, count: int, nbytes: int) -> bool:
         """Whether so much may be sent at once; claims it if so."""
         if self.closed:
             return True
         if self.claim.place == NO_PLACE:
-            return super().admits(count, octets)
-        self.ask(count, octets)
+            return super().admits(count, nbytes)
+        self.ask(count, nbytes)
         room, space = self.free()
-        if (count <= room and octets <= space) or (not self.is_saturated() and self.is_too_much(count, octets)):
+        if (count <= room and nbytes <= space) or (not self.is_saturated() and self.is_too_much(count, nbytes)):
             return True
         self.claim.settle()  # a part of an amount that is needed at once is of no use here, but may be to others
         return False
 
-    def taken(self, count: int, octets: int) -> None:
+    def taken(self, count: int, nbytes: int) -> None:
         """A shard has reported so much as safe: reduce the claim by it."""
-        super().taken(count, octets)
+        super().taken(count, nbytes)
         self.tried = -1
         self.claim.settle()
 
@@ -244,9 +244,9 @@ class Pool(QueueGate):
         return changed
 
 
-def _together(read: Depths, count: int, octets: int) -> Depths:
+def _together(read: Depths, count: int, nbytes: int) -> Depths:
     """Add the depth of one more queue to the result of `Gauges.depths`."""
-    return read[0] + count, read[1] + octets, max(read[2], count), max(read[3], octets)
+    return read[0] + count, read[1] + nbytes, max(read[2], count), max(read[3], nbytes)
 
 
 class MultiplyingGate:
@@ -274,15 +274,15 @@ class MultiplyingGate:
 
     def room(self) -> tuple[int, int]:
         """Return (messages, bytes) that may be sent at present, each counted `times`."""
-        count, octets = self.pool.room_for(self.times)
+        count, nbytes = self.pool.room_for(self.times)
         if count < self.times and not self.pool.in_flight:
-            return min(count, 1), octets  # a message may count more than there is ever room for: one by one
-        return count // self.times, octets // self.times
+            return min(count, 1), nbytes  # a message may count more than there is ever room for: one by one
+        return count // self.times, nbytes // self.times
 
     some_room = room
 
-    def admits(self, count: int, octets: int) -> bool:
-        return self.pool.admits(count * self.times, octets * self.times)
+    def admits(self, count: int, nbytes: int) -> bool:
+        return self.pool.admits(count * self.times, nbytes * self.times)
 
     def is_saturated(self) -> bool:
         return self.pool.is_saturated()

@@ -102,7 +102,7 @@ class Pressure:
         total = max(sum(held.values()), 1)
         said = {vhost: percent for vhost in held if (percent := self.guarantee(vhost)) is not None}
         rest = max(100 - sum(said.values()), 0) / max(len(held) - len(said), 1)
-        return {vhost: Share(100 * octets / total, said.get(vhost, rest)) for vhost, octets in held.items()}
+        return {vhost: Share(100 * nbytes / total, said.get(vhost, rest)) for vhost, nbytes in held.items()}
 
     def held(self, vhost: str) -> int:
         """Return the bytes in a vhost's queues."""

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Protocol
 from acceptor.gates.acceptor_weights import AcceptorWeights
 from acceptor.gates.cause import Depth, HoldCause
 from acceptor.gates.fair import FairLine, Share
-from acceptor.gates.gate import SHARE, SHARE_OCTETS, UNLIMITED, WaitingChannel
+from acceptor.gates.gate import SHARE, SHARE_BYTES, UNLIMITED, WaitingChannel
 from acceptor.gates.lane import Lane
 from acceptor.gates.terms import STANDARD, Terms
 from penstock.limits.pacing import Pacing
@@ -76,7 +76,7 @@ class QueueRounds(Protocol):
 
     def begin(self, queue_gate: QueueGate) -> None: ...
 
-    def charge(self, queue_gate: QueueGate, channel: WaitingChannel, count: int, octets: int) -> None: ...
+    def charge(self, queue_gate: QueueGate, channel: WaitingChannel, count: int, nbytes: int) -> None: ...
 
     def newcomer(self, queue_gate: QueueGate, channel: WaitingChannel) -> int: ...
 
@@ -106,7 +106,7 @@ class QueueLane(Protocol):
 
     def room(self) -> tuple[int, int]: ...
 
-    def taken(self, count: int, octets: int) -> None: ...
+    def taken(self, count: int, nbytes: int) -> None: ...
 
     def serve(self) -> None: ...
 
@@ -176,19 +176,19 @@ class QueueGate:
         """Return the cause in telemetry, and depth, size and mark; the queue of a closed gate has none."""
         if self.closed:
             return "count", Depth()
-        marks, (count, octets) = self.limits.marks, self.depth()
-        by_bytes = count * marks.stop_bytes < octets * marks.stop_count if marks.stop_count else marks.stop_bytes > 0
+        marks, (count, nbytes) = self.limits.marks, self.depth()
+        by_bytes = count * marks.stop_bytes < nbytes * marks.stop_count if marks.stop_count else marks.stop_bytes > 0
         column: Cause = "bytes" if by_bytes and marks.stop_bytes else "count"
         if self.pace is not None and not self.is_saturated():
             column = "pace"
         mark = marks.stop_bytes if column == "bytes" else marks.stop_count
-        return column, Depth(count, octets, mark)
+        return column, Depth(count, nbytes, mark)
 
     def numbers(self) -> dict[str, int]:
         """Return depth and marks, as events have them."""
-        marks, (count, octets) = self.limits.marks, self.depth()
+        marks, (count, nbytes) = self.limits.marks, self.depth()
         return {
-            "count": count, "bytes": octets, "stop_count": marks.stop_count, "resume_count": marks.resume_count,
+            "count": count, "bytes": nbytes, "stop_count": marks.stop_count, "resume_count": marks.resume_count,
             "stop_bytes": marks.stop_bytes, "resume_bytes": marks.resume_bytes,
         }  # fmt: skip
 
@@ -204,8 +204,8 @@ class QueueGate:
         publish needs to know no more. None if there is no such depth.
         """
         depth, most = calm_below(self.marks.stop_count, self.overshoot[0], self.acceptors)
-        depth_bytes, most_octets = calm_below(self.marks.stop_bytes, self.overshoot[1], self.acceptors)
-        return (depth, depth_bytes, most, most_octets) if depth >= 0 and depth_bytes >= 0 else None
+        depth_bytes, most_bytes = calm_below(self.marks.stop_bytes, self.overshoot[1], self.acceptors)
+        return (depth, depth_bytes, most, most_bytes) if depth >= 0 and depth_bytes >= 0 else None
 
     def share_by(self, by: str) -> None:
         """Form shares of the waiting channels `by` this criterion (`acceptor.gates.fair`)."""
@@ -235,10 +235,10 @@ class QueueGate:
     def some_room(self) -> tuple[int, int]:
         """Return the room of a queue far below its marks from one read of the gauges; else `room`."""
         if self.calm is not None and self.pace is None and not self.weights.most:
-            depth, depth_bytes, most, most_octets = self.calm
-            count, octets = most - self.in_flight, most_octets - self.in_flight_bytes
-            if count > 0 and octets > 0 and self.gauges.is_calm(self.slot, depth, depth_bytes):
-                return count, octets
+            depth, depth_bytes, most, most_bytes = self.calm
+            count, nbytes = most - self.in_flight, most_bytes - self.in_flight_bytes
+            if count > 0 and nbytes > 0 and self.gauges.is_calm(self.slot, depth, depth_bytes):
+                return count, nbytes
         return self.room()
 
     def room_for(self, least: int) -> tuple[int, int]:
@@ -252,25 +252,25 @@ class QueueGate:
             return UNLIMITED, UNLIMITED
         if saturated:
             return 0, 0
-        count, octets = self.share(depth, depth_bytes)
+        count, nbytes = self.share(depth, depth_bytes)
         marks = self.marks
         if self.acceptors > 1:
             # The depth lacks what other acceptors have in flight: at most twice the overshoot in all.
-            most, most_octets = self.overshoot
+            most, most_bytes = self.overshoot
             count = min(count, max(2 * most // self.acceptors, 1)) if marks.stop_count else count
-            octets = min(octets, max(2 * most_octets // self.acceptors, 1)) if marks.stop_bytes else octets
+            nbytes = min(nbytes, max(2 * most_bytes // self.acceptors, 1)) if marks.stop_bytes else nbytes
             if 0 < self.weights.own < self.weights.most:
                 count = self.part_of(count) if marks.stop_count else count
-                octets = self.part_of(octets) if marks.stop_bytes else octets
+                nbytes = self.part_of(nbytes) if marks.stop_bytes else nbytes
         if marks.stop_count:
             count -= self.in_flight
         if marks.stop_bytes:
-            octets -= self.in_flight_bytes
+            nbytes -= self.in_flight_bytes
         if self.pace is not None:
             count = min(count, self.pace.left(self))
-        if count > 0 and octets > 0:
-            return count, octets
-        return max(count, 0), max(octets, 0 if self.in_flight else 1)
+        if count > 0 and nbytes > 0:
+            return count, nbytes
+        return max(count, 0), max(nbytes, 0 if self.in_flight else 1)
 
     def part_of(self, share: int) -> int:
         """Return the part of a share that is due to an acceptor with less weight than another one."""
@@ -279,15 +279,15 @@ class QueueGate:
     def share(self, depth: int, depth_bytes: int) -> tuple[int, int]:
         """Return this acceptor's share, in messages and bytes, of the room at that depth and of the overshoot."""
         stop, stop_bytes = self.marks.stop_count, self.marks.stop_bytes
-        count = octets = UNLIMITED
+        count = nbytes = UNLIMITED
         if stop:
             count = ((stop - depth if stop > depth else 0) + self.overshoot[0]) // self.acceptors or 1
         if stop_bytes:
             left = stop_bytes - depth_bytes if stop_bytes > depth_bytes else 0
-            octets = (left + self.overshoot[1]) // self.acceptors or 1
-        return count, octets
+            nbytes = (left + self.overshoot[1]) // self.acceptors or 1
+        return count, nbytes
 
-    def admits(self, count: int, octets: int) -> bool:
+    def admits(self, count: int, nbytes: int) -> bool:
         """Whether so much may be sent at once. While nothing is in flight that includes more than there can ever be
         room for, and any amount if the queue is lent room.
         """
@@ -297,26 +297,26 @@ class QueueGate:
         if saturated or (self.pace is not None and not self.pace.left(self)):
             return False
         room, space = self.share(depth, depth_bytes)
-        if count + self.in_flight <= room and octets + self.in_flight_bytes <= space:
+        if count + self.in_flight <= room and nbytes + self.in_flight_bytes <= space:
             return True
-        return self.is_too_much(count, octets) or (self.in_flight == 0 and self.is_lent())
+        return self.is_too_much(count, nbytes) or (self.in_flight == 0 and self.is_lent())
 
     def is_lent(self) -> bool:
         """Whether the shard admits more than the marks, to resolve a deadlock."""
         queue = self.gauges.queue_read(self.slot)
         return queue is not None and queue.queue_id == self.id and bool(queue.lent_count or queue.lent_bytes)
 
-    def is_too_much(self, count: int, octets: int) -> bool:
+    def is_too_much(self, count: int, nbytes: int) -> bool:
         """Whether nothing is in flight, and there can never be room for so much at once."""
         marks = self.marks
         most = (marks.stop_count + marks.overshoot_count) // self.acceptors if marks.stop_count else UNLIMITED
-        most_octets = (marks.stop_bytes + marks.overshoot_bytes) // self.acceptors if marks.stop_bytes else UNLIMITED
-        return self.in_flight == 0 and (count > most or octets > most_octets)
+        most_bytes = (marks.stop_bytes + marks.overshoot_bytes) // self.acceptors if marks.stop_bytes else UNLIMITED
+        return self.in_flight == 0 and (count > most or nbytes > most_bytes)
 
-    def taken(self, count: int, octets: int) -> None:
+    def taken(self, count: int, nbytes: int) -> None:
         """The shard has reported so much as safe: it is in flight no longer."""
         self.in_flight -= count
-        self.in_flight_bytes -= octets
+        self.in_flight_bytes -= nbytes
 
     def serve(self) -> None:
         """Admit waiting channels in turn, each with its share of the room, and those that wait for the lane."""
@@ -358,13 +358,13 @@ class QueueGate:
     def quantum(self, counts: bool) -> int:
         """Return what a round brings to a share of weight 1, in messages or bytes."""
         weight = self.rounds.weight(self) if self.rounds is not None else self.waiting.weight
-        room, octets = self.room()
+        room, nbytes = self.room()
         marks = self.marks
         if counts:  # a bound for a queue that stands aside, whose room is unlimited
             most = marks.stop_count + self.overshoot[0] if marks.stop_count else room
             return max(min(room, most) // weight, SHARE)
-        most = marks.stop_bytes + self.overshoot[1] if marks.stop_bytes else octets
-        return max(min(octets, most) // weight, SHARE_OCTETS)
+        most = marks.stop_bytes + self.overshoot[1] if marks.stop_bytes else nbytes
+        return max(min(nbytes, most) // weight, SHARE_BYTES)
 
     @property
     def opens_with_time(self) -> bool:
@@ -389,7 +389,7 @@ class QueueGate:
         """Give a share its turn. Return how many channels were admitted."""
         line = self.waiting
         let_in, most_let_in = 0, len(share.channels)
-        part = max(share.surplus // most_let_in, SHARE if counts else SHARE_OCTETS)
+        part = max(share.surplus // most_let_in, SHARE if counts else SHARE_BYTES)
         while share.surplus > 0 and share.channels and let_in < most_let_in and min(self.room()) > 0:
             channel = next(iter(share.channels))
             before = self.in_flight if counts else self.in_flight_bytes
@@ -411,7 +411,7 @@ class QueueGate:
         self.unwarn()
 
     def left_to_lane(self, lane: Lane) -> tuple[int, int]:
-        """(messages, octets) that its depth is below the end of the reserve of a lane."""
+        """(messages, bytes) that its depth is below the end of the reserve of a lane."""
         paced_to = self.pace.pacing.target if self.pace is not None else None
         return lane.left(self.marks, *self.depth(), paced_to)
 
@@ -486,11 +486,11 @@ def calm_below(stop: int, overshoot: int, acceptors: int) -> tuple[int, int]:
     return stop - overshoot - acceptors, max(2 * overshoot // acceptors, 1)
 
 
-def told(marks: Marks, count: int, octets: int) -> str:
+def told(marks: Marks, count: int, nbytes: int) -> str:
     """Describe a depth against its marks."""
     words = []
     if marks.stop_count:
         words.append(f"{count} of {marks.stop_count} messages, resume at {marks.resume_count}")
     if marks.stop_bytes:
-        words.append(f"{octets} of {marks.stop_bytes} bytes, resume at {marks.resume_bytes}")
+        words.append(f"{nbytes} of {marks.stop_bytes} bytes, resume at {marks.resume_bytes}")
     return "; ".join(words)

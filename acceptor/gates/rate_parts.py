@@ -41,11 +41,11 @@ class RatePart:
         their depths, in nanoseconds.
         """
         code = code_of(waiting)
-        octets = self.gauges.bucket_waiting(bucket, now, self.index, code)
+        nbytes = self.gauges.bucket_waiting(bucket, now, self.index, code)
         if not code:
             self.seen = 0
             return
-        part = WEIGHTS[code] / sum(WEIGHTS[octets >> 8 * at & 255] for at in range(MOST_ACCEPTORS))
+        part = WEIGHTS[code] / sum(WEIGHTS[nbytes >> 8 * at & 255] for at in range(MOST_ACCEPTORS))
         for which, depth in enumerate(depths):
             if self.seen:
                 self.own[which] = min(self.own[which] + int(min(now - self.seen, depth) * part), depth)

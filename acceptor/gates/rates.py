@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from acceptor.gates.permissions import Access
 
 SECOND = 1_000_000_000
-COUNT, OCTETS = 0, 1
+COUNT, BYTES = 0, 1
 
 
 class RateGate:
@@ -56,10 +56,10 @@ class RateGate:
         """Adopt a limit, and derive the buckets' depths from it."""
         self.limit = limit
         self.bucket = limit.bucket
-        self.rates = limit.messages, limit.octets
-        self.depths = self.depth(limit.messages), self.depth(limit.octets)
-        self.ahead, self.octets_ahead = self.depths[COUNT] // 2, self.depths[OCTETS] // 2
-        half = self.left(COUNT, self.ahead), self.left(OCTETS, self.octets_ahead)
+        self.rates = limit.messages, limit.nbytes
+        self.depths = self.depth(limit.messages), self.depth(limit.nbytes)
+        self.ahead, self.bytes_ahead = self.depths[COUNT] // 2, self.depths[BYTES] // 2
+        half = self.left(COUNT, self.ahead), self.left(BYTES, self.bytes_ahead)
         self.half = half if all(half) else None
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class RateGate:
         limit = self.limit
         return HoldCause(
             "rate", str(self), str(self), "rate", sort=limit.sort, name=limit.name or limit.sort,
-            numbers={**NO_NUMBERS, "max_rate": limit.messages, "max_rate_bytes": limit.octets},
+            numbers={**NO_NUMBERS, "max_rate": limit.messages, "max_rate_bytes": limit.nbytes},
         )  # fmt: skip
 
     def is_saturated(self) -> bool:
@@ -82,21 +82,21 @@ class RateGate:
     def some_room(self) -> tuple[int, int]:
         """Return the room in half of the bucket while it is that full; else `room`."""
         half, ahead = self.half, self.ahead
-        if half is None or not self.gauges.bucket_is_full_in(self.bucket, self.now(), ahead, self.octets_ahead):
+        if half is None or not self.gauges.bucket_is_full_in(self.bucket, self.now(), ahead, self.bytes_ahead):
             return self.room()
         return half
 
     def room(self) -> tuple[int, int]:
         """Return (messages, bytes) that may be sent at present."""
         now = self.now()
-        full_at, octets_full_at = self.gauges.bucket_full_at(self.bucket, now)
-        count, octets = self.left(COUNT, full_at - now), self.left(OCTETS, octets_full_at - now)
+        full_at, bytes_full_at = self.gauges.bucket_full_at(self.bucket, now)
+        count, nbytes = self.left(COUNT, full_at - now), self.left(BYTES, bytes_full_at - now)
         if self.part is not None and self.part.seen:
             count = min(count, self.part_of(COUNT, full_at - now))
-            octets = min(octets, self.part_of(OCTETS, octets_full_at - now))
-        if not count or not octets:
+            nbytes = min(nbytes, self.part_of(BYTES, bytes_full_at - now))
+        if not count or not nbytes:
             self.metered.closed[self] = None
-        return count, octets
+        return count, nbytes
 
     def left(self, which: int, ahead: int) -> int:
         """Return the room in a bucket that is full again in `ahead` nanoseconds, in messages or bytes."""
@@ -118,26 +118,26 @@ class RateGate:
         """Return the depth of a bucket in nanoseconds: the burst, but never less than one message or byte takes."""
         return max(self.limit.burst_ms * 1_000_000, -(-SECOND // rate)) if rate else 0
 
-    def admits(self, count: int, octets: int) -> bool:
+    def admits(self, count: int, nbytes: int) -> bool:
         """Whether so much may be sent at once. More than a burst may when the bucket is full."""
         room, space = self.room()
         limit = self.limit
         most = self.depths[COUNT] * limit.messages // SECOND if limit.messages else UNLIMITED
-        most_octets = self.depths[OCTETS] * limit.octets // SECOND if limit.octets else UNLIMITED
-        if room >= min(count, most) and space >= min(octets, most_octets):
+        most_bytes = self.depths[BYTES] * limit.nbytes // SECOND if limit.nbytes else UNLIMITED
+        if room >= min(count, most) and space >= min(nbytes, most_bytes):
             return True
         self.metered.closed[self] = None
         return False
 
-    def spend(self, count: int, octets: int, channel: object) -> None:
+    def spend(self, count: int, nbytes: int, channel: object) -> None:
         """Charge published messages and bytes to the buckets, and to this acceptor's part of them."""
-        rate, octets_rate = self.rates
-        self.gauges.bucket_spend(self.bucket, self.now(), count, rate, octets, octets_rate)
+        rate, bytes_rate = self.rates
+        self.gauges.bucket_spend(self.bucket, self.now(), count, rate, nbytes, bytes_rate)
         if self.part is not None and self.part.seen:
             if rate:
                 self.part.spend(COUNT, count * SECOND // rate, self.depths[COUNT])
-            if octets_rate:
-                self.part.spend(OCTETS, octets * SECOND // octets_rate, self.depths[OCTETS])
+            if bytes_rate:
+                self.part.spend(BYTES, nbytes * SECOND // bytes_rate, self.depths[BYTES])
 
     def due(self) -> float:
         """Return the seconds until there is room for a message and it is this acceptor's turn."""
@@ -174,8 +174,8 @@ class RateGate:
         """Report how many channels wait here, and add this acceptor's part of the tokens that have come."""
         assert self.part is not None
         now = self.now()
-        full_at, octets_full_at = self.gauges.bucket_full_at(self.bucket, now)
-        free = self.depths[COUNT] - (full_at - now), self.depths[OCTETS] - (octets_full_at - now)
+        full_at, bytes_full_at = self.gauges.bucket_full_at(self.bucket, now)
+        free = self.depths[COUNT] - (full_at - now), self.depths[BYTES] - (bytes_full_at - now)
         self.part.look(self.bucket, now, len(self.waiting), (max(free[0], 0), max(free[1], 0)), self.depths)
 
 

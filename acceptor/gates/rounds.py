@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from acceptor.gates.gate import SHARE, SHARE_OCTETS
+from acceptor.gates.gate import SHARE, SHARE_BYTES
 from penstock.limits.watermarks import Marks
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ class Rounds:
             published = queue.counters.published
             more, self.published = float(max(published - self.published, 0)), published
             if not queue_gate.counts():
-                count, octets = queue_gate.depth()
-                more *= octets / max(count, 1)
+                count, nbytes = queue_gate.depth()
+                more *= nbytes / max(count, 1)
             share = queue_gate.weights.share()
             most = self.ahead(queue_gate) + cycle(queue_gate) * share
             self.left = max(min(self.left + more * share, most), -cycle(queue_gate))
@@ -101,16 +101,16 @@ class Rounds:
     def ahead(self, queue_gate: QueueGate) -> float:
         """Return how far this acceptor may be ahead of others, as its messages in flight are not in the gauge yet."""
         part = cycle(queue_gate) * queue_gate.weights.share()
-        return max(part / 2, SHARE if queue_gate.counts() else SHARE_OCTETS)
+        return max(part / 2, SHARE if queue_gate.counts() else SHARE_BYTES)
 
     def forgive(self, queue_gate: QueueGate) -> None:
         """Extend this acceptor's part, as the others do not use theirs."""
         self.left += self.ahead(queue_gate)
 
-    def charge(self, queue_gate: QueueGate, channel: WaitingChannel, count: int, octets: int) -> None:
+    def charge(self, queue_gate: QueueGate, channel: WaitingChannel, count: int, nbytes: int) -> None:
         """Charge a channel's share for what the channel has sent. The only share owes nothing."""
         share = queue_gate.waiting.share_of(channel)
-        amount = count if queue_gate.counts() else octets
+        amount = count if queue_gate.counts() else nbytes
         share.surplus -= amount
         if len(queue_gate.waiting.remembered) == 1:
             share.surplus = max(share.surplus, 0)
@@ -191,7 +191,7 @@ def cycle(queue_gate: QueueGate) -> int:
     return marks.stop_count - marks.resume_count if queue_gate.counts() else marks.stop_bytes - marks.resume_bytes
 
 
-def is_deep(marks: Marks, count: int, octets: int) -> bool:
+def is_deep(marks: Marks, count: int, nbytes: int) -> bool:
     """Whether a queue is deeper than half of its resume marks."""
     deep = not marks.stop_count or 2 * count > marks.resume_count
-    return deep and (not marks.stop_bytes or 2 * octets > marks.resume_bytes)
+    return deep and (not marks.stop_bytes or 2 * nbytes > marks.resume_bytes)

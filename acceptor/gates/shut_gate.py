@@ -31,7 +31,7 @@ class ShutGate:
 
     some_room = room
 
-    def admits(self, count: int, octets: int) -> bool:
+    def admits(self, count: int, nbytes: int) -> bool:
         return self.lifted
 
     def serve(self) -> None:

@@ -33,17 +33,17 @@ UNTOLD: dict[str, Any] = {
 class Episode:
     """An episode that is not over. Times are seconds of the core's clock.
 
-    `parked` and `parked_octets` are the publishes that were parked in it, `after_stop` those that came in it, `paused`
+    `parked` and `parked_bytes` are the publishes that were parked in it, `after_stop` those that came in it, `paused`
     how long the socket was paused before `paused_since` (None: not paused).
     """
 
-    __slots__ = ("after_stop", "gate", "parked", "parked_octets", "paused", "paused_since", "peak", "since")
+    __slots__ = ("after_stop", "gate", "parked", "parked_bytes", "paused", "paused_since", "peak", "since")
 
     def __init__(self, gate: Gate, peak: Peak, now: float, paused: bool) -> None:
         self.gate = gate
         self.since = now
         self.peak = peak
-        self.parked = self.parked_octets = 0
+        self.parked = self.parked_bytes = 0
         self.after_stop = 0
         self.paused = 0.0
         self.paused_since = now if paused else None
@@ -81,13 +81,13 @@ class Episodes:
         if channel in self.open:
             self.open[channel].after_stop += count
 
-    def parked(self, channel: ChannelState, count: int, octets: int) -> None:
+    def parked(self, channel: ChannelState, count: int, nbytes: int) -> None:
         """Count publishes that are parked on a channel, if it is held."""
         episode = self.open.get(channel)
         if episode is not None:
             first = not episode.parked
             episode.parked += count
-            episode.parked_octets += octets
+            episode.parked_bytes += nbytes
             if first:
                 self.tell(channel, episode.gate, "park")
 
@@ -123,7 +123,7 @@ class Episodes:
         self.tell(
             channel, episode.gate, "resume",
             stopped_ms=round((now - episode.since) * 1000), peak_depth=episode.peak.depth, parked=episode.parked,
-            parked_bytes=episode.parked_octets, after_stop=episode.after_stop, told_how=told_how(channel),
+            parked_bytes=episode.parked_bytes, after_stop=episode.after_stop, told_how=told_how(channel),
             obeyed=obeyed(channel), paused_ms=round(episode.paused * 1000), outcome=outcome,
         )  # fmt: skip
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from acceptor.budgets.quotas import ORPHAN_OCTETS, OVERDRAFT, Quotas
+from acceptor.budgets.quotas import ORPHAN_BYTES, OVERDRAFT, Quotas
 from acceptor.clients.asking import Answer, has_failed
 from acceptor.clients.parked import ParkedRun
 from acceptor.gates.deadline_queue import DeadlineQueue
@@ -48,7 +48,7 @@ DRIPS = 2
 # How many closed connections are read at each poll, and how many bytes of each: their data is discarded, and must not
 # keep others waiting.
 READ_AT_ONCE = 16
-READ_OCTETS = 64 * 1024
+READ_BYTES = 64 * 1024
 
 
 class LastResort:
@@ -150,7 +150,7 @@ class LastResort:
         for connection in list(islice(self.closing, READ_AT_ONCE)):
             del self.closing[connection]
             self.closing[connection] = None
-            connection.drip(READ_OCTETS)
+            connection.drip(READ_BYTES)
 
     def cannot_wait(self, connection: ConnectionState) -> bool:
         """Whether waiting would lose a connection, or keep messages that it consumes or has unacked from others."""
@@ -199,7 +199,7 @@ class LastResort:
     def close(self, connection: ConnectionState, gate: Gate) -> None:
         """Close a connection with 506, keep its parked publishes, and read on until its client closes the socket."""
         text = f"{gate}; {connection.kept.parked} bytes are parked for this connection, and no more can be"
-        if used_up := self.quotas.used_up(connection, ORPHAN_OCTETS, OVERDRAFT):
+        if used_up := self.quotas.used_up(connection, ORPHAN_BYTES, OVERDRAFT):
             text += f": nor may they all be kept, {used_up}"
         self.closing[connection] = None
         self.stop_drip(connection)
@@ -219,7 +219,7 @@ class LastResort:
         )
         log.info(
             "last resort", way=way, reason=str(gate), messages=messages,
-            octets=connection.kept.parked, bound=self.bound(connection), **channel.whose(),
+            bytes=connection.kept.parked, bound=self.bound(connection), **channel.whose(),
         )  # fmt: skip
 
 

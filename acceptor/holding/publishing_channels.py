@@ -36,7 +36,7 @@ def state(channel: ChannelState) -> dict[str, Any]:
     return {
         **channel.whose(),
         "held_seconds": channel.held_seconds(),
-        "parked_bytes": sum(item.octets for item in channel.inbox),
+        "parked_bytes": sum(item.nbytes for item in channel.inbox),
     }
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from acceptor.budgets.quotas import RUN_OCTETS, SETTLING_BUDGETS
+from acceptor.budgets.quotas import RUN_BYTES, SETTLING_BUDGETS
 from acceptor.clients.channel_stage import DETACHED
 from acceptor.clients.channel_stage import OPEN as CHANNEL_OPEN
 from acceptor.clients.connection_stage import OPEN
@@ -49,10 +49,10 @@ log = get_logger()
 # A paused connection is read on, quickly, until this many times the parking budget is parked: a close behind no more
 # publishes than that is answered, and so are other channels.
 DRIPS_AT_MOST = 8
-# An overfull receive buffer is relieved until this many times the parking budget is parked, RELIEF_OCTETS at a time:
+# An overfull receive buffer is relieved until this many times the parking budget is parked, RELIEF_BYTES at a time:
 # the buffer may hold a segment (64 KiB on loopback) too much, and its window opens again for no less than another.
 RELIEVED_AT_MOST = 8
-RELIEF_OCTETS = 192 * 1024
+RELIEF_BYTES = 192 * 1024
 # A client that was notified of one cause is not notified of another one before.
 TOLD_AGAIN_SECONDS = 5.0
 # A client that stays blocked for one cause is sent the present figures this often.
@@ -60,7 +60,7 @@ UPDATED_SECONDS = 30.0
 # Parking budgets of a connection that is not to be paused: there must be a bound.
 UNPAUSED_BUDGETS = 16
 # Bytes read at once from a paused connection that is read on at each poll.
-SETTLING_OCTETS = 64 * 1024
+SETTLING_BYTES = 64 * 1024
 # Sockets that are checked for being overfull at each poll.
 VISITED_AT_ONCE = 64
 
@@ -87,7 +87,7 @@ class Throttle:
     """
 
     def __init__(
-        self, parking_octets: int, terms: UserTerms, ledger: Ledger, escalations: Escalations, episodes: Episodes,
+        self, parking_bytes: int, terms: UserTerms, ledger: Ledger, escalations: Escalations, episodes: Episodes,
         last_resort: LastResort,
     ) -> None:  # fmt: skip
         self.terms = terms
@@ -99,9 +99,9 @@ class Throttle:
         self.observers: tuple[HoldObserver, ...] = (ledger, episodes, HoldLog())
         escalations.terms_changed = self.review
         last_resort.stop_drip = self.stop_drip
-        self.parking_octets = parking_octets
-        self.most_parked = DRIPS_AT_MOST * parking_octets
-        self.most_relieved = RELIEVED_AT_MOST * parking_octets
+        self.parking_bytes = parking_bytes
+        self.most_parked = DRIPS_AT_MOST * parking_bytes
+        self.most_relieved = RELIEVED_AT_MOST * parking_bytes
         self.held: dict[ChannelState, None] = {}
         self.unsure: dict[ChannelState, None] = {}
         self.updates: DeadlineQueue[ConnectionState] = DeadlineQueue()
@@ -111,8 +111,8 @@ class Throttle:
         self.drips: DeadlineQueue[ConnectionState] = DeadlineQueue()
         self.filled: dict[ConnectionState, None] = {}
         self.ignoring = 0
-        self.parked_octets = 0
-        self.orphan_octets = 0
+        self.parked_bytes = 0
+        self.orphan_bytes = 0
 
     def hold(self, channel: ChannelState, gate: Gate) -> None:
         """Hold a channel that waits at a saturated gate, and notify its client, once."""
@@ -145,14 +145,14 @@ class Throttle:
         channel.told.compliance.told(channel.acceptor.now)
         channel.send("channel_flow", active=active)
 
-    def published_on(self, channel: ChannelState, count: int, octets: int) -> None:
+    def published_on(self, channel: ChannelState, count: int, nbytes: int) -> None:
         """Count publishes on a channel that Channel.Flow has stopped. A connection that ignores it is sent none any
         more, and is paused at once, or closed (`flow.flow_ignored`).
         """
         connection = channel.connection
         read_since = connection.read_since if connection.reads else None
         if connection.told.ignores_flow or not channel.told.compliance.breached(
-            count, octets, channel.acceptor.now, read_since
+            count, nbytes, channel.acceptor.now, read_since
         ):
             return
         self.ignoring += 1
@@ -271,24 +271,24 @@ class Throttle:
             if connection.told.blocked_channels == 0 and connection.client.has_capability("connection.blocked"):
                 connection.send(0, "connection_unblocked")
 
-    def parked(self, channel: ChannelState, octets: int) -> None:
-        """Account for parked bytes of a channel, or where `octets` is negative for bytes that are parked no longer."""
+    def parked(self, channel: ChannelState, nbytes: int) -> None:
+        """Account for parked bytes of a channel, or where `nbytes` is negative for bytes that are parked no longer."""
         connection = channel.connection
-        self.parked_octets += octets
-        kept = octets + RUN_OCTETS if octets > 0 else octets - RUN_OCTETS
+        self.parked_bytes += nbytes
+        kept = nbytes + RUN_BYTES if nbytes > 0 else nbytes - RUN_BYTES
         self.quotas.keep(connection, kept)
         if channel.stage is DETACHED:
-            self.orphan_octets += octets
+            self.orphan_bytes += nbytes
             return
         connection.kept.held += kept
-        connection.kept.parked += octets
-        if octets > 0 or connection in self.paused:
+        connection.kept.parked += nbytes
+        if nbytes > 0 or connection in self.paused:
             self.pause_or_resume(connection)
 
     def spooled(self, channel: ChannelState, run: ParkedRun, spool: Spool) -> ParkedRun:
         """Return the run to park, with its contents on disk if much is parked already, in all or for its connection."""
         early = channel.connection.kept.parked >= self.most_relieved
-        return spool.parked(run, self.quotas.kept + run.octets, early)
+        return spool.parked(run, self.quotas.kept + run.nbytes, early)
 
     def pause_or_resume(self, connection: ConnectionState) -> None:
         """Pause or resume reading a connection, by how much is parked for it."""
@@ -296,7 +296,7 @@ class Throttle:
             return
         if connection in self.paused:
             self.last_resort.is_spent(connection)
-            if connection.kept.parked <= min(self.parking_octets // 2, self.budget(connection)):
+            if connection.kept.parked <= min(self.parking_bytes // 2, self.budget(connection)):
                 self.stop_drip(connection)
                 self.episodes.unpaused(connection)
                 connection.resume_reading(HELD)
@@ -318,7 +318,7 @@ class Throttle:
             budgets = min(budgets, own)
         if budgets and budgets < SETTLING_BUDGETS and connection.settles():
             budgets = SETTLING_BUDGETS
-        return min(self.parking_octets * budgets, self.quotas.allowance(connection))
+        return min(self.parking_bytes * budgets, self.quotas.allowance(connection))
 
     def forget(self, connection: ConnectionState) -> None:
         """Forget a connection that is gone; its channels have been ended."""
@@ -388,7 +388,7 @@ class Throttle:
             if connection not in self.paused:
                 continue
             if connection in self.hung_up or self.is_read_on(connection):
-                connection.drip(SETTLING_OCTETS)
+                connection.drip(SETTLING_BYTES)
             elif not self.last_resort.may_read(connection):
                 self.to_read[connection] = None  # the share of its user may have room by the next drip
         self.relieve()
@@ -396,7 +396,7 @@ class Throttle:
             self.drips.put(connection, now + connection.drip_seconds())
             self.filled[connection] = None  # segments out of order fill the buffer too, without an event
             if connection.client.traits.impatient and self.last_resort.may_read(connection):
-                connection.drip(connection.client.traits.drip_octets)
+                connection.drip(connection.client.traits.drip_bytes)
         self.last_resort.look(now)
 
     def is_read_on(self, connection: ConnectionState) -> bool:
@@ -413,4 +413,4 @@ class Throttle:
                 self.filled[connection] = None
             elif connection.transport.is_overfull():
                 self.filled[connection] = None
-                connection.drip(RELIEF_OCTETS)
+                connection.drip(RELIEF_BYTES)

@@ -78,12 +78,12 @@ class OutgoingTurn(bus.Turn):
             self.settling_since = now
         return self.contents.settlements
 
-    def open_window(self, consumer: int, octets: int) -> None:
+    def open_window(self, consumer: int, nbytes: int) -> None:
         """Report that so many bytes of a consumer's deliveries have been written to its socket."""
         if self.windows is None:
             self.windows = {}
             self.add(to_shard.Window(self.windows))
-        self.windows[consumer] = self.windows.get(consumer, 0) + octets
+        self.windows[consumer] = self.windows.get(consumer, 0) + nbytes
 
     def waits(self, now: float, left_at: float, unreported: bool) -> bool:
         """Whether nothing in it is urgent, so that it may wait for more. `left_at` is when the last turn left;
@@ -103,9 +103,9 @@ class OutgoingTurn(bus.Turn):
         plain = len(self.contents.publishes) + (self.settle_at is not None) + (self.windows is not None)
         load = self.contents.load
         return (
-            (unreported or load.octets > STREAMING)
+            (unreported or load.nbytes > STREAMING)
             and load.mostly_passes()
-            and load.octets < RIDING
+            and load.nbytes < RIDING
             and len(self.operations) == plain
             and now - left_at < SETTLING_SECONDS
         )
@@ -126,5 +126,5 @@ class OutgoingTurn(bus.Turn):
         frames = self.frames(number, version, heard)
         sent.number = number
         sent.operations = self.operations
-        sent.octets = sum(map(len, frames)) + self.lent
+        sent.nbytes = sum(map(len, frames)) + self.lent
         return sent, frames

@@ -99,7 +99,7 @@ class Commit:
     `powerless` queues take in as much as they have room for; their refusal of the rest does not refuse the transaction.
     """
 
-    __slots__ = ("count", "octets", "powerless", "prepared", "publishes", "settlements", "transaction")
+    __slots__ = ("count", "nbytes", "powerless", "prepared", "publishes", "settlements", "transaction")
 
     def __init__(
         self, transaction: Committing, settlements: Settlements | None, powerless: Collection[int] = (),
@@ -109,7 +109,7 @@ class Commit:
         self.settlements = settlements
         self.publishes: list[Publish] = []
         self.count = 0
-        self.octets = 0
+        self.nbytes = 0
         self.powerless = sorted(powerless)
         self.prepared = prepared
 
@@ -117,15 +117,15 @@ class Commit:
         """Publish rows of a batch to queues of the shard; they join the rows before them if those go to the same
         queues.
         """
-        octets = batch.octets(first, count)
+        nbytes = batch.nbytes(first, count)
         self.count += count
-        self.octets += octets
+        self.nbytes += nbytes
         last = self.publishes[-1] if self.publishes else None
-        if last is None or last.queues != queues or last.builder is None or octets >= OWN_PARTS:
+        if last is None or last.queues != queues or last.builder is None or nbytes >= OWN_PARTS:
             last = Publish(queues, WHOLE)
             last.commit = self
             self.publishes.append(last)
-            if octets >= OWN_PARTS:
+            if nbytes >= OWN_PARTS:
                 last.batch, last.first, last.count = batch, first, count
                 return
             last.builder = BatchBuilder()
@@ -162,7 +162,7 @@ class Sent:
     """The contents of a turn that must not be lost: publishes and transactions, by index of their operation, and
     settlements.
 
-    `number` is 0 while the turn is being written; `load` is the load of its publishes, `octets` its whole length in
+    `number` is 0 while the turn is being written; `load` is the load of its publishes, `nbytes` its whole length in
     bytes, 0 before it leaves; `queue_gates` has its messages and bytes in flight for queues; `returned` is what its
     Hold requeues. `operations` are those of its turn, once that has left.
     """
@@ -170,8 +170,8 @@ class Sent:
     __slots__ = (
         "commits",
         "load",
+        "nbytes",
         "number",
-        "octets",
         "operations",
         "publishes",
         "queue_gates",
@@ -182,7 +182,7 @@ class Sent:
     def __init__(self) -> None:
         self.number = 0
         self.load = Load()
-        self.octets = 0
+        self.nbytes = 0
         self.publishes: dict[int, Publish] = {}
         self.commits: dict[int, Commit] = {}
         self.settlements = Settlements()

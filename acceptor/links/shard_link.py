@@ -60,7 +60,7 @@ class ShardLink:
 
     `closed` turns are to be sent before the one being written. `heard` is the last report, of
     any incarnation; `told` the flow epoch of the last stop that was announced to the waiting channels; `left_at` when a
-    turn was sent last. `unheard_octets` is the size of the turns in `sent`. `withheld` has the spans of publishes that
+    turn was sent last. `unheard_bytes` is the size of the turns in `sent`. `withheld` has the spans of publishes that
     are safe and not confirmed, by turn and index of their operation; done ones may be among them for a moment.
     `dequeued` are Dequeued operations of a shard's turn whose report is not applied yet, and may be the first to call
     those publishes safe. `suspect` is the operation that the last incarnations ended at, and how many did; `gave_up`
@@ -69,7 +69,7 @@ class ShardLink:
 
     opens_with_time = False
 
-    def __init__(self, index: int, gauges: Gauges, acceptor: int, max_count: int, max_octets: int) -> None:
+    def __init__(self, index: int, gauges: Gauges, acceptor: int, max_count: int, max_bytes: int) -> None:
         self.index = index
         self.gauges = gauges
         self.acceptor = acceptor
@@ -79,8 +79,8 @@ class ShardLink:
         self.counts = False
         self.told = -1
         self.left_at = 0.0
-        self.in_flight = InFlight(max_count, max_octets)
-        self.unheard_octets = 0
+        self.in_flight = InFlight(max_count, max_bytes)
+        self.unheard_bytes = 0
         self.sent: deque[Sent] = deque()
         self.withheld: dict[tuple[int, int], list[tuple[int, Span]]] = {}
         self.dequeued: list[to_acceptor.Dequeued] = []
@@ -127,10 +127,10 @@ class ShardLink:
 
     some_room = room
 
-    def admits(self, count: int, octets: int) -> bool:
+    def admits(self, count: int, nbytes: int) -> bool:
         """Whether so much may be sent at once. Any amount may while nothing is in flight."""
         room, space = self.room()
-        return (count <= room and octets <= space) or (room > 0 and self.in_flight.is_empty())
+        return (count <= room and nbytes <= space) or (room > 0 and self.in_flight.is_empty())
 
     def serve(self) -> None:
         """Admit waiting channels, as far as there is room."""
@@ -146,14 +146,14 @@ class ShardLink:
 
         For their expiry the messages are `age` milliseconds old. `sender` is the channel that published them.
         """
-        octets = batch.octets(first, count)
-        publish = self.turn.joined(queues) if octets < OWN_PARTS and not age else None
+        nbytes = batch.nbytes(first, count)
+        publish = self.turn.joined(queues) if nbytes < OWN_PARTS and not age else None
         if publish is None:
             publish = self.turn.open_publish(queues, weight_of(self.gauges, slots))
-        self.weigh(publish.weight, batch, count, octets)
+        self.weigh(publish.weight, batch, count, nbytes)
         if age:
             publish.age = age
-        if octets >= OWN_PARTS or age:
+        if nbytes >= OWN_PARTS or age:
             publish.batch, publish.first, publish.count = batch, first, count
             publish.note(0, count, span, returns, sender)
             return
@@ -163,34 +163,34 @@ class ShardLink:
         publish.builder.extend(batch, first, count)
         publish.count += count
 
-    def weigh(self, weight: int, batch: Batch, count: int, octets: int) -> None:
+    def weigh(self, weight: int, batch: Batch, count: int, nbytes: int) -> None:
         """Count a publish as in flight, at its weight. The bytes of large contents that only pass weigh less too where
         they are lent: the shard never reads them then.
         """
-        of_octets = weight
-        if weight == PASSING and (octets < OWN_PARTS * count or bus.loan_of(batch.contents) is None):
-            of_octets = WHOLE
-        self.in_flight.add(self.turn.contents.load, count, octets, weight, of_octets)
+        of_bytes = weight
+        if weight == PASSING and (nbytes < OWN_PARTS * count or bus.loan_of(batch.contents) is None):
+            of_bytes = WHOLE
+        self.in_flight.add(self.turn.contents.load, count, nbytes, weight, of_bytes)
 
     def commit(self, commit: Commit) -> None:
         """Put this shard's part of a transaction into the turn."""
         self.turn.commit(commit)
-        self.in_flight.add(self.turn.contents.load, commit.count, commit.octets, WHOLE, WHOLE)
+        self.in_flight.add(self.turn.contents.load, commit.count, commit.nbytes, WHOLE, WHOLE)
 
-    def enter(self, queue_gate: QueueGate | QueueLane, count: int, octets: int) -> None:
+    def enter(self, queue_gate: QueueGate | QueueLane, count: int, nbytes: int) -> None:
         """Count messages and bytes of this turn as in flight to the queue of a queue gate, or by its lane."""
         queue_gate.in_flight += count
-        queue_gate.in_flight_bytes += octets
-        self.under_way(queue_gate, count, octets)
+        queue_gate.in_flight_bytes += nbytes
+        self.under_way(queue_gate, count, nbytes)
 
-    def under_way(self, queue_gate: QueueGate | QueueLane, count: int, octets: int) -> None:
+    def under_way(self, queue_gate: QueueGate | QueueLane, count: int, nbytes: int) -> None:
         """Record an amount that this turn puts in flight for a queue gate; `taken` subtracts it there."""
         known = self.turn.contents.queue_gates.get(queue_gate)
         if known is None:
-            self.turn.contents.queue_gates[queue_gate] = [count, octets]
+            self.turn.contents.queue_gates[queue_gate] = [count, nbytes]
         else:
             known[0] += count
-            known[1] += octets
+            known[1] += nbytes
 
     def waits(self, now: float) -> bool:
         """Whether nothing in the turn is urgent, so that it may wait for more."""
@@ -237,23 +237,23 @@ class ShardLink:
         """Number the turn, move it to `sent` and begin the next one. Return its multipart."""
         self.number += 1
         sent, frames = self.turn.leave(self.number, version, self.heard)
-        self.unheard_octets += sent.octets
-        self.count_sent(sent.octets)
+        self.unheard_bytes += sent.nbytes
+        self.count_sent(sent.nbytes)
         self.sent.append(sent)
         self.turn = OutgoingTurn(self.index)
         return frames
 
-    def count_sent(self, octets: int) -> None:
+    def count_sent(self, nbytes: int) -> None:
         """Add bytes to the gauge of this pair of acceptor and shard."""
         if self.counts:
-            self.gauges.pair_add_sent(self.acceptor, self.index, octets)
+            self.gauges.pair_add_sent(self.acceptor, self.index, nbytes)
 
     def begin_counting(self) -> None:
         """Begin to count sent bytes in the gauges of the pair: no predecessor of this acceptor writes them any more."""
         if not self.counts:
             self.counts = True
             self.gauges.pair_reset_sent(self.acceptor, self.index)
-            self.count_sent(self.unheard_octets)
+            self.count_sent(self.unheard_bytes)
 
     def hello(self, version: int) -> list[Any]:
         """Return the first multipart to a new incarnation: turn number 0, without operations."""
@@ -290,7 +290,7 @@ class ShardLink:
         commits: list[Commit] = []
         while self.sent and self.sent[0].number <= number:
             sent = self.sent.popleft()
-            self.unheard_octets -= sent.octets
+            self.unheard_bytes -= sent.nbytes
             self.in_flight.load.leave(sent.load)
             for index, publish in sent.publishes.items():
                 waits = False
@@ -300,8 +300,8 @@ class ShardLink:
                 if waits:
                     self.withheld[sent.number, index] = publish.spans
             commits += sent.commits.values()
-            for queue_gate, (count, octets) in sent.queue_gates.items():
-                queue_gate.taken(count, octets)
+            for queue_gate, (count, nbytes) in sent.queue_gates.items():
+                queue_gate.taken(count, nbytes)
                 if queue_gate.waiting:
                     served[queue_gate] = None
         if not self.sent:
@@ -363,7 +363,7 @@ class ShardLink:
         self.turn = OutgoingTurn(self.index)
         self.taken(self.number)
         self.in_flight.forget()
-        self.unheard_octets = 0
+        self.unheard_bytes = 0
         for _, reply in requests.values():
             reply(None, GONE_FOR_GOOD, ())
 
@@ -383,7 +383,7 @@ class ShardLink:
                 publish.leave_again()
         self.sent.clear()
         self.in_flight.forget()
-        self.unheard_octets = 0
+        self.unheard_bytes = 0
         self.happened(LinkEvent.REPORTED)
         for number, (request, _) in list(self.requests.items()):
             if isinstance(request, Consume) and request.age:
@@ -434,7 +434,7 @@ class ShardLink:
                 self.turn.mark(sent.commits[index])
             else:
                 self.turn.contents.publishes[self.turn.reserve()] = sent.publishes[index]
-        for queue_gate, (count, octets) in sent.queue_gates.items():
-            self.under_way(queue_gate, count, octets)
+        for queue_gate, (count, nbytes) in sent.queue_gates.items():
+            self.under_way(queue_gate, count, nbytes)
         self.turn.contents.load.join(sent.load)
         self.in_flight.load.join(sent.load)

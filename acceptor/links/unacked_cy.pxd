@@ -1,7 +1,7 @@
 import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from penstock.batch.consumer_ids cimport GETS_BIT, at_shard, shard_of
-from penstock.batch.octets cimport address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
+from penstock.batch.pointers cimport address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
 from penstock.batch.settlement_rows cimport OF_COUNT, OF_KIND, OF_SEQUENCE, SETTLE_REQUEUE, SETTLED_ROW
 
 cdef enum:
@@ -64,7 +64,7 @@ cdef class UnackedTags:
     cdef int note(self, uint64_t tag, uint64_t consumer, uint64_t sequence, uint32_t count, uint32_t when_and_kind,
                   int64_t whole) except -1
     cpdef settle_noted(self, bytearray settlements, Py_ssize_t count, list builders, bytearray journal)
-    @cython.locals(p=cython.p_uchar, row=Py_ssize_t, octets=bytes, rows=list, at=Py_ssize_t, count=int64_t)
+    @cython.locals(p=cython.p_uchar, row=Py_ssize_t, data=bytes, rows=list, at=Py_ssize_t, count=int64_t)
     cpdef restore(self, bytearray journal)
     cpdef readdress(self, set ids, uint64_t shard)
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t)

@@ -20,13 +20,13 @@ import cython
 
 if not cython.compiled:
     from penstock.batch.consumer_ids import GETS_BIT, at_shard, shard_of
-    from penstock.batch.octets import Pointer, address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
+    from penstock.batch.pointers import Pointer, address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
     from penstock.batch.settlement_rows import OF_COUNT, OF_KIND, OF_SEQUENCE, SETTLE_REQUEUE, SETTLED_ROW
 
     ROW = 40
     SETTLEMENT_SIZE = 16
 
-ROW_OCTETS = 40
+ROW_BYTES = 40
 
 
 class Settlements:
@@ -366,8 +366,8 @@ class UnackedTags:
             self.whole += get64(p, row * ROW + 32)
             if not get64(p, row * ROW + 8) >> GETS_BIT:
                 self.consumed += count
-        octets = bytes(self.rows[: self.tail * ROW] + journal)
-        rows = [octets[at : at + ROW] for at in range(0, len(octets), ROW)]
+        data = bytes(self.rows[: self.tail * ROW] + journal)
+        rows = [data[at : at + ROW] for at in range(0, len(data), ROW)]
         rows.sort(key=first_tag)
         self.rows = bytearray(b"".join(rows))
         self.tail = len(rows)

@@ -24,9 +24,9 @@ BY_BACKLOG = (PASSING, WHOLE, LAGGING)
 
 # A queue with no more than that, ready and unacked, is shallow: messages just pass through it.
 SHALLOW_COUNT = 8192
-SHALLOW_OCTETS = 4 * 1024 * 1024
+SHALLOW_BYTES = 4 * 1024 * 1024
 
 
 def weight_of(gauges: Gauges, slots: tuple[int, ...]) -> int:
     """Return the weight of messages for the queues with these slots in the gauges; `WHOLE` without any."""
-    return BY_BACKLOG[gauges.backlog(slots, SHALLOW_COUNT, SHALLOW_OCTETS)] if slots else WHOLE
+    return BY_BACKLOG[gauges.backlog(slots, SHALLOW_COUNT, SHALLOW_BYTES)] if slots else WHOLE

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from acceptor.clients.asking import Answer, ToShard
 from acceptor.gates.move_gate import MoveGate
-from acceptor.links.unacked_cy import ROW_OCTETS, Settlements, readdress_rows
+from acceptor.links.unacked_cy import ROW_BYTES, Settlements, readdress_rows
 from acceptor.moving.move_stage import MOVE, MoveEvent, MoveStage
 from penstock.batch.consumer_ids import at_shard
 from penstock.bus import to_acceptor, to_shard
@@ -282,7 +282,7 @@ class Moves:
                 rows = transaction.settlements[old].take_out(ids, new)
                 transaction.settlements[new].extend(rows, requeues=True)
                 held.extend_held(rows)
-                readdress_rows(transaction.journal, 0, len(transaction.journal) // ROW_OCTETS, ids, new)
+                readdress_rows(transaction.journal, 0, len(transaction.journal) // ROW_BYTES, ids, new)
         for consumer in self.consumers_of(queue_id):
             self.delivery.rename(consumer, at_shard(consumer.id, new))
         return held

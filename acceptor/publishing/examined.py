@@ -66,8 +66,8 @@ def piece(run: PublishRun, builder: BatchBuilder, further: tuple[str, ...]) -> P
 
 def examine(channel: ChannelState, header: bytes, flags: int) -> tuple[bytes, tuple[str, ...]]:
     """Return the header to deliver and the further routing keys. AMQPError if the message is invalid."""
-    octets = header[PROPERTIES_AT:]
-    properties = decode_properties(octets)
+    data = header[PROPERTIES_AT:]
+    properties = decode_properties(data)
     if flags & HAS_DIRECT_REPLY_TO and channel.receiving.reply_consumer is None:
         raise amqp_error(406, "fast reply consumer does not exist")
     if flags & HAS_USER_ID and not channel.access.has_tag(IMPERSONATOR):
@@ -77,11 +77,11 @@ def examine(channel: ChannelState, header: bytes, flags: int) -> tuple[bytes, tu
     keys: tuple[str, ...] = ()
     if flags & HAS_DIRECT_REPLY_TO:
         assert channel.receiving.reply_consumer is not None
-        octets = with_reply_to(octets, channel.receiving.reply_consumer.name)
+        data = with_reply_to(data, channel.receiving.reply_consumer.name)
     if flags & HAS_CC:
-        keys = further_keys(cast(dict[str, object], properties["headers"]), octets)
-        octets = without_header(octets, "BCC")
-    return header[:PROPERTIES_AT] + octets, keys
+        keys = further_keys(cast(dict[str, object], properties["headers"]), data)
+        data = without_header(data, "BCC")
+    return header[:PROPERTIES_AT] + data, keys
 
 
 def check_user(claimed: object, user: str) -> None:
@@ -108,13 +108,13 @@ def check_expiration(expiration: str) -> None:
     raise amqp_error(406, f"invalid expiration '{expiration}': {reason}")
 
 
-def further_keys(headers: Mapping[str, object], octets: bytes) -> tuple[str, ...]:
+def further_keys(headers: Mapping[str, object], data: bytes) -> tuple[str, ...]:
     """Return the routing keys in the headers CC and BCC: their long strings. 406 if a header is no list."""
     keys: list[str] = []
     for name in ("CC", "BCC"):
         value = headers.get(name, [])
         if not isinstance(value, list):
-            kind = header_types(octets)[name]
+            kind = header_types(data)[name]
             raise amqp_error(406, f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}')
         for item in value:
             if isinstance(item, str):

@@ -86,11 +86,11 @@ def passing(channel: ChannelState, run: ParkedRun, route: Route) -> int:
     channel.published_along(route)
     count = run.count
     for gate in route.gates_for(channel.connection.id):
-        room, octets = _room(gate)
+        room, nbytes = _room(gate)
         count = min(count, room)
-        if octets < UNLIMITED and count:
-            fit = run.batch.fit_whole(run.first, count, octets)
-            count = fit if fit or octets == 0 else 1
+        if nbytes < UNLIMITED and count:
+            fit = run.batch.fit_whole(run.first, count, nbytes)
+            count = fit if fit or nbytes == 0 else 1
     return count
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from acceptor.budgets.quotas import ORPHAN_OCTETS, OVERDRAFT, RUN_OCTETS, Quotas
+from acceptor.budgets.quotas import ORPHAN_BYTES, OVERDRAFT, RUN_BYTES, Quotas
 from acceptor.clients.parked import ParkedRun
 from penstock.amqp.spec import MethodSpec
 from penstock.node.logs import get_logger
@@ -28,14 +28,14 @@ class Orphans:
 
     def adopt(self, channel: ChannelState, parked: list[ParkedRun]) -> None:
         """Keep what a channel that ends has parked."""
-        octets = sum(run.octets + RUN_OCTETS for run in parked)
-        if self.quotas.is_used_up(channel.connection, octets + ORPHAN_OCTETS, OVERDRAFT):
+        nbytes = sum(run.nbytes + RUN_BYTES for run in parked)
+        if self.quotas.is_used_up(channel.connection, nbytes + ORPHAN_BYTES, OVERDRAFT):
             log.warning("parked publishes dropped with their connection", connection=channel.connection.id,
-                        messages=sum(run.count for run in parked), octets=octets)  # fmt: skip
+                        messages=sum(run.count for run in parked), bytes=nbytes)  # fmt: skip
             return
         heir = channel.heir()
         self.channels[heir] = None
-        self.quotas.keep(channel.connection, ORPHAN_OCTETS)
+        self.quotas.keep(channel.connection, ORPHAN_BYTES)
         for run in parked:
             run.tag, run.mandatory = 0, False
             heir.park(run)
@@ -45,13 +45,13 @@ class Orphans:
         """Often: those whose publishes have all left are done."""
         for orphan in [orphan for orphan in self.channels if not orphan.inbox]:
             del self.channels[orphan]
-            self.quotas.keep(orphan.connection, -ORPHAN_OCTETS)
+            self.quotas.keep(orphan.connection, -ORPHAN_BYTES)
 
     def may_overtake(self, channel: ChannelState, method: MethodSpec) -> bool:
         """Whether a method may overtake parked publishes. A close may while they can be kept; otherwise it is late."""
         if method.name != "channel_close":
             return True
-        late = self.quotas.is_used_up(channel.connection, ORPHAN_OCTETS, OVERDRAFT)
+        late = self.quotas.is_used_up(channel.connection, ORPHAN_BYTES, OVERDRAFT)
         if late:
             self.late_closes[channel] = None
         return not late

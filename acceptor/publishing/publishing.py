@@ -195,16 +195,16 @@ class Publishing:
         contended = self.gates.contended if fresh else {}
         for gate in gates:
             if contended and gate in contended:
-                room, octets = room_of_newcomer(channel, gate)
+                room, nbytes = room_of_newcomer(channel, gate)
             elif fresh and gate.waiting:
                 return 0
             else:
-                room, octets = gate.some_room()
+                room, nbytes = gate.some_room()
             if room < count:
                 count = room
-            if count and octets < len(run.batch.contents) + MESSAGE_WEIGHT * count:
-                fit = run.batch.fit_whole(run.first, count, octets)
-                count = fit if fit or octets == 0 else 1
+            if count and nbytes < len(run.batch.contents) + MESSAGE_WEIGHT * count:
+                fit = run.batch.fit_whole(run.first, count, nbytes)
+                count = fit if fit or nbytes == 0 else 1
             if count == 0:
                 return 0
         return count
@@ -232,9 +232,9 @@ class Publishing:
                 confirm(channel, run.tag, count)
                 self.acceptor.told_first[channel.connection] = None
         if route.meters:
-            octets = run.batch.body_bytes(run.first, count)
+            nbytes = run.batch.body_bytes(run.first, count)
             for meter in route.meters:
-                meter.spend(count, octets, channel)
+                meter.spend(count, nbytes, channel)
         whole = run.batch.whole(run.first, count) if route.queue_gates else 0
         returns = Returns(channel, route.returning) if run.mandatory and route.returning else None
         age = self.age_of(channel, run, route, count) if run.since else 0
@@ -309,11 +309,11 @@ def room_of_newcomer(channel: ChannelState, gate: Gate) -> tuple[int, int]:
     """Return the (messages, bytes) that a channel that has not waited may send to a queue that was full lately."""
     assert isinstance(gate, QueueGate)
     assert gate.rounds is not None
-    room, octets = gate.room()
-    if room <= 0 or octets <= 0:
-        return room, octets
+    room, nbytes = gate.room()
+    if room <= 0 or nbytes <= 0:
+        return room, nbytes
     most = gate.rounds.newcomer(gate, channel)
-    return (min(room, most), octets) if gate.counts() else (room, min(octets, most))
+    return (min(room, most), nbytes) if gate.counts() else (room, min(nbytes, most))
 
 
 def first_of(run: ParkedRun) -> ParkedRun:

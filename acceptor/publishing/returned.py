@@ -45,7 +45,7 @@ class Returns:
             give_back(self.channel, why, headers, batch, first + each - offset, 1)
 
 
-def reasons(queue: Queue, count: int, octets: int) -> tuple[str, dict[bytes, bytes]]:
+def reasons(queue: Queue, count: int, nbytes: int) -> tuple[str, dict[bytes, bytes]]:
     """Return the reason in words, and the headers that state it, as fields of a table."""
     limits = QueueLimits.from_wire(queue.limits)
     headers = {b"x-flow-queue": text(queue.name.encode("utf-8", "surrogateescape"))}
@@ -54,6 +54,6 @@ def reasons(queue: Queue, count: int, octets: int) -> tuple[str, dict[bytes, byt
         headers |= {b"x-flow-count": number(count), b"x-flow-max-count": number(limits.max_count)}
         told.append(f"{depth_of_mark(count, limits.max_count)} messages")
     if limits.max_bytes is not None:
-        headers |= {b"x-flow-size": number(octets), b"x-flow-max-size": number(limits.max_bytes)}
-        told.append(f"{depth_of_mark(octets, limits.max_bytes)} bytes")
+        headers |= {b"x-flow-size": number(nbytes), b"x-flow-max-size": number(limits.max_bytes)}
+        told.append(f"{depth_of_mark(nbytes, limits.max_bytes)} bytes")
     return f"queue '{queue.name}' in vhost '{queue.vhost}': {', '.join(told)}", headers

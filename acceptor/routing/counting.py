@@ -55,18 +55,18 @@ class Counting:
         """Return the meter of a route."""
         return Meter(self, way)
 
-    def add(self, channel: Publishes, way: Way, count: int, octets: int) -> None:
+    def add(self, channel: Publishes, way: Way, count: int, nbytes: int) -> None:
         """Count messages and body bytes that a channel has published by a way."""
         entry = self.counts.get((channel, way))
         if entry is None:
             key = (channel, way if len(self.counts) < MOST else REST)
             entry = self.counts.setdefault(key, [0, 0])
         entry[0] += count
-        entry[1] += octets
+        entry[1] += nbytes
 
     def told(self, now: float) -> dict[str, Any]:
         """Return {seconds, publishes: [{connection, …, channel, exchanges, routing_key, queues, powerless (ids),
-        messages, octets}]}.
+        messages, bytes}]}.
         """
         return {
             "seconds": now - (now if self.began is None else self.began),
@@ -74,9 +74,9 @@ class Counting:
                 {
                     **channel.whose(),
                     "exchanges": list(exchanges), "routing_key": key, "queues": list(ids),
-                    "powerless": list(powerless), "messages": count, "octets": octets,
+                    "powerless": list(powerless), "messages": count, "bytes": nbytes,
                 }
-                for (channel, (exchanges, key, ids, powerless)), (count, octets) in self.counts.items()
+                for (channel, (exchanges, key, ids, powerless)), (count, nbytes) in self.counts.items()
             ],
         }  # fmt: skip
 
@@ -90,6 +90,6 @@ class Meter:
         self.counting = counting
         self.way = way
 
-    def spend(self, count: int, octets: int, channel: Publishes) -> None:
+    def spend(self, count: int, nbytes: int, channel: Publishes) -> None:
         """Count messages and body bytes that a channel sends."""
-        self.counting.add(channel, self.way, count, octets)
+        self.counting.add(channel, self.way, count, nbytes)

@@ -113,8 +113,8 @@ class Route:
 
     def address(self) -> bytes:
         """Return exchange and routing key as two short strings."""
-        octets = (name.encode("utf-8", "surrogateescape") for name in (self.exchange, self.key))
-        return b"".join(bytes([len(name)]) + name for name in octets)
+        data = (name.encode("utf-8", "surrogateescape") for name in (self.exchange, self.key))
+        return b"".join(bytes([len(name)]) + name for name in data)
 
     def barriers_for(self, connection: str) -> list[Gate]:
         """Return the barriers that publishes of a connection must pass: a stop may concern a single connection."""

@@ -126,7 +126,7 @@ class RoutingGate:
 
     some_room = room
 
-    def admits(self, count: int, octets: int) -> bool:
+    def admits(self, count: int, nbytes: int) -> bool:
         return True
 
     def serve(self) -> None:

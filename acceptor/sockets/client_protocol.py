@@ -7,8 +7,8 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
-from acceptor.amqp.read_size import READ_OCTETS
-from acceptor.budgets.outputs import WRITE_HIGH_OCTETS
+from acceptor.amqp.read_size import READ_BYTES
+from acceptor.budgets.outputs import WRITE_HIGH_BYTES
 from acceptor.clients.connection_stage import OVER
 from penstock.node.logs import get_logger
 
@@ -47,7 +47,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.writes = 0
         self.gathers = False
         self.lingers = False
-        self.write_high = WRITE_HIGH_OCTETS
+        self.write_high = WRITE_HIGH_BYTES
 
     def connection_made(self, transport: Any) -> None:
         """Accept the client, or abort the connection if the limit of open files is near."""
@@ -60,7 +60,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
                         connections=self.sockets.most)  # fmt: skip
             transport.abort()
             return
-        self.limit_write_buffer(WRITE_HIGH_OCTETS)
+        self.limit_write_buffer(WRITE_HIGH_BYTES)
         self.connection = self.sockets.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0])
         self.sockets.protocols[self.connection] = self
 
@@ -69,8 +69,8 @@ class ClientProtocol(asyncio.BufferedProtocol):
         size, buffer = len(self.rest), self.sockets.buffer
         if size:
             buffer[:size] = self.rest
-        octets = READ_OCTETS if self.connection is None else self.connection.read_octets()
-        return buffer[size : size + (self.dripping or octets)]
+        nbytes = READ_BYTES if self.connection is None else self.connection.read_bytes()
+        return buffer[size : size + (self.dripping or nbytes)]
 
     def buffer_updated(self, received: int) -> None:
         """Process a read; a drip is over with it."""
@@ -93,9 +93,9 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.rest = bytes(buffer[used:end]) if used < end else b""
         self.sockets.schedule_finish()
 
-    def stall(self, octets: bytes) -> None:
+    def stall(self, data: bytes) -> None:
         """Keep the bytes, and stop reading until the replica has caught up."""
-        self.rest = octets
+        self.rest = data
         self.stalled = True
         self.transport.pause_reading()
         self.sockets.stalled.append(self)
@@ -107,8 +107,8 @@ class ClientProtocol(asyncio.BufferedProtocol):
             return
         if not self.connection.pauses:
             self.transport.resume_reading()
-        octets = memoryview(bytearray(self.rest))
-        self.take(octets, len(octets))
+        data = memoryview(bytearray(self.rest))
+        self.take(data, len(data))
 
     def eof_received(self) -> bool:
         """Have the transport close once the client has closed its side."""
@@ -194,21 +194,21 @@ class ClientProtocol(asyncio.BufferedProtocol):
             self.dripping = 0
             self.transport.resume_reading()
 
-    def drip(self, octets: int) -> None:
-        """Allow one read of at most `octets` bytes."""
+    def drip(self, nbytes: int) -> None:
+        """Allow one read of at most `nbytes` bytes."""
         if not self.stalled and not self.transport.is_closing():
-            self.dripping = octets
+            self.dripping = nbytes
             self.transport.resume_reading()
 
-    def limit_receive_buffer(self, octets: int) -> None:
+    def limit_receive_buffer(self, nbytes: int) -> None:
         """Set the kernel's receive buffer, in bytes."""
-        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, octets)
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, nbytes)
 
-    def limit_write_buffer(self, octets: int) -> None:
+    def limit_write_buffer(self, nbytes: int) -> None:
         """Set from how many unsent bytes on the socket counts as not writable."""
-        self.write_high = octets
+        self.write_high = nbytes
         if not self.gathers:
-            self.transport.set_write_buffer_limits(high=octets)
+            self.transport.set_write_buffer_limits(high=nbytes)
 
     def is_overfull(self) -> bool:
         """Whether the kernel holds more received bytes than the receive buffer's limit, by its own accounting

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from acceptor.amqp.read_size import LARGE_READ_OCTETS
+from acceptor.amqp.read_size import LARGE_READ_BYTES
 from acceptor.sockets.hang_ups import HangUps, HasFile
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Sockets(Generic[P]):
         self.hang_ups: HangUps[P] = HangUps()
         self.emptied = asyncio.Event()
         # A partial frame of at most the largest frame_max may precede the bytes read.
-        self.buffer = memoryview(bytearray(LARGE_READ_OCTETS + core.state.settings.amqp.frame_max + 64))
+        self.buffer = memoryview(bytearray(LARGE_READ_BYTES + core.state.settings.amqp.frame_max + 64))
 
     def set_clock(self) -> None:
         """Something has come: the core's clock shows when."""

@@ -51,7 +51,7 @@ class Transaction:
         self.accounts = accounts
         self.connection = channel.connection
         self.runs: list[ParkedRun] = []
-        self.octets = 0
+        self.nbytes = 0
         self.since: float | None = None
         # By shard; the last ones are those of queues that move.
         self.settlements = [Settlements() for _ in range(self.acceptor.nowhere + 1)]
@@ -62,15 +62,15 @@ class Transaction:
         """Keep publishes until the commit, leaving nothing in `run`. AMQPError if there is no room for them."""
         self.begin()
         limit, connection = self.acceptor.settings.amqp.transaction_bytes, self.connection
-        if connection.kept.uncommitted + run.octets > limit:
+        if connection.kept.uncommitted + run.nbytes > limit:
             raise amqp_error(406, f"transactions without commit hold more than {limit} bytes (amqp.transaction_bytes)")
-        if self.accounts.is_used_up(connection.user, run.octets):
+        if self.accounts.is_used_up(connection.user, run.nbytes):
             raise amqp_error(
                 406,
                 f"transactions without commit of user '{connection.user}', and what else is kept for it, come to more "
                 "than its share (memory.user_percent)",
             )
-        self.charge(run.octets)
+        self.charge(run.nbytes)
         kept = ParkedRun(run.address, run.mandatory, run.batch, run.first, run.count, 0, run.further)
         self.runs.append(kept)
         run.count = 0
@@ -80,11 +80,11 @@ class Transaction:
         if self.since is None:
             self.since = self.acceptor.now
 
-    def charge(self, octets: int) -> None:
+    def charge(self, nbytes: int) -> None:
         """Charge bytes (fewer if negative) to the transaction, its connection and user."""
-        self.octets += octets
-        self.connection.kept.uncommitted += octets
-        self.accounts.charge(self.connection.user, octets)
+        self.nbytes += nbytes
+        self.connection.kept.uncommitted += nbytes
+        self.accounts.charge(self.connection.user, nbytes)
 
     def settle(self, channel: ChannelState, run: SettleRun) -> int:
         """Keep settlements until the commit; return the first unknown tag, or -1."""
@@ -104,7 +104,7 @@ class Transaction:
 
     def forget(self) -> None:
         """Drop the publishes and their charge."""
-        self.charge(-self.octets)
+        self.charge(-self.nbytes)
         self.runs.clear()
 
     def pieces(self, channel: ChannelState, publishing: Publishing) -> Generator[AtGates, Answer, list[Piece]]:
@@ -152,25 +152,25 @@ class Transaction:
             gates: list[tuple[Gate, int]] = [(rate, bodies) for rate in route.rates]
             left = route.fan.leavers() if route.fan is not None else ()
             for target in route.targets:
-                gates.append((target.link, batch.octets(first, count)))
+                gates.append((target.link, batch.nbytes(first, count)))
                 gates += [(queue_gate, whole) for queue_gate in target.queue_gates if queue_gate not in left]
-            for gate, octets in gates:
+            for gate, nbytes in gates:
                 need = needs.setdefault(gate, [0, 0])
                 need[0] += count
-                need[1] += octets
+                need[1] += nbytes
         if self.settlements[-1]:
             needs |= {gate: [0, 0] for gate in moves.shut_gates()}
         freed = self.freed(channel) if self.journal else {}
         return [
             gate
-            for gate, (count, octets) in needs.items()
-            if not (isinstance(gate, QueueGate) and gate.id in freed and makes_up(gate, freed[gate.id], count, octets))
-            and not gate.admits(count, octets)
+            for gate, (count, nbytes) in needs.items()
+            if not (isinstance(gate, QueueGate) and gate.id in freed and makes_up(gate, freed[gate.id], count, nbytes))
+            and not gate.admits(count, nbytes)
         ]
 
 
-def makes_up(queue_gate: QueueGate, freed: Sequence[int], count: int, octets: int) -> bool:
-    """Whether `count` messages and `octets` bytes may come to a queue because `freed` messages and bytes leave it.
+def makes_up(queue_gate: QueueGate, freed: Sequence[int], count: int, nbytes: int) -> bool:
+    """Whether `count` messages and `nbytes` bytes may come to a queue because `freed` messages and bytes leave it.
 
     A message that is published again is often a header larger than before: that much more may come within the
     overshoot.
@@ -178,7 +178,7 @@ def makes_up(queue_gate: QueueGate, freed: Sequence[int], count: int, octets: in
     marks = queue_gate.marks
     if marks.stop_count and freed[0] < count:
         return False
-    more = octets - freed[1]
+    more = nbytes - freed[1]
     if not marks.stop_bytes or more <= 0:
         return True
     left = marks.stop_bytes + marks.overshoot_bytes - queue_gate.depth()[1] - queue_gate.in_flight_bytes
@@ -237,14 +237,14 @@ class Committing:
         """Return the messages and bytes for each queue that may refuse, by shard and queue id."""
         needs: dict[int, dict[int, list[int]]] = {}
         for run, route in pieces:
-            octets = run.batch.body_bytes(run.first, run.count)
+            nbytes = run.batch.body_bytes(run.first, run.count)
             for target in route.targets:
                 of_shard = needs.setdefault(target.link.index, {})
                 for id in target.queues:
                     if isinstance(id, int) and id not in route.powerless:
                         need = of_shard.setdefault(id, [0, 0])
                         need[0] += run.count
-                        need[1] += octets
+                        need[1] += nbytes
         for of_shard in needs.values():
             for id in [id for id in of_shard if not self.may_refuse(id)]:
                 del of_shard[id]
@@ -270,9 +270,9 @@ class Committing:
             if not route.targets:
                 unroutable(self.channel, run)
                 continue
-            octets = run.batch.body_bytes(run.first, run.count) if route.meters else 0
+            nbytes = run.batch.body_bytes(run.first, run.count) if route.meters else 0
             for meter in route.meters:
-                meter.spend(run.count, octets, self.channel)
+                meter.spend(run.count, nbytes, self.channel)
             whole = run.batch.whole(run.first, run.count)
             for target in route.targets:
                 self.commit(target.link).add(target.queues, run.batch, run.first, run.count)

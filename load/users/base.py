@@ -70,13 +70,13 @@ class AmqpUser(User):
         """Whether the scenario wants this user to have no connection at present."""
         return False
 
-    def report(self, kind: Event, seconds: float, octets: int = 0, error: Exception | None = None) -> None:
+    def report(self, kind: Event, seconds: float, nbytes: int = 0, error: Exception | None = None) -> None:
         """Report an event to Locust, under the name of this user's topology."""
         self.environment.events.request.fire(
             request_type=kind,
             name=self.topology.name,
             response_time=seconds * 1000,
-            response_length=octets,
+            response_length=nbytes,
             exception=error,
             context={},
         )

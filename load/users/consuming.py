@@ -92,16 +92,16 @@ class Consumer(AmqpUser):
         """Check the next `count` messages and ack them."""
         if self.rate > 0:
             self.allowance_at += count / self.rate
-        octets, oldest_ns, now_ns = 0, time.monotonic_ns(), time.monotonic_ns()
+        nbytes, oldest_ns, now_ns = 0, time.monotonic_ns(), time.monotonic_ns()
         for _ in range(count):
             message = self.waiting.popleft()
-            octets += len(message.body)
+            nbytes += len(message.body)
             oldest_ns = min(oldest_ns, self.check(bool(message.method.redelivered), message.body))
             self.on_handled(session, message)
         session.ack_up_to(message.method.delivery_tag)
         tally.sums["received"] += count
-        tally.sums["received_bytes"] += octets
-        self.report("END-TO-END", (now_ns - oldest_ns) / 1e9, octets)
+        tally.sums["received_bytes"] += nbytes
+        self.report("END-TO-END", (now_ns - oldest_ns) / 1e9, nbytes)
 
     def on_handled(self, session: Session, message: Delivered) -> None:
         """Hook: a message was handled and is acked next."""

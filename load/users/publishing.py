@@ -76,18 +76,18 @@ class Publisher(AmqpUser):
         bodies = [
             stamped(sequence, self.producer, options.size) for sequence in range(self.sequence, self.sequence + batch)
         ]
-        octets = batch * options.size
+        nbytes = batch * options.size
         # count them before writing: consumers may have them before the write returns
         self.sequence += batch
         tally.published[self.kind][self.producer] += batch
         session.publish(self.topology.routing_key, bodies, self.properties(), self.topology.exchange)
         written = time.monotonic() - began
         tally.waits[self.kind]["writing"] += written
-        self.report("PUBLISH", written, octets)
+        self.report("PUBLISH", written, nbytes)
         while session.unconfirmed and not self.stopping:
             self.hold(session, "confirms")
         if options.confirm == "yes" and not session.unconfirmed:
-            self.report("CONFIRM", time.monotonic() - began, octets)
+            self.report("CONFIRM", time.monotonic() - began, nbytes)
 
     def on_settled(self, tags: RangeSet, acked: bool) -> None:
         """Record confirms. Delivery tags count from 1 in each session, sequence numbers across all sessions."""

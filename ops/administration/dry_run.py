@@ -84,9 +84,9 @@ def _queues(queues: list[Facts], powers: _Powers, gauges: Gauges) -> Iterator[St
         gauge, marks = gauges.queue_read(queue["slot"]), QueueLimits.from_wire(queue["limits"]).marks
         if gauge is None or gauge.queue_id != queue["queue_id"]:
             continue
-        count, octets = gauge.ready + gauge.unacked, gauge.whole_bytes
-        if marks.saturated(gauge.saturated, count, octets):
-            reason = f"queue '{queue['name']}' in vhost '{queue['vhost']}': {_depth(marks, count, octets)}"
+        count, nbytes = gauge.ready + gauge.unacked, gauge.whole_bytes
+        if marks.saturated(gauge.saturated, count, nbytes):
+            reason = f"queue '{queue['name']}' in vhost '{queue['vhost']}': {_depth(marks, count, nbytes)}"
             yield reason, _on_any_route(powers.holding_by(queue["queue_id"]))
 
 
@@ -107,10 +107,10 @@ def _shared(limits: list[Facts], powers: _Powers, present: list[Facts], gauges: 
         slots = limit["slots"]
         if limit["sort"] == "user":
             slots = _slots_of(limit, powers, present, gauges)
-        count, octets = counted(limit["how"], gauges.depths(array("q", slots)))
-        if marks.saturated(False, count, octets):
+        count, nbytes = counted(limit["how"], gauges.depths(array("q", slots)))
+        if marks.saturated(False, count, nbytes):
             yield (
-                f"{limit['limit']}, {limit['how']} of {len(slots)} queues: {_depth(marks, count, octets)}",
+                f"{limit['limit']}, {limit['how']} of {len(slots)} queues: {_depth(marks, count, nbytes)}",
                 _on_any_route(concerns),
             )
 
@@ -120,13 +120,13 @@ def _rates(limits: list[Facts], powers: _Powers, publishes: list[Facts]) -> Iter
     for limit in limits:
         concerns = powers.holding_by(limit["queue_id"]) if limit["sort"] == "queue" else _under_limit(limit)
         under = [each for each in publishes if concerns(each, each)]
-        rates = {name: sum(each[name] for each in under) for name in ("messages", "octets")}
+        rates = {name: sum(each[name] for each in under) for name in ("messages", "bytes")}
         if any(0 < limit[name] < rates[name] for name in rates):
             yield f"{limit['limit']}: {_amounts(limit, rates)} are published", _is_one_of(under)
 
 
 def _amounts(limit: Facts, rates: dict[str, float]) -> str:
-    words = (("messages", "messages"), ("octets", "bytes"))
+    words = (("messages", "messages"), ("bytes", "bytes"))
     return " and ".join(f"{rates[name]:.0f} {word}" for name, word in words if limit[name])
 
 
@@ -160,7 +160,7 @@ def _slots_of(limit: Facts, powers: _Powers, present: list[Facts], gauges: Gauge
     return [slot for slot, gauge in found if gauge is not None and gauge.queue_id in ids]
 
 
-def _depth(marks: Marks, count: int, octets: int) -> str:
+def _depth(marks: Marks, count: int, nbytes: int) -> str:
     pairs = ((marks.stop_count, f"{count} of {marks.stop_count} messages"),
-             (marks.stop_bytes, f"{octets} of {marks.stop_bytes} bytes"))  # fmt: skip
+             (marks.stop_bytes, f"{nbytes} of {marks.stop_bytes} bytes"))  # fmt: skip
     return "; ".join(text for stop, text in pairs if stop)

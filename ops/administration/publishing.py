@@ -11,7 +11,7 @@ WATCHED_SECONDS = 2.0
 
 def publish_rates(processes: Processes, seconds: float = WATCHED_SECONDS) -> list[Facts]:
     """Return the publish rates of channels, by route: {connection, channel, user, vhost, …, exchanges, routing_key,
-    queues, powerless (ids), messages, octets (per second)}. Takes `seconds`.
+    queues, powerless (ids), messages, bytes (per second)}. Takes `seconds`.
     """
     before = _read_all(processes)
     time.sleep(seconds)
@@ -37,8 +37,8 @@ def rates_between(earlier: Facts, now: Facts) -> list[Facts]:
     seconds = now["seconds"] - earlier["seconds"] if goes_on else now["seconds"]
     found = []
     for each in now["publishes"] if seconds > 0 else ():
-        before = known.get(_route_key(each), {"messages": 0, "octets": 0})
-        rates = {name: (each[name] - before[name]) / seconds for name in ("messages", "octets")}
+        before = known.get(_route_key(each), {"messages": 0, "bytes": 0})
+        rates = {name: (each[name] - before[name]) / seconds for name in ("messages", "bytes")}
         if rates["messages"]:
             found.append({**each, **rates})
     return found

@@ -57,5 +57,5 @@ def abort(vhost: Vhost, queue: Queue, data: Data = None) -> None:
 def _describe(found: dict[str, Any], vhost: str, queue: str, shard: int) -> str:
     if found["result"] == "already-there":
         return f"queue '{queue}' in vhost '{vhost}' lives on shard {shard} already"
-    size = f"{found['messages']} messages, {found['octets']} bytes"
+    size = f"{found['messages']} messages, {found['bytes']} bytes"
     return f"queue '{queue}' in vhost '{vhost}' lives on shard {shard} now: {size}, held for {found['pause_ms']} ms"

@@ -73,17 +73,17 @@ def _measured(limit: dict[str, Any], gauges: Gauges) -> dict[str, Any]:
     that (in bytes, one message of each acceptor may come on top).
     """
     slots = limit.pop("slots")
-    count, octets = counted(limit["how"], gauges.depths(array("q", slots)))
+    count, nbytes = counted(limit["how"], gauges.depths(array("q", slots)))
     marks = Marks(limit["stop_count"], limit["resume_count"], limit["stop_bytes"], limit["resume_bytes"])
     bound, bound_bytes = marks.shared_bound()
     return {
         **limit,
         "queues": len(slots),
         "messages": count,
-        "bytes": octets,
+        "bytes": nbytes,
         "over_count": max(count - marks.stop_count, 0) if marks.stop_count else 0,
         "over_count_bound": bound,
-        "over_bytes": max(octets - marks.stop_bytes, 0) if marks.stop_bytes else 0,
+        "over_bytes": max(nbytes - marks.stop_bytes, 0) if marks.stop_bytes else 0,
         "over_bytes_bound": bound_bytes,
     }
 

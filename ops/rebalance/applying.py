@@ -119,7 +119,7 @@ class Result:
     reason: str = ""
     pause_ms: float | None = None
     messages: int = 0
-    octets: int = 0
+    nbytes: int = 0
     placement_version: int | None = None
 
     @classmethod
@@ -128,10 +128,9 @@ class Result:
         result = answer.get("result")
         if result not in MOVE_RESULTS:
             return cls("unknown", f"the node answered {result!r}")
-        numbers = {name: answer.get(name) or 0 for name in ("messages", "octets")}
         return cls(
-            result, answer.get("reason") or "", answer.get("pause_ms"), **numbers,
-            placement_version=answer.get("placement_version"),
+            result, answer.get("reason") or "", answer.get("pause_ms"), answer.get("messages") or 0,
+            answer.get("bytes") or 0, answer.get("placement_version"),
         )  # fmt: skip
 
 
@@ -201,7 +200,7 @@ class Applying:
             "moves": len(self.plan.moves),
             "done": len(self.done),
             "messages": sum(result.messages for result in made),
-            "bytes": sum(result.octets for result in made),
+            "bytes": sum(result.nbytes for result in made),
             "waits_for": self.why,
         }
 
@@ -227,7 +226,7 @@ class Applying:
             return 0.0
         rates = (
             (self._last.messages, self.limits.messages_per_second),
-            (self._last.octets, self.limits.bytes_per_second),
+            (self._last.nbytes, self.limits.bytes_per_second),
         )
         return max(amount / rate if rate else 0.0 for amount, rate in rates)
 

@@ -112,10 +112,10 @@ class Balance:
             return "shard has as many queues as it may have"
         if shard.cpu is not None and self.cpu[target] + item.cpu > rules.cpu_percent * CPU_UNIT // PERCENT:
             return "CPU of the shard"
-        octets = item.row.peak_bytes
-        if _over(self.memory[target] + octets, shard.memory_limit, rules.memory_percent):
+        nbytes = item.row.peak_bytes
+        if _over(self.memory[target] + nbytes, shard.memory_limit, rules.memory_percent):
             return "memory of the shard"
-        if _over(self.store[target] + octets, shard.store_limit, rules.store_percent):
+        if _over(self.store[target] + nbytes, shard.store_limit, rules.store_percent):
             return "store of the shard"
         return ""
 

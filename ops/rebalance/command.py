@@ -290,12 +290,12 @@ def limits_of(settings: RebalanceSettings) -> Limits:
 
 
 def given_limits(
-    messages: int | None, octets: str | None, moves: int | None, lag: float | None, stopped: float | None,
+    messages: int | None, nbytes: str | None, moves: int | None, lag: float | None, stopped: float | None,
     fill: float | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the limits that are given, by name."""
     try:
-        amount = None if octets is None else size(octets)
+        amount = None if nbytes is None else size(nbytes)
     except AmountError as error:
         raise CommandError(f"--bytes-per-second: {error}") from None
     values = {

@@ -25,6 +25,8 @@ from penstock.settings import Settings
 
 SAMPLE_SECONDS = 1.0
 """Between two readings of the gauges."""
+CPU_SECONDS_MIN = 0.5
+"""The shortest time in which CPU use is measured: in a shorter one a tick of the kernel's clock (10 ms) is too much."""
 
 
 class RunningNode:
@@ -76,18 +78,21 @@ class RunningNode:
         return with_present_depths(rows, self.queues(), world.homes), world
 
     def world(self, used: dict[int, float] | None = None, seconds: float = 0.0) -> World:
-        """Return the present world. `used` are the CPU seconds of shards `seconds` ago, for their CPU use."""
+        """Return the present world. `used` are the CPU seconds of shards `seconds` ago, for their CPU use, which stays
+        unknown if that is less than CPU_SECONDS_MIN.
+        """
         placement = self.placement()
         homes = [
             Home(each["vhost"], each["name"], each["id"], each["shard"], each["immovable"])
             for each in placement["queues"]
         ]
         now = self._used()
+        before = used if used is not None and seconds >= CPU_SECONDS_MIN else {}
         shards = []
         for index in placement["shards"]:
             cpu = None
-            if used is not None and index in used and now.get(index, -1.0) >= used[index] and seconds > 0:
-                cpu = (now[index] - used[index]) / seconds
+            if index in before and now.get(index, -1.0) >= before[index]:
+                cpu = (now[index] - before[index]) / seconds
             shards.append(self._shard(index, cpu, self.settings.store.limit // len(placement["shards"])))
         return World(homes, shards, placement["version"], frozenset(placement["closed"]))
 

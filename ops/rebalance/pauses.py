@@ -14,7 +14,7 @@ from typing import Any
 
 OWN_MS = 10.0
 MESSAGES_PER_MS = 250.0
-OCTETS_PER_MS = 200_000.0
+BYTES_PER_MS = 200_000.0
 """The guesses."""
 LITTLE_MS = 1.0
 """Moves whose copy is guessed to take less count as moves without a copy."""
@@ -30,9 +30,9 @@ class Pauses:
     own_ms: float = OWN_MS
     factor: float = 1.0
 
-    def expected(self, messages: int, octets: int) -> float:
+    def expected(self, messages: int, nbytes: int) -> float:
         """Return the expected pause of a move in ms."""
-        return round(self.own_ms + self.factor * _copying(messages, octets), 1)
+        return round(self.own_ms + self.factor * _copying(messages, nbytes), 1)
 
 
 def measured(records: Iterable[Mapping[str, Any]]) -> Pauses:
@@ -48,6 +48,6 @@ def measured(records: Iterable[Mapping[str, Any]]) -> Pauses:
     return Pauses(own, median(times) if len(times) >= MOVES_LEAST else 1.0)
 
 
-def _copying(messages: int, octets: int) -> float:
+def _copying(messages: int, nbytes: int) -> float:
     """Return the guessed time of a copy in ms."""
-    return messages / MESSAGES_PER_MS + octets / OCTETS_PER_MS
+    return messages / MESSAGES_PER_MS + nbytes / BYTES_PER_MS

@@ -31,7 +31,7 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One move. `messages` and `octets` are the size of the queue when the plan was made, `rate` is messages a second,
+    """One move. `messages` and `nbytes` are the size of the queue when the plan was made, `rate` is messages a second,
     `pause_ms` the expected wait of its producers and consumers.
     """
 
@@ -42,7 +42,7 @@ class Move:
     target: int
     goal: str = ""
     messages: int = 0
-    octets: int = 0
+    nbytes: int = 0
     rate: float = 0.0
     pause_ms: float = 0.0
 
@@ -61,7 +61,7 @@ class Move:
         return {**names, "from": self.source, "to": self.target}
 
     def to_json(self) -> dict[str, Any]:
-        cost = {"messages": self.messages, "bytes": self.octets, "rate": self.rate}
+        cost = {"messages": self.messages, "bytes": self.nbytes, "rate": self.rate}
         return {**self.where(), "for": self.goal, **cost, "pause_ms": self.pause_ms}
 
 

@@ -91,7 +91,7 @@ class Records:
             number=start.number,
             **start.move.where(),
             **{name: getattr(result, name) for name in ("result", "reason", "pause_ms", "messages")},
-            bytes=result.octets,
+            bytes=result.nbytes,
             placement_version=result.placement_version,
         )
 

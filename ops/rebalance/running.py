@@ -119,9 +119,9 @@ class Run:
         if found.queue_id != move.queue_id:
             return Result("replaced", "it has been deleted and declared again")
         gate = self.node.gauges.queue_read(move.target)
-        octets = found.whole_bytes
-        if gate is not None and gate.marks.stop_bytes and gate.ready_bytes + octets > gate.marks.stop_bytes:
-            return Result("refused", f"shard {move.target} has no memory for its {octets} bytes")
+        nbytes = found.whole_bytes
+        if gate is not None and gate.marks.stop_bytes and gate.ready_bytes + nbytes > gate.marks.stop_bytes:
+            return Result("refused", f"shard {move.target} has no memory for its {nbytes} bytes")
         return None
 
     def _ask(self, step: Start) -> Result:

@@ -18,7 +18,7 @@ class _Watched:
     last: QueueGauge
     at: float
     rates: list[float] = field(default_factory=list)
-    octets: list[float] = field(default_factory=list)
+    nbytes: list[float] = field(default_factory=list)
     peak_depth: int = 0
     peak_bytes: int = 0
     readings: int = 0
@@ -69,22 +69,22 @@ def _advance(watched: _Watched, record: QueueGauge, now: float) -> None:
     before, after, seconds = watched.last.counters, record.counters, now - watched.at
     watched.last, watched.at = record, now
     came = after.published - before.published, after.delivered - before.delivered
-    octets = after.published_bytes - before.published_bytes, after.delivered_bytes - before.delivered_bytes
-    if seconds <= 0 or min(came) < 0 or min(octets) < 0:  # the counters of its shard have restarted
+    nbytes = after.published_bytes - before.published_bytes, after.delivered_bytes - before.delivered_bytes
+    if seconds <= 0 or min(came) < 0 or min(nbytes) < 0:  # the counters of its shard have restarted
         return
     watched.rates.append(sum(came) / seconds)
-    watched.octets.append(sum(octets) / seconds)
+    watched.nbytes.append(sum(nbytes) / seconds)
 
 
 def _row(home: Home, watched: _Watched, intervals: int) -> QueueRow:
-    rates, octets, last = sorted(watched.rates), sorted(watched.octets), watched.last
+    rates, nbytes, last = sorted(watched.rates), sorted(watched.nbytes), watched.last
     return QueueRow(
         home.vhost,
         home.queue,
         home.shard,
         quantile(rates, 0.5),
         quantile(rates, 0.95),
-        quantile(octets, 0.95),
+        quantile(nbytes, 0.95),
         watched.peak_depth,
         watched.peak_bytes,
         watched.stopped / watched.readings,

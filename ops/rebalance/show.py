@@ -51,8 +51,8 @@ def show_plan(plan: Plan, now: float) -> None:
     out.print(_scores(plan))
     if plan.moves:
         out.print(_moves(plan))
-        messages, octets = sum(move.messages for move in plan.moves), sum(move.octets for move in plan.moves)
-        out.print(f"{len(plan.moves)} moves, which copy {messages:,} messages, {octets:,} bytes")
+        messages, nbytes = sum(move.messages for move in plan.moves), sum(move.nbytes for move in plan.moves)
+        out.print(f"{len(plan.moves)} moves, which copy {messages:,} messages, {nbytes:,} bytes")
     else:
         out.print("no moves")
     for note in plan.notes:
@@ -87,7 +87,7 @@ def _moves(plan: Plan) -> Table:
         table.add_row(
             *(str(number), escape(readable(move.vhost)), escape(readable(move.queue))),
             *(f"{move.source} → {move.target}", move.goal, f"{move.rate:,.0f}"),
-            *(f"{move.messages:,}", f"{move.octets:,}", f"{move.pause_ms:,.0f} ms"),
+            *(f"{move.messages:,}", f"{move.nbytes:,}", f"{move.pause_ms:,.0f} ms"),
         )
     return table
 

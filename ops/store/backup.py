@@ -135,13 +135,13 @@ def _copy_store(store: Opened, to: Path) -> None:
 
 def _check_room(all_stores: Cut, to: Path) -> None:
     """Raise CommandError if the disk lacks room: it may be the node's own."""
-    needed = sum(map(_octets, all_stores.stores.values()))
+    needed = sum(map(_nbytes, all_stores.stores.values()))
     free = shutil.disk_usage(to).free
     if needed > free:
         raise CommandError(f"{to.parent} has room for {free:,} bytes, the backup takes {needed:,}")
 
 
-def _octets(store: Opened) -> int:
+def _nbytes(store: Opened) -> int:
     """Return the approximate size of a store's copy."""
     stats = [store.txn.stat(store.dbs[name]) for name in DATABASES if name in store.dbs]
     return sum(

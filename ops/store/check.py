@@ -36,14 +36,14 @@ Over = Callable[[], bool]
 
 @dataclass(slots=True)
 class Findings:
-    """The findings in one store. `octets` is the size of its messages, `size` that of its file, both in bytes."""
+    """The findings in one store. `message_bytes` is the size of its messages, `size` that of its file in bytes."""
 
     shard: int
     path: str
     queues: int = 0
     segments: int = 0
     messages: int = 0
-    octets: int = 0
+    message_bytes: int = 0
     size: int = 0
     problems: int = 0
     first_problems: list[str] = field(default_factory=list)
@@ -110,7 +110,7 @@ def _check_segments(store: Opened, first: bytes, found: Findings, step: Step, is
                 raise ValueError("its contents are missing")
             if segment.damaged:
                 raise ValueError("its contents were damaged, and were set aside")
-            found.octets += len(value)
+            found.message_bytes += len(value)
             _check_contents(segment, value)
             if checksum(value) != expected:
                 raise ValueError("its contents are damaged")
@@ -135,8 +135,8 @@ def _paired(store: Opened, first: bytes) -> Iterator[tuple[bytes, memoryview | N
 
 def _check_contents(segment: Segment, value: memoryview) -> None:
     """Raise ValueError if the contents of a segment contradict its index record, or are not messages."""
-    if segment.octets != len(value):
-        raise ValueError(f"{len(value)} bytes of contents, {segment.octets} in the index")
+    if segment.nbytes != len(value):
+        raise ValueError(f"{len(value)} bytes of contents, {segment.nbytes} in the index")
     body_bytes, common = 0, PERSISTENT
     for row in rows(segment.count, value):
         address_of(row, value)

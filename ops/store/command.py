@@ -24,7 +24,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-CHECK_COLUMNS = ("shard", "queues", "segments", "messages", "octets", "size", "problems")
+CHECK_COLUMNS = ("shard", "queues", "segments", "messages", "message_bytes", "size", "problems")
 SALVAGE_COLUMNS = (
     "shard", "segments", "messages", "lost_segments", "lost_messages", "damaged_pages", "undone", "again",
 )  # fmt: skip
@@ -88,7 +88,7 @@ def backup(new: NewBackup, data: Data = None) -> None:
     with _claim_unless_live(data) as (directory, live):
         made, found, problems = back_up(directory, new, live)
     _show_findings(found, problems, as_json=False)
-    print(f"{len(made.files):,} files, {sum(file.octets for file in made.files.values()):,} bytes")
+    print(f"{len(made.files):,} files, {sum(file.size for file in made.files.values()):,} bytes")
     if made.problems:
         raise typer.Exit(1)
 
@@ -147,7 +147,7 @@ def dump(file: File, data: Data = None) -> None:
 
     with _claim(data) as directory:
         count = dump_stores(directory, file)
-    print(f"{count.queues:,} queues, {count.messages:,} messages, {count.octets:,} bytes of bodies")
+    print(f"{count.queues:,} queues, {count.messages:,} messages, {count.nbytes:,} bytes of bodies")
 
 
 Source = Annotated[
@@ -172,7 +172,7 @@ def _restore_dump(file: Path, data: Path | None) -> None:
 
     with _claim(data, make=True) as directory:
         count = restore_stores(file, directory)
-    print(f"{count.queues:,} queues, {count.messages:,} messages, {count.octets:,} bytes of bodies")
+    print(f"{count.queues:,} queues, {count.messages:,} messages, {count.nbytes:,} bytes of bodies")
 
 
 def _restore_backup(source: Path, data: Path | None) -> None:
@@ -184,7 +184,7 @@ def _restore_backup(source: Path, data: Path | None) -> None:
         lines = replace(source, made, directory)
     for line in lines:
         print(line)
-    print(f"{len(made.files):,} files, {sum(file.octets for file in made.files.values()):,} bytes")
+    print(f"{len(made.files):,} files, {sum(file.size for file in made.files.values()):,} bytes")
     if made.problems:
         print(
             f"{made.problems:,} problems were in the stores when they were backed up: `penstock store check` names them"

@@ -69,7 +69,7 @@ def _write(data: Path, out: BinaryIO) -> Count:
     out.write(pack([MAGIC, VERSION, first]))
     queues = {change[3] for change in stored.changes if change[0] == "queue"}
     out.writelines(pack([TOPOLOGY, change]) for change in stored.changes)
-    messages = octets = 0
+    messages = nbytes = 0
     _check_decided(data)
     for shard, path in store_paths(data):
         with opened(path, shard) as store, progress(f"shard {shard}", store.entries("index")) as step:
@@ -77,9 +77,9 @@ def _write(data: Path, out: BinaryIO) -> Count:
             for item, size in _items(store, queues, step):
                 out.write(pack(item))
                 messages += item[0] == MESSAGE
-                octets += size
+                nbytes += size
     out.write(pack([END, messages]))
-    return Count(len(queues), messages, octets)
+    return Count(len(queues), messages, nbytes)
 
 
 def _check_decided(data: Path) -> None:

@@ -31,11 +31,11 @@ TOPOLOGY, SHARD, LEASE, MESSAGE, END = "topology", "shard", "lease", "message", 
 
 
 class Count(NamedTuple):
-    """The contents of a dump in numbers; `octets` are bytes of bodies."""
+    """The contents of a dump in numbers; `nbytes` are bytes of bodies."""
 
     queues: int
     messages: int
-    octets: int
+    nbytes: int
 
 
 def of_today(change: list[Any], version: int) -> list[Any]:

@@ -35,10 +35,10 @@ def new_node() -> int:
 def load(data: Path) -> Identity | None:
     """Read the identity; None if none was ever stored. OSError or ValueError if it cannot be read."""
     try:
-        octets = (data / FOLDER / NAME).read_bytes()
+        stored = (data / FOLDER / NAME).read_bytes()
     except FileNotFoundError:
         return None
-    fact = orjson.loads(octets)
+    fact = orjson.loads(stored)
     if not isinstance(fact, list) or len(fact) != 3 or fact[2] != _sum(fact[0], fact[1]):
         raise ValueError("it is not what was written")
     return Identity(fact[0], tuple(fact[1]))

@@ -34,7 +34,7 @@ PIECE = 1024 * 1024
 class File(NamedTuple):
     """One file of a backup."""
 
-    octets: int
+    size: int
     sha256: str
 
 
@@ -84,12 +84,12 @@ def load(directory: Path) -> Manifest:
 
 def digest(path: Path) -> File:
     """Return size and SHA-256 of a file. OSError if it cannot be read."""
-    octets, sha256 = 0, hashlib.sha256()
+    nbytes, sha256 = 0, hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(PIECE):
-            octets += len(piece)
+            nbytes += len(piece)
             sha256.update(piece)
-    return File(octets, sha256.hexdigest())
+    return File(nbytes, sha256.hexdigest())
 
 
 def _inside(path: str) -> str:

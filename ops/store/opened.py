@@ -78,9 +78,9 @@ def open_environment(path: Path, live: bool) -> Any:
             Checkpoint(path).restore()
         elif Checkpoint(path).is_due():
             raise StoreError(path, "the node has not opened it yet")
-        octets = (path / FILE_NAME).stat().st_size + (HEADROOM if live else 0)
+        nbytes = (path / FILE_NAME).stat().st_size + (HEADROOM if live else 0)
         return lmdb.open(
-            str(path), map_size=octets, readonly=True, lock=live, max_dbs=len(DATABASES), readahead=False, create=False
+            str(path), map_size=nbytes, readonly=True, lock=live, max_dbs=len(DATABASES), readahead=False, create=False
         )
 
 

@@ -50,11 +50,11 @@ def rows(count: int, value: memoryview) -> Iterator[Row]:
 
 def address_of(row: Row, value: memoryview) -> tuple[bytes, bytes]:
     """Return exchange and routing key. ValueError if they are not two short strings."""
-    octets = bytes(value[row.address : row.header])
-    split = octets[0] + 1 if octets else 0
-    if split >= len(octets) or split + 1 + octets[split] != len(octets):
+    data = bytes(value[row.address : row.header])
+    split = data[0] + 1 if data else 0
+    if split >= len(data) or split + 1 + data[split] != len(data):
         raise ValueError(f"message {row.offset}: its address is no exchange and routing key")
-    return octets[1:split], octets[split + 1 :]
+    return data[1:split], data[split + 1 :]
 
 
 def check_header(row: Row, value: memoryview) -> None:

@@ -63,8 +63,8 @@ def _check_files(source: Path, made: Manifest) -> None:
         path = source / name
         if not path.is_file():
             wrong.append(f"{name} is missing")
-        elif (octets := path.stat().st_size) != file.octets:
-            wrong.append(f"{name} has {octets} of {file.octets} bytes")
+        elif (nbytes := path.stat().st_size) != file.size:
+            wrong.append(f"{name} has {nbytes} of {file.size} bytes")
     _refuse(source, wrong)
 
 
@@ -96,14 +96,14 @@ def _copy_all(source: Path, made: Manifest, beside: Path) -> None:
 
 def _copied(old: BinaryIO, new: BinaryIO) -> File:
     """Copy a file to the disk, and return size and SHA-256 of the copied bytes."""
-    octets, sha256 = 0, hashlib.sha256()
+    nbytes, sha256 = 0, hashlib.sha256()
     while piece := old.read(PIECE):
-        octets += len(piece)
+        nbytes += len(piece)
         sha256.update(piece)
         new.write(piece)
     new.flush()
     os.fsync(new.fileno())
-    return File(octets, sha256.hexdigest())
+    return File(nbytes, sha256.hexdigest())
 
 
 def _check_copy(source: Path, beside: Path) -> None:

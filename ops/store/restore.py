@@ -27,10 +27,10 @@ from shard.contents.segment_cy import Segment
 from shard.store.journal import Journal
 from shard.store.store import Store
 
-ITEM_OCTETS = (1 << 31) - 1
+ITEM_BYTES = (1 << 31) - 1
 """The largest item in bytes: a message may have a body of 1 GiB (`amqp.max_message_size`)."""
-SEGMENT_OCTETS = 256 * 1024
-COMMIT_OCTETS = 8 * 1024 * 1024
+SEGMENT_BYTES = 256 * 1024
+COMMIT_BYTES = 8 * 1024 * 1024
 """Messages are gathered into segments, and segments into commits, up to these sizes in bytes."""
 
 
@@ -60,7 +60,7 @@ def _remove(data: Path) -> None:
 
 def _restore(file: Path, data: Path) -> Count:
     with file.open("rb") as source, progress(str(file), file.stat().st_size) as step:
-        items = unpack_stream(source, ITEM_OCTETS)
+        items = unpack_stream(source, ITEM_BYTES)
         first: Any = next(items, None)
         if not isinstance(first, list) or first[:1] != [MAGIC]:
             raise CommandError(f"{file} is not a dump")
@@ -72,7 +72,7 @@ def _restore(file: Path, data: Path) -> Count:
         changes = [of_today(change, version) for change in loading.changes]
         _store_clock(data, first[2].get("clock"))
         store_topology(data, changes, first[2]["topology"], first[2]["last_queue_id"])
-        return Count(sum(change[0] == "queue" for change in changes), loading.messages, loading.octets)
+        return Count(sum(change[0] == "queue" for change in changes), loading.messages, loading.nbytes)
 
 
 def _with_progress(items: Iterator[Any], source: Any, step: Step) -> Iterator[Any]:
@@ -87,13 +87,13 @@ def _with_progress(items: Iterator[Any], source: Any, step: Step) -> Iterator[An
 class Loading:
     """A loader of the items of a dump: it writes messages into the stores of their shards."""
 
-    def __init__(self, data: Path, octets: int) -> None:
-        """`octets` is the approximate size of the dump."""
+    def __init__(self, data: Path, nbytes: int) -> None:
+        """`nbytes` is the approximate size of the dump."""
         self.changes: list[list[Any]] = []
         self.messages = 0
-        self.octets = 0
+        self.nbytes = 0
         self._data = data
-        self._most = octets
+        self._most = nbytes
         self._store: Store | None = None
         self._gathered = 0
         self._queue = self._first = 0
@@ -134,7 +134,7 @@ class Loading:
         self, queue: int, number: int, expiry: int | None, returns: int, flags: int, exchange: bytes, key: bytes,
         header: bytes, body: bytes,
     ) -> None:  # fmt: skip
-        if (queue, number) != (self._queue, self._first + len(self._builder)) or self._builder.used > SEGMENT_OCTETS:
+        if (queue, number) != (self._queue, self._first + len(self._builder)) or self._builder.used > SEGMENT_BYTES:
             self._finish_segment()
             self._queue, self._first = queue, number
         address = b"%c%b%c%b" % (len(exchange), exchange, len(key), key)
@@ -143,7 +143,7 @@ class Loading:
         if returns:
             self._journal.count(queue, number, returns)
         self.messages += 1
-        self.octets += len(body)
+        self.nbytes += len(body)
 
     def _finish_segment(self) -> None:
         if not self._expiries:
@@ -158,7 +158,7 @@ class Loading:
         self._journal.add(self._queue, segment)
         self._gathered += self._builder.used
         self._builder, self._expiries = BatchBuilder(), []
-        if self._gathered > COMMIT_OCTETS:
+        if self._gathered > COMMIT_BYTES:
             self._commit()
 
     def _commit(self) -> None:

@@ -152,12 +152,12 @@ class Salvage:
         saved.damaged_pages = pages.damaged
 
     def _add_index_record(self, key: bytes, value: Value) -> bool:
-        octets = self.pages.read(value)
+        data = self.pages.read(value)
         try:
-            unpack_index(key, octets)
+            unpack_index(key, data)
         except (ValueError, struct.error):
             return False
-        self.index[key] = octets
+        self.index[key] = data
         return True
 
     def _numbers(self, name: str, databases: dict[str, int]) -> dict[bytes, int]:
@@ -221,7 +221,7 @@ class Salvage:
             segment, expected = unpack_index(key, self.index[key])
             if segment.damaged or not segment.kept:
                 continue
-            values = (self.pages.read(value) for value in self.contents[key] if value.size == segment.octets)
+            values = (self.pages.read(value) for value in self.contents[key] if value.size == segment.nbytes)
             contents = next((value for value in values if checksum(value) == expected), None)
             yield KEY.unpack(key)[0], segment, contents
 

@@ -1,7 +1,7 @@
 import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from penstock.batch.batch_cy cimport Batch, ENTRY_SIZE
-from penstock.batch.octets cimport (address_of_bytearray, address_of_bytes, copy, get16, get32, resize, store16, store32,
+from penstock.batch.pointers cimport (address_of_bytearray, address_of_bytes, copy, get16, get32, resize, store16, store32,
                               store64)
 
 cdef enum:
@@ -22,8 +22,8 @@ cdef class Output:
     @cython.locals(at=Py_ssize_t)
     cpdef write(self, bytes data)
     @cython.locals(at=Py_ssize_t)
-    cdef Py_ssize_t reserve(self, Py_ssize_t octets) except -1
-    cdef int foresee(self, int64_t octets, Py_ssize_t count) except -1
+    cdef Py_ssize_t reserve(self, Py_ssize_t nbytes) except -1
+    cdef int foresee(self, int64_t nbytes, Py_ssize_t count) except -1
     cdef int refer(self, object part) except -1
     cpdef list take(self)
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, row=Py_ssize_t, address_size=Py_ssize_t,

@@ -11,7 +11,7 @@ import cython
 
 if not cython.compiled:
     from penstock.batch.batch_cy import ENTRY_SIZE, Batch
-    from penstock.batch.octets import (
+    from penstock.batch.pointers import (
         address_of_bytearray,
         address_of_bytes,
         copy,
@@ -48,19 +48,19 @@ class Output:
         at = self.reserve(len(data))
         copy(address_of_bytearray(self.chunk), at, address_of_bytes(data), 0, len(data))
 
-    def reserve(self, octets: int) -> int:
+    def reserve(self, nbytes: int) -> int:
         """Make room at the end of the last buffer; return the room's position."""
         at = self.used
-        if at + octets > len(self.chunk):
-            resize(self.chunk, max(2 * len(self.chunk), at + octets, 512))
-        self.used += octets
-        self.size += octets
+        if at + nbytes > len(self.chunk):
+            resize(self.chunk, max(2 * len(self.chunk), at + nbytes, 512))
+        self.used += nbytes
+        self.size += nbytes
         return at
 
-    def foresee(self, octets: int, count: int) -> int:
-        """Make room at once for `octets` bytes of `count` messages, if none of the messages need be large."""
-        if count > 1 and octets < FORESEEN and self.used + octets > len(self.chunk):
-            resize(self.chunk, self.used + octets)
+    def foresee(self, nbytes: int, count: int) -> int:
+        """Make room at once for `nbytes` bytes of `count` messages, if none of the messages need be large."""
+        if count > 1 and nbytes < FORESEEN and self.used + nbytes > len(self.chunk):
+            resize(self.chunk, self.used + nbytes)
         return 0
 
     def refer(self, part: memoryview) -> int:
@@ -109,7 +109,7 @@ class Output:
         base = batch.base()
         fixed = prefix_size + suffix_size + (9 if numbered else 0)
         most = min(frame_max - 8, BY_REFERENCE - 1) if frame_max else BY_REFERENCE - 1
-        self.foresee(batch.octets(first, count) + count * (24 + fixed), count)
+        self.foresee(batch.nbytes(first, count) + count * (24 + fixed), count)
         for i in range(count):
             row = (first + i) * ENTRY_SIZE
             start = get32(batch.entry, row) - base

@@ -54,7 +54,7 @@ def argument_types(payload: bytes | bytearray | memoryview) -> dict[str, str]:
 
 def _spec(data: bytes) -> MethodSpec:
     if len(data) < _IDS.size:
-        raise FrameSyntaxError(501, f"a method frame of {len(data)} octets names no method")
+        raise FrameSyntaxError(501, f"a method frame of {len(data)} bytes names no method")
     ids = _IDS.unpack_from(data)
     if ids not in METHODS:
         raise FrameSyntaxError(501, f"method {ids[0]}.{ids[1]} is unknown", *ids)
@@ -70,7 +70,7 @@ def _fields(spec: MethodSpec, data: bytes, read_table: TableReader) -> dict[str,
     except FrameSyntaxError as problem:
         raise FrameSyntaxError(problem.code, problem.text, spec.class_id, spec.method_id) from None
     if at != len(data):
-        text = f"method '{spec.amqp_name}' is followed by {len(data) - at} octets"
+        text = f"method '{spec.amqp_name}' is followed by {len(data) - at} bytes"
         raise FrameSyntaxError(501, text, spec.class_id, spec.method_id)
     return fields
 
@@ -92,10 +92,10 @@ def _read(spec: MethodSpec, data: bytes, read_table: TableReader) -> tuple[dict[
         else:
             bits = 0
             if domain == "shortstr":
-                octets, at = _octets(data, at, _NUMBERS["octet"])
-                value = short_string(octets)
+                text, at = _string(data, at, _NUMBERS["octet"])
+                value = short_string(text)
             elif domain == "longstr":
-                value, at = _octets(data, at, _LENGTH)
+                value, at = _string(data, at, _LENGTH)
             elif domain == "table":
                 value, at = read_table(data, at, len(data))
             else:
@@ -107,15 +107,15 @@ def _read(spec: MethodSpec, data: bytes, read_table: TableReader) -> tuple[dict[
     return fields, at
 
 
-def short_string(octets: bytes) -> str:
+def short_string(data: bytes) -> str:
     """A short string of a method, without its length. FrameSyntaxError (501) unless it is UTF-8."""
     try:
-        return octets.decode()
+        return data.decode()
     except UnicodeDecodeError:
         raise FrameSyntaxError(501, "Malformed UTF-8 in shortstr") from None
 
 
-def _octets(data: bytes, at: int, length: Struct) -> tuple[bytes, int]:
+def _string(data: bytes, at: int, length: Struct) -> tuple[bytes, int]:
     (size,) = length.unpack_from(data, at)
     start = at + length.size
     if size > len(data) - start:
@@ -151,13 +151,13 @@ def encode(name: str, /, **arguments: object) -> bytes:
 
 def _written(field: str, domain: str, value: object) -> bytes:
     if domain == "shortstr" or domain == "longstr":
-        octets = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
-        if not isinstance(octets, bytes):
+        data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+        if not isinstance(data, bytes):
             raise TypeError(f"{field} is a string, not {type(value).__name__}")
         length = _NUMBERS["octet"] if domain == "shortstr" else _LENGTH
-        if domain == "shortstr" and len(octets) > 255:
-            raise ValueError(f"{field} has {len(octets)} bytes, more than 255")
-        return length.pack(len(octets)) + octets
+        if domain == "shortstr" and len(data) > 255:
+            raise ValueError(f"{field} has {len(data)} bytes, more than 255")
+        return length.pack(len(data)) + data
     if domain == "table":
         if not isinstance(value, dict):
             raise TypeError(f"{field} is a table, not {type(value).__name__}")

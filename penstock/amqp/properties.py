@@ -48,7 +48,7 @@ def decode_properties(payload: bytes | bytearray | memoryview) -> dict[str, obje
     data = bytes(payload)
     properties, at = _read(data, "cluster_id")
     if at != len(data):
-        raise FrameSyntaxError(501, f"the properties are followed by {len(data) - at} octets")
+        raise FrameSyntaxError(501, f"the properties are followed by {len(data) - at} bytes")
     return properties
 
 
@@ -79,8 +79,8 @@ def without_header(payload: bytes, name: str) -> bytes:
 def with_reply_to(payload: bytes, reply_to: str) -> bytes:
     """The properties with their reply-to replaced; every other byte stays as it was received."""
     start, end = _span(payload, "reply_to")
-    octets = reply_to.encode("utf-8", "surrogateescape")
-    return b"%b%c%b%b" % (payload[:start], len(octets), octets, payload[end:])
+    data = reply_to.encode("utf-8", "surrogateescape")
+    return b"%b%c%b%b" % (payload[:start], len(data), data, payload[end:])
 
 
 def _span(payload: bytes, wanted: str) -> tuple[int, int]:
@@ -151,10 +151,10 @@ def encode_properties(properties: Mapping[str, object]) -> bytes:
 
 def _written(name: str, domain: str, value: object) -> bytes:
     if domain == "shortstr" and isinstance(value, str):
-        octets = value.encode("utf-8", "surrogateescape")
-        if len(octets) > 255:
-            raise ValueError(f"{name} has {len(octets)} bytes, more than 255")
-        return bytes([len(octets)]) + octets
+        data = value.encode("utf-8", "surrogateescape")
+        if len(data) > 255:
+            raise ValueError(f"{name} has {len(data)} bytes, more than 255")
+        return bytes([len(data)]) + data
     if domain == "table" and isinstance(value, dict):
         return encode_table(value)
     if domain in ("octet", "timestamp") and isinstance(value, int):

@@ -2,7 +2,7 @@ import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from penstock.batch.batch_cy cimport (Batch, BatchBuilder, C_HAS_CC, C_HAS_DIRECT_REPLY_TO, C_HAS_EXPIRATION, C_HAS_HEADERS,
                                 C_HAS_PRIORITY, C_HAS_USER_ID, C_ODD_EXPIRATION, C_PERSISTENT)
-from penstock.batch.octets cimport (address, address_of_bytearray, address_of_bytes, equal, load16, load32, load64, put16, put32,
+from penstock.batch.pointers cimport (address, address_of_bytearray, address_of_bytes, equal, load16, load32, load64, put16, put32,
                               put64, resize, take)
 from penstock.batch.settlement_rows cimport SETTLE_ACK, SETTLE_REJECT, SETTLE_REQUEUE
 
@@ -90,7 +90,7 @@ cdef class Scanner:
     @cython.locals(size=int64_t, body=Py_ssize_t, body_size=int64_t, flags=int, builder=BatchBuilder, after=Py_ssize_t)
     cdef Py_ssize_t whole_content(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t end, int channel, PublishRun run) except -1
     @cython.locals(builder=BatchBuilder)
-    cdef int use_arena(self, PublishRun run, Py_ssize_t octets) except -1
+    cdef int use_arena(self, PublishRun run, Py_ssize_t nbytes) except -1
     @cython.locals(id=int64_t)
     cdef bint method_frame(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, int channel) except -1
     @cython.locals(bits=int, kind=uint32_t, multiple=uint32_t)
@@ -102,7 +102,7 @@ cdef class Scanner:
     @cython.locals(assembly=Assembly, builder=BatchBuilder, size=int64_t)
     cdef Py_ssize_t stream(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t end) except -1
     cdef int begin(self, int channel, Assembly assembly) except -1
-    cdef int keep(self, Assembly assembly, int64_t octets) except -1
+    cdef int keep(self, Assembly assembly, int64_t nbytes) except -1
     cdef bint complete(self, Assembly assembly) except -1
     @cython.locals(assembly=Assembly)
     cdef bint unexpected_method(self, int channel) except -1

@@ -26,7 +26,7 @@ if not cython.compiled:
     from penstock.batch.batch_cy import ODD_EXPIRATION as C_ODD_EXPIRATION
     from penstock.batch.batch_cy import PERSISTENT as C_PERSISTENT
     from penstock.batch.batch_cy import BatchBuilder
-    from penstock.batch.octets import (
+    from penstock.batch.pointers import (
         Pointer,
         address,
         address_of_bytearray,
@@ -324,11 +324,11 @@ class Scanner:
         builder.append(address_of_bytes(run.address), len(run.address), p, pos + 7, size, body, body_size, flags)
         return after
 
-    def use_arena(self, run: PublishRun, octets: int) -> int:
+    def use_arena(self, run: PublishRun, nbytes: int) -> int:
         """Build the contents of an empty run in a block of the arena, if a large enough block is free."""
         builder = run.builder
         if builder.count == 0:
-            builder.use(self.arena.take(), len(run.address) + octets)
+            builder.use(self.arena.take(), len(run.address) + nbytes)
         return 0
 
     def method_frame(self, p: Pointer, pos: int, size: int, channel: int) -> bool:
@@ -336,7 +336,7 @@ class Scanner:
         if self.assemblies and channel in self.assemblies:
             return self.unexpected_method(channel)
         if size < 4:
-            return self.fail(501, f"a method frame of {size} octets names no method", channel)
+            return self.fail(501, f"a method frame of {size} bytes names no method", channel)
         id = load32(p, pos)
         if (id == ACK or id == NACK or id == REJECT) and channel != 0:
             return self.settle_frame(p, pos, size, channel, id)
@@ -372,7 +372,7 @@ class Scanner:
         if not assembly.expects_header:
             return self.fail(505, "expected content body, got non content body frame instead", channel)
         if size < 14:
-            return self.fail(501, f"a content header of {size} octets cannot be decoded", channel)
+            return self.fail(501, f"a content header of {size} bytes cannot be decoded", channel)
         if load16(p, pos) != 60:
             text = f"expected content header for class 60, got one for class {load16(p, pos)} instead"
             return self.fail(505, text, channel)
@@ -410,7 +410,7 @@ class Scanner:
             text = "expected content header for class 60, got non content header frame instead"
             return self.fail(505, text, channel)
         if size > assembly.body_left:
-            text = f"a body frame of {size} octets where {assembly.body_left} are left of the body"
+            text = f"a body frame of {size} bytes where {assembly.body_left} are left of the body"
             return self.fail(501, text, channel)
         self.streaming = assembly
         self.frame_left = size
@@ -446,10 +446,10 @@ class Scanner:
         self.assemblies[channel] = assembly
         return self.keep(assembly, C_ASSEMBLY)
 
-    def keep(self, assembly: Assembly, octets: int) -> int:
+    def keep(self, assembly: Assembly, nbytes: int) -> int:
         """Count bytes kept of an unfinished content."""
-        assembly.held += octets
-        self.unfinished += octets
+        assembly.held += nbytes
+        self.unfinished += nbytes
         return 0
 
     def complete(self, assembly: Assembly) -> bool:
@@ -492,11 +492,9 @@ def let_go(assembly: Assembly) -> None:
     assembly.held = 0
 
 
-def frame_too_large(kind: int, octets: bytes, size: int, frame_max: int) -> str:
+def frame_too_large(kind: int, data: bytes, size: int, frame_max: int) -> str:
     """RabbitMQ's text for a frame above the maximum."""
-    return (
-        f"type {kind}, first 16 octets = <<{','.join(map(str, octets))}>>: {{frame_too_large,{size},{frame_max - 8}}}"
-    )
+    return f"type {kind}, first 16 octets = <<{','.join(map(str, data))}>>: {{frame_too_large,{size},{frame_max - 8}}}"
 
 
 def content_flags(p: Pointer, start: int, size: int) -> int:

@@ -65,7 +65,7 @@ class MethodSpec:
     """One method: its ids, its name in snake form and its fields as (name, domain) in wire order.
 
     Domains: octet, short, long, longlong (unsigned, 1, 2, 4, 8 bytes), bit, shortstr, longstr, table. Consecutive bits
-    share octets, lowest bit first (4.2.5.2).
+    share bytes, lowest bit first (4.2.5.2).
     """
 
     class_id: int

@@ -28,29 +28,29 @@ _SIZES: dict[int, int | None] = {
 _DOMAIN_SIZES = {"octet": 1, "timestamp": 8}
 
 
-def split_properties(octets: bytes) -> dict[str, bytes]:
+def split_properties(data: bytes) -> dict[str, bytes]:
     """The properties present, from the flags on. FrameSyntaxError 501 if they are cut short."""
     properties = {}
     try:
-        (flags,) = _FLAGS.unpack_from(octets)
+        (flags,) = _FLAGS.unpack_from(data)
         at = _FLAGS.size
         for bit, (name, domain) in enumerate(PROPERTIES):
             if flags & 0x8000 >> bit:
-                end = at + _property_size(octets, at, domain)
-                if end > len(octets):
+                end = at + _property_size(data, at, domain)
+                if end > len(data):
                     raise IndexError
-                properties[name] = octets[at:end]
+                properties[name] = data[at:end]
                 at = end
     except (error, IndexError):
         raise FrameSyntaxError(501, "the properties are cut short") from None
     return properties
 
 
-def _property_size(octets: bytes, at: int, domain: str) -> int:
+def _property_size(data: bytes, at: int, domain: str) -> int:
     if domain == "shortstr":
-        return 1 + octets[at]
+        return 1 + data[at]
     if domain == "table":
-        return _LENGTH.size + int(_LENGTH.unpack_from(octets, at)[0])
+        return _LENGTH.size + int(_LENGTH.unpack_from(data, at)[0])
     return _DOMAIN_SIZES[domain]
 
 
@@ -65,29 +65,29 @@ def join_properties(properties: Mapping[str, bytes]) -> bytes:
     return b"".join([_FLAGS.pack(flags), *parts])
 
 
-def split_table(octets: bytes) -> dict[bytes, bytes]:
+def split_table(data: bytes) -> dict[bytes, bytes]:
     """The fields of a table, from its length on. FrameSyntaxError 502 if they do not fill it."""
     fields = {}
     try:
-        end = _LENGTH.size + int(_LENGTH.unpack_from(octets)[0])
+        end = _LENGTH.size + int(_LENGTH.unpack_from(data)[0])
         at = _LENGTH.size
         while at < end:
-            value = at + 1 + octets[at]
-            name = octets[at + 1 : value]
-            at = value + _value_size(octets, value)
-            fields[name] = octets[value:at]
+            value = at + 1 + data[at]
+            name = data[at + 1 : value]
+            at = value + _value_size(data, value)
+            fields[name] = data[value:at]
     except (error, IndexError, KeyError):
         raise FrameSyntaxError(502, "a table is malformed") from None
-    if at != end or end > len(octets):
+    if at != end or end > len(data):
         raise FrameSyntaxError(502, "a table is malformed")
     return fields
 
 
-def _value_size(octets: bytes, at: int) -> int:
+def _value_size(data: bytes, at: int) -> int:
     """The size of a type and its value, in bytes."""
-    size = _SIZES[octets[at]]
+    size = _SIZES[data[at]]
     if size is None:
-        size = _LENGTH.size + int(_LENGTH.unpack_from(octets, at + 1)[0])
+        size = _LENGTH.size + int(_LENGTH.unpack_from(data, at + 1)[0])
     return 1 + size
 
 
@@ -112,9 +112,9 @@ def text_of(field: bytes | None) -> bytes | None:
     return field[5:] if field is not None and field[:1] == b"S" else None
 
 
-def text(octets: bytes) -> bytes:
+def text(data: bytes) -> bytes:
     """A long string as a field."""
-    return b"S" + _LENGTH.pack(len(octets)) + octets
+    return b"S" + _LENGTH.pack(len(data)) + data
 
 
 def array(fields: list[bytes]) -> bytes:
@@ -138,6 +138,6 @@ def timestamp(seconds: int) -> bytes:
     return b"T" + pack(">Q", seconds)
 
 
-def shortstr(octets: bytes) -> bytes:
+def shortstr(data: bytes) -> bytes:
     """A short string, at most 255 bytes."""
-    return bytes([len(octets)]) + octets
+    return bytes([len(data)]) + data

@@ -1,6 +1,6 @@
 import cython
 from libc.stdint cimport int64_t
-from penstock.batch.octets cimport (address_of_bytearray, address_of_bytes, address_readonly, copy, load16, load32, load64,
+from penstock.batch.pointers cimport (address_of_bytearray, address_of_bytes, address_readonly, copy, load16, load32, load64,
                               resize, store32, take)
 
 cdef enum:
@@ -39,10 +39,10 @@ cdef class TableReader:
     cdef dict table(self, Py_ssize_t end, int depth)
     @cython.locals(array=list)
     cdef list array(self, Py_ssize_t end, int depth)
-    @cython.locals(size=Py_ssize_t, octets=bytes)
+    @cython.locals(size=Py_ssize_t, data=bytes)
     cdef str name(self, Py_ssize_t end)
     @cython.locals(size=Py_ssize_t)
-    cdef bytes octets(self, Py_ssize_t end)
+    cdef bytes long_bytes(self, Py_ssize_t end)
     @cython.locals(p=cython.p_const_uchar, kind=int, at=Py_ssize_t)
     cdef object value(self, Py_ssize_t end, int depth)
     @cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, number=int64_t, high=int64_t, low=int64_t)
@@ -57,9 +57,9 @@ cpdef list table_spans(object buffer, Py_ssize_t offset, Py_ssize_t end)
 @cython.locals(out=bytearray)
 cpdef bytes encode_table(object table)
 
-cdef object text_or_octets(bytes octets)
+cdef object text_or_bytes(bytes data)
 cdef bytes encoded(object text)
-@cython.locals(start=Py_ssize_t, octets=bytes)
+@cython.locals(start=Py_ssize_t, data=bytes)
 cdef int write_table(bytearray out, object table, int depth) except -1
 @cython.locals(start=Py_ssize_t)
 cdef int write_array(bytearray out, object array, int depth) except -1
@@ -69,7 +69,7 @@ cdef int finish(bytearray out, Py_ssize_t start) except -1
 cdef Py_ssize_t grow(bytearray out, Py_ssize_t size) except -1
 cdef int write_value(bytearray out, object value, int depth) except -1
 @cython.locals(at=Py_ssize_t, p=cython.p_uchar)
-cdef int write_octets(bytearray out, int code, bytes octets) except -1
+cdef int write_bytes(bytearray out, int code, bytes data) except -1
 @cython.locals(at=Py_ssize_t, p=cython.p_uchar, number=int64_t)
 cdef int write_integer(bytearray out, object value) except -1
 cdef int write_float(bytearray out, object value) except -1

@@ -32,7 +32,7 @@ from penstock.amqp.errors import FrameSyntaxError
 from penstock.amqp.values import ByteArray, Float32, Timestamp, type_name
 
 if not cython.compiled:
-    from penstock.batch.octets import (
+    from penstock.batch.pointers import (
         address_of_bytearray,
         address_of_bytes,
         address_readonly,
@@ -142,7 +142,7 @@ class TableReader:
 
     def __init__(self, buffer: bytes | bytearray | memoryview, offset: int, end: int) -> None:
         if not 0 <= offset <= end <= len(buffer):
-            raise ValueError(f"a table from {offset} to {end} in a buffer of {len(buffer)} octets")
+            raise ValueError(f"a table from {offset} to {end} in a buffer of {len(buffer)} bytes")
         self.buffer = buffer
         self.at = offset
         if type(buffer) is bytes:
@@ -155,7 +155,7 @@ class TableReader:
         """Advance by `size` bytes; return the position before them."""
         at = self.at
         if end - at < size:
-            raise FrameSyntaxError(502, f"a field of {size} octets where a table has {end - at} left")
+            raise FrameSyntaxError(502, f"a field of {size} bytes where a table has {end - at} left")
         self.at = at + size
         return at
 
@@ -165,7 +165,7 @@ class TableReader:
             raise FrameSyntaxError(502, f"field tables nested more than {DEPTH_MAX} deep")
         size = load32(self.p, self.skip(end, 4))
         if end - self.at < size:
-            raise FrameSyntaxError(502, f"a field table of {size} octets where {end - self.at} are left")
+            raise FrameSyntaxError(502, f"a field table of {size} bytes where {end - self.at} are left")
         return self.at + size
 
     def table(self, end: int, depth: int) -> dict[str, object]:
@@ -188,10 +188,10 @@ class TableReader:
     def name(self, end: int) -> str:
         """Read a short string."""
         size = self.p[self.skip(end, 1)]
-        octets = take(self.p, self.skip(end, size), size)
-        return octets.decode("utf-8", "surrogateescape")
+        data = take(self.p, self.skip(end, size), size)
+        return data.decode("utf-8", "surrogateescape")
 
-    def octets(self, end: int) -> bytes:
+    def long_bytes(self, end: int) -> bytes:
         """Read bytes preceded by a 32-bit length."""
         size = load32(self.p, self.skip(end, 4))
         return take(self.p, self.skip(end, size), size)
@@ -201,7 +201,7 @@ class TableReader:
         p = self.p
         kind = p[self.skip(end, 1)]
         if kind == LONGSTR:
-            return text_or_octets(self.octets(end))
+            return text_or_bytes(self.long_bytes(end))
         if kind == BOOL:
             return p[self.skip(end, 1)] != 0
         if kind == TABLE:
@@ -213,7 +213,7 @@ class TableReader:
         if kind == VOID:
             return None
         if kind == BYTES:
-            return ByteArray(self.octets(end))
+            return ByteArray(self.long_bytes(end))
         if kind == FLOAT:
             return Float32(FLOAT32.unpack(take(p, self.skip(end, 4), 4))[0])
         if kind == DOUBLE:
@@ -249,12 +249,12 @@ class TableReader:
         raise FrameSyntaxError(502, f"a field of the unknown type {kind}")
 
 
-def text_or_octets(octets: bytes) -> str | bytes:
+def text_or_bytes(data: bytes) -> str | bytes:
     """The bytes as text if they are UTF-8, else as they are."""
     try:
-        return octets.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError:
-        return octets
+        return data
 
 
 def encoded(text: str) -> bytes:
@@ -265,11 +265,11 @@ def encoded(text: str) -> bytes:
 def write_table(out: bytearray, table: Mapping[str, object], depth: int) -> None:
     start = begin(out, depth)
     for name, value in table.items():
-        octets = encoded(name)
-        if len(octets) > 255:
-            raise ValueError(f"a field name of {len(octets)} octets")
-        out.append(len(octets))
-        out += octets
+        data = encoded(name)
+        if len(data) > 255:
+            raise ValueError(f"a field name of {len(data)} bytes")
+        out.append(len(data))
+        out += data
         write_value(out, value, depth)
     finish(out, start)
 
@@ -302,7 +302,7 @@ def grow(out: bytearray, size: int) -> int:
 
 def write_value(out: bytearray, value: object, depth: int) -> None:
     if isinstance(value, str):
-        write_octets(out, LONGSTR, encoded(value))
+        write_bytes(out, LONGSTR, encoded(value))
     elif isinstance(value, bool):
         out += b"t\x01" if value else b"t\x00"
     elif isinstance(value, int):
@@ -316,7 +316,7 @@ def write_value(out: bytearray, value: object, depth: int) -> None:
     elif value is None:
         out.append(VOID)
     elif isinstance(value, bytes):
-        write_octets(out, BYTES if isinstance(value, ByteArray) else LONGSTR, bytes(value))
+        write_bytes(out, BYTES if isinstance(value, ByteArray) else LONGSTR, bytes(value))
     elif isinstance(value, float):
         write_float(out, value)
     elif isinstance(value, Decimal):
@@ -325,12 +325,12 @@ def write_value(out: bytearray, value: object, depth: int) -> None:
         raise TypeError(f"a field table cannot hold {type(value).__name__}")
 
 
-def write_octets(out: bytearray, code: int, octets: bytes) -> None:
-    at = grow(out, 5 + len(octets))
+def write_bytes(out: bytearray, code: int, data: bytes) -> None:
+    at = grow(out, 5 + len(data))
     p = address_of_bytearray(out)
     p[at] = code
-    store32(p, at + 1, len(octets))
-    copy(p, at + 5, address_of_bytes(octets), 0, len(octets))
+    store32(p, at + 1, len(data))
+    copy(p, at + 5, address_of_bytes(data), 0, len(data))
 
 
 def write_integer(out: bytearray, value: int) -> None:

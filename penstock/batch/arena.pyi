@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-BLOCK_OCTETS: Final[int]
+BLOCK_BYTES: Final[int]
 
 Reference = list[int]
 
@@ -15,7 +15,7 @@ class Loan:
 @final
 class Arena:
     blocks: int
-    def __init__(self, octets: int, shards: int, acceptors: int) -> None: ...
+    def __init__(self, nbytes: int, shards: int, acceptors: int) -> None: ...
     def begin(self) -> None: ...
     def take(self) -> Loan | None: ...
 

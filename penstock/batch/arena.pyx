@@ -33,7 +33,7 @@ cdef enum:
     ACCEPTORS
     HEADER_WORDS
 
-BLOCK_OCTETS = 512 * 1024
+BLOCK_BYTES = 512 * 1024
 """Size of a block: that of a few reads of a socket."""
 
 
@@ -64,7 +64,7 @@ cdef class Mapping:
         self.shards = load_word(self.base, SHARDS)
         self.acceptors = load_word(self.base, ACCEPTORS)
         self.ways = self.shards + self.shards * self.acceptors
-        self.start = self.view.shape[0] - self.blocks * BLOCK_OCTETS
+        self.start = self.view.shape[0] - self.blocks * BLOCK_BYTES
         self.fd = fd
         self.key = [os.getpid(), fd, serial]
 
@@ -121,7 +121,7 @@ cdef class Loan:
 
         Return the reference that `Borrower.borrow` takes. IndexError for a receiver that does not exist.
         """
-        cdef const unsigned char[::1] octets = part
+        cdef const unsigned char[::1] data = part
         cdef Mapping mapping = self.mapping
         cdef Py_ssize_t way = receiver
         if not 0 <= receiver < (mapping.shards if self.way < 0 else mapping.acceptors) or self.way >= mapping.shards:
@@ -129,7 +129,7 @@ cdef class Loan:
         if self.way >= 0:
             way += mapping.shards + self.way * mapping.acceptors
         mapping.count(mapping.lent_word(self.block, way))
-        return [*mapping.key, way, self.block, &octets[0] - mapping.base, octets.shape[0]]
+        return [*mapping.key, way, self.block, &data[0] - mapping.base, data.shape[0]]
 
 
 cdef Loan new_loan(Mapping mapping, Py_ssize_t block, Py_ssize_t way, Py_ssize_t start, Py_ssize_t size, bytearray used):
@@ -152,8 +152,8 @@ cdef class Arena:
     cdef Mapping mapping
     cdef bytearray used
 
-    def __init__(self, octets, shards, acceptors):
-        self.blocks = max(octets // BLOCK_OCTETS, 1)
+    def __init__(self, nbytes, shards, acceptors):
+        self.blocks = max(nbytes // BLOCK_BYTES, 1)
         self.shards = shards
         self.acceptors = acceptors
         self.begin()
@@ -161,7 +161,7 @@ cdef class Arena:
     def begin(self):
         """Begin anew in other memory; loans of the old memory stay valid."""
         words = HEADER_WORDS + 2 * self.blocks * (self.shards + self.shards * self.acceptors)
-        size = -(-words * 8 // mmap.PAGESIZE) * mmap.PAGESIZE + self.blocks * BLOCK_OCTETS
+        size = -(-words * 8 // mmap.PAGESIZE) * mmap.PAGESIZE + self.blocks * BLOCK_BYTES
         serial = time.monotonic_ns()
         fd = os.memfd_create("penstock-arena", os.MFD_CLOEXEC)
         try:
@@ -180,7 +180,7 @@ cdef class Arena:
             if not self.used[block] and self.mapping.is_back(block):
                 self.used[block] = 1
                 return new_loan(
-                    self.mapping, block, -1, self.mapping.start + block * BLOCK_OCTETS, BLOCK_OCTETS, self.used)
+                    self.mapping, block, -1, self.mapping.start + block * BLOCK_BYTES, BLOCK_BYTES, self.used)
         return None
 
 

@@ -1,6 +1,6 @@
 import cython
 from libc.stdint cimport uint32_t, uint64_t, int64_t
-from penstock.batch.octets cimport (address, address_of_bytearray, address_readonly, copy, get16, get32, put16, put32, resize)
+from penstock.batch.pointers cimport (address, address_of_bytearray, address_readonly, copy, get16, get32, put16, put32, resize)
 
 cdef enum:
     ENTRY_SIZE = 16
@@ -38,7 +38,7 @@ cdef class Batch:
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t)
     cpdef tuple slices(self, Py_ssize_t first, Py_ssize_t count)
     @cython.locals(start=Py_ssize_t)
-    cpdef Py_ssize_t octets(self, Py_ssize_t first, Py_ssize_t count) except -1
+    cpdef Py_ssize_t nbytes(self, Py_ssize_t first, Py_ssize_t count) except -1
     @cython.locals(i=Py_ssize_t, total=int64_t)
     cpdef Py_ssize_t fit(self, Py_ssize_t first, Py_ssize_t count, int64_t limit) except -1
     cpdef int64_t whole(self, Py_ssize_t first, Py_ssize_t count) except -1
@@ -60,9 +60,9 @@ cdef class BatchBuilder:
     cdef readonly int64_t body_bytes
     cdef readonly Py_ssize_t used
 
-    cpdef use(self, object block, Py_ssize_t octets)
-    cdef int room(self, Py_ssize_t octets) except -1
-    cdef int grow(self, Py_ssize_t octets) except -1
+    cpdef use(self, object block, Py_ssize_t nbytes)
+    cdef int room(self, Py_ssize_t nbytes) except -1
+    cdef int grow(self, Py_ssize_t nbytes) except -1
     cdef unsigned char* target(self) noexcept
     @cython.locals(p=cython.p_uchar)
     cdef int open_entry(self, Py_ssize_t address_size, Py_ssize_t header_size, int64_t body_size, uint32_t flags) except -1

@@ -25,7 +25,7 @@ from typing import Any
 import cython
 
 if not cython.compiled:
-    from penstock.batch.octets import (
+    from penstock.batch.pointers import (
         address,
         address_of_bytearray,
         address_readonly,
@@ -67,9 +67,9 @@ class Batch:
         self.entry = address_readonly(self.entry_view)
         self.content = address_readonly(self.content_view)
         if self.count * ENTRY_SIZE != len(entries):
-            raise ValueError(f"{len(entries)} octets are no whole number of rows")
+            raise ValueError(f"{len(entries)} bytes are no whole number of rows")
         if self.count and self.end(self.count - 1) - self.base() > len(contents):
-            raise ValueError(f"the rows reach beyond the {len(contents)} octets of the contents")
+            raise ValueError(f"the rows reach beyond the {len(contents)} bytes of the contents")
 
     def __len__(self) -> int:
         return self.count
@@ -162,7 +162,7 @@ class Batch:
             memoryview(self.contents)[start:end],
         )
 
-    def octets(self, first: int, count: int) -> int:
+    def nbytes(self, first: int, count: int) -> int:
         """The length of both `slices` together."""
         start = get32(self.entry, first * ENTRY_SIZE)
         return self.end(first + count - 1) - start + count * ENTRY_SIZE
@@ -207,24 +207,24 @@ class BatchBuilder:
     def __len__(self) -> int:
         return self.count
 
-    def use(self, block: Any, octets: int) -> None:
-        """Build the contents in a block (None: no block is free) if it has room for `octets` bytes."""
-        if block is not None and octets <= len(block) and self.used == 0:
+    def use(self, block: Any, nbytes: int) -> None:
+        """Build the contents in a block (None: no block is free) if it has room for `nbytes` bytes."""
+        if block is not None and nbytes <= len(block) and self.used == 0:
             self.block = self.block_view = block
             self.capacity = len(block)
 
-    def room(self, octets: int) -> int:
-        """Make room for `octets` more bytes."""
-        if self.used + octets > self.capacity:
-            self.grow(octets)
+    def room(self, nbytes: int) -> int:
+        """Make room for `nbytes` more bytes."""
+        if self.used + nbytes > self.capacity:
+            self.grow(nbytes)
         return 0
 
-    def grow(self, octets: int) -> int:
+    def grow(self, nbytes: int) -> int:
         """Enlarge the contents, moving them out of a block."""
         if self.block is not None:
             self.contents = bytearray(memoryview(self.block)[: self.used])
             self.block = self.block_view = None
-        self.capacity = max(len(self.contents) * 2, self.used + octets, 1024)
+        self.capacity = max(len(self.contents) * 2, self.used + nbytes, 1024)
         resize(self.contents, self.capacity)
         return 0
 

@@ -62,13 +62,13 @@ def unpack(frame: Any) -> Any:
     return msgpack.unpackb(frame, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=_unpack_decimal)
 
 
-def unpack_stream(file: Any, octets_max: int) -> Iterator[Any]:
-    """The values of a file that were packed one after the other, each of at most `octets_max` bytes.
+def unpack_stream(file: Any, bytes_max: int) -> Iterator[Any]:
+    """The values of a file that were packed one after the other, each of at most `bytes_max` bytes.
 
     A truncated last value is left out. ValueError or msgpack.UnpackException if the file holds something else.
     """
     unpacker: Iterator[Any] = msgpack.Unpacker(
-        file, max_buffer_size=octets_max, strict_map_key=False, unicode_errors="surrogateescape",
+        file, max_buffer_size=bytes_max, strict_map_key=False, unicode_errors="surrogateescape",
         ext_hook=_unpack_decimal,
     )  # fmt: skip
     return unpacker

@@ -48,7 +48,7 @@ class Consume(NamedTuple):
     """Attach a consumer; the reply is its age. `age` is 0 for a new consumer; a re-attached one has the age that an
     earlier incarnation of the shard gave it. It is `elected` if it was the single active consumer of its queue.
 
-    `limit` and `octets` are those of its channel: see Limit and Unacked. `lease`, if its unacked messages are leased
+    `limit` and `nbytes` are those of its channel: see Limit and Unacked. `lease`, if its unacked messages are leased
     (shard/serving/leases.py), is the id of the lease, the microseconds that it outlives its consumer, and "ack" or
     "requeue" to end it, or nothing.
     """
@@ -65,7 +65,7 @@ class Consume(NamedTuple):
     age: int
     elected: bool
     user: str
-    octets: int
+    nbytes: int
     lease: tuple[str, int, str] | None = None
     request: int = 0
 
@@ -248,7 +248,7 @@ class Excused(NamedTuple):
 
     queues: Sequence[int]
     messages: int
-    octets: int
+    nbytes: int
 
 
 @OPERATIONS.number(25)
@@ -342,7 +342,7 @@ class Unacked(NamedTuple):
     """Limit the bytes of a channel's unacked messages from this shard; 0 is no limit."""
 
     group: int
-    octets: int
+    nbytes: int
 
 
 Request = (

@@ -40,13 +40,13 @@ class TurnSockets:
     def __init__(self, loop: asyncio.AbstractEventLoop, borrower: Borrower, on_drained: Callable[[], None]) -> None:
         self.loop = loop
         self.on_drained = on_drained
-        self.scratch = bytearray(zmtp_cy.SCRATCH_OCTETS + zmtp_cy.LARGE + zmtp_cy.HEAD_MAX)
+        self.scratch = bytearray(zmtp_cy.SCRATCH_BYTES + zmtp_cy.LARGE + zmtp_cy.HEAD_MAX)
         self._borrower = borrower
 
     def read_turn(self, peer: bytes, frames: list[Any], receives: Operations, on_turn: OnTurn) -> None:
         """Hand on the turn of one message; a turn is dropped if a part it lends cannot be borrowed any more."""
         turn, version, heard, operations, parts, large = bus.read_head(frames[0], receives)
-        octets = len(frames[0])
+        nbytes = len(frames[0])
         if large:
             apart = iter(frames[1:])
             for i, part in enumerate(parts):
@@ -58,8 +58,8 @@ class TurnSockets:
                     except OSError as error:
                         log.info("turn dropped: its sender is gone", sender=peer.decode(), error=str(error))
                         return
-                octets += len(parts[i])
-        on_turn(peer, turn, version, heard, operations, parts, octets)
+                nbytes += len(parts[i])
+        on_turn(peer, turn, version, heard, operations, parts, nbytes)
 
 
 class TurnConnection(asyncio.BufferedProtocol):

@@ -1,15 +1,15 @@
 import cython
 from libc.stdint cimport uint64_t
-from penstock.batch.octets cimport address_of_bytearray, copy, load64, take
+from penstock.batch.pointers cimport address_of_bytearray, copy, load64, take
 
 cdef enum:
     MORE = 1
     LONG = 2
     COMMAND = 4
-    GREETING_OCTETS = 64
+    GREETING_BYTES = 64
     # A partly received frame of this size or larger is read into a buffer of its own.
-    LARGE_OCTETS = 32 * 1024
-    FRAME_OCTETS_MAX = 0x7FFFFFFF
+    LARGE_BYTES = 32 * 1024
+    FRAME_BYTES_MAX = 0x7FFFFFFF
 
 @cython.locals(buffers=list, last=Py_ssize_t, i=Py_ssize_t, size=Py_ssize_t)
 cpdef list message(list frames)
@@ -19,7 +19,7 @@ cdef class Receiver:
     cdef readonly bytes peer
     cdef bytearray scratch
     cdef object view
-    cdef unsigned char* octets
+    cdef unsigned char* data
     cdef bint greeted
     cdef bytes rest
     cdef list frames
@@ -30,7 +30,7 @@ cdef class Receiver:
     cpdef object room(self)
     @cython.locals(messages=list, end=Py_ssize_t, at=Py_ssize_t)
     cpdef list received(self, Py_ssize_t count)
-    @cython.locals(octets=cython.p_uchar, flags=cython.uint, body=Py_ssize_t, announced=uint64_t, size=Py_ssize_t)
+    @cython.locals(data=cython.p_uchar, flags=cython.uint, body=Py_ssize_t, announced=uint64_t, size=Py_ssize_t)
     cdef Py_ssize_t split(self, Py_ssize_t at, Py_ssize_t end, list messages) except -1
     @cython.locals(large=bytearray)
     cdef int begin_large(self, Py_ssize_t size, unsigned int flags, Py_ssize_t body, Py_ssize_t end) except -1

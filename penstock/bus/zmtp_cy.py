@@ -12,15 +12,15 @@ from typing import Any
 import cython
 
 if not cython.compiled:
-    from penstock.batch.octets import address_of_bytearray, copy, load64, take
+    from penstock.batch.pointers import address_of_bytearray, copy, load64, take
 
     MORE = 1
     LONG = 2
     COMMAND = 4
-    GREETING_OCTETS = 64
+    GREETING_BYTES = 64
     # A partly received frame of this size or larger is read into a buffer of its own.
-    LARGE_OCTETS = 32 * 1024
-    FRAME_OCTETS_MAX = 0x7FFFFFFF
+    LARGE_BYTES = 32 * 1024
+    FRAME_BYTES_MAX = 0x7FFFFFFF
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 # The parts of a greeting that matter: signature, major version, mechanism.
@@ -28,13 +28,13 @@ _SIGNATURE_END = 0x7F
 _MAJOR = 3
 _MECHANISM = slice(12, 32)
 
-SCRATCH_OCTETS = 512 * 1024
+SCRATCH_BYTES = 512 * 1024
 """The maximum size of one read, in bytes."""
-LARGE = LARGE_OCTETS
+LARGE = LARGE_BYTES
 """A partly received frame of this size or larger is read into a buffer of its own."""
 HEAD_MAX = 9
 """The maximum size of a frame's head, in bytes."""
-FRAME_MAX = FRAME_OCTETS_MAX
+FRAME_MAX = FRAME_BYTES_MAX
 """The maximum size of a frame, in bytes; a peer that announces more is refused."""
 
 
@@ -72,7 +72,7 @@ def message(frames: list[Any]) -> list[Any]:
 class Receiver:
     """Splits the bytes that a peer sends into messages.
 
-    `scratch` (SCRATCH_OCTETS and the possible remainder of a read) is shared by all receivers of a loop: it is empty
+    `scratch` (SCRATCH_BYTES and the possible remainder of a read) is shared by all receivers of a loop: it is empty
     between reads. `peer` is the peer's identity once its READY has arrived, None before.
     """
 
@@ -80,7 +80,7 @@ class Receiver:
         self.peer: bytes | None = None
         self.scratch = scratch
         self.view = memoryview(scratch)  # while the view exists, the buffer cannot move
-        self.octets = address_of_bytearray(scratch)
+        self.data = address_of_bytearray(scratch)
         self.greeted = False
         self.rest = b""
         self.frames: list[Any] = []
@@ -110,50 +110,50 @@ class Receiver:
             return messages
         end = len(self.rest) + count
         if count < 0 or end > len(self.scratch):
-            raise ValueError(f"{count} octets are more than there was room for")
+            raise ValueError(f"{count} bytes are more than there was room for")
         at = 0
         if not self.greeted:
-            if end < GREETING_OCTETS:
-                self.rest = take(self.octets, 0, end)
+            if end < GREETING_BYTES:
+                self.rest = take(self.data, 0, end)
                 return messages
-            _check_greeting(take(self.octets, 0, GREETING_OCTETS))
+            _check_greeting(take(self.data, 0, GREETING_BYTES))
             self.greeted = True
-            at = GREETING_OCTETS
+            at = GREETING_BYTES
         at = self.split(at, end, messages)
-        self.rest = take(self.octets, at, end - at) if at < end else b""
+        self.rest = take(self.data, at, end - at) if at < end else b""
         return messages
 
     def split(self, at: int, end: int, messages: list[list[Any]]) -> int:
         """Split the frames between two positions; return the position of the first incomplete one."""
-        octets = self.octets
+        data = self.data
         while end - at >= 2:
-            flags = octets[at]
+            flags = data[at]
             body = at + (9 if flags & LONG else 2)
             if body > end:
                 return at
-            announced = load64(octets, at + 1) if flags & LONG else octets[at + 1]
-            if announced > FRAME_OCTETS_MAX:
-                raise ZmtpError(f"a frame of {announced} octets")
+            announced = load64(data, at + 1) if flags & LONG else data[at + 1]
+            if announced > FRAME_BYTES_MAX:
+                raise ZmtpError(f"a frame of {announced} bytes")
             size = announced
             if body + size > end:
-                if size >= LARGE_OCTETS and not flags & COMMAND:
+                if size >= LARGE_BYTES and not flags & COMMAND:
                     self.begin_large(size, flags, body, end)
                     return end
-                if size >= LARGE_OCTETS:
-                    raise ZmtpError(f"a command of {size} octets")
+                if size >= LARGE_BYTES:
+                    raise ZmtpError(f"a command of {size} bytes")
                 return at
             at = body + size
             if flags & COMMAND:
-                self.command(take(octets, body, size))
+                self.command(take(data, body, size))
             else:
-                self.add(take(octets, body, size), flags & MORE, messages)
+                self.add(take(data, body, size), flags & MORE, messages)
         return at
 
     def begin_large(self, size: int, flags: int, body: int, end: int) -> None:
         """Start reading a large frame, whose beginning has arrived, into its final buffer."""
         large = bytearray(size)
         self.filled = end - body
-        copy(address_of_bytearray(large), 0, self.octets, body, self.filled)
+        copy(address_of_bytearray(large), 0, self.data, body, self.filled)
         self.large = large
         self.large_more = bool(flags & MORE)
 
@@ -189,16 +189,16 @@ def _property(name: bytes, value: bytes) -> bytes:
     return bytes((len(name),)) + name + len(value).to_bytes(4, "big") + value
 
 
-def _properties(octets: bytes) -> dict[bytes, bytes]:
+def _properties(data: bytes) -> dict[bytes, bytes]:
     """Metadata by name in lower case: property names are case-insensitive."""
     found = {}
     at = 0
-    while at < len(octets):
-        name_end = at + 1 + octets[at]
+    while at < len(data):
+        name_end = at + 1 + data[at]
         value = name_end + 4
-        end = value + int.from_bytes(octets[name_end:value], "big")
-        if end > len(octets):
+        end = value + int.from_bytes(data[name_end:value], "big")
+        if end > len(data):
             raise ZmtpError("metadata that is cut off")
-        found[octets[at + 1 : name_end].lower()] = octets[value:end]
+        found[data[at + 1 : name_end].lower()] = data[value:end]
         at = end
     return found

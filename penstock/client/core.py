@@ -68,8 +68,8 @@ class Metrics:
 class Core:
     """State of a producer: sends, confirms, causes of holding. Times (`now`) are seconds of the shell's clock."""
 
-    def __init__(self, count: int, octets: int, report_seconds: float, target: str, now: float) -> None:
-        self.outbox = Outbox(count, octets)
+    def __init__(self, count: int, nbytes: int, report_seconds: float, target: str, now: float) -> None:
+        self.outbox = Outbox(count, nbytes)
         self.holding = Holding()
         self.target = target
         self.report_seconds = report_seconds
@@ -232,7 +232,7 @@ class Core:
         return Metrics(
             **self.counts,
             unconfirmed=len(self.outbox),
-            unconfirmed_bytes=self.outbox.octets,
+            unconfirmed_bytes=self.outbox.nbytes,
             waiting=len(self.waiting),
             held=bool(self.holding),
             held_seconds=self.holding.held_seconds(now),
@@ -255,7 +255,7 @@ class Core:
         elif "window" not in self.holding:
             text = f"{len(outbox)} of {outbox.limit_count} messages to {self.target} are not confirmed"
             if len(outbox) < outbox.limit_count:
-                text = f"{outbox.octets} of {outbox.limit_octets} bytes to {self.target} are not confirmed"
+                text = f"{outbox.nbytes} of {outbox.limit_bytes} bytes to {self.target} are not confirmed"
             self.holding.hold("window", text, now)
 
 

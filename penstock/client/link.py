@@ -200,8 +200,8 @@ def parameters_of(url: str, name: str) -> Any:
     return parameters
 
 
-def _text(octets: str | bytes) -> str:
-    return octets.decode("utf-8", "replace") if isinstance(octets, bytes) else octets
+def _text(data: str | bytes) -> str:
+    return data.decode("utf-8", "replace") if isinstance(data, bytes) else data
 
 
 def _cause(error: BaseException) -> BaseException:

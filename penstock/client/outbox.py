@@ -50,14 +50,14 @@ class Message:
 
 
 class Outbox:
-    """At most `count` messages and `octets` bytes of bodies; the last message may exceed the bytes, whatever
+    """At most `count` messages and `nbytes` bytes of bodies; the last message may exceed the bytes, whatever
     its size.
     """
 
-    def __init__(self, count: int, octets: int) -> None:
+    def __init__(self, count: int, nbytes: int) -> None:
         self.limit_count = count
-        self.limit_octets = octets
-        self.octets = 0
+        self.limit_bytes = nbytes
+        self.nbytes = 0
         self._waiting: deque[Message] = deque()
         self._in_flight: OrderedDict[int, Message] = OrderedDict()
         self._tag = 0
@@ -73,11 +73,11 @@ class Outbox:
     @property
     def full(self) -> bool:
         """Whether the limit of messages or bytes is reached."""
-        return len(self) >= self.limit_count or self.octets >= self.limit_octets
+        return len(self) >= self.limit_count or self.nbytes >= self.limit_bytes
 
     def add(self, message: Message) -> None:
         """Append a message."""
-        self.octets += len(message.body)
+        self.nbytes += len(message.body)
         self._waiting.append(message)
 
     def publish(self) -> Iterator[tuple[int, Message]]:
@@ -108,7 +108,7 @@ class Outbox:
             found = []
             while self._in_flight and next(iter(self._in_flight)) <= tag:
                 found.append(self._in_flight.popitem(last=False)[1])
-        self.octets -= sum(len(message.body) for message in found)
+        self.nbytes -= sum(len(message.body) for message in found)
         return found
 
     def lost(self, blame: bool) -> Message | None:
@@ -119,7 +119,7 @@ class Outbox:
         self._in_flight.clear()
         self._tag = 0
         if blame and len(in_flight) == 1:
-            self.octets -= len(in_flight[0].body)
+            self.nbytes -= len(in_flight[0].body)
             return in_flight[0]
         for message in in_flight:
             message.alone = message.alone or blame
@@ -131,5 +131,5 @@ class Outbox:
         left = [*self._in_flight.values(), *self._waiting]
         self._in_flight.clear()
         self._waiting.clear()
-        self.octets = 0
+        self.nbytes = 0
         return left

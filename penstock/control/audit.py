@@ -28,8 +28,8 @@ from penstock.text.utf8 import readable
 
 log = get_logger()
 
-FILE_OCTETS = 16 * 1024 * 1024
-ARGUMENTS_OCTETS = 16 * 1024
+FILE_BYTES = 16 * 1024 * 1024
+ARGUMENTS_BYTES = 16 * 1024
 """Larger arguments, such as those of an import, are recorded by their size only."""
 SECRET = "password"
 """Values of arguments with this in their name are not recorded."""
@@ -72,7 +72,7 @@ class Audit:
     """The records that one process of the node writes."""
 
     def __init__(self, data: Path, role: Role, index: int) -> None:
-        self._file = RecordFile(records_path(data, "audit", role, index), FILE_OCTETS)
+        self._file = RecordFile(records_path(data, "audit", role, index), FILE_BYTES)
 
     def note(self, who: Administrator | None, command: str, arguments: dict[str, Any], outcome: str) -> None:
         """Write a record, or log it if it cannot be written. `who` is None if unknown."""
@@ -97,10 +97,10 @@ def outcome_of(answer: dict[str, Any]) -> str:
 def _recordable(arguments: dict[str, Any]) -> Any:
     try:
         safe = _without_secrets(arguments)
-        octets = len(orjson.dumps(readable(safe)))
+        nbytes = len(orjson.dumps(readable(safe)))
     except (TypeError, RecursionError):  # a number that is too large, lists nested too deeply
         return "cannot be recorded"
-    if octets <= ARGUMENTS_OCTETS:
+    if nbytes <= ARGUMENTS_BYTES:
         return safe
     return {name: f"{len(value)} entries" if isinstance(value, list | dict) else "…" for name, value in safe.items()}
 

@@ -57,10 +57,10 @@ def line(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def parse_request(octets: bytes) -> tuple[str, dict[str, Any]]:
+def parse_request(data: bytes) -> tuple[str, dict[str, Any]]:
     """Command and arguments of a line. Refusal if it is no request."""
     try:
-        request = json.loads(octets)
+        request = json.loads(data)
     except (ValueError, RecursionError):
         raise Refusal("invalid", "the request is not JSON") from None
     match request:

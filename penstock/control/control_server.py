@@ -76,17 +76,17 @@ class ControlServer:
         """Answer requests until there are no more, or the client disconnects or takes too long."""
         try:
             with contextlib.suppress(OSError, TimeoutError):
-                while octets := await asyncio.wait_for(_read_line(reader), IDLE_SECONDS):
-                    writer.write(line(await self._answer(octets, administrator)))
+                while nbytes := await asyncio.wait_for(_read_line(reader), IDLE_SECONDS):
+                    writer.write(line(await self._answer(nbytes, administrator)))
                     await asyncio.wait_for(writer.drain(), IDLE_SECONDS)
         except Refusal as refusal:
             writer.write(line({"error": str(refusal), "kind": refusal.kind}))
         finally:
             writer.close()
 
-    async def _answer(self, octets: bytes, administrator: Administrator) -> dict[str, Any]:
+    async def _answer(self, data: bytes, administrator: Administrator) -> dict[str, Any]:
         try:
-            command, arguments = parse_request(octets)
+            command, arguments = parse_request(data)
         except Refusal as refusal:
             return {"error": str(refusal), "kind": refusal.kind}
         answered: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()

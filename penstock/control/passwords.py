@@ -20,7 +20,7 @@ import argon2
 
 ARGON2: Final = "$argon2"
 NONE: Final = ""
-SALT_OCTETS = 4
+SALT_BYTES = 4
 
 # The minimum that OWASP's password storage cheat sheet advises: a node verifies many passwords, several at a time.
 _HASHER = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
@@ -35,7 +35,7 @@ _LANES_MAX = 16
 
 def hashed(password: str) -> str:
     """Hash a password, by argon2id with a salt of its own; takes tens of milliseconds."""
-    return _HASHER.hash(_octets(password))
+    return _HASHER.hash(_nbytes(password))
 
 
 def is_slow(stored: str) -> bool:
@@ -49,13 +49,13 @@ def verify(stored: str, password: str) -> bool:
         return False
     if is_slow(stored):
         try:
-            return _HASHER.verify(stored, _octets(password))
+            return _HASHER.verify(stored, _nbytes(password))
         except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
             return False
     name, _, encoded = stored.partition(":")
     raw = base64.b64decode(encoded)
-    salt, digest = raw[:SALT_OCTETS], raw[SALT_OCTETS:]
-    return hmac.compare_digest(digest, _DIGESTS[name](salt + _octets(password)).digest())
+    salt, digest = raw[:SALT_BYTES], raw[SALT_BYTES:]
+    return hmac.compare_digest(digest, _DIGESTS[name](salt + _nbytes(password)).digest())
 
 
 def check(stored: str) -> None:
@@ -71,11 +71,11 @@ def check(stored: str) -> None:
     if not colon or name not in _DIGESTS:
         raise ValueError("the password hash is neither argon2 nor RabbitMQ's salted SHA-256 or SHA-512")
     try:
-        octets = len(base64.b64decode(encoded, validate=True))
+        nbytes = len(base64.b64decode(encoded, validate=True))
     except (binascii.Error, ValueError):
         raise ValueError(f"the {name} password hash is not base64") from None
-    if octets != SALT_OCTETS + _DIGESTS[name]().digest_size:
-        raise ValueError(f"the {name} password hash has {octets} bytes, which is no salt and digest")
+    if nbytes != SALT_BYTES + _DIGESTS[name]().digest_size:
+        raise ValueError(f"the {name} password hash has {nbytes} bytes, which is no salt and digest")
 
 
 def _check_argon2(stored: str) -> None:
@@ -101,5 +101,5 @@ def from_rabbitmq(encoded: str, algorithm: str) -> str:
     return stored
 
 
-def _octets(password: str) -> bytes:
+def _nbytes(password: str) -> bytes:
     return password.encode("utf-8", "surrogateescape")

@@ -47,9 +47,9 @@ class AtomicFile:
         new = self.path.with_suffix(".new")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            octets = orjson.dumps(records)
+            data = orjson.dumps(records)
             with new.open("wb", buffering=0) as file:  # a buffered write would retry for as long as the disk is full
-                if file.write(octets) < len(octets):
+                if file.write(data) < len(data):
                     raise OSError(errno.ENOSPC, "it was cut short")
             new.replace(self.path)
             self._kept, self._fails = records, False

@@ -46,7 +46,7 @@ class RecordFile:
             if full:
                 self.path.replace(_older(self.path))
         except OSError as error:
-            log.warning("records are lost", path=str(self.path), octets=len(lines), problem=error.strerror)
+            log.warning("records are lost", path=str(self.path), bytes=len(lines), problem=error.strerror)
             return False
         return True
 

@@ -20,11 +20,11 @@ def keep(data: Path, beside: int) -> None:
     path = data / FILE_NAME
     if path.exists():
         return
-    for octets in (SIZES[0] + beside, *SIZES):
+    for nbytes in (SIZES[0] + beside, *SIZES):
         with suppress(OSError):
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.posix_fallocate(file, 0, octets)
+                os.posix_fallocate(file, 0, nbytes)
                 return
             finally:
                 os.close(file)

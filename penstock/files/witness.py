@@ -60,10 +60,10 @@ class Witness:
     def seen(self) -> Seen | None:
         """The last record; None if there is none. ValueError if the file is damaged."""
         try:
-            octets = self.path.read_bytes()
+            data = self.path.read_bytes()
         except FileNotFoundError:
             return None
-        whole = [seen for at in _PLACES if (seen := _record(octets[at:])) is not None]
+        whole = [seen for at in _PLACES if (seen := _record(data[at:])) is not None]
         if not whole:
             raise ValueError(f"{self.path} is damaged")
         return max(whole, key=lambda seen: (seen.commits, seen.flushed))
@@ -91,12 +91,12 @@ class Witness:
         with self._lock:
             self._recorded = max(self._recorded[0], commits), max(self._recorded[1], flushed)
             record = _RECORD.pack(self.node, *self._recorded, self._boot)
-            octets = record + _CRC.pack(crc32(record))
+            data = record + _CRC.pack(crc32(record))
             if self._file < 0:
-                self._begin(octets)
+                self._begin(data)
                 return
             try:
-                _write(self._file, octets, _PLACES[self._place])
+                _write(self._file, data, _PLACES[self._place])
                 self._place = 1 - self._place
                 self._fails = False
             except OSError as error:
@@ -104,12 +104,12 @@ class Witness:
                     log.warning("the witness of a store cannot be written", path=str(self.path), problem=error.strerror)
                 self._fails = True
 
-    def _begin(self, octets: bytes) -> None:
+    def _begin(self, data: bytes) -> None:
         """Write the first record of this incarnation, flushed to the disk."""
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         unfinished = self.path.with_suffix(self.path.suffix + ".new")
         self._file = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        _write(self._file, octets, _PLACES[0])
+        _write(self._file, data, _PLACES[0])
         self._place = 1
         os.fsync(self._file)
         unfinished.replace(self.path)
@@ -130,15 +130,15 @@ class Witness:
                 self._file = -1
 
 
-def _record(octets: bytes) -> Seen | None:
+def _record(data: bytes) -> Seen | None:
     """The record at the beginning of the bytes, if it is whole."""
-    record, crc = octets[: _RECORD.size], octets[_RECORD.size : _RECORD.size + _CRC.size]
+    record, crc = data[: _RECORD.size], data[_RECORD.size : _RECORD.size + _CRC.size]
     return Seen(*_RECORD.unpack(record)) if len(crc) == _CRC.size and _CRC.pack(crc32(record)) == crc else None
 
 
-def _write(file: int, octets: bytes, at: int) -> None:
+def _write(file: int, data: bytes, at: int) -> None:
     """Write a record at a position. OSError also if the disk takes only a part."""
-    if os.pwrite(file, octets, at) < len(octets):
+    if os.pwrite(file, data, at) < len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

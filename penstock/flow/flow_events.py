@@ -46,6 +46,6 @@ def _message(key: str, facts: dict[str, Any], seconds: int) -> tuple[bytes, byte
         }
     )
     header = BASIC_CLASS.to_bytes(2, "big") + bytes(2) + len(body).to_bytes(8, "big") + properties
-    octets = key.encode("utf-8", "surrogateescape")[:SHORT_STRING_MAX]
-    address = bytes([len(EXCHANGE)]) + EXCHANGE.encode() + bytes([len(octets)]) + octets
+    data = key.encode("utf-8", "surrogateescape")[:SHORT_STRING_MAX]
+    address = bytes([len(EXCHANGE)]) + EXCHANGE.encode() + bytes([len(data)]) + data
     return address, header, body

@@ -103,7 +103,7 @@ class QueueFeatures:
             tx_when_full=arguments.get("x-tx-when-full"),
             deadlock=arguments.get("x-deadlock"),
             max_rate=arguments.get("x-max-rate"),
-            max_rate_bytes=octets(arguments.get("x-max-rate-bytes")),
+            max_rate_bytes=nbytes(arguments.get("x-max-rate-bytes")),
             rate_burst=milliseconds(arguments.get("x-rate-burst")),
             fair_by=arguments.get("x-fair-by"),
             pace_depth=arguments.get("x-pace-depth"),
@@ -163,7 +163,7 @@ def message_ttl_on_wire(values: Sequence[Any]) -> int | None:
     return ttl
 
 
-def octets(value: int | str | None) -> int | None:
+def nbytes(value: int | str | None) -> int | None:
     """A size in bytes, given as a number or as a text with a unit."""
     return size(value) if isinstance(value, str) else value
 

@@ -130,14 +130,14 @@ class Marks:
         """
         times = 1 if acceptors == 1 else 2
         count = max(times * self.overshoot_count, acceptors) if self.stop_count else 0
-        octets = times * self.overshoot_bytes
+        nbytes = times * self.overshoot_bytes
         if not reserve:
-            return count, octets
-        over, over_octets = (
+            return count, nbytes
+        over, over_bytes = (
             each + (acceptors - 1) * max(2 * each // acceptors, 1) if each else 0
             for each in (self.overshoot_count, self.overshoot_bytes)
         )
-        return max(count, over) + (reserve if self.stop_count else 0), max(octets, over_octets) + self.reserve_bytes
+        return max(count, over) + (reserve if self.stop_count else 0), max(nbytes, over_bytes) + self.reserve_bytes
 
     def shared_bound(self) -> tuple[int, int]:
         """The bound of `overshoot_bound` where several queues share the marks (`acceptor.gates.pools`): the first

@@ -20,21 +20,21 @@ cdef class BucketArea(MappedFile):
         cdef unsigned char* bucket = bucket_of(self, key, now)
         return load_word(bucket, 1), load_word(bucket, 2)
 
-    def bucket_is_full_in(self, uint64_t key, uint64_t now, uint64_t ahead, uint64_t octets_ahead):
-        """Whether a bucket is full again within `ahead` nanoseconds for messages, `octets_ahead` for bytes."""
+    def bucket_is_full_in(self, uint64_t key, uint64_t now, uint64_t ahead, uint64_t bytes_ahead):
+        """Whether a bucket is full again within `ahead` nanoseconds for messages, `bytes_ahead` for bytes."""
         cdef unsigned char* bucket = bucket_of(self, key, now)
-        return load_word(bucket, 1) <= now + ahead and load_word(bucket, 2) <= now + octets_ahead
+        return load_word(bucket, 1) <= now + ahead and load_word(bucket, 2) <= now + bytes_ahead
 
-    def bucket_spend(self, uint64_t key, uint64_t now, uint64_t count, uint64_t rate, uint64_t octets,
-                     uint64_t octets_rate):
+    def bucket_spend(self, uint64_t key, uint64_t now, uint64_t count, uint64_t rate, uint64_t nbytes,
+                     uint64_t bytes_rate):
         """Any acceptor: spend messages and bytes (below 2**34) from a bucket with these rates per second; a rate of 0
         is no limit.
         """
         cdef unsigned char* bucket = bucket_of(self, key, now)
         if rate:
             spend(bucket, 1, now, count // rate * SECOND + count % rate * SECOND // rate)
-        if octets_rate:
-            spend(bucket, 2, now, octets // octets_rate * SECOND + octets % octets_rate * SECOND // octets_rate)
+        if bytes_rate:
+            spend(bucket, 2, now, nbytes // bytes_rate * SECOND + nbytes % bytes_rate * SECOND // bytes_rate)
 
     def bucket_waiting(self, uint64_t key, uint64_t now, int acceptor, int code):
         """One of the first eight acceptors: write the code (a byte) of the amount waiting there for a bucket; return

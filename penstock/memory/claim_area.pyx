@@ -35,22 +35,22 @@ cdef class ClaimArea(MappedFile):
                 return i
         return -1
 
-    def claim(self, Py_ssize_t place, Py_ssize_t acceptor, uint64_t incarnation, uint64_t count, uint64_t octets):
+    def claim(self, Py_ssize_t place, Py_ssize_t acceptor, uint64_t incarnation, uint64_t count, uint64_t nbytes):
         """Incarnation of an acceptor only: claim the messages and bytes that it has, or is about to have, in flight.
         Return the claims of all others: of two concurrent claimants at least one sees the other's claim.
         """
         cdef unsigned char* words = to_write(self) + claims_at(self, place)
         cdef Py_ssize_t writer = claimant(self, acceptor, incarnation)
-        cdef uint64_t other_count = 0, other_octets = 0
+        cdef uint64_t other_count = 0, other_bytes = 0
         cdef Py_ssize_t i
         store_word(words, 1 + 2 * writer, count)
-        store_word(words, 2 + 2 * writer, octets)
+        store_word(words, 2 + 2 * writer, nbytes)
         order_all()
         for i in range(2 * self.acceptors):
             if i != writer:
                 other_count += load_word(words, 1 + 2 * i)
-                other_octets += load_word(words, 2 + 2 * i)
-        return other_count, other_octets
+                other_bytes += load_word(words, 2 + 2 * i)
+        return other_count, other_bytes
 
     def claims_clear(self, Py_ssize_t acceptor, uint64_t incarnation):
         """Clear all claims of an incarnation of an acceptor, which is dead or starting."""

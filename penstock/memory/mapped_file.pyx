@@ -129,7 +129,7 @@ cdef MappedFile mapped(cls, int fd, path, bint writable, epoch, acceptors, shard
     (file.processes_at, file.sent_at, file.taken_at, file.safe_at, file.doing_at, file.buckets_at, file.users_at,
      file.claims_at, file.queues_at, file.names_at, file.size) = areas(acceptors, shards, queues)
     if os.fstat(fd).st_size != file.size:
-        raise ValueError(f"{path} has {os.fstat(fd).st_size} octets, its header says {file.size}")
+        raise ValueError(f"{path} has {os.fstat(fd).st_size} bytes, its header says {file.size}")
     file.present = <unsigned char*> calloc((file.slots + SLOTS_A_CHUNK - 1) // SLOTS_A_CHUNK, 1)
     if file.present == NULL:
         raise MemoryError()

@@ -136,22 +136,22 @@ cdef class QueueArea(MappedFile):
         store_word(block, Q_SATURATED, saturated != 0)
         end_block(block)
 
-    def queue_note_over(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
+    def queue_note_over(self, Py_ssize_t slot, uint64_t count, uint64_t nbytes):
         """Owning shard: record the largest overshoot of the depth above its stop marks."""
-        note_depth(self, slot, Q_OVER_COUNT, count, Q_OVER_BYTES, octets)
+        note_depth(self, slot, Q_OVER_COUNT, count, Q_OVER_BYTES, nbytes)
 
-    def queue_note_peak(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
+    def queue_note_peak(self, Py_ssize_t slot, uint64_t count, uint64_t nbytes):
         """Owning shard: record the largest depth since the queue, once above a stop mark, was last at its
         resume marks.
         """
-        note_depth(self, slot, Q_PEAK_COUNT, count, Q_PEAK_BYTES, octets)
+        note_depth(self, slot, Q_PEAK_COUNT, count, Q_PEAK_BYTES, nbytes)
 
-    def queue_note_lent(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
+    def queue_note_lent(self, Py_ssize_t slot, uint64_t count, uint64_t nbytes):
         """Owning shard: record the amount lent to the queue beyond its stop marks; 0 ends the loan."""
         cdef unsigned char* block = open_slot(self, slot)
         begin_block(block)
         store_plain(block, Q_LENT, min(count, LENT_MOST) << LENT_BITS
-                    | min((octets + KIBIBYTE - 1) // KIBIBYTE, LENT_MOST))
+                    | min((nbytes + KIBIBYTE - 1) // KIBIBYTE, LENT_MOST))
         end_block(block)
 
     def queue_read(self, Py_ssize_t slot):
@@ -235,13 +235,13 @@ cdef class QueueArea(MappedFile):
         """Bytes of whole messages ready, unacked and unburied."""
         return load_word(readable_slot(self, slot), Q_DEPTH_BYTES)
 
-    def backlog(self, tuple slots, uint64_t count, uint64_t octets):
-        """0 if none of several queues is deeper than `count` and `octets`, 2 if one that is has consumers, else 1."""
+    def backlog(self, tuple slots, uint64_t count, uint64_t nbytes):
+        """0 if none of several queues is deeper than `count` and `nbytes`, 2 if one that is has consumers, else 1."""
         cdef int most = 0
         cdef const unsigned char* block
         for slot in slots:
             block = readable_slot(self, slot)
-            if load_word(block, Q_DEPTH_COUNT) > count or load_word(block, Q_DEPTH_BYTES) > octets:
+            if load_word(block, Q_DEPTH_COUNT) > count or load_word(block, Q_DEPTH_BYTES) > nbytes:
                 most = max(most, 2 if load_word(block, Q_CONSUMERS) else 1)
         return most
 
@@ -253,28 +253,28 @@ cdef class QueueArea(MappedFile):
         cdef uint64_t count = load_word(block, Q_DEPTH_COUNT)
         return aside, saturated, count, load_word(block, Q_DEPTH_BYTES)
 
-    def is_calm(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
-        """Whether the queue is not saturated, does not stand aside, and is no deeper than `count` and `octets`."""
+    def is_calm(self, Py_ssize_t slot, uint64_t count, uint64_t nbytes):
+        """Whether the queue is not saturated, does not stand aside, and is no deeper than `count` and `nbytes`."""
         cdef const unsigned char* block = readable_slot(self, slot)
         return (load_word(block, Q_SATURATED) == 0 and load_word(block, Q_ASIDE) & STANDS_ASIDE == 0
-                and load_word(block, Q_DEPTH_COUNT) <= count and load_word(block, Q_DEPTH_BYTES) <= octets)
+                and load_word(block, Q_DEPTH_COUNT) <= count and load_word(block, Q_DEPTH_BYTES) <= nbytes)
 
     def depths(self, const int64_t[::1] slots):
         """Messages and bytes (`depth_count`, `depth_bytes`) of all the slots together, then the maxima of a
         single slot.
         """
-        cdef uint64_t count, octets, all_count = 0, all_octets = 0, most_count = 0, most_octets = 0
+        cdef uint64_t count, nbytes, all_count = 0, all_bytes = 0, most_count = 0, most_bytes = 0
         cdef const unsigned char* block
         cdef Py_ssize_t i
         for i in range(slots.shape[0]):
             block = readable_slot(self, slots[i])
             count = load_word(block, Q_DEPTH_COUNT)
-            octets = load_word(block, Q_DEPTH_BYTES)
+            nbytes = load_word(block, Q_DEPTH_BYTES)
             all_count += count
-            all_octets += octets
+            all_bytes += nbytes
             most_count = max(most_count, count)
-            most_octets = max(most_octets, octets)
-        return all_count, all_octets, most_count, most_octets
+            most_bytes = max(most_bytes, nbytes)
+        return all_count, all_bytes, most_count, most_bytes
 
 
 cdef inline Py_ssize_t slot_at(MappedFile file, Py_ssize_t slot) except -1:
@@ -292,12 +292,12 @@ cdef inline unsigned char* open_slot(MappedFile file, Py_ssize_t slot) except NU
 
 
 cdef int note_depth(
-    MappedFile file, Py_ssize_t slot, int count_word, uint64_t count, int bytes_word, uint64_t octets
+    MappedFile file, Py_ssize_t slot, int count_word, uint64_t count, int bytes_word, uint64_t nbytes
 ) except -1:
     cdef unsigned char* block = open_slot(file, slot)
     begin_block(block)
     store_plain(block, count_word, count)
-    store_plain(block, bytes_word, octets)
+    store_plain(block, bytes_word, nbytes)
     end_block(block)
     return 0
 
@@ -341,20 +341,20 @@ cdef void clear_numbers(unsigned char* block, bint same) noexcept:
 
 cdef size_t pack_names(uint64_t* packed, bytes vhost, bytes name) except 0:
     """Pack names as they lie in the file; return the number of words used."""
-    cdef unsigned char* octets = <unsigned char*> packed
+    cdef unsigned char* data = <unsigned char*> packed
     cdef Py_ssize_t first = len(vhost), second = len(name)
     if first > NAME_MAX or second > NAME_MAX:
-        raise ValueError(f"a vhost of {first} and a queue name of {second} octets; the most is {NAME_MAX} each")
-    memset(octets, 0, NAMES_SIZE)
-    octets[0], octets[1] = first, second
-    memcpy(octets + 2, <const char*> vhost, first)
-    memcpy(octets + 2 + first, <const char*> name, second)
+        raise ValueError(f"a vhost of {first} and a queue name of {second} bytes; the most is {NAME_MAX} each")
+    memset(data, 0, NAMES_SIZE)
+    data[0], data[1] = first, second
+    memcpy(data + 2, <const char*> vhost, first)
+    memcpy(data + 2 + first, <const char*> name, second)
     return (2 + first + second + WORD - 1) // WORD
 
 
 cdef tuple unpack_names(const uint64_t* packed):
-    cdef const unsigned char* octets = <const unsigned char*> packed
-    cdef Py_ssize_t first = octets[0], second = octets[1]
+    cdef const unsigned char* data = <const unsigned char*> packed
+    cdef Py_ssize_t first = data[0], second = data[1]
     # Names need not be UTF-8, and a torn record may cut one anywhere.
-    return (octets[2:2 + first].decode("utf-8", "replace"),
-            octets[2 + first:2 + first + second].decode("utf-8", "replace"))
+    return (data[2:2 + first].decode("utf-8", "replace"),
+            data[2 + first:2 + first + second].decode("utf-8", "replace"))

@@ -16,8 +16,8 @@ from penstock.memory import shared_rows
 from penstock.memory.shared_rows import SharedRows, Use
 from penstock.settings.values import NO_LIMIT
 
-LIMIT_OCTETS = 8
-NUMBER_OCTETS = 8
+LIMIT_BYTES = 8
+NUMBER_BYTES = 8
 
 
 class SharedCounts:
@@ -26,7 +26,7 @@ class SharedCounts:
     def __init__(self, rows: SharedRows, counting: int, index: int) -> None:
         self._rows = rows
         self._numbers = struct.Struct(f"{counting}Q")
-        self._own = LIMIT_OCTETS + NUMBER_OCTETS * index
+        self._own = LIMIT_BYTES + NUMBER_BYTES * index
 
     @classmethod
     def of_process(cls) -> SharedCounts:
@@ -86,7 +86,7 @@ class SharedCounts:
         return next((at for at in ways if not any(self._all(at))), None)
 
     def _all(self, at: int) -> tuple[int, ...]:
-        return self._numbers.unpack_from(self._rows.memory, at + LIMIT_OCTETS)
+        return self._numbers.unpack_from(self._rows.memory, at + LIMIT_BYTES)
 
     def _limit(self, at: int) -> int:
         limit: int = struct.unpack_from("q", self._rows.memory, at)[0]
@@ -108,7 +108,7 @@ class SharedCounts:
 
 def content(counting: int) -> int:
     """Bytes of a row for `counting` processes."""
-    return LIMIT_OCTETS + NUMBER_OCTETS * counting
+    return LIMIT_BYTES + NUMBER_BYTES * counting
 
 
 def create(path: Path, counting: int) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 
 from penstock.files.directories import private
 
-DIGEST_OCTETS = 16
+DIGEST_BYTES = 16
 SETS = 2048
 WAYS = 8
 NAME = struct.Struct("H286s")
@@ -56,27 +56,27 @@ class SharedRows:
 
     def __init__(self, memory: mmap.mmap, content: int, lock: int | None = None) -> None:
         self.memory = memory
-        self._row = DIGEST_OCTETS + content
+        self._row = DIGEST_BYTES + content
         self._names = SETS * WAYS * self._row
         self._lock = lock
 
     @classmethod
     def of_process(cls, content: int) -> Self:
         """Rows private to this process."""
-        return cls(mmap.mmap(-1, octets(content)), content)
+        return cls(mmap.mmap(-1, nbytes(content)), content)
 
     @classmethod
     def open(cls, path: Path, content: int) -> Self:
         """The rows of a file that `create` made. OSError or ValueError if there is none."""
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        return cls(mmap.mmap(descriptor, octets(content)), content, descriptor)
+        return cls(mmap.mmap(descriptor, nbytes(content)), content, descriptor)
 
     @classmethod
     def look(cls, path: Path, content: int) -> Self:
         """The rows of a file, for reading only."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return cls(mmap.mmap(descriptor, octets(content), access=mmap.ACCESS_READ), content)
+            return cls(mmap.mmap(descriptor, nbytes(content), access=mmap.ACCESS_READ), content)
         finally:
             os.close(descriptor)
 
@@ -94,9 +94,9 @@ class SharedRows:
 
     def find(self, name: str) -> int | None:
         """The offset of a row's content; None if there is no such row."""
-        digest = _digest(_octets(name))
+        digest = _digest(_nbytes(name))
         for at in self._set(digest):
-            if self.memory[at - DIGEST_OCTETS : at] == digest:
+            if self.memory[at - DIGEST_BYTES : at] == digest:
                 return at
         return None
 
@@ -107,18 +107,18 @@ class SharedRows:
         found = self.find(name)
         if found is not None:
             return found
-        key = _octets(name)
+        key = _nbytes(name)
         digest = _digest(key)
         at = choose(list(self._set(digest)))
         if at is not None:
-            self.memory[at - DIGEST_OCTETS : at] = digest
+            self.memory[at - DIGEST_BYTES : at] = digest
             length = len(key) if len(key) <= NAME.size - 2 else 0
             NAME.pack_into(self.memory, self._name_at(at), length, key[:length])
         return at
 
     def all(self) -> Iterator[int]:
         """The offsets of the contents of all rows, used or not."""
-        return iter(range(DIGEST_OCTETS, self._names, self._row))
+        return iter(range(DIGEST_BYTES, self._names, self._row))
 
     def name(self, at: int) -> tuple[str, str, str] | None:
         """The parts of the name (`row_name`) of the row with its content at `at`; None if the row has no name, or is
@@ -126,33 +126,33 @@ class SharedRows:
         """
         length, key = NAME.unpack_from(self.memory, self._name_at(at))
         key = key[:length]
-        if not key or _digest(key) != self.memory[at - DIGEST_OCTETS : at]:
+        if not key or _digest(key) != self.memory[at - DIGEST_BYTES : at]:
             return None
         limit, whose, name = key.decode("utf-8", "surrogateescape").split(" ", 2)
         return limit, whose, name
 
     def _set(self, digest: bytes) -> range:
         begin = int.from_bytes(digest[:4], "big") % SETS * WAYS * self._row
-        return range(begin + DIGEST_OCTETS, begin + WAYS * self._row, self._row)
+        return range(begin + DIGEST_BYTES, begin + WAYS * self._row, self._row)
 
     def _name_at(self, at: int) -> int:
         return self._names + at // self._row * NAME.size
 
 
-def _octets(name: str) -> bytes:
+def _nbytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
 def _digest(key: bytes) -> bytes:
-    return blake2b(key, digest_size=DIGEST_OCTETS).digest()
+    return blake2b(key, digest_size=DIGEST_BYTES).digest()
 
 
-def octets(content: int) -> int:
+def nbytes(content: int) -> int:
     """The size in bytes of rows with `content` bytes each; only rows in use take up memory."""
-    return SETS * WAYS * (DIGEST_OCTETS + content + NAME.size)
+    return SETS * WAYS * (DIGEST_BYTES + content + NAME.size)
 
 
 def create(path: Path, content: int) -> None:
     """Make the file, mode 0600. OSError if it exists, or cannot be made."""
     with open(path, "xb", opener=private) as file:
-        file.truncate(octets(content))
+        file.truncate(nbytes(content))

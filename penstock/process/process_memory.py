@@ -36,15 +36,15 @@ class NodeMemory:
     def look(self) -> int:
         """The current bytes; may be called every second."""
         if self._checks % SHARED_CHECKS == 0:
-            self._shared = {pid: octets for pid, octets in self._shared.items() if octets_of(pid) >= LARGE}
+            self._shared = {pid: nbytes for pid, nbytes in self._shared.items() if bytes_of(pid) >= LARGE}
         self._checks += 1
         return sum(self._private(pid) for pid in self._pids())
 
     def _private(self, pid: int) -> int:
-        octets = octets_of(pid)
-        if pid not in self._shared and octets:
+        nbytes = bytes_of(pid)
+        if pid not in self._shared and nbytes:
             self._shared[pid] = shared_memory(pid)
-        return max(octets - self._shared.get(pid, 0), 0)
+        return max(nbytes - self._shared.get(pid, 0), 0)
 
     def _pids(self) -> list[int]:
         gauges = self._gauges
@@ -93,11 +93,11 @@ def private_memory(pid: int) -> int:
     process.
     """
     memory = psutil.Process(pid).memory_info()
-    octets: int = memory.rss - memory.shared
-    return octets
+    nbytes: int = memory.rss - memory.shared
+    return nbytes
 
 
-def octets_of(pid: int) -> int:
+def bytes_of(pid: int) -> int:
     """The same as `private_memory`; 0 if the process has just died, or no more files can be opened."""
     try:
         return private_memory(pid)

@@ -37,12 +37,12 @@ class LiveFile:
             os.close(self.fd)
             raise
 
-    def append(self, octets: bytes) -> None:
+    def append(self, data: bytes) -> None:
         """Append a frame, whole or not at all."""
         if not os.fstat(self.fd).st_nlink:
             raise FileNotFoundError(2, "it was removed while it was written", str(self.path))
         try:
-            view = memoryview(octets)
+            view = memoryview(data)
             while view:
                 view = view[os.write(self.fd, view) :]
         except OSError:
@@ -50,7 +50,7 @@ class LiveFile:
             os.ftruncate(self.fd, self.size)
             self.whole = True
             raise
-        self.size += len(octets)
+        self.size += len(data)
 
     def finish(self) -> None:
         """Make the file visible to readers. If that fails, or a partial frame is at its end, the next sweep does it."""
@@ -75,14 +75,14 @@ class LiveFiles:
         self.file_bytes = file_bytes
         self.open: dict[HourOf, LiveFile] = {}
 
-    def append(self, table: str, hour: int, octets: bytes) -> None:
+    def append(self, table: str, hour: int, data: bytes) -> None:
         """Append a frame of rows of a table and an hour. OSError if it cannot be written; then none of it is."""
         file = self.open.get((table, hour))
         if file is None:
             name = FileName(self.node, self.process, wall_us(), finished=True)
             file = self.open[table, hour] = LiveFile(partition(self.root, table, hour), name)
         try:
-            file.append(octets)
+            file.append(data)
         except OSError:
             del self.open[table, hour]
             with suppress(OSError):  # a sweep will finish it

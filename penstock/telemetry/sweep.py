@@ -52,24 +52,24 @@ def take_over(path: Path, finished: Path) -> bool:
         file.truncate(end)
         os.fsync(file.fileno())
         path.rename(finished)
-    log.info("telemetry of a dead process finished", file=finished.name, octets=end, cut=facts.st_size - end)
+    log.info("telemetry of a dead process finished", file=finished.name, bytes=end, cut=facts.st_size - end)
     return True
 
 
 def bound(finished: list[tuple[FileName, Path]], limit: int) -> int:
     """Delete files, in the order given, until the rest is within the limit; return the bytes of the rest."""
     sizes = {path: size for _, path in finished if (size := _size(path)) is not None}
-    octets, gone = sum(sizes.values()), 0
+    nbytes, gone = sum(sizes.values()), 0
     for path, size in sizes.items():
-        if octets <= limit:
+        if nbytes <= limit:
             break
         with suppress(OSError):
             path.unlink()
-            octets -= size
+            nbytes -= size
             gone += 1
     if gone:
-        log.warning("telemetry beyond its limit deleted", files=gone, octets_left=octets, limit=limit)
-    return octets
+        log.warning("telemetry beyond its limit deleted", files=gone, bytes_left=nbytes, limit=limit)
+    return nbytes
 
 
 def _size(path: Path) -> int | None:

@@ -52,7 +52,7 @@ class Writer:
         self.prefix = common[:-1] + b',"ts":'
         self.lock = threading.Lock()
         self.waiting: dict[HourOf, Batch] = {}
-        self.octets = 0
+        self.nbytes = 0
         self.numbers = dict.fromkeys(TABLES, 0)
         self.lost = dict.fromkeys(TABLES, 0)
         self.dropped = 0  # rows, in total
@@ -77,12 +77,12 @@ class Writer:
             number = self.numbers[table.name] = self.numbers[table.name] + 1
             lost = self.lost[table.name]
             line = b'%b%d,"seq":%d,"rows_lost":%d,%b\n' % (self.prefix, ts, number, lost, columns[1:])
-            if self.octets + len(line) > self.most:
+            if self.nbytes + len(line) > self.most:
                 self.lost[table.name] += 1
                 self.dropped += 1
                 return
             self.lost[table.name] = 0
-            self.octets += len(line)
+            self.nbytes += len(line)
             batch = self.waiting.setdefault((table.name, ts // HOUR_US), Batch())
             batch.lines.append(line)
             batch.lost_reported += lost
@@ -116,7 +116,7 @@ class Writer:
         """Write a frame of all waiting rows for each table and hour."""
         with self.lock:
             waiting, self.waiting = self.waiting, {}
-            self.octets = 0
+            self.nbytes = 0
             self.has_rows.clear()
         for (table, hour), batch in waiting.items():
             try:

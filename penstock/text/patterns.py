@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import re2
 
-PATTERN_OCTETS_MAX = 1024
+PATTERN_BYTES_MAX = 1024
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
@@ -43,15 +43,15 @@ class Pattern:
     def __init__(self, text: str) -> None:
         """Compile a pattern. PatternError if it is invalid."""
         self.text = text
-        if len(_octets(text)) > PATTERN_OCTETS_MAX:
-            raise PatternError(f"a regular expression of more than {PATTERN_OCTETS_MAX} bytes")
+        if len(_nbytes(text)) > PATTERN_BYTES_MAX:
+            raise PatternError(f"a regular expression of more than {PATTERN_BYTES_MAX} bytes")
         expression = _from_wildcards(text.removeprefix(WILDCARD)) if text.startswith(WILDCARD) else text
         self._parts = tuple(_parts(expression))
 
     def matches(self, name: str) -> bool:
         """Whether a name matches."""
-        octets = _octets(name)
-        return all((part.expression.search(octets) is not None) == part.wanted for part in self._parts)
+        nbytes = _nbytes(name)
+        return all((part.expression.search(nbytes) is not None) == part.wanted for part in self._parts)
 
     def expressions(self) -> list[tuple[str, bool]]:
         """The regular expressions of the pattern, and whether each must be found in a name, or must not."""
@@ -66,7 +66,7 @@ def pattern(text: str) -> Pattern:
 
 def literal(text: str) -> str:
     """An expression, or a part of one, for exactly that text."""
-    return str(re2.escape(_octets(text)).decode("utf-8", "surrogateescape"))
+    return str(re2.escape(_nbytes(text)).decode("utf-8", "surrogateescape"))
 
 
 def _from_wildcards(text: str) -> str:
@@ -97,7 +97,7 @@ def _parts(text: str) -> list[_Part]:
 
 def _compiled(text: str) -> re2._Regexp:
     try:
-        return re2.compile(_octets(text), _OPTIONS)
+        return re2.compile(_nbytes(text), _OPTIONS)
     except re2.error as error:
         reason = error.args[0].decode("utf-8", "replace") if error.args else "it cannot be read"
         raise PatternError(f"'{text}' is not a regular expression: {reason}") from None
@@ -141,9 +141,9 @@ def _outside_classes(text: str) -> list[tuple[int, str]]:
     return found
 
 
-def _text(octets: bytes) -> str:
-    return octets.decode("utf-8", "surrogateescape")
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
-def _octets(text: str) -> bytes:
+def _nbytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")

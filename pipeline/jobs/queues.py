@@ -55,7 +55,7 @@ def _rows(depth: DataFrame) -> DataFrame:
     """Return the summands, a column each: Spark compiles a projection, but interprets expressions within a
     percentile.
     """
-    messages, octets = backlog(), whole_bytes()
+    messages, nbytes = backlog(), whole_bytes()
     interval = F.col("interval_ms")
     seconds = interval / 1000
     full, attached = messages > 0, F.col("consumers") > 0
@@ -63,9 +63,9 @@ def _rows(depth: DataFrame) -> DataFrame:
     return depth.select(
         *PLACE,
         F.struct("ts", "seq").alias("order"),
-        F.struct("shard", messages.alias("depth"), octets.alias("bytes"), *PRESENT).alias("state"),
+        F.struct("shard", messages.alias("depth"), nbytes.alias("bytes"), *PRESENT).alias("state"),
         messages.alias("depth"),
-        octets.alias("bytes"),
+        nbytes.alias("bytes"),
         "whole_bytes",
         F.when(F.col("whole_bytes").isNotNull(), messages).alias("sized"),
         "consumers",

@@ -180,8 +180,8 @@ def _mark(name: str, size: Expression) -> Expression:
     mean size.
     """
     none = F.lit(inf)
-    count, octets = F.col(f"try_{name}_count"), F.col(f"try_{name}_bytes")
+    count, nbytes = F.col(f"try_{name}_count"), F.col(f"try_{name}_bytes")
     stops_by_count, stops_by_bytes = F.col("try_stop_count") > 0, F.col("try_stop_bytes") > 0
     by_count = F.when(stops_by_count, count.cast("double")).otherwise(none)
-    by_bytes = F.when(stops_by_bytes, F.floor(F.try_divide(octets, size)).cast("double"))
+    by_bytes = F.when(stops_by_bytes, F.floor(F.try_divide(nbytes, size)).cast("double"))
     return F.least(by_count, F.coalesce(by_bytes, none)).alias(name)

@@ -242,11 +242,11 @@ class Authority:
             self.ledger.place_queue(vhost, name, shard)
 
     def move_report(
-        self, queue_id: int, epoch: int, shard: int, incarnation: int, state: str, count: int, octets: int,
+        self, queue_id: int, epoch: int, shard: int, incarnation: int, state: str, count: int, nbytes: int,
         checksum: int, stop: list[int], reason: str,
     ) -> None:  # fmt: skip
         """Handle a shard's report on its part of a move (`router.authority.moving`)."""
-        self.moves.report(queue_id, epoch, shard, incarnation, state, count, octets, checksum, stop, reason)
+        self.moves.report(queue_id, epoch, shard, incarnation, state, count, nbytes, checksum, stop, reason)
 
     # Ended connections
 

@@ -7,7 +7,7 @@ from router.authority import equivalence, queue_arguments
 from router.model.records import DEFAULT_EXCHANGE, Arguments, Queue
 
 RESERVED = "amq."
-NAME_OCTETS_MAX = 255
+NAME_BYTES_MAX = 255
 """A name is a short string (AMQP 0-9-1, 4.2.5.3)."""
 
 
@@ -32,11 +32,11 @@ def check_new_name(kind: str, name: str) -> None:
     if name.startswith(RESERVED):
         raise amqp_error(403, f"{kind} name '{name}' contains reserved prefix 'amq.*'")
     try:
-        octets = name.encode()
+        data = name.encode()
     except UnicodeEncodeError:
         raise amqp_error(406, f"{kind} name '{name}' is not UTF-8") from None
-    if len(octets) > NAME_OCTETS_MAX:
-        raise amqp_error(406, f"{kind} name of {len(octets)} bytes is longer than {NAME_OCTETS_MAX}")
+    if len(data) > NAME_BYTES_MAX:
+        raise amqp_error(406, f"{kind} name of {len(data)} bytes is longer than {NAME_BYTES_MAX}")
 
 
 def check_access(queue: Queue, connection: str | None) -> None:

@@ -41,13 +41,13 @@ class Bounds(NamedTuple):
 
 
 class Taken:
-    """The bytes that the topology takes: `octets` in all, `made` by maker (None: by no user). `numbers` counts records
+    """The bytes that the topology takes: `nbytes` in all, `made` by maker (None: by no user). `numbers` counts records
     by vhost and by user; `touched` has the numbers that have changed, or whose limits have.
     """
 
     def __init__(self, topology: Topology) -> None:
         self.made: Counter[str | None] = Counter()
-        self.octets = 0
+        self.nbytes = 0
         self.numbers: Counter[tuple[Holder, Counted]] = Counter()
         self.touched: set[tuple[Holder, Counted]] = set()
         for kind, *fields in topology.changes():
@@ -56,9 +56,9 @@ class Taken:
 
     def count(self, record: Exchange | Queue | Binding, number: int) -> None:
         """Count a record that is added (1) or removed (-1)."""
-        octets, maker = number * octets_of(record), record.maker
-        self.octets += octets
-        self.made[maker] += octets
+        nbytes, maker = number * bytes_of(record), record.maker
+        self.nbytes += nbytes
+        self.made[maker] += nbytes
         if not self.made[maker]:
             del self.made[maker]
         for holder in holders(record):
@@ -94,7 +94,7 @@ def topology_limit(setting: int, process_limit: int, copies: int) -> int:
     return setting or process_limit // (PROCESS_SHARE * copies)
 
 
-def octets_of(record: Exchange | Queue | Binding) -> int:
+def bytes_of(record: Exchange | Queue | Binding) -> int:
     """Return the bytes that a record takes."""
     if isinstance(record, Binding):
         words: tuple[str, ...] = (record.vhost, record.source, record.destination, record.key)
@@ -120,16 +120,16 @@ _MADE = {record_type.record_kind.name: record_type for record_type in COUNTED}
 def check(record: Exchange | Queue | Binding, taken: Taken, topology: Topology, bounds: Bounds) -> None:
     """406 unless a new record is within the limits, in addition to the records in `taken`."""
     _check_number(record, taken, topology, bounds.limits)
-    octets = len(pack(dict(record.arguments)))
-    if octets > bounds.arguments:
+    nbytes = len(pack(dict(record.arguments)))
+    if nbytes > bounds.arguments:
         raise amqp_error(
-            406, f"{record} has {octets} bytes of arguments, more than {bounds.arguments} (amqp.max_arguments_bytes)"
+            406, f"{record} has {nbytes} bytes of arguments, more than {bounds.arguments} (amqp.max_arguments_bytes)"
         )
-    more = octets_of(record)
-    if bounds.topology and taken.octets + more > bounds.topology:
+    more = bytes_of(record)
+    if bounds.topology and taken.nbytes + more > bounds.topology:
         raise amqp_error(
             406,
-            f"cannot declare {record}: queues, exchanges and bindings of the node take {taken.octets} bytes, of "
+            f"cannot declare {record}: queues, exchanges and bindings of the node take {taken.nbytes} bytes, of "
             f"{bounds.topology} (max_topology_bytes)",
         )
     own = taken.made[record.maker]

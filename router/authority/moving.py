@@ -8,7 +8,7 @@ Each step is stored and published like any change of the topology, so it outlive
 reports to the router's next incarnation. Only a step changes the home of a queue: the queue's record names one shard at
 any time, and any other shard that has something of the queue discards it.
 
-`queue_move` returns {"result", "reason", "pause_ms", "messages", "octets", "placement_version"}; `pause_ms` is None
+`queue_move` returns {"result", "reason", "pause_ms", "messages", "bytes", "placement_version"}; `pause_ms` is None
 if the queue was not stopped. Results:
 
     moved           the queue has its new home
@@ -121,7 +121,7 @@ class Moves:
     # Reports of shards
 
     def report(
-        self, queue_id: int, epoch: int, shard: int, incarnation: int, state: str, count: int, octets: int,
+        self, queue_id: int, epoch: int, shard: int, incarnation: int, state: str, count: int, nbytes: int,
         checksum: int, stop: list[int], reason: str,
     ) -> None:  # fmt: skip
         """Handle a shard's report that its part is "written", "kept" or "reattached", or has "failed". Repeats, and
@@ -140,12 +140,12 @@ class Moves:
         elif state == "failed":
             self.roll_back(move, f"shard {shard}: {reason}")
         elif state == "written" and move.phase == STOPPING and shard == move.source:
-            self._record(replace(move, phase=COPYING, count=count, octets=octets, checksum=checksum, stop=stop))
+            self._record(replace(move, phase=COPYING, count=count, size=nbytes, checksum=checksum, stop=stop))
         elif state == "kept" and move.phase == COPYING and shard == move.target:
-            if (count, octets, checksum) == (move.count, move.octets, move.checksum):
+            if (count, nbytes, checksum) == (move.count, move.size, move.checksum):
                 self._switch(move)
             else:
-                self.roll_back(move, f"the copy has {count} messages, {octets} bytes, not {move.count}, {move.octets}")
+                self.roll_back(move, f"the copy has {count} messages, {nbytes} bytes, not {move.count}, {move.size}")
 
     def shard_started(self, shard: int, incarnation: int) -> None:
         """Roll back undecided moves of a shard that asks for the topology in another incarnation than they began with:
@@ -217,7 +217,7 @@ class Moves:
                 "version": result["placement_version"],
                 "pause_ms": round(result["pause_ms"]),
                 "messages": move.count,
-                "bytes": move.octets,
+                "bytes": move.size,
             },
         )
 
@@ -246,7 +246,7 @@ class Moves:
             "reason": reason,
             "pause_ms": None if move is None else round((self.clock.now() - move.since) * 1000, 1),
             "messages": 0 if move is None else move.count,
-            "octets": 0 if move is None else move.octets,
+            "bytes": 0 if move is None else move.size,
             "placement_version": self.topology.placement_version,
         }
 

@@ -13,7 +13,7 @@
     queue_unbind       the same, without user                                      None
     queue_delete       queue_id                                                    None
     queue_place        vhost, name, shard | None                                   None
-    move_report        queue_id, epoch, shard, incarnation, state, count, octets,         None
+    move_report        queue_id, epoch, shard, incarnation, state, count, nbytes,  None
                        checksum, stop, reason
     connection_closed  connection                                                  queues
     hold_off           user, host, seconds, most, forget, reason                   None
@@ -70,7 +70,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], dict[str, Types]]] = {
     "move_report": (
         Authority.move_report,
         {
-            **dict.fromkeys(("queue_id", "epoch", "shard", "incarnation", "count", "octets", "checksum"), int),
+            **dict.fromkeys(("queue_id", "epoch", "shard", "incarnation", "count", "nbytes", "checksum"), int),
             **dict.fromkeys(("state", "reason"), str),
             "stop": list,
         },

@@ -40,7 +40,7 @@ from router.model.policy_keys import (
 from router.model.records import Policy
 
 PRIORITY_MAX = 2**31 - 1
-VALUE_OCTETS_MAX = 4096
+VALUE_BYTES_MAX = 4096
 WEIGHT_MAX = 1000
 USUAL = FlowDefaults()
 _ARGUMENT = re.compile(r"(?:x-|qpid\.)[\w-]+")
@@ -150,7 +150,7 @@ def _too_much(_key: str, value: object) -> str | None:
         return "expected text, a number, true, false or a list of them"
     if any(isinstance(word, int) and not -(2**63) <= word < 2**63 for word in words):
         return "a number of more than 64 bits"
-    return None if len(shown(value)) <= VALUE_OCTETS_MAX else f"longer than {VALUE_OCTETS_MAX} characters"
+    return None if len(shown(value)) <= VALUE_BYTES_MAX else f"longer than {VALUE_BYTES_MAX} characters"
 
 
 _PROBLEMS: dict[str, Callable[[str, object], str | None]] = {

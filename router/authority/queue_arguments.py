@@ -111,20 +111,20 @@ def _pattern(value: object) -> str | None:
     return reason
 
 
-def _octets(value: object) -> str | None:
+def _nbytes(value: object) -> str | None:
     """Check a number of bytes, or a size in words; not 0."""
     if type_name(value) == "longstr":
         try:
             value = size(str(value))
         except AmountError as problem:
             return f'"{problem}"'
-    return _rate_in_octets(value)
+    return _rate_in_bytes(value)
 
 
 _size = _integer(_not_negative)
 _count = _integer(_not_negative, _not_zero)
 _rate = _integer(_not_negative, _not_zero, _at_most(RATE_MAX, "value_too_large"))
-_rate_in_octets = _integer(_not_negative, _not_zero, _at_most(1000 * RATE_MAX, "value_too_large"))
+_rate_in_bytes = _integer(_not_negative, _not_zero, _at_most(1000 * RATE_MAX, "value_too_large"))
 
 _CLASSIC = frozenset({"classic"})
 _QUORUM = frozenset({"quorum"})
@@ -171,7 +171,7 @@ RULES: dict[str, _Rule] = {
     "x-pace-depth": _Rule(_ALL, _rate),
     "x-pace-wait": _Rule(_ALL, _time),
     "x-max-rate": _Rule(_ALL, _rate),
-    "x-max-rate-bytes": _Rule(_ALL, _octets),
+    "x-max-rate-bytes": _Rule(_ALL, _nbytes),
     "x-rate-burst": _Rule(_ALL, _time),
     "x-max-age": _Rule(_STREAM, _anything),
     "x-stream-max-segment-size-bytes": _Rule(_STREAM, _anything),

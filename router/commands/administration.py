@@ -15,7 +15,7 @@ from router.authority.rebalancing import Rebalancing
 if TYPE_CHECKING:
     from router.authority.moving import Moves
 
-NAME_OCTETS_MAX = 255
+NAME_BYTES_MAX = 255
 """Names that clients send are short strings (AMQP 0-9-1, 4.2.5.3)."""
 
 
@@ -35,9 +35,9 @@ def check_name(kind: str, name: str) -> None:
     """Refuse a name that is empty, too long for clients to send, or has a line break or NUL in it."""
     if not name:
         raise Refusal("invalid", f"the {kind} name cannot be empty")
-    octets = len(name.encode("utf-8", "surrogateescape"))
-    if octets > NAME_OCTETS_MAX:
-        raise Refusal("invalid", f"{kind} name of {octets} bytes is longer than {NAME_OCTETS_MAX}")
+    nbytes = len(name.encode("utf-8", "surrogateescape"))
+    if nbytes > NAME_BYTES_MAX:
+        raise Refusal("invalid", f"{kind} name of {nbytes} bytes is longer than {NAME_BYTES_MAX}")
     if any(character in name for character in "\r\n\0"):
         raise Refusal("invalid", f"{kind} name {name!r} has a control character in it")
 

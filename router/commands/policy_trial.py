@@ -27,10 +27,10 @@ def try_policy(policy: Policy, topology: Topology, defaults: FlowDefaults) -> di
 
     {queues: [{queue_id, slot, vhost, name, limits (`QueueLimits.to_wire`)}],
      shared: [{sort, vhost, name, routing_key, …} (`router.commands.flow.shown_limit`)],
-     rates: [{sort, vhost, name, routing_key, queue_id, messages, octets, limit}],
+     rates: [{sort, vhost, name, routing_key, queue_id, messages, bytes, limit}],
      powers: [{queue_id, vhost, name, weak, refusing, anew}]}
 
-    Messages and octets (bytes) of a rate are per second, 0 if it has no such limit; `limit` is the rate in words.
+    Messages and bytes (bytes) of a rate are per second, 0 if it has no such limit; `limit` is the rate in words.
 
     `powers` has these queues and those whose power over publishes would change (router/model/grants.py): `weak` says
     why a queue would have none even through bindings that grant it, "" if it would; `refusing` are the bindings that do
@@ -152,5 +152,5 @@ def _rates(policy: Policy, owners: list[Owner], topology: Topology) -> Iterator[
 
 
 def _rate(limit: RateLimit) -> dict[str, Any]:
-    fields = ("sort", "vhost", "name", "routing_key", "queue_id", "messages", "octets")
-    return {**{field: getattr(limit, field) for field in fields}, "limit": str(limit)}
+    fields = ("sort", "vhost", "name", "routing_key", "queue_id", "messages")
+    return {**{field: getattr(limit, field) for field in fields}, "bytes": limit.nbytes, "limit": str(limit)}

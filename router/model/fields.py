@@ -29,7 +29,7 @@ def typed(value: object) -> Typed:
     if isinstance(value, str):
         return ("text", value)
     if isinstance(value, bytes):
-        return ("octets", bytes(value))
+        return ("bytes", bytes(value))
     if isinstance(value, Mapping):
         return ("table", frozenset((name, typed(inner)) for name, inner in value.items()))
     if isinstance(value, (list, tuple)):

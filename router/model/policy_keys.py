@@ -248,7 +248,7 @@ def spelled_out(definition: Mapping[str, Any]) -> dict[str, Any]:
             if key in set_by:
                 raise KeyProblem(name, f"'{set_by[key]}' sets that already")
             set_by[key] = name
-            ours[key] = _in_octets(name, key, meant)
+            ours[key] = _in_bytes(name, key, meant)
     if "overflow" not in ours and not _FLOWS.isdisjoint(definition):
         ours["overflow"] = "flow"
     return ours
@@ -268,7 +268,7 @@ def _meaning(name: str, value: Any) -> dict[str, Any]:
         raise KeyProblem(name, str(problem)) from None
 
 
-def _in_octets(name: str, key: str, value: Any) -> Any:
+def _in_bytes(name: str, key: str, value: Any) -> Any:
     if not key.endswith(("length-bytes", "rate-bytes")) or type_name(value) != "longstr":
         return value
     try:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
-from penstock.limits.features import QueueFeatures, milliseconds, octets
+from penstock.limits.features import QueueFeatures, milliseconds, nbytes
 from router.model.policy_keys import RATES
 from router.model.records import Policy, Queue
 from router.model.shared_limits import is_governing, key_pattern, owner, owners
@@ -29,7 +29,7 @@ class RateLimit(NamedTuple):
     vhost: str
     name: str
     messages: int
-    octets: int
+    nbytes: int
     burst_ms: int
     routing_key: str = ""
     queue_id: int = 0
@@ -44,7 +44,7 @@ class RateLimit(NamedTuple):
 
     def __str__(self) -> str:
         said = [f"{self.messages} messages"] if self.messages else []
-        said += [f"{self.octets} bytes"] if self.octets else []
+        said += [f"{self.nbytes} bytes"] if self.nbytes else []
         return f"rate of {owner(self.sort, self.vhost, self.name, self.routing_key)}: {' and '.join(said)} a second"
 
 
@@ -80,6 +80,6 @@ def rate_of(queue: Queue) -> RateLimit | None:
 
 def _limit_of(policy: Policy, sort: str, vhost: str, name: str) -> RateLimit | None:
     count = policy.definition.get("max-rate") or 0
-    size = octets(policy.definition.get("max-rate-bytes")) or 0
+    size = nbytes(policy.definition.get("max-rate-bytes")) or 0
     burst = milliseconds(policy.definition.get("rate-burst")) or BURST_MS
     return RateLimit(sort, vhost, name, count, size, burst, key_pattern(policy)) if count or size else None

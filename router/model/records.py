@@ -130,7 +130,7 @@ class Placement(Record):
 class Move(Record):
     """A queue on its way from one shard to another, of these incarnations. `epoch` is never reused.
 
-    `count`, `octets` (of whole messages) and `checksum` describe the copy that the old home wrote; `stop` is a
+    `count`, `size` (bytes of whole messages) and `checksum` describe the copy that the old home wrote; `stop` is a
     `shard.queue.saturation.Stop` if the queue held its producers there. `outcome` is "moved" or "rolled-back" once
     decided, with a `reason`; from then on the queue is at `home`. `since` is by the node's clock.
     """
@@ -145,7 +145,7 @@ class Move(Record):
     plan: str | None
     since: float
     count: int = 0
-    octets: int = 0
+    size: int = 0
     checksum: int = 0
     outcome: str = ""
     reason: str = ""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 
 TURNS = 1024
-OCTETS = 16 * 1024 * 1024
+BYTES = 16 * 1024 * 1024
 
 
 class Recent:
@@ -18,7 +18,7 @@ class Recent:
 
     def __init__(self, turns: Iterable[tuple[int, bytes]] = ()) -> None:
         self._turns: deque[tuple[int, bytes]] = deque()
-        self._octets = 0
+        self._nbytes = 0
         for version, frame in turns:
             self.add(version, frame)
 
@@ -26,11 +26,11 @@ class Recent:
         """Add the turn that leads to a version. After a gap, all earlier turns are dropped."""
         if self._turns and self._turns[-1][0] != version - 1:
             self._turns.clear()
-            self._octets = 0
+            self._nbytes = 0
         self._turns.append((version, frame))
-        self._octets += len(frame)
-        while self._turns and (len(self._turns) > TURNS or self._octets > OCTETS):
-            self._octets -= len(self._turns.popleft()[1])
+        self._nbytes += len(frame)
+        while self._turns and (len(self._turns) > TURNS or self._nbytes > BYTES):
+            self._nbytes -= len(self._turns.popleft()[1])
 
     def since(self, have: int, version: int) -> list[bytes] | None:
         """Return the frames that lead from version `have` to `version`; None if they are not all there."""

@@ -39,12 +39,12 @@ FILE_NAME = "topology.sqlite"
 APPLICATION_ID = 0x50535432
 """In the file's header (sqlite.org/fileformat2, 1.3.15): "PST2"; a file with another id is not penstock's."""
 
-NAME_KEY_OCTETS = 32
+NAME_KEY_BYTES = 32
 BUSY_SECONDS = 5.0
 Through = Callable[[Iterable[Change]], Iterable[Change]]
 # The most turns kept for the router's next incarnation, and the most bytes of one: followers have missed no more turns.
 TURNS = 16
-TURN_OCTETS = 1024 * 1024
+TURN_BYTES = 1024 * 1024
 
 MIGRATIONS: tuple[str, ...] = (
     # 1. The rows of `router.storage.rows`; arguments and limits are msgpack. A slot is -1 until it is assigned.
@@ -129,8 +129,9 @@ MIGRATIONS: tuple[str, ...] = (
     """,
     # 14. The number of rows of each table, and the sum of their checksums (router/storage/sums.py).
     f"{sums.CREATE};",
-    # 15. A move names the incarnations of its shards.
+    # 15. A move names the incarnations of its shards, and the size of the copy.
     """
+    ALTER TABLE moves RENAME COLUMN octets TO size;
     ALTER TABLE moves RENAME COLUMN source_life TO source_incarnation;
     ALTER TABLE moves RENAME COLUMN target_life TO target_incarnation;
     """,
@@ -250,7 +251,7 @@ class Store:
             self._set_fact("epoch", epoch)
             if self._witness is not None:
                 self._set_fact("node", self._witness.node)
-            self._set_fact("name_key", os.urandom(NAME_KEY_OCTETS))
+            self._set_fact("name_key", os.urandom(NAME_KEY_BYTES))
 
     def load(self, through: Through = iter) -> Stored:
         """Return the topology as stored last; its changes pass `through` an iterator that shows the progress.
@@ -306,7 +307,7 @@ class Store:
 
     def _keep_turn(self, version: int, published: bytes) -> None:
         """Keep a published turn. If it is too large, drop those before it too, which are of no use without it."""
-        if 0 < len(published) <= TURN_OCTETS:
+        if 0 < len(published) <= TURN_BYTES:
             self._execute("INSERT INTO turns VALUES (?, ?)", (version, published))
         else:
             self._execute("DELETE FROM turns")

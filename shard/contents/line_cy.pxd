@@ -49,10 +49,10 @@ cdef class Line:
     cdef int lessen(self, Segment segment, Py_ssize_t count, int64_t whole) except -1
     cdef int let_go(self, Segment segment) except -1
     @cython.locals(gone=int64_t, index=Py_ssize_t, at=Py_ssize_t, segment=Segment)
-    cdef int64_t page_out_above(self, int64_t below, int64_t octets) except -1
-    @cython.locals(last=Segment, segment=Segment, merged=Segment, first=Py_ssize_t, i=Py_ssize_t, octets=int64_t,
+    cdef int64_t page_out_above(self, int64_t below, int64_t nbytes) except -1
+    @cython.locals(last=Segment, segment=Segment, merged=Segment, first=Py_ssize_t, i=Py_ssize_t, nbytes=int64_t,
                    total=int64_t, whole=int64_t, stored=bint, builder=BatchBuilder)
     cdef Py_ssize_t merge(self, Py_ssize_t index, int64_t below) except -1
     cdef int64_t drop_contents(self, Segment segment, bint spills) except -1
     @cython.locals(index=Py_ssize_t, segment=Segment, last=Segment, number=int64_t)
-    cdef int64_t reach(self, int64_t sequence, int64_t octets) except? -1
+    cdef int64_t reach(self, int64_t sequence, int64_t nbytes) except? -1

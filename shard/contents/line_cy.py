@@ -223,8 +223,8 @@ class Line:
         self.trim()
         return 0
 
-    def page_out_above(self, below: int, octets: int) -> int:
-        """Page out about `octets` bytes from the end of the line, but no segment that begins with a number up to
+    def page_out_above(self, below: int, nbytes: int) -> int:
+        """Page out about `nbytes` bytes from the end of the line, but no segment that begins with a number up to
         `below`.
 
         Segments that the store does not have are spilled first, small ones merged, and leave memory at a later call; so
@@ -232,11 +232,11 @@ class Line:
         """
         gone = 0
         index = len(self.segments) - 1
-        while index >= self.head and gone < octets:
+        while index >= self.head and gone < nbytes:
             segment = self.segments[index]
             if segment.batch is None or segment.sequence <= below or segment.live < segment.count:
                 break
-            if segment.octets and not self.journal.waits(self.id, segment):
+            if segment.nbytes and not self.journal.waits(self.id, segment):
                 at = self.merge(index, below)
                 if at == index:
                     self.paged += segment.weight()
@@ -261,15 +261,15 @@ class Line:
         """
         last = self.segments[index]
         first = index
-        octets = last.whole
+        nbytes = last.whole
         stored = last.stored
         if stored and (last.spilled or last.weight() > SMALL):
             return index
         while self.merges and first > self.head:
             segment = self.segments[first - 1]
-            octets += segment.whole
+            nbytes += segment.whole
             if (
-                octets > MERGED
+                nbytes > MERGED
                 or (stored and segment.weight() > SMALL)
                 or segment.sequence <= below
                 or not segment.joins(self.segments[first])
@@ -303,7 +303,7 @@ class Line:
         """Drop the contents of a segment from memory, or, with `spills`, have them spilled; return how much has left or
         will leave. 0 if neither is possible: for a spill no message may be settled.
         """
-        if segment.octets and not self.journal.waits(self.id, segment):
+        if segment.nbytes and not self.journal.waits(self.id, segment):
             self.paged += segment.weight()
             segment.go_out()
         elif spills and not segment.stored and segment.live == segment.count:
@@ -314,15 +314,15 @@ class Line:
             return 0
         return segment.weight()
 
-    def reach(self, sequence: int, octets: int) -> int:
+    def reach(self, sequence: int, nbytes: int) -> int:
         """The first number of the segment that is so many bytes beyond a message; -1 if the line is empty."""
         if self.head >= len(self.segments):
             return -1
         index = self.find(sequence)
-        while index < len(self.segments) - 1 and octets > 0:
+        while index < len(self.segments) - 1 and nbytes > 0:
             segment = self.segments[index]
             if segment is not None:
-                octets -= segment.weight()
+                nbytes -= segment.weight()
             index += 1
         last = self.segments[index]
         number: int = last.sequence

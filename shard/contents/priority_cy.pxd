@@ -34,15 +34,15 @@ cdef class PriorityQueue(Queue):
     @cython.locals(line=Queue, claimed=list)
     cpdef list claim(self, int64_t sequence, int64_t count)
     @cython.locals(gone=int64_t, line=Queue)
-    cpdef int64_t page_out(self, int64_t octets, int64_t keep) except -1
+    cpdef int64_t page_out(self, int64_t nbytes, int64_t keep) except -1
     @cython.locals(gone=int64_t, line=Queue)
-    cpdef int64_t page_out_front(self, int64_t octets, int64_t keep, bint spills) except -1
+    cpdef int64_t page_out_front(self, int64_t nbytes, int64_t keep, bint spills) except -1
     @cython.locals(gone=int64_t, line=Queue)
-    cpdef int64_t page_out_beyond(self, int64_t count, int64_t octets, int64_t least) except -1
+    cpdef int64_t page_out_beyond(self, int64_t count, int64_t nbytes, int64_t least) except -1
     @cython.locals(line=Queue, batch=Batch)
     cpdef Batch batch_of(self, int64_t sequence)
     @cython.locals(wanted=list, line=Queue)
-    cpdef list ahead(self, int64_t sequence, int64_t octets)
+    cpdef list ahead(self, int64_t sequence, int64_t nbytes)
     @cython.locals(line=Queue)
     cpdef install(self, Segment segment, Batch batch)
     @cython.locals(line=Queue, first=int64_t)
@@ -71,7 +71,7 @@ cdef class PriorityQueue(Queue):
     cdef int64_t append(
         self, Queue line, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now, Origin origin
     ) except -1
-    @cython.locals(line=Queue, octets=int64_t, total_spent=int64_t, before=Py_ssize_t, i=Py_ssize_t, item=Range)
+    @cython.locals(line=Queue, nbytes=int64_t, total_spent=int64_t, before=Py_ssize_t, i=Py_ssize_t, item=Range)
     cdef int64_t take_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
     @cython.locals(line=Queue, dropped=int64_t, expiring=bint)
     cpdef int64_t expire(self, int64_t now)

@@ -140,14 +140,14 @@ class PriorityQueue(Queue):
             line.reading = self.reading
             self.count(line, -1)
             try:
-                octets = line.take_onto(taken, count, limit, settled)
+                nbytes = line.take_onto(taken, count, limit, settled)
             finally:
                 self.count(line, 1)
             for i in range(before, len(taken)):
                 item: Range = taken[i]
                 count -= item.count
-            limit -= octets
-            total_spent += octets
+            limit -= nbytes
+            total_spent += nbytes
             if line.ready:
                 break
         return total_spent
@@ -269,48 +269,48 @@ class PriorityQueue(Queue):
             self.count(line, 1)
         return batch
 
-    def page_out(self, octets: int, keep: int) -> int:
+    def page_out(self, nbytes: int, keep: int) -> int:
         """Page out the lowest priorities first; each line keeps `keep` bytes."""
         gone = 0
         for line in reversed(self.order):
-            if gone < octets:
+            if gone < nbytes:
                 self.count(line, -1)
-                gone += line.page_out(octets - gone, keep)
+                gone += line.page_out(nbytes - gone, keep)
                 self.count(line, 1)
         return gone
 
-    def page_out_front(self, octets: int, keep: int, spills: bool) -> int:
+    def page_out_front(self, nbytes: int, keep: int, spills: bool) -> int:
         """Page out from the front, the lowest priorities first; each line keeps `keep` bytes."""
         gone = 0
         for line in reversed(self.order):
-            if gone < octets:
+            if gone < nbytes:
                 self.count(line, -1)
-                gone += line.page_out_front(octets - gone, keep, spills)
+                gone += line.page_out_front(nbytes - gone, keep, spills)
                 self.count(line, 1)
         return gone
 
-    def page_out_beyond(self, count: int, octets: int, least: int) -> int:
+    def page_out_beyond(self, count: int, nbytes: int, least: int) -> int:
         """Page out beyond a window of the messages that are served first; each line keeps `least` bytes."""
         gone = 0
         for line in self.order:
             self.count(line, -1)
-            gone += line.page_out_beyond(count, octets, least)
+            gone += line.page_out_beyond(count, nbytes, least)
             self.count(line, 1)
             if count < 1 << 62:
                 count = max(count - line.ready, 0)
-            if octets < 1 << 62:
-                octets = max(octets - line.ready_whole, 0)
+            if nbytes < 1 << 62:
+                nbytes = max(nbytes - line.ready_whole, 0)
         return gone
 
-    def ahead(self, sequence: int, octets: int) -> list[Segment]:
+    def ahead(self, sequence: int, nbytes: int) -> list[Segment]:
         """Segments to read ahead from the heads of the lines, in the order of service; arriving messages are in
         memory.
         """
         wanted: list[Segment] = []
         for line in self.order:
-            if line.ready and octets > 0:
-                wanted += line.ahead(line.first_ready(), octets)
-                octets -= line.ready_whole
+            if line.ready and nbytes > 0:
+                wanted += line.ahead(line.first_ready(), nbytes)
+                nbytes -= line.ready_whole
         return wanted
 
     def install(self, segment: Segment, batch: Batch) -> None:

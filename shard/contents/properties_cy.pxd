@@ -1,7 +1,7 @@
 import cython
 from libc.stdint cimport int64_t, uint32_t
 from penstock.batch.batch_cy cimport Batch
-from penstock.batch.octets cimport get16, get32, load16, load32
+from penstock.batch.pointers cimport get16, get32, load16, load32
 
 cdef enum:
     ENTRY_SIZE = 16

@@ -13,7 +13,7 @@ import cython
 
 if not cython.compiled:
     from penstock.batch.batch_cy import Batch
-    from penstock.batch.octets import get16, get32, load16, load32
+    from penstock.batch.pointers import get16, get32, load16, load32
 
     ENTRY_SIZE = 16
 

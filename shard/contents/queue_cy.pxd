@@ -1,7 +1,7 @@
 import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from penstock.batch.batch_cy cimport Batch
-from penstock.batch.octets cimport address_of_bytearray, get64, put64
+from penstock.batch.pointers cimport address_of_bytearray, get64, put64
 from shard.contents.properties_cy cimport expiration_ms
 from shard.contents.ready_line_cy cimport LINE_BITS, ReadyLine
 from shard.contents.segment_cy cimport Origin, Range, Segment
@@ -52,7 +52,7 @@ cdef class Queue(ReadyLine):
     cpdef bint replace(self, int64_t sequence, Batch batch, int64_t now)
     @cython.locals(taken=list)
     cpdef list take(self, int64_t count, int64_t limit, bint settled)
-    @cython.locals(run=int64_t, picked=int64_t, octets=int64_t, total_spent=int64_t)
+    @cython.locals(run=int64_t, picked=int64_t, nbytes=int64_t, total_spent=int64_t)
     cdef int64_t take_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
     @cython.locals(requeued=bint, redelivered=bint, sequence=int64_t, high=int64_t, index=Py_ssize_t, segment=Segment,
                    offset=Py_ssize_t, least=Py_ssize_t, fitting=Py_ssize_t, body_bytes=int64_t, whole=int64_t, spent=int64_t,
@@ -89,7 +89,7 @@ cdef class Queue(ReadyLine):
     cpdef offered(self)
     @cython.locals(sequence=int64_t, segment=Segment)
     cpdef int64_t next_expiry(self)
-    @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, octets=int64_t, total=int64_t,
+    @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, nbytes=int64_t, total=int64_t,
                    total_whole=int64_t, i=int64_t)
     cdef (int64_t, int64_t) forget(self, int64_t sequence, int64_t count, int fate)
     @cython.locals(origin=Origin)
@@ -104,9 +104,9 @@ cdef class Queue(ReadyLine):
     cpdef requeue(self, int64_t sequence, int64_t count)
     @cython.locals(deliveries=int64_t)
     cdef int requeue_counted(self, int64_t sequence) except -1
-    @cython.locals(taken=list, dropped=int64_t, octets=int64_t, item=Range)
+    @cython.locals(taken=list, dropped=int64_t, nbytes=int64_t, item=Range)
     cpdef int64_t drop(self, int64_t count, int64_t limit, int reason)
-    @cython.locals(dropped=int64_t, excess=int64_t, octets=int64_t)
+    @cython.locals(dropped=int64_t, excess=int64_t, nbytes=int64_t)
     @cython.locals(dropped=int64_t, low=int64_t, high=int64_t)
     cpdef int64_t drop_damaged(self)
     cpdef int64_t drop_head(self, int64_t max_count, int64_t max_bytes)

@@ -18,7 +18,7 @@ from shard.contents.errors import StoreError
 
 if not cython.compiled:
     from penstock.batch.batch_cy import Batch
-    from penstock.batch.octets import address_of_bytearray, get64, put64
+    from penstock.batch.pointers import address_of_bytearray, get64, put64
     from shard.contents.properties_cy import expiration_ms
     from shard.contents.ready_line_cy import ReadyLine
     from shard.contents.segment_cy import Origin, Range, Segment
@@ -190,10 +190,10 @@ class Queue(ReadyLine):
             if self.ready == 0:
                 break
             run = min(self.head_run(False), count)
-            picked, octets = self.pick(taken, run, limit, DONE if settled else KEPT)
+            picked, nbytes = self.pick(taken, run, limit, DONE if settled else KEPT)
             count -= picked
-            limit -= octets
-            total_spent += octets
+            limit -= nbytes
+            total_spent += nbytes
             if picked < run:
                 break
         return total_spent
@@ -503,9 +503,9 @@ class Queue(ReadyLine):
             offset = sequence - segment.sequence
             part = min(count, segment.count - offset)
             total += self.segment_bytes(segment, offset, part)
-            octets = self.segment_whole(segment, offset, part)
-            total_whole += octets
-            self.lessen(segment, part, octets)
+            nbytes = self.segment_whole(segment, offset, part)
+            total_whole += nbytes
+            self.lessen(segment, part, nbytes)
             if segment.origin is not None or segment.pieces is not None:
                 self.note_leaving(segment, offset, part)
             if segment.stored and fate != DEAD:
@@ -606,9 +606,9 @@ class Queue(ReadyLine):
     def drop(self, count: int, limit: int, reason: int) -> int:
         """Drop up to `count` ready messages of at most `limit` bytes of bodies (but always one); return how many."""
         taken: list[Range] = []
-        dropped, octets = self.pick(taken, count, limit, DEAD if self.keeps_dead and reason != C_PURGED else GONE)
+        dropped, nbytes = self.pick(taken, count, limit, DEAD if self.keeps_dead and reason != C_PURGED else GONE)
         self.totals.delivered -= dropped
-        self.totals.delivered_bytes -= octets
+        self.totals.delivered_bytes -= nbytes
         self.totals.acked -= dropped
         self.totals.dropped += dropped
         for item in taken:
@@ -635,8 +635,8 @@ class Queue(ReadyLine):
         dropped = 0
         while self.ready > max_count or (self.ready_bytes > max_bytes and self.ready > 0):
             excess = max(self.ready - max_count, 1)
-            octets = max(self.ready_bytes - max_bytes, 0) if excess == 1 else UNLIMITED
-            dropped += self.drop(excess, octets, C_MAXLEN)
+            nbytes = max(self.ready_bytes - max_bytes, 0) if excess == 1 else UNLIMITED
+            dropped += self.drop(excess, nbytes, C_MAXLEN)
         return dropped
 
     def purge(self) -> int:

@@ -44,12 +44,12 @@ cdef class ReadyLine(Line):
     cpdef note_position(self)
     cpdef int64_t weight(self)
     @cython.locals(below=int64_t)
-    cpdef int64_t page_out(self, int64_t octets, int64_t keep) except -1
+    cpdef int64_t page_out(self, int64_t nbytes, int64_t keep) except -1
     @cython.locals(first=int64_t, below=int64_t)
-    cpdef int64_t page_out_beyond(self, int64_t count, int64_t octets, int64_t least) except -1
+    cpdef int64_t page_out_beyond(self, int64_t count, int64_t nbytes, int64_t least) except -1
     @cython.locals(gone=int64_t, index=Py_ssize_t, below=int64_t, there=int64_t, segment=Segment)
-    cpdef int64_t page_out_front(self, int64_t octets, int64_t keep, bint spills) except -1
+    cpdef int64_t page_out_front(self, int64_t nbytes, int64_t keep, bint spills) except -1
     @cython.locals(end=int64_t)
     cdef bint has_ready(self, Segment segment)
     @cython.locals(wanted=list, index=Py_ssize_t, segment=Segment)
-    cpdef list ahead(self, int64_t sequence, int64_t octets)
+    cpdef list ahead(self, int64_t sequence, int64_t nbytes)

@@ -156,14 +156,14 @@ class ReadyLine(Line):
         weight: int = self.ready_whole + self.unacked_whole + self.overhead - self.paged
         return 0 if self.estimated and weight < 0 else weight
 
-    def page_out(self, octets: int, keep: int) -> int:
-        """Page out `octets` bytes (`page_out_above`), but keep `keep` bytes from the head on."""
+    def page_out(self, nbytes: int, keep: int) -> int:
+        """Page out `nbytes` bytes (`page_out_above`), but keep `keep` bytes from the head on."""
         below = self.cursor - 1
         if keep > 0 and self.ready > 0:
             below = max(below, self.reach(self.first_ready(), keep))
-        return self.page_out_above(below, octets)
+        return self.page_out_above(below, nbytes)
 
-    def page_out_beyond(self, count: int, octets: int, least: int) -> int:
+    def page_out_beyond(self, count: int, nbytes: int, least: int) -> int:
         """Page out contents beyond so many ready messages, or so many bytes, from the head on, but keep `least` bytes;
         return how much has left or will leave (`page_out_above`).
         """
@@ -171,13 +171,13 @@ class ReadyLine(Line):
             return 0
         first = self.first_ready()
         below = first + count - 1 if count < 1 << 62 else 1 << 62
-        if octets < 1 << 62:
-            below = min(below, self.reach(first, octets))
+        if nbytes < 1 << 62:
+            below = min(below, self.reach(first, nbytes))
         if least > 0:
             below = max(below, self.reach(first, least))
         return self.page_out_above(max(below, self.cursor - 1), 1 << 62)
 
-    def page_out_front(self, octets: int, keep: int, spills: bool) -> int:
+    def page_out_front(self, nbytes: int, keep: int, spills: bool) -> int:
         """Page out segments that are not at the end of the line: unacked, requeued, or read ahead.
 
         `keep` bytes of ready messages stay, from the head on. Contents that the store does not have are paged out only
@@ -187,7 +187,7 @@ class ReadyLine(Line):
         index = self.head
         below = self.reach(self.first_ready(), keep) if keep > 0 and self.ready > 0 else -1
         there = self.weight()
-        while index < len(self.segments) and gone < octets and there > 0:
+        while index < len(self.segments) and gone < nbytes and there > 0:
             segment = self.segments[index]
             index += 1
             if segment is None or segment.batch is None or segment.live == 0:
@@ -204,17 +204,17 @@ class ReadyLine(Line):
         end: int = segment.sequence + segment.count
         return end > self.cursor or (self.requeued.total > 0 and self.requeued.meets(segment.sequence, end))
 
-    def ahead(self, sequence: int, octets: int) -> list[Segment]:
+    def ahead(self, sequence: int, nbytes: int) -> list[Segment]:
         """Segments without contents that have ready messages, within so many bytes from a message on."""
         wanted: list[Segment] = []
         if self.head >= len(self.segments):
             return wanted
         index = self.find(sequence)
-        while index < len(self.segments) and octets > 0:
+        while index < len(self.segments) and nbytes > 0:
             segment = self.segments[index]
             if segment is not None and segment.live > 0 and self.has_ready(segment):
                 if segment.batch is None:
                     wanted.append(segment)
-                octets -= segment.weight()
+                nbytes -= segment.weight()
             index += 1
         return wanted

@@ -1,7 +1,7 @@
 import cython
 from libc.stdint cimport int64_t
 from penstock.batch.batch_cy cimport Batch, MESSAGE_WEIGHT
-from penstock.batch.octets cimport address_of_bytearray
+from penstock.batch.pointers cimport address_of_bytearray
 
 cdef enum:
     # The memory that a segment takes beside its messages: the objects of the segment and its batch.
@@ -31,7 +31,7 @@ cdef class Segment:
     cdef public bint stored
     cdef public Py_ssize_t kept
     cdef public bytearray done
-    cdef public int64_t octets
+    cdef public int64_t nbytes
     cdef public bint mixed
     cdef public bint spilled
     cdef public bint again

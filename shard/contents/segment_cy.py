@@ -9,7 +9,7 @@ import cython
 
 if not cython.compiled:
     from penstock.batch.batch_cy import Batch
-    from penstock.batch.octets import address_of_bytearray
+    from penstock.batch.pointers import address_of_bytearray
 
     MESSAGE_WEIGHT = 64
     SEGMENT_WEIGHT = 1100
@@ -45,7 +45,7 @@ class Segment:
 
     A `stored` segment is in the store, or will be with the next commit, until `kept` is 0: `kept` is the number of
     messages that the store must still know. `done` has a bit for each that it need not (None: no such message),
-    `unwanted` one for each that was rejected, buried or not. `octets` is the size that the store has of it (0: not
+    `unwanted` one for each that was rejected, buried or not. `nbytes` is the size that the store has of it (0: not
     written yet), `mixed` whether some of those messages are not persistent. Without a batch, the contents are only in
     the store. `again` says that an earlier incarnation of the shard may have delivered some, under unknown numbers. The
     contents of a `damaged` segment cannot be read anywhere.
@@ -69,7 +69,7 @@ class Segment:
         self.stored = False
         self.kept = count
         self.done: bytearray | None = None
-        self.octets = 0
+        self.nbytes = 0
         self.mixed = False
         self.spilled = False
         self.again = False
@@ -109,8 +109,8 @@ class Segment:
         return 0
 
     def stored_whole(self) -> None:
-        """Set `whole` after reading all of it from a store: `octets` are of its rows and contents."""
-        self.whole = self.octets + (MESSAGE_WEIGHT - ENTRY_SIZE) * self.count
+        """Set `whole` after reading all of it from a store: `nbytes` are of its rows and contents."""
+        self.whole = self.nbytes + (MESSAGE_WEIGHT - ENTRY_SIZE) * self.count
 
     def joins(self, other: Segment) -> bool:
         """Whether it can be merged with the next segment, if the store has both or neither."""

@@ -73,21 +73,21 @@ class Grave:
 
 
 class Lane:
-    """The dead of one queue, in order; `done` of the first item are buried. `count`, `octets` (of bodies) and `whole`
+    """The dead of one queue, in order; `done` of the first item are buried. `count`, `nbytes` (of bodies) and `whole`
     are the sums of those waiting.
 
     `behind` is the queue that has no room for the next letter of `size` whole bytes, as of that `version` of the
     topology.
     """
 
-    __slots__ = ("behind", "count", "done", "items", "octets", "queue", "since", "size", "version", "whole")
+    __slots__ = ("behind", "count", "done", "items", "nbytes", "queue", "since", "size", "version", "whole")
 
     def __init__(self, queue: QueueState) -> None:
         self.queue = queue
         self.items: deque[tuple[int, Range]] = deque()
         self.done = 0
         self.count = 0
-        self.octets = self.whole = 0
+        self.nbytes = self.whole = 0
         self.behind: Queue | None = None
         self.size = 0
         self.since = 0
@@ -121,7 +121,7 @@ class Burial:
         for item in dead:
             lane.items.append(item)
             lane.count += item[1].count
-            lane.octets += item[1].body_bytes
+            lane.nbytes += item[1].body_bytes
             lane.whole += item[1].whole
             self.weight += item[1].whole
         if lane.behind is not None:
@@ -145,7 +145,7 @@ class Burial:
             self.budget -= max(grave.count, 1)
             if lane.done == item.count:
                 lane.items.popleft()
-                lane.octets -= item.body_bytes
+                lane.nbytes -= item.body_bytes
                 lane.whole -= item.whole
                 self.weight -= item.whole
                 lane.done = 0
@@ -171,7 +171,7 @@ class Burial:
         """Count blocked letters in the depth of the queue where they died."""
         queue = lane.queue
         waits = lane.behind is not None
-        queue.unburied.block(*((lane.count, lane.octets, lane.whole) if waits else (0, 0, 0)))
+        queue.unburied.block(*((lane.count, lane.nbytes, lane.whole) if waits else (0, 0, 0)))
         queue.keeps_back = queue.unburied.whole > KEPT_BACK
         if queue.id in self.state.queues:
             self.state.touch(queue)
@@ -204,14 +204,14 @@ class Burial:
         if exchange is None or self.state.topology.exchange(queue.vhost, exchange) is None:
             return
         death = Death(
-            _octets(queue.name), REASONS[reason], self.state.wall_seconds(), _octets(exchange),
-            None if key is None else _octets(key),
+            _nbytes(queue.name), REASONS[reason], self.state.wall_seconds(), _nbytes(exchange),
+            None if key is None else _nbytes(key),
         )  # fmt: skip
         builder, last, item = BatchBuilder(), Targets(), grave.item
         flags = HAS_HEADERS
         if item.redelivered and grave.contents.is_recovered(item.sequence):
             flags |= SENT_AGAIN  # an earlier incarnation may have sent it
-        octets, start = 0, item.first + grave.first
+        nbytes, start = 0, item.first + grave.first
         for row in range(start, start + grave.count):
             letter = dead_letter(item.batch.record(row), death)
             targets, powerless = self.route(queue.vhost, exchange, letter, cut=reason != REJECTED)
@@ -223,14 +223,14 @@ class Burial:
                 lane.size, grave.count = size, row - start
                 break
             if targets != last:
-                self.publish(last, builder, octets, grave)
-                builder, last, octets = BatchBuilder(), targets, 0
+                self.publish(last, builder, nbytes, grave)
+                builder, last, nbytes = BatchBuilder(), targets, 0
             if targets:
                 builder.add(*letter.record, item.batch.flags(row) & ~HAS_EXPIRATION | flags)
-                octets += size
+                nbytes += size
                 for target in targets:
                     self.room.taken(target, size)
-        self.publish(last, builder, octets, grave)
+        self.publish(last, builder, nbytes, grave)
 
     def route(self, vhost: str, exchange: str, letter: DeadLetter, cut: bool) -> tuple[Targets, frozenset[int]]:
         """The targets of a dead letter by all its keys, and those of them for which it does not wait
@@ -246,16 +246,16 @@ class Burial:
             for queue in self.state.topology.route(vhost, exchange, key, headers, passed=passed):
                 found[queue.queue_id] = queue
         powerless = at_once(self.grants.powerless(Work(), vhost, exchange, keys, headers, passed, found.values()))
-        targets = (queue for queue in found.values() if not cut or not letter.would_cycle(_octets(queue.name)))
+        targets = (queue for queue in found.values() if not cut or not letter.would_cycle(_nbytes(queue.name)))
         return tuple(targets), powerless
 
-    def publish(self, targets: Targets, builder: BatchBuilder, octets: int, grave: Grave) -> None:
+    def publish(self, targets: Targets, builder: BatchBuilder, nbytes: int, grave: Grave) -> None:
         """Publish a batch of letters to its targets, here and on other shards."""
         if not targets or not len(builder):
             return
         batch = builder.finish()
         for shard, ids in by_shard(targets).items():
-            arrived = partial(self.room.arrived, ids, len(batch), octets)
+            arrived = partial(self.room.arrived, ids, len(batch), nbytes)
             if shard != self.state.index:
                 grave.awaited += 1
                 self.peers[shard].publish(ids, batch, partial(_safe, grave, arrived))
@@ -271,7 +271,7 @@ def _safe(grave: Grave, arrived: Callable[[], None]) -> None:
     grave.one_safe()
 
 
-def _octets(name: str) -> bytes:
+def _nbytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 

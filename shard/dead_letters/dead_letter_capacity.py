@@ -23,7 +23,7 @@ class DeadLetterCapacity:
         self.state = state
         self.under_way: dict[int, list[int]] = {}
 
-    def is_for(self, target: Queue, octets: int, heeded: bool = True) -> bool:
+    def is_for(self, target: Queue, nbytes: int, heeded: bool = True) -> bool:
         """Whether a queue has room for a letter of so many whole bytes.
 
         An empty queue has room for any letter, and so has one whose marks are not `heeded`.
@@ -35,11 +35,11 @@ class DeadLetterCapacity:
         marks, count, held = self.marks_and_depth(target)
         if not marks:
             return True
-        more_count, more_octets = self.under_way.get(target.queue_id, (0, 0))
-        count, held = count + more_count, held + more_octets
+        more_count, more_bytes = self.under_way.get(target.queue_id, (0, 0))
+        count, held = count + more_count, held + more_bytes
         if marks.stop_count and count >= marks.stop_count + marks.overshoot_count:
             return False
-        return not marks.stop_bytes or held == 0 or held + octets <= marks.stop_bytes + marks.overshoot_bytes
+        return not marks.stop_bytes or held == 0 or held + nbytes <= marks.stop_bytes + marks.overshoot_bytes
 
     def marks_and_depth(self, target: Queue) -> tuple[Marks, int, int]:
         """The marks (none, if it holds no producer) and depth of a queue, without its own dead that wait for room."""
@@ -54,17 +54,17 @@ class DeadLetterCapacity:
             return Marks.NONE, 0, 0
         return marks, gauge.ready + gauge.unacked, gauge.whole_bytes
 
-    def taken(self, target: Queue, octets: int) -> None:
+    def taken(self, target: Queue, nbytes: int) -> None:
         """A letter is in flight to the queue."""
         known = self.under_way.setdefault(target.queue_id, [0, 0])
         known[0] += 1
-        known[1] += octets
+        known[1] += nbytes
 
-    def arrived(self, queues: tuple[int, ...], count: int, octets: int) -> None:
+    def arrived(self, queues: tuple[int, ...], count: int, nbytes: int) -> None:
         """So many letters have arrived and are in the depth of their queues."""
         for id in queues:
             known = self.under_way[id]
             known[0] -= count
-            known[1] -= octets
+            known[1] -= nbytes
             if not known[0]:
                 del self.under_way[id]

@@ -107,15 +107,15 @@ class Flow:
         if not queue.has_marks and state.is_free() and queue.dropping is NO and not exemption.yields:
             self.write_gauge(queue, aside)
             return
-        count, octets = queue.depth, queue.depth_bytes
+        count, nbytes = queue.depth, queue.depth_bytes
         if queue.has_marks:
-            if not aside and not exemption.lagging and state.is_calm(count, octets, now):
+            if not aside and not exemption.lagging and state.is_calm(count, nbytes, now):
                 state.measure_growth(count, now)
                 self.write_gauge(queue, aside)
                 return
             self.watch(queue, now, aside)
         since, over, peak, lent = state.since, state.over, (state.peak_count, state.peak_bytes), state.lent
-        changed = state.update(count, octets, now, aside)
+        changed = state.update(count, nbytes, now, aside)
         if peak != (state.peak_count, state.peak_bytes):
             self.gauges.queue_note_peak(queue.slot, state.peak_count, state.peak_bytes)
         if lent is not None and state.lent is None:
@@ -137,17 +137,17 @@ class Flow:
 
     def watch(self, queue: QueueState, now: int, aside: bool) -> None:
         """Record how near a queue with marks is to them, and how far above."""
-        state, depth, octets = queue.saturation, queue.depth, queue.depth_bytes
+        state, depth, nbytes = queue.saturation, queue.depth, queue.depth_bytes
         state.measure_growth(depth, now)
-        if state.comes_near(depth, octets, self.near_percent) and not aside:
-            full_in = state.full_in(depth, octets)
+        if state.comes_near(depth, nbytes, self.near_percent) and not aside:
+            full_in = state.full_in(depth, nbytes)
             self.events.record("near", queue)
             self.log_flow(queue, now, "queue near", full_in=None if full_in is None else round(full_in, 1))
         if aside:
             state.set_marks(state.marks, now)
         elif self.is_fed(queue) or queue.exemption.lagging:
             state.exclude_depth(now)
-        elif state.exceeds(depth, octets, now):
+        elif state.exceeds(depth, nbytes, now):
             self.gauges.queue_note_over(queue.slot, state.over_count, state.over_bytes)
 
     def is_fed(self, queue: QueueState) -> bool:
@@ -224,7 +224,7 @@ class Flow:
         why = str(queue.features.unprivileged_reason) if fed is None else fed
         self.events.record(event, queue, why=why)
         log.warning(words, queue=queue.name, vhost=queue.vhost, why=why, connection=queue.owner,
-                    depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
+                    depth=queue.depth, bytes=queue.depth_bytes)  # fmt: skip
 
     def write_gauge(self, queue: QueueState, aside: bool) -> None:
         """Write the queue's row of the gauges."""

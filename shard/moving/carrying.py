@@ -77,7 +77,7 @@ class Carrier:
         if error is not None:
             self.moving.failed(leaving, error.reason)
         else:
-            self.moving.copy_written(leaving, writer.count, writer.octets, writer.checksum)
+            self.moving.copy_written(leaving, writer.count, writer.nbytes, writer.checksum)
 
     def remove(self, path: Path) -> None:
         """Remove a file in the background."""

@@ -224,15 +224,15 @@ class Moving:
             leaving.stage = COPY.after(leaving.stage, CopyEvent.BEGIN)
             self.writes.append(leaving)
 
-    def copy_written(self, leaving: Leaving, count: int, octets: int, checksum: int) -> None:
+    def copy_written(self, leaving: Leaving, count: int, nbytes: int, checksum: int) -> None:
         """The copy is complete: report it if it has all messages, unless it is not needed any more."""
         if leaving.stage is CopyStage.OVER:
             return
         queue = leaving.queue
-        if (count, octets) != (queue.contents.ready, queue.contents.ready_whole):
+        if (count, nbytes) != (queue.contents.ready, queue.contents.ready_whole):
             self.failed(leaving, f"{count} messages were written, {queue.contents.ready} are there")
             return
-        leaving.stage, leaving.written = COPY.after(leaving.stage, CopyEvent.COMPLETE), (count, octets, checksum)
+        leaving.stage, leaving.written = COPY.after(leaving.stage, CopyEvent.COMPLETE), (count, nbytes, checksum)
         self.report_written(leaving)
 
     def report_written(self, leaving: Leaving) -> None:

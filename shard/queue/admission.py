@@ -47,7 +47,7 @@ def admit(
     return refused
 
 
-def admits(queue: QueueState, count: int, octets: int, oldest_unacked: OldestUnacked) -> bool:
+def admits(queue: QueueState, count: int, nbytes: int, oldest_unacked: OldestUnacked) -> bool:
     """Whether a queue accepts so much at once.
 
     Messages for which consumers have credit take no room. A strict ring may drop everything while none of it is
@@ -61,7 +61,7 @@ def admits(queue: QueueState, count: int, octets: int, oldest_unacked: OldestUna
     if count <= taken:
         return True
     return (limits.max_count is None or messages + count - taken <= limits.max_count) and (
-        limits.max_bytes is None or held + octets <= limits.max_bytes
+        limits.max_bytes is None or held + nbytes <= limits.max_bytes
     )
 
 

@@ -1,6 +1,6 @@
 import cython
 from libc.stdint cimport int64_t
-from penstock.batch.octets cimport address_readonly, get32, get64
+from penstock.batch.pointers cimport address_readonly, get32, get64
 from penstock.batch.ranges_cy cimport RangeSet
 from penstock.batch.settlement_rows cimport OF_COUNT, OF_KIND, OF_SEQUENCE, SETTLE_REJECT, SETTLE_REQUEUE, SETTLED_ROW
 from shard.queue.outlet_cy cimport Outlet
@@ -11,9 +11,9 @@ cdef class Hand:
     cdef object __weakref__
     cdef readonly str user
     cdef public int64_t count
-    cdef public int64_t octets
+    cdef public int64_t nbytes
     cdef public int64_t count_limit
-    cdef public int64_t octets_limit
+    cdef public int64_t bytes_limit
     cdef readonly dict sleepers
     cdef readonly dict asleep
     cdef public bint told
@@ -24,11 +24,11 @@ cdef class Hand:
 cdef class Group:
     cdef readonly int64_t id
     cdef public int64_t limit
-    cdef public int64_t octets_limit
+    cdef public int64_t bytes_limit
     cdef readonly bint weighs
     cdef readonly Hand hand
     cdef public int64_t outstanding
-    cdef public int64_t octets
+    cdef public int64_t nbytes
     cdef public int64_t granted
     cdef public bint hungry
     cdef readonly set members
@@ -36,14 +36,14 @@ cdef class Group:
 
     cpdef bint is_limited(self)
     cpdef join(self, Hand hand)
-    cdef int bear(self, int64_t count, int64_t octets) except -1
+    cdef int bear(self, int64_t count, int64_t nbytes) except -1
 
 cdef class Consumer:
     cdef readonly int64_t id
     cdef readonly Queue queue
     cdef readonly bint no_ack
     cdef readonly RangeSet outstanding
-    cdef readonly int64_t octets
+    cdef readonly int64_t nbytes
     cdef public int64_t prefetch
     cdef public Group group
     cdef public int64_t window
@@ -69,9 +69,9 @@ cdef class Consumer:
     cpdef rest(self)
     cpdef bint lacks_grant(self)
     cpdef hold(self, Range item)
-    cdef int bear(self, int64_t count, int64_t octets) except -1
+    cdef int bear(self, int64_t count, int64_t nbytes) except -1
     cdef int64_t weight_of(self, int64_t sequence, int64_t count) except -1
-    cdef int lighten(self, int64_t count, int64_t octets) except -1
+    cdef int lighten(self, int64_t count, int64_t nbytes) except -1
     @cython.locals(taken=list, item=Range, window=int64_t)
     cpdef list take(self, int64_t count)
     @cython.locals(claimed=int64_t, low=int64_t, part=int64_t)
@@ -82,9 +82,9 @@ cdef class Consumer:
     cpdef int64_t leave_to(self, RangeSet held)
     @cython.locals(low=int64_t, high=int64_t)
     cpdef hold_all(self, RangeSet held)
-    @cython.locals(settled=int64_t, octets=int64_t, low=int64_t, part=int64_t)
+    @cython.locals(settled=int64_t, nbytes=int64_t, low=int64_t, part=int64_t)
     cpdef int64_t settle(self, int64_t sequence, int64_t count, int kind)
-    @cython.locals(handed=int64_t, octets=int64_t, low=int64_t, part=int64_t)
+    @cython.locals(handed=int64_t, nbytes=int64_t, low=int64_t, part=int64_t)
     cdef int64_t hand_over(self, int64_t sequence, int64_t count, int kind, list taken) except -1
     @cython.locals(took=int64_t)
     cpdef note_settled(self, int64_t now)

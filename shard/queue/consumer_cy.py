@@ -10,7 +10,7 @@ import cython
 from shard.contents.queue_cy import UNLIMITED
 
 if not cython.compiled:
-    from penstock.batch.octets import address_readonly, get32, get64
+    from penstock.batch.pointers import address_readonly, get32, get64
     from penstock.batch.ranges_cy import RangeSet
     from penstock.batch.settlement_rows import (
         OF_COUNT,
@@ -37,16 +37,16 @@ class Hand:
     def __init__(self, user: str, asleep: dict[Hand, None]) -> None:
         self.user = user
         self.count = 0
-        self.octets = 0
+        self.nbytes = 0
         self.count_limit = UNLIMITED
-        self.octets_limit = UNLIMITED
+        self.bytes_limit = UNLIMITED
         self.sleepers: dict[Consumer, None] = {}
         self.asleep = asleep
         self.told = False
 
     def is_full(self) -> bool:
         """Whether the user has reached one of its limits."""
-        return self.count >= self.count_limit or self.octets >= self.octets_limit
+        return self.count >= self.count_limit or self.nbytes >= self.bytes_limit
 
     def sleep(self, consumer: Consumer) -> None:
         """Put a consumer to sleep until the user has fewer unacked messages."""
@@ -61,19 +61,19 @@ class Group:
     granted for one turn at a time. A group is `hungry` from the announcement that more could be sent until the next
     grant. `sleepers` are consumers that a limit may keep from being served, in the order in which they fell asleep.
 
-    On this shard the group may also have `octets_limit` whole bytes unacked; at that number (`octets`) its consumers
+    On this shard the group may also have `bytes_limit` whole bytes unacked; at that number (`nbytes`) its consumers
     wait; 0 is no limit. Bytes are counted only for a group that `weighs`. Its unacked messages also count in the `hand`
     of its user, if the user has limits.
     """
 
-    def __init__(self, limit: int, id: int = 0, octets_limit: int = 0, weighs: bool = False) -> None:
+    def __init__(self, limit: int, id: int = 0, bytes_limit: int = 0, weighs: bool = False) -> None:
         self.id = id
         self.limit = limit
-        self.octets_limit = octets_limit
+        self.bytes_limit = bytes_limit
         self.weighs = weighs
         self.hand: Hand | None = None
         self.outstanding = 0
-        self.octets = 0
+        self.nbytes = 0
         self.granted = 0
         self.hungry = False
         self.members: set[Consumer] = set()
@@ -81,22 +81,22 @@ class Group:
 
     def is_limited(self) -> bool:
         """Whether a settlement by one member may allow another to be served."""
-        return self.limit != 0 or self.octets_limit > 0
+        return self.limit != 0 or self.bytes_limit > 0
 
     def join(self, hand: Hand) -> None:
         """Count the group in the hand of its user, which has limits."""
         if self.hand is None:
             self.hand = hand
             hand.count += self.outstanding
-            hand.octets += self.octets
+            hand.nbytes += self.nbytes
 
-    def bear(self, count: int, octets: int) -> int:
+    def bear(self, count: int, nbytes: int) -> int:
         """Add to the unacked messages and bytes; negative numbers subtract."""
         self.outstanding += count
-        self.octets += octets
+        self.nbytes += nbytes
         if self.hand is not None:
             self.hand.count += count
-            self.hand.octets += octets
+            self.hand.nbytes += nbytes
         return 0
 
 
@@ -111,7 +111,7 @@ class Consumer:
     last incarnation. `outlet` is its connection's, None for a consumer that is not served. `elected` is set once it has
     been announced as the active consumer of its queue. `settled_at` is when one of its messages was last settled, in
     microseconds since 1970; 0 if never; `usual` is its usual time between settlements, 0 before the second. `lease` is
-    the lease that its unacked messages go to (shard/serving/leases.py), None if they go to the queue. `octets` is its
+    the lease that its unacked messages go to (shard/serving/leases.py), None if they go to the queue. `nbytes` is its
     part of its group's count.
     """
 
@@ -122,7 +122,7 @@ class Consumer:
         self.prefetch = prefetch
         self.group = group
         self.outstanding = RangeSet()
-        self.octets = 0
+        self.nbytes = 0
         self.window = 0
         self.active = True
         self.link = link
@@ -165,7 +165,7 @@ class Consumer:
         """
         if self.no_ack:
             return False
-        return 0 < self.group.octets_limit <= self.group.octets or self.waits_for_user()
+        return 0 < self.group.bytes_limit <= self.group.nbytes or self.waits_for_user()
 
     def waits_for_user(self) -> bool:
         """Whether the unacked messages of its user are at a limit."""
@@ -197,10 +197,10 @@ class Consumer:
         window = self.window
         if self.outlet is not None:
             window = min(window, self.outlet.window)
-        if self.group.octets_limit > 0 and not self.no_ack:
-            window = min(window, self.group.octets_limit - self.group.octets)
+        if self.group.bytes_limit > 0 and not self.no_ack:
+            window = min(window, self.group.bytes_limit - self.group.nbytes)
         if self.group.hand is not None and not self.no_ack:
-            window = min(window, self.group.hand.octets_limit - self.group.hand.octets)
+            window = min(window, self.group.hand.bytes_limit - self.group.hand.nbytes)
         taken = self.queue.take(count, window, self.no_ack)
         for item in taken:
             self.window -= item.whole
@@ -219,21 +219,21 @@ class Consumer:
         if self.group.limit < 0:
             self.group.granted -= item.count
 
-    def bear(self, count: int, octets: int) -> int:
+    def bear(self, count: int, nbytes: int) -> int:
         """Add to the unacked messages and bytes of the consumer and its group."""
-        self.octets += octets
-        return self.group.bear(count, octets)
+        self.nbytes += nbytes
+        return self.group.bear(count, nbytes)
 
     def weight_of(self, sequence: int, count: int) -> int:
         """The bytes of unacked messages; 0 where bytes are not counted."""
         return self.queue.size_of(sequence, count) if self.group.weighs else 0
 
-    def lighten(self, count: int, octets: int) -> int:
+    def lighten(self, count: int, nbytes: int) -> int:
         """Subtract from the unacked messages and bytes.
 
         Without unacked messages the bytes become 0: sizes of unreadable messages are guesses.
         """
-        return self.bear(-count, -self.octets if self.outstanding.total == 0 else -octets)
+        return self.bear(-count, -self.nbytes if self.outstanding.total == 0 else -nbytes)
 
     def claim(self, sequence: int, count: int, returned: bool) -> int:
         """Take the surviving deliveries of an earlier incarnation of the shard as unacked; return how many there were.
@@ -253,17 +253,17 @@ class Consumer:
     def settle(self, sequence: int, count: int, kind: int) -> int:
         """Settle deliveries of this consumer; return how many of the range were its own."""
         settled = 0
-        octets = 0
+        nbytes = 0
         for low, part in self.outstanding.remove(sequence, count):
             settled += part
-            octets += self.weight_of(low, part)
+            nbytes += self.weight_of(low, part)
             if kind == SETTLE_REQUEUE:
                 self.queue.requeue(low, part)
             elif kind == SETTLE_REJECT:
                 self.queue.reject(low, part)
             else:
                 self.queue.settle(low, part)
-        self.lighten(settled, octets)
+        self.lighten(settled, nbytes)
         return settled
 
     def hand_over(self, sequence: int, count: int, kind: int, taken: list[tuple[Queue, int, int, int]]) -> int:
@@ -272,12 +272,12 @@ class Consumer:
         Queue, sequence, count and kind of each range that was the consumer's own are appended to `taken`.
         """
         handed = 0
-        octets = 0
+        nbytes = 0
         for low, part in self.outstanding.remove(sequence, count):
             handed += part
-            octets += self.weight_of(low, part)
+            nbytes += self.weight_of(low, part)
             taken.append((self.queue, low, part, kind))
-        self.lighten(handed, octets)
+        self.lighten(handed, nbytes)
         return handed
 
     def note_settled(self, now: int) -> None:

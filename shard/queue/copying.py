@@ -114,11 +114,11 @@ def loaded(queue: QueueState, segment: Segment) -> tuple[Batch, int]:
 
 
 class Writer:
-    """Writes the copy of a queue. `count`, `octets` (whole bytes) and `checksum` are of everything so far."""
+    """Writes the copy of a queue. `count`, `nbytes` (whole bytes) and `checksum` are of everything so far."""
 
     def __init__(self, path: Path, queue: QueueState, epoch: int) -> None:
         self.path = path
-        self.count = self.octets = self.checksum = 0
+        self.count = self.nbytes = self.checksum = 0
         self._pieces = pieces_of(queue)
         self._head: bytes | None = bus.pack(facts_of(queue, epoch))
         self._file: BinaryIO | None = None
@@ -131,11 +131,11 @@ class Writer:
         if self._ended:
             return None
         chunk: Chunk = []
-        octets = 0
+        nbytes = 0
         if self._head is not None:
             chunk += (_SIZE.pack(len(self._head)), self._head)
             self._head = None
-        while octets < CHUNK:
+        while nbytes < CHUNK:
             piece = next(self._pieces, None)
             if piece is None:
                 self._ended = True
@@ -146,8 +146,8 @@ class Writer:
             sizes = len(expiries or b""), len(rows), len(contents)
             chunk += (_PIECE.pack(sequence, batch.count, again, expiry, *sizes), expiries or b"", rows, contents)
             self.count += batch.count
-            self.octets += batch.whole(0, batch.count)
-            octets += len(rows) + len(contents)
+            self.nbytes += batch.whole(0, batch.count)
+            nbytes += len(rows) + len(contents)
         return chunk
 
     def write(self, chunk: Chunk) -> None:
@@ -179,29 +179,29 @@ class Reader:
     def next_pieces(self) -> list[Piece]:
         """The next pieces, in any thread; none at the end. Raises StoreError if they cannot be read."""
         pieces: list[Piece] = []
-        octets = 0
+        nbytes = 0
         with translated(self.path):
             if self._file is None:
                 self._file = self.path.open("rb")
                 (size,) = _SIZE.unpack(self._take(_SIZE.size))
                 self.facts = Facts(*bus.unpack(self._take(size)))
-            while octets < CHUNK and not self._ended:
+            while nbytes < CHUNK and not self._ended:
                 sequence, count, again, expiry, *sizes = _PIECE.unpack(self._take(_PIECE.size))
                 if not count:
                     self._ended = True
                     break
                 expiries, rows, contents = (self._take(size) for size in sizes)
                 pieces.append(Piece(sequence, Batch(rows, contents), bool(again), expiry, bytearray(expiries) or None))
-                octets += len(rows) + len(contents)
+                nbytes += len(rows) + len(contents)
         return pieces
 
     def _take(self, size: int) -> bytes:
         assert self._file is not None
-        octets = self._file.read(size)
-        if len(octets) < size:
+        data = self._file.read(size)
+        if len(data) < size:
             raise StoreError(self.path, "it is cut short")
-        self.checksum = zlib.crc32(octets, self.checksum)
-        return octets
+        self.checksum = zlib.crc32(data, self.checksum)
+        return data
 
     def close(self) -> None:
         """Close the file."""

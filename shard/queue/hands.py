@@ -35,18 +35,18 @@ class Hands:
     def share(self, shards: int) -> None:
         """Set the number of shards that share the limits."""
         self._count = part_of(self._limits.user_unacked_messages, shards)
-        self._octets = part_of(self._limits.user_unacked_bytes, shards)
+        self._nbytes = part_of(self._limits.user_unacked_bytes, shards)
         for hand in self._hands.values():
-            hand.count_limit, hand.octets_limit = self._count, self._octets
+            hand.count_limit, hand.bytes_limit = self._count, self._nbytes
 
     def of(self, user: str) -> Hand | None:
         """The hand of a user, made on first use; None where there are no limits."""
-        if self._count == self._octets == UNLIMITED:
+        if self._count == self._nbytes == UNLIMITED:
             return None
         hand = self._hands.get(user)
         if hand is None:
             hand = self._hands[user] = Hand(user, self.asleep)
-            hand.count_limit, hand.octets_limit = self._count, self._octets
+            hand.count_limit, hand.bytes_limit = self._count, self._nbytes
         return hand
 
     def uses(self) -> Iterator[Use]:
@@ -54,8 +54,8 @@ class Hands:
         for hand in list(self._hands.values()):
             if hand.count_limit != UNLIMITED:
                 yield Use("unacked-messages", "user", hand.user, hand.count, hand.count_limit)
-            if hand.octets_limit != UNLIMITED:
-                yield Use("unacked-bytes", "user", hand.user, hand.octets, hand.octets_limit)
+            if hand.bytes_limit != UNLIMITED:
+                yield Use("unacked-bytes", "user", hand.user, hand.nbytes, hand.bytes_limit)
 
     def wake(self, wake: Callable[[Consumer], None]) -> bool:
         """Wake some consumers of users that are below their limits; return whether there were any."""
@@ -85,4 +85,4 @@ def log_waiting(hand: Hand) -> None:
     if not hand.told:
         hand.told = True
         log.warning("consumers wait, their user is at its unacked limit", user=hand.user, messages=hand.count,
-                    octets=hand.octets)  # fmt: skip
+                    bytes=hand.nbytes)  # fmt: skip

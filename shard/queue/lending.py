@@ -28,7 +28,7 @@ log = get_logger()
 OF_SHARE_PERCENT = 8
 ALL_PERCENT = 25
 # Unused loans are called back before an outlet gets fewer bytes than this.
-LEAST_OCTETS = 64 * 1024
+LEAST_BYTES = 64 * 1024
 # Hungry outlets wake once this part of the share is free.
 FREE_PART = 8
 
@@ -93,30 +93,30 @@ class Share:
         """Lend an outlet up to its limit, but at most half of the room; if there is none, make it hungry and return
         False.
         """
-        if self.room() < 2 * LEAST_OCTETS:
+        if self.room() < 2 * LEAST_BYTES:
             self.take_back_unused()
         room = self.room()
         if room <= 0:
             self.starve(outlet)
             return False
-        octets = min(outlet.octets - outlet.lent, max(room // 2, 1))
-        self.lend(outlet, octets)
+        nbytes = min(outlet.nbytes - outlet.lent, max(room // 2, 1))
+        self.lend(outlet, nbytes)
         return True
 
-    def lend(self, outlet: Outlet, octets: int) -> None:
+    def lend(self, outlet: Outlet, nbytes: int) -> None:
         """Lend bytes to an outlet, whatever the room."""
-        outlet.lent += octets
-        outlet.window += octets
-        self.lent += octets
-        self.lending.lent += octets
+        outlet.lent += nbytes
+        outlet.window += nbytes
+        self.lent += nbytes
+        self.lending.lent += nbytes
         self.restless = True
 
-    def take_back(self, outlet: Outlet, octets: int) -> None:
+    def take_back(self, outlet: Outlet, nbytes: int) -> None:
         """Take bytes of an outlet's window back."""
-        outlet.lent -= octets
-        outlet.window -= octets
-        self.lent -= octets
-        self.lending.lent -= octets
+        outlet.lent -= nbytes
+        outlet.window -= nbytes
+        self.lent -= nbytes
+        self.lending.lent -= nbytes
 
     def take_back_unused(self) -> None:
         """Take back unused bytes from the outlets of this user, or of all users if the bound of all is reached."""
@@ -134,7 +134,7 @@ class Share:
         if not self.logged:
             self.logged = True
             log.warning("consumers wait, their user's connections do not read their deliveries", user=self.user,
-                        octets=self.lent, connections=len(self.outlets))  # fmt: skip
+                        bytes=self.lent, connections=len(self.outlets))  # fmt: skip
 
     def fed(self) -> list[Consumer]:
         """There is room again: return the consumers that may go on."""
@@ -152,4 +152,4 @@ def lending_of(settings: Settings) -> Lending:
     memory, pairs = settings.memory, settings.acceptors * settings.shards
     of_user = memory.process_limit * memory.user_percent * OF_SHARE_PERCENT // 100 // 100 // pairs
     of_all = memory.process_limit * ALL_PERCENT // 100 // pairs
-    return Lending(max(of_user, LEAST_OCTETS), max(of_all, LEAST_OCTETS))
+    return Lending(max(of_user, LEAST_BYTES), max(of_all, LEAST_BYTES))

@@ -16,13 +16,13 @@ class Outlet:
     """`window` is the part of `lent`, in bytes, that may still be sent; at most `of_consumer` may be in flight to each
     consumer.
 
-    Bytes are borrowed from the user's share when they are needed, up to `octets`, and for a message that is larger than
+    Bytes are borrowed from the user's share when they are needed, up to `nbytes`, and for a message that is larger than
     the window.
     """
 
-    def __init__(self, share: Any, octets: int, of_consumer: int) -> None:
+    def __init__(self, share: Any, nbytes: int, of_consumer: int) -> None:
         self.share = share
-        self.octets = octets
+        self.nbytes = nbytes
         self.of_consumer = of_consumer
         self.window = 0
         self.lent = 0
@@ -40,17 +40,17 @@ class Outlet:
         """Borrow more, since the window is used up; return False and put the consumer to sleep if that is not
         possible.
         """
-        if self.lent < self.octets and self.share.borrow(self):
+        if self.lent < self.nbytes and self.share.borrow(self):
             return True
         self.sleepers[consumer] = None
         return False
 
-    def returns(self, octets: int) -> None:
+    def returns(self, nbytes: int) -> None:
         """So many bytes have arrived, or no report of them will come."""
-        self.window += octets
+        self.window += nbytes
         self.share.restless = True
-        if self.lent > self.octets:
-            self.share.take_back(self, min(self.lent - self.octets, self.window))
+        if self.lent > self.nbytes:
+            self.share.take_back(self, min(self.lent - self.nbytes, self.window))
 
     def leaves(self, consumer: Any, window: int) -> None:
         """A consumer is gone or is sent nothing more; `window` is its remaining window."""

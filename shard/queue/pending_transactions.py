@@ -17,12 +17,12 @@ class PendingTransactions:
         self.reserved = self.reserved_bytes = 0
         self.undecided = self.count = self.whole = 0
 
-    def reserve(self, count: int, octets: int) -> None:
+    def reserve(self, count: int, nbytes: int) -> None:
         """Reserve room for so many messages and bytes of bodies."""
         self.reserved += count
-        self.reserved_bytes += octets
+        self.reserved_bytes += nbytes
 
-    def release(self, count: int, octets: int) -> None:
+    def release(self, count: int, nbytes: int) -> None:
         """Give reserved room back."""
         self.reserved -= count
-        self.reserved_bytes -= octets
+        self.reserved_bytes -= nbytes

@@ -197,8 +197,8 @@ class QueueState:
         """
         contents, pending = self.contents, self.pending
         if self.limits.overflow == "ring-strict":
-            octets = contents.ready_bytes + contents.unacked_bytes + self.unburied.octets
-            return self.depth + pending.reserved, octets + pending.reserved_bytes
+            nbytes = contents.ready_bytes + contents.unacked_bytes + self.unburied.nbytes
+            return self.depth + pending.reserved, nbytes + pending.reserved_bytes
         return contents.ready + pending.reserved, contents.ready_bytes + pending.reserved_bytes
 
     def is_full(self) -> bool:
@@ -207,11 +207,11 @@ class QueueState:
 
     def fitting(self, batch: Batch, first: int, count: int) -> int:
         """How many messages a rejecting queue accepts until one would exceed a limit."""
-        messages, octets = self.counted
+        messages, nbytes = self.counted
         if self.limits.max_count is not None:
             count = min(count, max(self.limits.max_count - messages, 0))
         if self.limits.max_bytes is not None:
-            count = batch.fit(first, count, max(self.limits.max_bytes - octets, 0))
+            count = batch.fit(first, count, max(self.limits.max_bytes - nbytes, 0))
         return count
 
     @property
@@ -268,13 +268,13 @@ def window_of(limits: QueueLimits) -> tuple[int, int] | None:
     Under flow control these are the bounds of its depth; it is deeper only where it does not hold its producers.
     """
     if limits.overflow == "spill":
-        count, octets = limits.max_count, limits.max_bytes
+        count, nbytes = limits.max_count, limits.max_bytes
     elif limits.marks:
         marks = limits.marks
         count = marks.stop_count + 2 * marks.overshoot_count if marks.stop_count else None
-        octets = marks.stop_bytes + 2 * marks.overshoot_bytes if marks.stop_bytes else None
+        nbytes = marks.stop_bytes + 2 * marks.overshoot_bytes if marks.stop_bytes else None
     else:
-        count = octets = None
-    if count is None and octets is None:
+        count = nbytes = None
+    if count is None and nbytes is None:
         return None
-    return UNLIMITED if count is None else count, UNLIMITED if octets is None else octets
+    return UNLIMITED if count is None else count, UNLIMITED if nbytes is None else nbytes

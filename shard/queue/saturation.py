@@ -120,12 +120,12 @@ class Saturation:
         """Leave the present depth out of the overshoot: it is not due to producers that obey the marks."""
         self._settled = now + SETTLING
 
-    def excuse(self, count: int, octets: int) -> None:
+    def excuse(self, count: int, nbytes: int) -> None:
         """Leave so many messages and bytes out of the overshoot: they come whatever the marks."""
         self._floor_count = max(self._floor_count, self.marks.stop_count) + count
-        self._floor_bytes = max(self._floor_bytes, self.marks.stop_bytes) + octets
+        self._floor_bytes = max(self._floor_bytes, self.marks.stop_bytes) + nbytes
 
-    def lend(self, count: int, octets: int, in_hand: int, in_hand_octets: int, percent: int, now: int) -> bool:
+    def lend(self, count: int, nbytes: int, in_hand: int, in_hand_bytes: int, percent: int, now: int) -> bool:
         """Raise the marks above the present depth, since a deadlock needs room to go on. Return False if the queue has
         been lent all that it may be: `percent` of its stop marks.
 
@@ -137,7 +137,7 @@ class Saturation:
         more = self._wanted(count, marks.stop_count, marks.resume_count, in_hand, before.stop_count if before else 0)
         more = min(more, max(marks.stop_count * percent // 100, LENT_COUNT))
         wanted = self._wanted(
-            octets, marks.stop_bytes, marks.resume_bytes, in_hand_octets, before.stop_bytes if before else 0
+            nbytes, marks.stop_bytes, marks.resume_bytes, in_hand_bytes, before.stop_bytes if before else 0
         )
         wanted = min(wanted, max(marks.stop_bytes * percent // 100, LENT_BYTES))
         self.keep_lent(more, wanted, now)
@@ -146,7 +146,7 @@ class Saturation:
         self.over &= not grows
         return grows
 
-    def keep_lent(self, count: int, octets: int, now: int) -> None:
+    def keep_lent(self, count: int, nbytes: int, now: int) -> None:
         """Set the loan to so many messages and bytes beyond the stop marks: a new one, or that of an earlier
         incarnation or home.
         """
@@ -155,8 +155,8 @@ class Saturation:
             marks,
             stop_count=marks.stop_count and marks.stop_count + count,
             resume_count=marks.stop_count and marks.resume_count + count,
-            stop_bytes=marks.stop_bytes and marks.stop_bytes + octets,
-            resume_bytes=marks.stop_bytes and marks.resume_bytes + octets,
+            stop_bytes=marks.stop_bytes and marks.stop_bytes + nbytes,
+            resume_bytes=marks.stop_bytes and marks.resume_bytes + nbytes,
         )
         self.lent_until = now + LENT_FOR
 
@@ -172,7 +172,7 @@ class Saturation:
             return 0, 0
         return self.lent.stop_count - self.marks.stop_count, self.lent.stop_bytes - self.marks.stop_bytes
 
-    def over_lent(self, over: bool, count: int, octets: int, now: int) -> bool:
+    def over_lent(self, over: bool, count: int, nbytes: int, now: int) -> bool:
         """Whether the queue is over its raised marks too; `over`: its own marks. A loan that has expired is ended."""
         assert self.lent is not None
         lent = self.lent
@@ -180,21 +180,21 @@ class Saturation:
             self.lent_until = now + LENT_FOR
         elif now >= self.lent_until:
             self.lent = None
-        return over and lent.saturated(self.over, count, octets)
+        return over and lent.saturated(self.over, count, nbytes)
 
-    def exceeds(self, count: int, octets: int, now: int) -> bool:
+    def exceeds(self, count: int, nbytes: int, now: int) -> bool:
         """Record a new depth for the overshoot; return whether it is further above a stop mark than ever."""
         if now < self._settled:
-            self._floor_count, self._floor_bytes = count, octets
+            self._floor_count, self._floor_bytes = count, nbytes
             return False
         self._floor_count = min(self._floor_count, count)
-        self._floor_bytes = min(self._floor_bytes, octets)
+        self._floor_bytes = min(self._floor_bytes, nbytes)
         marks = self.marks
         stop_count, stop_bytes = marks.stop_count, marks.stop_bytes
         if self.lent is not None:
             stop_count, stop_bytes = self.lent.stop_count, self.lent.stop_bytes
         over = count - max(stop_count, self._floor_count) if marks.stop_count else 0
-        over_bytes = octets - max(stop_bytes, self._floor_bytes) if marks.stop_bytes else 0
+        over_bytes = nbytes - max(stop_bytes, self._floor_bytes) if marks.stop_bytes else 0
         if over <= self.over_count and over_bytes <= self.over_bytes:
             return False
         self.over_count = max(self.over_count, over)
@@ -207,20 +207,20 @@ class Saturation:
             self.growth = (count - self._measured_count) * 1e6 / (now - self._measured)
             self._measured, self._measured_count = now, count
 
-    def full_in(self, count: int, octets: int) -> float | None:
+    def full_in(self, count: int, nbytes: int) -> float | None:
         """Seconds until a stop mark is reached at the growth last measured; None if none ever is."""
-        missing = self.marks.missing(count, octets)
+        missing = self.marks.missing(count, nbytes)
         return None if missing is None or self.growth <= 0 else missing / self.growth
 
     def is_free(self) -> bool:
         """Whether the queue holds no producer, is not over its marks, and has no loan."""
         return not (self.over or self.saturated) and self.lent is None
 
-    def is_calm(self, count: int, octets: int, now: int) -> bool:
+    def is_calm(self, count: int, nbytes: int, now: int) -> bool:
         """Whether the queue is, and was, so far below its marks that no decision can change at this depth."""
         return (
             count <= self._calm_count
-            and octets <= self._calm_bytes
+            and nbytes <= self._calm_bytes
             and not self.near
             and self.lent is None
             and now >= self._settled
@@ -229,27 +229,27 @@ class Saturation:
             and not (self.over or self.saturated)
         )
 
-    def comes_near(self, count: int, octets: int, percent: int) -> bool:
+    def comes_near(self, count: int, nbytes: int, percent: int) -> bool:
         """Record a new depth; return whether it has just come to `percent` of a stop mark."""
         marks = self.marks
         was = self.near
         if self._calm_count < 0:
             self._calm_count = _below(marks.stop_count, marks.resume_count, percent)
             self._calm_bytes = _below(marks.stop_bytes, marks.resume_bytes, percent)
-        self.near = marks.saturated(was, count, octets) or (
+        self.near = marks.saturated(was, count, nbytes) or (
             (marks.stop_count > 0 and 100 * count >= percent * marks.stop_count)
-            or (marks.stop_bytes > 0 and 100 * octets >= percent * marks.stop_bytes)
+            or (marks.stop_bytes > 0 and 100 * nbytes >= percent * marks.stop_bytes)
         )
         return self.near and not was
 
-    def update(self, count: int, octets: int, now: int, aside: bool = False) -> bool:
+    def update(self, count: int, nbytes: int, now: int, aside: bool = False) -> bool:
         """Record a new depth, and whether the queue stands aside; return whether `saturated` changed."""
-        over = self.marks.saturated(self.over, count, octets)
+        over = self.marks.saturated(self.over, count, nbytes)
         if self.lent is not None:
-            over = self.over_lent(over, count, octets, now)
+            over = self.over_lent(over, count, nbytes, now)
         if over:
             self.peak_count = max(self.peak_count, count) if self.over else count
-            self.peak_bytes = max(self.peak_bytes, octets) if self.over else octets
+            self.peak_bytes = max(self.peak_bytes, nbytes) if self.over else nbytes
         self.over = over
         saturated = over and not aside
         if saturated == self.saturated:

@@ -6,16 +6,16 @@ from __future__ import annotations
 class Unburied:
     """What the dead of a queue still cost it.
 
-    `count` messages, with `octets` of bodies and `whole` bytes, have letters that find no room at their targets: they
+    `count` messages, with `nbytes` of bodies and `whole` bytes, have letters that find no room at their targets: they
     go on counting in the depth of the queue. `burying` is the number of graves whose letters are not safe yet.
     """
 
-    __slots__ = ("burying", "count", "octets", "whole")
+    __slots__ = ("burying", "count", "nbytes", "whole")
 
     def __init__(self) -> None:
-        self.count = self.octets = self.whole = 0
+        self.count = self.nbytes = self.whole = 0
         self.burying = 0
 
-    def block(self, count: int, octets: int, whole: int) -> None:
+    def block(self, count: int, nbytes: int, whole: int) -> None:
         """Set how much finds no room."""
-        self.count, self.octets, self.whole = count, octets, whole
+        self.count, self.nbytes, self.whole = count, nbytes, whole

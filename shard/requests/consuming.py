@@ -65,7 +65,7 @@ class Consuming:
             to_shard.Cancel: self.cancel,
             to_shard.Get: self.get,
             to_shard.Limit: self.limit,
-            to_shard.Unacked: self.limit_octets,
+            to_shard.Unacked: self.limit_bytes,
             to_shard.Grant: self.grant,
             to_shard.Active: self.set_active,
             to_shard.Prefetch: self.set_prefetch,
@@ -102,7 +102,7 @@ class Consuming:
         self.serving.serve_now(queue)
         link.groups[consume.group] = channel
         channel.limit = consume.limit
-        channel.octets_limit = consume.octets
+        channel.bytes_limit = consume.nbytes
         hand = self.hands.of(consume.user)
         if hand is not None:
             channel.join(hand)
@@ -284,17 +284,17 @@ class Consuming:
 
     def open_window(self, link: Link, window: to_shard.Window) -> None:
         """Add bytes that acceptors have written to sockets to the windows of consumers."""
-        for id, octets in window.written.items():
+        for id, nbytes in window.written.items():
             consumer = link.consumers.get(id)
             if consumer is not None:
-                consumer.window += octets
+                consumer.window += nbytes
                 ring: Ring = consumer.queue.owner.ring
                 ring.wake(consumer)
                 if consumer.queue.ready:
                     self.state.touch(consumer.queue.owner)
                 outlet = consumer.outlet
                 if outlet is not None:
-                    outlet.returns(octets)
+                    outlet.returns(nbytes)
                     if outlet.sleepers or outlet.share.lending.hungry:
                         self.wake_outlet(outlet)
 
@@ -327,11 +327,11 @@ class Consuming:
         self.wake_group(shared)
         link.reply(limit.request, None)
 
-    def limit_octets(self, link: Link, unacked: to_shard.Unacked) -> None:
+    def limit_bytes(self, link: Link, unacked: to_shard.Unacked) -> None:
         """Set how many bytes the consumers of a channel may have unacked on this shard."""
         group = link.groups.get(unacked.group)
         if group is not None:
-            group.octets_limit = unacked.octets
+            group.bytes_limit = unacked.nbytes
             self.wake_group(group)
 
     def grant(self, link: Link, grant: to_shard.Grant) -> None:

@@ -163,13 +163,13 @@ def still_awaited(awaited: set[Incarnation], role: str, index: int, incarnation:
 
 
 def report(
-    state: ShardState, move: Move, stage: str, count: int = 0, octets: int = 0, checksum: int = 0, reason: str = "",
+    state: ShardState, move: Move, stage: str, count: int = 0, nbytes: int = 0, checksum: int = 0, reason: str = "",
     stop: Sequence[int] = (),
 ) -> None:  # fmt: skip
     """Report the stage of this shard's part of a move to the router."""
     arguments = {
         "queue_id": move.queue_id, "epoch": move.epoch, "shard": state.index, "incarnation": state.incarnation,
-        "state": stage, "count": count, "octets": octets, "checksum": checksum, "stop": [*stop], "reason": reason,
+        "state": stage, "count": count, "nbytes": nbytes, "checksum": checksum, "stop": [*stop], "reason": reason,
     }  # fmt: skip
     state.router_requests.append(("move_report", arguments, _reported))
 

@@ -86,16 +86,16 @@ class Intake:
         self.excuse(id, len(batch), batch.whole(0, len(batch)))
         self.enqueue(id, batch, 0, len(batch))
 
-    def excuse(self, id: int, count: int, octets: int) -> None:
+    def excuse(self, id: int, count: int, nbytes: int) -> None:
         """Exempt messages that arrive whatever the marks of their queue from its overshoot statistics."""
         queue = self.state.queues.get(id)
         if queue is not None and queue.has_marks:
-            queue.saturation.excuse(count, octets)
+            queue.saturation.excuse(count, nbytes)
 
     def excuse_events(self, link: Link, excused: to_shard.Excused) -> None:
         """Exempt events published by an acceptor from the overshoot statistics of their queues."""
         for id in excused.queues:
-            self.excuse(id, excused.messages, excused.octets)
+            self.excuse(id, excused.messages, excused.nbytes)
 
     def oldest_unacked(self, queue: QueueState) -> int | None:
         """The lowest unacked sequence number of a queue, leases and undecided transactions included; None if there is

@@ -40,10 +40,10 @@ class Checkpoint:
         self.boot = boot_id().encode()
         self._number = 0
 
-    def first_pages(self, octets: int) -> bytes:
-        """The first `octets` bytes of the environment's file."""
+    def first_pages(self, nbytes: int) -> bytes:
+        """The first `nbytes` bytes of the environment's file."""
         with _opened(self.path / FILE_NAME) as file:
-            return os.pread(file, octets, 0)
+            return os.pread(file, nbytes, 0)
 
     def flush(self) -> None:
         """Flush the environment's file to the disk."""
@@ -56,9 +56,9 @@ class Checkpoint:
         """
         with _opened(self.path / FILE_NAME) as file:
             at = 0
-            while octets := os.pread(file, PIECE, at):
-                _write(file, octets, at)
-                at += len(octets)
+            while data := os.pread(file, PIECE, at):
+                _write(file, data, at)
+                at += len(data)
 
     def record(self, pages: bytes) -> None:
         """Record the first pages of a state that is on the disk."""
@@ -143,9 +143,9 @@ def _opened(path: Path, flags: int = 0) -> Iterator[int]:
         os.close(file)
 
 
-def _write(file: int, octets: bytes, at: int) -> None:
-    while octets:
-        written = os.pwrite(file, octets, at)
+def _write(file: int, data: bytes, at: int) -> None:
+    while data:
+        written = os.pwrite(file, data, at)
         if not written:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        octets, at = octets[written:], at + written
+        data, at = data[written:], at + written

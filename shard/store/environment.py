@@ -65,9 +65,9 @@ class Environment:
                 log.warning("the file contains no store, a new one is begun", path=str(path), set_aside=str(aside))
             self._open()
 
-    def limit(self, octets: int) -> None:
+    def limit(self, nbytes: int) -> None:
         """Set the size that the contents may have, in bytes: the file may have more, and never shrinks."""
-        self._most = 2 * octets + SLACK
+        self._most = 2 * nbytes + SLACK
         self._map_size = self._map_size or self._most
 
     def entries(self, name: str) -> int:
@@ -152,7 +152,7 @@ class Environment:
             if self._headroom.ensure(pages * self._page):
                 return True
             free = (pages - self._used_pages()) * self._page
-            return free >= self._headroom.octets * (2 if was_full else 1)
+            return free >= self._headroom.nbytes * (2 if was_full else 1)
 
     def _used_pages(self) -> int:
         with self._env.begin() as txn:

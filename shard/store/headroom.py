@@ -16,7 +16,7 @@ from pathlib import Path
 
 from penstock.files import reserve
 
-OCTETS = 8 * 1024 * 1024
+BYTES = 8 * 1024 * 1024
 # Bytes of the disk left to others: twice the reserve of the topology for its start.
 OTHERS = 2 * reserve.SIZES[0]
 _KEEP_SIZE = 1
@@ -26,12 +26,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Headroom:
-    """The headroom of one file. `octets` is its size, at least half of which stays allocated; no more is allocated
+    """The headroom of one file. `nbytes` is its size, at least half of which stays allocated; no more is allocated
     until more than `enough_until` bytes are written.
     """
 
-    def __init__(self, path: Path, octets: int = OCTETS) -> None:
-        self.octets = octets
+    def __init__(self, path: Path, nbytes: int = BYTES) -> None:
+        self.nbytes = nbytes
         self._path = path
         self.enough_until = -1
 
@@ -41,20 +41,20 @@ class Headroom:
         """
         if written <= self.enough_until:
             return True
-        missing = written + self.octets - self._path.stat().st_blocks * _BLOCK
+        missing = written + self.nbytes - self._path.stat().st_blocks * _BLOCK
         if missing > 0 and shutil.disk_usage(self._path).free < missing + OTHERS:
             return False
-        error = _allocate(self._path, written, self.octets)
+        error = _allocate(self._path, written, self.nbytes)
         if error == 0:
-            self.enough_until = written + self.octets - self.octets // 2
+            self.enough_until = written + self.nbytes - self.nbytes // 2
         return error not in _FULL
 
 
-def _allocate(path: Path, start: int, octets: int) -> int:
+def _allocate(path: Path, start: int, nbytes: int) -> int:
     """Allocate; return 0, or the error of the system."""
     file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        if _libc.fallocate(file, _KEEP_SIZE, ctypes.c_int64(start), ctypes.c_int64(octets)) == 0:
+        if _libc.fallocate(file, _KEEP_SIZE, ctypes.c_int64(start), ctypes.c_int64(nbytes)) == 0:
             return 0
         return ctypes.get_errno()
     finally:

@@ -83,13 +83,13 @@ class Journal:
     """The changes since the last commit. `read` returns the contents of a key as a batch of so many rows, kept or
     spilled.
 
-    `octets` is the size of rows and contents in the store, including the commit in flight; `spilled` is the spilled
+    `nbytes` is the size of rows and contents in the store, including the commit in flight; `spilled` is the spilled
     part.
     """
 
     def __init__(self, read: Callable[[bytes, int, bool], Batch]) -> None:
         self.read = read
-        self.octets = 0
+        self.nbytes = 0
         self.spilled = 0
         self._gathered = Gathered()
         self._under_way: Commit | None = None
@@ -114,10 +114,10 @@ class Journal:
         key = queue_id, segment.sequence
         self._gathered.added.pop(key, None)
         self._gathered.marked.pop(key, None)
-        if segment.octets:
-            self.octets -= segment.octets
-            self.spilled -= segment.octets if segment.spilled else 0
-            segment.octets = 0
+        if segment.nbytes:
+            self.nbytes -= segment.nbytes
+            self.spilled -= segment.nbytes if segment.spilled else 0
+            segment.nbytes = 0
             if segment.damaged:  # freeing damaged pages would damage others
                 self._gathered.marked[key] = segment
             else:
@@ -150,10 +150,10 @@ class Journal:
         """Record which turns an acceptor or another shard need not resend; None when it is gone for good."""
         self._gathered.links[identity] = record
 
-    def prepare(self, transaction: bytes, record: Pieces | None, octets: int) -> None:
+    def prepare(self, transaction: bytes, record: Pieces | None, nbytes: int) -> None:
         """Record a part of a transaction, with so many bytes of rows and contents; None when it is done or undone."""
         self._gathered.prepared[transaction] = record
-        self.octets += octets if record is not None else -octets
+        self.nbytes += nbytes if record is not None else -nbytes
 
     def decide(self, transaction: bytes, record: bytes | None) -> None:
         """Record that a transaction is to be done everywhere; None when it has been."""
@@ -161,8 +161,8 @@ class Journal:
 
     def count_recovered(self, segment: Segment) -> None:
         """Count a segment that is in the store from an earlier incarnation."""
-        self.octets += segment.octets
-        self.spilled += segment.octets if segment.spilled else 0
+        self.nbytes += segment.nbytes
+        self.spilled += segment.nbytes if segment.spilled else 0
 
     def hand_over(self) -> Commit:
         """Hand over all gathered changes, to be written whole and before any later ones. The commit is in flight until
@@ -176,10 +176,10 @@ class Journal:
         for key, (segment, batch, first) in gathered.added.items():
             packed, part = KEY.pack(*key), commit.spilled if segment.spilled else commit.kept
             rows, contents = part.contents[packed] = batch.slices(first, segment.count)
-            more = len(rows) + len(contents) - segment.octets
-            self.octets += more
+            more = len(rows) + len(contents) - segment.nbytes
+            self.nbytes += more
             self.spilled += more if segment.spilled else 0
-            segment.octets = len(rows) + len(contents)
+            segment.nbytes = len(rows) + len(contents)
             segment.mixed = not batch.common_flags(first, segment.count) & PERSISTENT
             part.index[packed] = pack_segment(segment)
         for key, segment in gathered.marked.items():

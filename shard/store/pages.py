@@ -72,11 +72,11 @@ class Pages:
         for _, root, _, last in self._states()[:1]:
             free: set[int] = set()
             for _, value in self.walk(root) if root != _NONE else ():
-                octets = self.read(value)
-                count = _NUMBER.unpack_from(octets)[0] if len(octets) >= _NUMBER.size else _NONE
-                if len(octets) < value.size or value.size < _NUMBER.size * (count + 1):
+                data = self.read(value)
+                count = _NUMBER.unpack_from(data)[0] if len(data) >= _NUMBER.size else _NONE
+                if len(data) < value.size or value.size < _NUMBER.size * (count + 1):
                     raise ValueError("a list of free pages is damaged")
-                pages = [number for (number,) in _NUMBER.iter_unpack(octets[8 : 8 * (count + 1)])]
+                pages = [number for (number,) in _NUMBER.iter_unpack(data[8 : 8 * (count + 1)])]
                 if any(not 1 < number <= last for number in pages) or pages != sorted(set(pages) - free, reverse=True):
                     raise ValueError("a list of free pages is damaged")
                 free.update(pages)

@@ -80,8 +80,8 @@ class Probe:
                 self.dbs[name] = env.open_db(name.encode(), txn, create=False)
             except lmdb.NotFoundError:
                 continue  # its creation was cut short, or it has an older format
-        octets = (path / FILE_NAME).stat().st_size
-        self.cut = octets < (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+        nbytes = (path / FILE_NAME).stat().st_size
+        self.cut = nbytes < (env.info()["last_pgno"] + 1) * env.stat()["psize"]
 
     def check(self, shard: int) -> Facts:
         """Check everything. Raises ValueError, struct.error or lmdb.Error if anything is damaged."""
@@ -133,5 +133,5 @@ class Probe:
             if of_index is None or of_contents is None or of_index[0] != of_contents[0]:
                 raise ValueError(f"queue {queue_id}, message {sequence}: a segment without contents, or the reverse")
             segment, _ = unpack_index(key, of_index[1])
-            if not segment.damaged and segment.octets != len(of_contents[1]):
+            if not segment.damaged and segment.nbytes != len(of_contents[1]):
                 raise ValueError(f"queue {queue_id}, message {sequence}: its contents are damaged")

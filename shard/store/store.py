@@ -185,7 +185,7 @@ class Store:
             record = txn.get(damaged.key, db=environment["index"]) or b""
             value = txn.get(damaged.key, db=environment["contents"]) or b""
             with suppress(ValueError, struct.error):
-                if len(value) != unpack_index(damaged.key, record)[0].octets:
+                if len(value) != unpack_index(damaged.key, record)[0].nbytes:
                     value = b""  # its length is unknown
             path.parent.mkdir(mode=0o700, exist_ok=True)
             with open(path, "wb", opener=private) as file:
@@ -242,10 +242,10 @@ class Store:
         self._kept.sync()
         self._update_witness(commits)
 
-    def limit(self, octets: int) -> None:
+    def limit(self, nbytes: int) -> None:
         """Set the size that the store may have, in bytes."""
-        self._kept.limit(octets)
-        self._spilled.limit(octets)
+        self._kept.limit(nbytes)
+        self._spilled.limit(nbytes)
 
     def is_empty(self) -> bool:
         """Whether the store has no message, no lease and no transaction. Raises StoreError if it cannot be read."""
@@ -283,7 +283,7 @@ def _verified(txn: lmdb.Transaction, environment: Environment, key: bytes) -> by
     if record is None or value is None:
         raise ValueError("missing")
     segment, expected = unpack_index(key, record)
-    if len(value) != segment.octets or checksum(value) != expected:
+    if len(value) != segment.nbytes or checksum(value) != expected:
         raise ValueError("damaged")
     return value
 

@@ -92,7 +92,7 @@ def pack_segment(segment: Segment) -> bytes:
     done, rejected, expiries = segment.done or b"", segment.unwanted or b"", segment.expiries or b""
     flags = (DONE if done else 0) | (EXPIRIES if expiries else 0) | (MIXED if segment.mixed else 0)
     flags |= (AGAIN if segment.again else 0) | (REJECTED if rejected else 0) | (DAMAGED if segment.damaged else 0)
-    fixed = _INDEX.pack(segment.count, flags, segment.body_bytes, segment.octets, segment.expiry)
+    fixed = _INDEX.pack(segment.count, flags, segment.body_bytes, segment.nbytes, segment.expiry)
     return b"".join((fixed, done, rejected, expiries)) if flags else fixed
 
 
@@ -100,9 +100,9 @@ def unpack_segment(sequence: int, record: bytes) -> Segment:
     """A segment without its batch. Raises ValueError if the record is malformed."""
     if len(record) < _INDEX.size:
         raise ValueError(f"an index record of {len(record)} bytes")
-    count, flags, body_bytes, octets, expiry = _INDEX.unpack_from(record)
+    count, flags, body_bytes, nbytes, expiry = _INDEX.unpack_from(record)
     segment = Segment(None, 0, count, sequence)
-    segment.body_bytes, segment.octets, segment.expiry = body_bytes, octets, expiry
+    segment.body_bytes, segment.nbytes, segment.expiry = body_bytes, nbytes, expiry
     segment.stored_whole()
     segment.stored, segment.mixed, segment.again = True, bool(flags & MIXED), bool(flags & AGAIN)
     segment.damaged = bool(flags & DAMAGED)

@@ -39,6 +39,6 @@ def _seal_all(txn: Any, environment: Environment) -> None:
 def _checksum_of_contents(txn: Any, environment: Environment, key: bytes, record: bytes) -> bytes:
     queue_id, sequence = KEY.unpack(key)
     value = txn.get(key, db=environment["contents"])
-    if value is None or len(value) != unpack_segment(sequence, record).octets:
+    if value is None or len(value) != unpack_segment(sequence, record).nbytes:
         raise ValueError(f"contents of queue {queue_id}, message {sequence}: damaged")
     return checksum(value)

@@ -57,7 +57,7 @@ class Stored(NamedTuple):
 class Part:
     """A shard's part of a transaction; `decider` is the shard that decides it.
 
-    A `recovered` part may have been committed, and its messages delivered, by an earlier incarnation. `octets` are the
+    A `recovered` part may have been committed, and its messages delivered, by an earlier incarnation. `nbytes` are the
     bytes of messages in its record, 0 for no record. `unclaimed` are settlements of an earlier incarnation in queues
     that are not known yet.
     """
@@ -68,7 +68,7 @@ class Part:
         self.settlements: list[Settlement] = []
         self.unclaimed = list(unclaimed)
         self.recovered = False
-        self.octets = 0
+        self.nbytes = 0
         self.stored = False
         self.weight = sum(publish.batch.whole(0, publish.batch.count) for publish in publishes)
         self.reserved: Sequence[tuple[QueueState, int, int]] = ()
@@ -147,8 +147,8 @@ class Part:
                 queue.contents.requeue(sequence, count)
 
     def _leave(self, state: ShardState) -> None:
-        for reserving, count, octets in self.reserved:
-            reserving.pending.release(count, octets)
+        for reserving, count, nbytes in self.reserved:
+            reserving.pending.release(count, nbytes)
         for id, (count, whole) in self._depths.items():
             if (queue := state.queues.get(id)) is not None:
                 queue.pending.undecided -= 1
@@ -173,7 +173,7 @@ class Part:
         if not settlements and not publishes:
             return None
         head = bus.pack([self.decider, settlements, publishes])
-        self.octets = sum(map(len, contents))
+        self.nbytes = sum(map(len, contents))
         return [_SIZE.pack(len(head)), head, *contents]
 
     @classmethod
@@ -189,7 +189,7 @@ class Part:
             publishes = [kept for publish in publishes if (kept := persistent(publish)).batch.count]
         part = cls(decider, publishes, settlements)
         part.recovered = part.stored = True
-        part.octets = sum(len(each.value) for each in found)
+        part.nbytes = sum(len(each.value) for each in found)
         return part
 
 

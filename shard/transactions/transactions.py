@@ -71,13 +71,13 @@ class Transactions:
     def reserve(self, link: Link, reserve: to_shard.Reserve) -> Looking:
         """Reserve room for the transaction of a channel, and release room reserved for it before."""
         queues, group = self.state.queues, reserve.group
-        kept = [(queues[id], count, octets) for id, count, octets in reserve.needs if id in queues]
+        kept = [(queues[id], count, nbytes) for id, count, nbytes in reserve.needs if id in queues]
         yield
         release(link, group)
         full = self.first_full(kept)
         if full is None and kept:
-            for queue, count, octets in kept:
-                queue.pending.reserve(count, octets)
+            for queue, count, nbytes in kept:
+                queue.pending.reserve(count, nbytes)
             link.reserved[group] = kept
         link.reply(reserve.request, None if full is None else full.id)
 
@@ -88,21 +88,21 @@ class Transactions:
         found: dict[QueueState, list[int]] = {}
         queues = self.state.queues
         for publish in publishes:
-            octets = bus.batch_at(parts, publish.part).body_bytes(publish.first, publish.messages)
+            nbytes = bus.batch_at(parts, publish.part).body_bytes(publish.first, publish.messages)
             for queue in (queues[id] for id in publish.queues if isinstance(id, int) and id in queues):
                 if queue.rejects and queue.id not in powerless:
                     need = found.setdefault(queue, [0, 0])
                     need[0] += publish.messages
-                    need[1] += octets
-        return [(queue, count, octets) for queue, (count, octets) in found.items()]
+                    need[1] += nbytes
+        return [(queue, count, nbytes) for queue, (count, nbytes) in found.items()]
 
     def first_full(self, asked: Iterable[Need]) -> QueueState | None:
         """The first queue without room, after earlier operations of the turn have taken effect; None if all have
         room.
         """
-        for queue, count, octets in asked:
+        for queue, count, nbytes in asked:
             if queue.rejects:
                 self.serving.serve_now(queue)
-                if not admits(queue, count, octets, self.intake.oldest_unacked):
+                if not admits(queue, count, nbytes, self.intake.oldest_unacked):
                     return queue
         return None

@@ -146,7 +146,7 @@ class TwoPhase:
         record = part.record(self.state) if self.state.journal is not None else None
         if record is not None and self.state.journal is not None:
             part.stored = True
-            self.state.journal.prepare(id, record, part.octets)
+            self.state.journal.prepare(id, record, part.nbytes)
 
     def prepared(self, link: Link, asked: to_shard.Prepared) -> None:
         """Reply once a part is kept: whether the store has it."""
@@ -255,7 +255,7 @@ class TwoPhase:
         if part is not None:
             self.weight -= part.weight
             if part.stored and self.state.journal is not None:
-                self.state.journal.prepare(id, None, part.octets)
+                self.state.journal.prepare(id, None, part.nbytes)
         return part
 
     def _forget(self, id: bytes) -> None:

@@ -61,9 +61,9 @@ class Gate:
             changed ^= self.room.set_use(SPILL, spilled, now)
         self.publish(changed)
 
-    def update_processes(self, octets: int, now: int) -> None:
+    def update_processes(self, nbytes: int, now: int) -> None:
         """From time to time: the private memory of all processes of the node, in bytes."""
-        self.publish(self.room.set_use(PROCESSES, octets, now))
+        self.publish(self.room.set_use(PROCESSES, nbytes, now))
 
     def store_fails(self, trouble: str, reason: str, now: int) -> None:
         """The store is in trouble (one of shard.turns.room.TROUBLES), for that reason."""

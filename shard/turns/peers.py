@@ -26,7 +26,7 @@ class Publish(NamedTuple):
 
     queues: tuple[int, ...]
     batch: Batch
-    octets: int
+    nbytes: int
     safe: Callable[[], None]
     resent: bool = False
 
@@ -47,9 +47,9 @@ class Peer:
 
     def publish(self, queues: tuple[int, ...], batch: Batch, safe: Callable[[], None]) -> None:
         """Queue messages for the next turn; `safe` is called once they are safe on the other shard."""
-        octets = len(batch.contents) + len(batch.entries)
-        self.held += octets
-        self.next.append(Publish(queues, batch, octets, safe))
+        nbytes = len(batch.contents) + len(batch.entries)
+        self.held += nbytes
+        self.next.append(Publish(queues, batch, nbytes, safe))
 
     def close_turn(self, version: int) -> list[Any] | None:
         """The multipart to send; None if there is nothing to send, or the shard is not up."""
@@ -73,7 +73,7 @@ class Peer:
         """All turns up to `number` are safe on the other shard. If this answers the hello, the rest is sent again."""
         while self.sent and self.sent[0][0] <= number:
             for publish in self.sent.popleft()[1]:
-                self.held -= publish.octets
+                self.held -= publish.nbytes
                 publish.safe()
         if self.stage is LinkStage.AWAITING:
             sent = [publish._replace(resent=True) for _, publishes in self.sent for publish in publishes]
@@ -99,7 +99,7 @@ class Peer:
         self.sent.clear()
         self.next = []
         for publish in publishes:
-            self.held -= publish.octets
+            self.held -= publish.nbytes
             publish.safe()
 
     def started(self) -> None:

@@ -7,5 +7,5 @@ from shard.turns.link import Link
 
 def release(link: Link, group: int) -> None:
     """Give back the room kept for a channel, if any."""
-    for queue, count, octets in link.reserved.pop(group, ()):
-        queue.pending.release(count, octets)
+    for queue, count, nbytes in link.reserved.pop(group, ()):
+        queue.pending.release(count, nbytes)

@@ -89,25 +89,25 @@ class Room:
         self.limits = dict(marks)
         self.marks = dict(marks)
         was = self.saturated
-        for resource, octets in list(self.used.items()):
-            self.set_use(resource, octets, now)
+        for resource, nbytes in list(self.used.items()):
+            self.set_use(resource, nbytes, now)
         return self.saturated != was
 
-    def set_use(self, resource: str, octets: int, now: int) -> bool:
+    def set_use(self, resource: str, nbytes: int, now: int) -> bool:
         """So many bytes of a resource are in use, or are about to be; return whether the gate changed."""
-        self.used[resource] = octets
+        self.used[resource] = nbytes
         marks = self.marks[resource]
-        if marks.saturated(resource in self.causes, 0, octets):
-            return self._set(resource, REASONS[resource].format(share=share(octets, marks.stop_bytes)), now)
+        if marks.saturated(resource in self.causes, 0, nbytes):
+            return self._set(resource, REASONS[resource].format(share=share(nbytes, marks.stop_bytes)), now)
         self.marks[resource] = self.limits[resource]
         return self._clear(resource, now)
 
-    def store_overflows(self, octets: int, now: int) -> bool:
+    def store_overflows(self, nbytes: int, now: int) -> bool:
         """The store cannot grow though its limit is not reached; return whether the gate changed."""
-        limit, stop = self.limits[FULL], max(octets - 1, 1)
+        limit, stop = self.limits[FULL], max(nbytes - 1, 1)
         resume = stop * limit.resume_bytes // limit.stop_bytes if limit.stop_bytes else stop * OVERFLOWN_PERCENT // 100
         self.marks[FULL] = Marks(0, 0, stop, resume)
-        return self.set_use(FULL, octets, now)
+        return self.set_use(FULL, nbytes, now)
 
     def is_scarce(self, resource: str) -> bool:
         """Whether so much of a resource is in use that a gate closed for it would stay closed."""
@@ -116,11 +116,11 @@ class Room:
     def nearest(self) -> Use:
         """The resource that is nearest to its stop mark."""
         nearest = NOT_NEAR
-        for resource, octets in self.used.items():
+        for resource, nbytes in self.used.items():
             marks = self.marks[resource]
-            if octets > marks.resume_bytes and marks.stop_bytes:
+            if nbytes > marks.resume_bytes and marks.stop_bytes:
                 way = max(marks.stop_bytes - marks.resume_bytes, 1)
-                thousandths = min(1000 * (octets - marks.resume_bytes) // way, 1000)
+                thousandths = min(1000 * (nbytes - marks.resume_bytes) // way, 1000)
                 if thousandths > nearest.thousandths:
                     nearest = Use(thousandths, resource)
         return nearest
@@ -170,7 +170,7 @@ class Room:
         return True
 
 
-def share(octets: int, limit: int) -> str:
+def share(nbytes: int, limit: int) -> str:
     """ "79.5 of 80 GiB", in the unit of the limit."""
     size, unit = next((size, unit) for size, unit in UNITS if limit >= size or size == 1)
-    return f"{octets / size:.4g} of {limit / size:.4g} {unit}"
+    return f"{nbytes / size:.4g} of {limit / size:.4g} {unit}"

@@ -1,4 +1,4 @@
-"""The octets that a channel may have without acknowledging them, over several shards, whatever happens to them."""
+"""The bytes that a channel may have without acknowledging them, over several shards, whatever happens to them."""
 
 from __future__ import annotations
 
@@ -228,9 +228,9 @@ def look(joined: Node, channel: Channel) -> None:
     for index in range(2):
         (link,) = [link for link in joined.shard(index).state.links.values() if link.is_acceptor]
         group = link.groups[channel.client.connection.channels[1].group]
-        assert group.octets_limit == LIMIT // 2
-        assert group.octets == sum(consumer.octets for consumer in link.consumers.values())
+        assert group.bytes_limit == LIMIT // 2
+        assert group.nbytes == sum(consumer.nbytes for consumer in link.consumers.values())
         there = [joined.state(name).contents for name, shard in QUEUES.items() if shard == index]
-        assert group.octets == sum(contents.unacked_whole for contents in there)
-        assert not sum(contents.ready for contents in there) or group.octets >= group.octets_limit
-        assert group.octets < group.octets_limit + 21_000
+        assert group.nbytes == sum(contents.unacked_whole for contents in there)
+        assert not sum(contents.ready for contents in there) or group.nbytes >= group.bytes_limit
+        assert group.nbytes < group.bytes_limit + 21_000

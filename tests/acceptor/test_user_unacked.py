@@ -95,7 +95,7 @@ def test_who_acks_lets_others_go_on() -> None:
         assert gather(two) == [6]
 
 
-def test_octets() -> None:
+def test_bytes() -> None:
     with make(shards=1, bytes=10_000) as node:
         one, two = consumer(node, "a"), consumer(node, "c", acceptor=1)
         fill(node, "a", 6, 4000)
@@ -209,8 +209,8 @@ def look(node: Node, index: int, messages: int = 1 << 40, bytes: int = 1 << 40) 
     assert hand.count == sum(each.outstanding.total for each in consumers)
     there = [core.state.queues[node.queue(name).queue_id].contents for name, shard in QUEUES.items() if shard == index]
     if bytes < 1 << 40:
-        assert hand.octets == sum(contents.unacked_whole for contents in there)
-    full = hand.count >= messages // 2 or hand.octets >= bytes // 2
+        assert hand.nbytes == sum(contents.unacked_whole for contents in there)
+    full = hand.count >= messages // 2 or hand.nbytes >= bytes // 2
     assert hand.is_full() == full
     assert full or not sum(contents.ready for contents in there)
-    assert hand.count <= messages // 2 and hand.octets < bytes // 2 + 3200
+    assert hand.count <= messages // 2 and hand.nbytes < bytes // 2 + 3200

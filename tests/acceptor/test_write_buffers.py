@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acceptor.budgets.outputs import WRITE_HIGH_OCTETS, WRITE_LEAST_OCTETS, WRITE_PART
+from acceptor.budgets.outputs import WRITE_HIGH_BYTES, WRITE_LEAST_BYTES, WRITE_PART
 from tests.joined import Node
 
 MIB = 1024 * 1024
@@ -14,10 +14,10 @@ def test_the_buffers_of_a_user_with_many_connections_are_smaller() -> None:
         assert node.core(0).budgets.accounts.of_user == USERS_SHARE
         clients = [node.connect() for _ in range(80)]
         buffers = [client.socket.write_buffer for client in clients]
-        all_have = USERS_SHARE // WRITE_PART // WRITE_HIGH_OCTETS
-        assert buffers[:all_have] == [WRITE_HIGH_OCTETS] * all_have
-        assert buffers[all_have] < WRITE_HIGH_OCTETS and buffers[-1] == WRITE_LEAST_OCTETS
+        all_have = USERS_SHARE // WRITE_PART // WRITE_HIGH_BYTES
+        assert buffers[:all_have] == [WRITE_HIGH_BYTES] * all_have
+        assert buffers[all_have] < WRITE_HIGH_BYTES and buffers[-1] == WRITE_LEAST_BYTES
         assert buffers == sorted(buffers, reverse=True)
         for client in clients:
             client.lose()
-        assert node.connect().socket.write_buffer == WRITE_HIGH_OCTETS
+        assert node.connect().socket.write_buffer == WRITE_HIGH_BYTES

@@ -28,9 +28,9 @@ QUEUES = tuple(next(f"{stem}{n}" for n in range(99) if place("/", f"{stem}{n}", 
 
 
 def body_of(number: int) -> bytes:
-    """Its number, and octets that vouch for it."""
-    octets = b"%d:" % number + b"x" * (number * 37 % 5000)
-    return octets + sha256(octets).digest()
+    """Its number, and bytes that vouch for it."""
+    data = b"%d:" % number + b"x" * (number * 37 % 5000)
+    return data + sha256(data).digest()
 
 
 def number_of(body: bytes) -> int:

@@ -61,7 +61,7 @@ def test_another_protocol_is_answered_with_our_header(address: Address, greeting
     """Section 4.2.2."""
     client = Client(address)
     client.write(greeting)
-    assert client.read_octets(8) == PROTOCOL_HEADER
+    assert client.read_bytes(8) == PROTOCOL_HEADER
     assert client.hung_up()
     client.socket.close()
 

@@ -216,9 +216,9 @@ def test_error_after_many_publishes_names_the_right_method(client: Client, queue
     """An error in the middle of a run of publishes stops what comes after it, and nothing before it."""
     channel = client.channel()
     channel.call("queue.declare", queue=queue)
-    octets = [publish_frames(1, b"%d" % number, routing_key=queue) for number in range(100)]
-    octets[60] = publish_frames(1, b"60", exchange="nope", routing_key=queue)
-    client.write(b"".join(octets))
+    data = [publish_frames(1, b"%d" % number, routing_key=queue) for number in range(100)]
+    data[60] = publish_frames(1, b"60", exchange="nope", routing_key=queue)
+    client.write(b"".join(data))
     closed = channel.closed()
     assert (closed.code, closed.event.class_id, closed.event.method_id) == (404, 60, 40)
     wait_depth(client.channel(), queue, 60)

@@ -31,8 +31,8 @@ class Feeder:
         self._outgoing = bytearray()
 
     def publish(self, count: int) -> None:
-        octets = publish_frames(self.publisher.number, bytes(256), routing_key=self.target)
-        self._outgoing += octets * count
+        nbytes = publish_frames(self.publisher.number, bytes(256), routing_key=self.target)
+        self._outgoing += nbytes * count
 
     def turn(self, echo: bool) -> None:
         """Read what is there, acknowledge it, answer each with a publish if `echo`, write what goes."""

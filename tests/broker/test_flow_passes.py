@@ -76,28 +76,28 @@ def test_heartbeats_go_both_ways_while_the_socket_is_full(
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     client = connect(heartbeat=2)
     publisher = client.channel()
-    octets = publish_frames(publisher.number, bytes(64 * SIZE), routing_key=queue)
-    sent = fill_socket(client, octets, broker, queue)
+    data = publish_frames(publisher.number, bytes(64 * SIZE), routing_key=queue)
+    sent = fill_socket(client, data, broker, queue)
     goal = client.heartbeats + 8  # one a second: long after a silent peer would have been dropped
     wait_for(lambda: not client.hung_up(timeout=0.2) and client.heartbeats >= goal, what="heartbeats")
     drain = channel.client.channel()
     drain.call("basic.consume", queue=queue, no_ack=True)
-    client.write(octets[sent % len(octets) :] if sent % len(octets) else b"")
-    for _ in range(-(-sent // len(octets))):
+    client.write(data[sent % len(data) :] if sent % len(data) else b"")
+    for _ in range(-(-sent // len(data))):
         drain.take("basic.deliver")
         client.heartbeat()
     publisher.call("queue.declare", exclusive=True)
 
 
-def fill_socket(client: Client, octets: bytes, broker: Broker, queue: str, quiet: float = 0.5) -> int:
-    """Write the octets again and again until the broker has paused the socket for the queue, and it has taken nothing
+def fill_socket(client: Client, data: bytes, broker: Broker, queue: str, quiet: float = 0.5) -> int:
+    """Write the bytes again and again until the broker has paused the socket for the queue, and it has taken nothing
     for `quiet` seconds; how many it took.
     """
     sent, since = 0, time.monotonic()
     while time.monotonic() - since < quiet or not paused(broker, queue):
         ready = client.ready(select.POLLIN | select.POLLOUT, quiet)
         if ready & select.POLLOUT:
-            sent += client.socket.send(octets[sent % len(octets) :], socket.MSG_DONTWAIT)
+            sent += client.socket.send(data[sent % len(data) :], socket.MSG_DONTWAIT)
             since = time.monotonic()
         if ready & select.POLLIN:
             client.receive()

@@ -58,11 +58,11 @@ UNEXPECTED_FRAMES = {
 }
 
 
-@pytest.mark.parametrize("octets", FRAME_ERRORS.values(), ids=FRAME_ERRORS)
-def test_frame_error(connect: Callable[[], Client], channel: Channel, octets: bytes) -> None:
+@pytest.mark.parametrize("data", FRAME_ERRORS.values(), ids=FRAME_ERRORS)
+def test_frame_error(connect: Callable[[], Client], channel: Channel, data: bytes) -> None:
     broken = connect()
     broken.channel(1)
-    broken.write(octets)
+    broken.write(data)
     end = broken.ended()
     assert isinstance(end, HungUp) or end.code in (501, 502)
     assert channel.call("queue.declare", exclusive=True).queue
@@ -76,10 +76,10 @@ def test_body_longer_than_announced(broker: Broker) -> None:
         assert Channel(client, 1).closed().code == 501
 
 
-@pytest.mark.parametrize(("octets", "text"), UNEXPECTED_FRAMES.values(), ids=UNEXPECTED_FRAMES)
-def test_unexpected_frame(client: Client, octets: bytes, text: str) -> None:
+@pytest.mark.parametrize(("data", "text"), UNEXPECTED_FRAMES.values(), ids=UNEXPECTED_FRAMES)
+def test_unexpected_frame(client: Client, data: bytes, text: str) -> None:
     client.channel(1)
-    client.write(octets)
+    client.write(data)
     closed = Channel(client, 1).closed()
     assert (closed.code, closed.text) == (505, f"UNEXPECTED_FRAME - {text}")
     assert (closed.event.class_id, closed.event.method_id) in ((60, 40), (0, 0))
@@ -122,8 +122,8 @@ def test_content_frames_of_two_channels_may_alternate(client: Client, queue: str
     publishes = [method_frame("basic.publish", number, routing_key=queue) for number in (1, 2)]
     headers = [header_frame(number, 6, {}) for number in (1, 2)]
     bodies = [frame(BODY, number, half) for half in (b"abc", b"def") for number in (1, 2)]
-    for octets in (*publishes, *headers, *bodies):
-        client.write(octets)
+    for nbytes in (*publishes, *headers, *bodies):
+        client.write(nbytes)
     two.call("queue.declare", queue=queue, passive=True)
     bodies_got = [event.body for event in (one.get(queue), one.get(queue)) if event]
     assert bodies_got == [b"abcdef"] * 2
@@ -133,9 +133,9 @@ def test_octet_by_octet(client: Client, queue: str) -> None:
     """The broker may receive a frame in any pieces."""
     channel = client.channel(1)
     channel.call("queue.declare", queue=queue)
-    octets = method_frame("basic.publish", 1, routing_key=queue) + header_frame(1, 3, {}) + frame(BODY, 1, b"abc")
-    for at in range(len(octets)):
-        client.write(octets[at : at + 1])
+    data = method_frame("basic.publish", 1, routing_key=queue) + header_frame(1, 3, {}) + frame(BODY, 1, b"abc")
+    for at in range(len(data)):
+        client.write(data[at : at + 1])
     got = channel.get(queue)
     assert got and got.body == b"abc"
 
@@ -155,7 +155,7 @@ def test_empty_body_frames_are_harmless(client: Client, queue: str) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_harms_only_its_sender(connect: Callable[[], Client], channel: Channel, seed: int) -> None:
-    """Random octets after a proper login, some of them with a plausible frame round them."""
+    """Random bytes after a proper login, some of them with a plausible frame round them."""
     noise = random.Random(seed)
     for _ in range(5):
         broken = connect()

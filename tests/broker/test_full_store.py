@@ -63,11 +63,11 @@ def lines(broker: Broker, event: str) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def no_file_grows(broker: Broker, octets: int) -> Iterator[None]:
+def no_file_grows(broker: Broker, nbytes: int) -> Iterator[None]:
     """Writes of the shard beyond that offset fail, as if there were no room: EFBIG (setrlimit(2))."""
     shard = psutil.Process(broker.children("shard")[0])
     before = shard.rlimit(psutil.RLIMIT_FSIZE)
-    shard.rlimit(psutil.RLIMIT_FSIZE, (octets, before[1]))
+    shard.rlimit(psutil.RLIMIT_FSIZE, (nbytes, before[1]))
     yield
     shard.rlimit(psutil.RLIMIT_FSIZE, before)
 

@@ -21,7 +21,7 @@ SIZE = 4096
 
 def fill(client: Client, queue: str) -> None:
     """Publish until the socket has taken nothing for some time."""
-    octets = publish_frames(1, bytes(SIZE), routing_key=queue)
+    data = publish_frames(1, bytes(SIZE), routing_key=queue)
     pending = memoryview(b"")
     written = 0
 
@@ -29,7 +29,7 @@ def fill(client: Client, queue: str) -> None:
         nonlocal pending, written
         client.poll()
         while client.ready(select.POLLOUT, 0):
-            pending = pending or memoryview(octets)
+            pending = pending or memoryview(data)
             sent = client.socket.send(pending, socket.MSG_DONTWAIT)
             pending, written = pending[sent:], written + sent
         return written
@@ -55,17 +55,17 @@ def test_a_producer_that_dies_while_its_socket_is_full_is_noticed(
     wait_for(lambda: not is_held(broker, queue), what="nobody held any more")
 
 
-@pytest.mark.parametrize("octets", [200_000, 400_000, 600_000])
+@pytest.mark.parametrize("nbytes", [200_000, 400_000, 600_000])
 def test_a_close_and_other_channels_are_answered_behind_what_is_held(
-    connect: Callable[..., Client], channel: Channel, queue: str, octets: int
+    connect: Callable[..., Client], channel: Channel, queue: str, nbytes: int
 ) -> None:
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     client = connect()
     publisher, other = client.channel(), client.channel()
-    count = STOP + octets // SIZE
+    count = STOP + nbytes // SIZE
     for _ in range(count):
         publisher.publish(bytes(SIZE), queue)
     other.call("queue.declare", exclusive=True)
     client.close()
     channel.call("queue.purge", queue=queue)
-    wait_for(lambda: channel.depth(queue) + STOP > octets // SIZE, what="what was parked")
+    wait_for(lambda: channel.depth(queue) + STOP > nbytes // SIZE, what="what was parked")

@@ -1,4 +1,4 @@
-"""Methods with any octets, lengths, types and values in them, and clients of another vhost beside them.
+"""Methods with any bytes, lengths, types and values in them, and clients of another vhost beside them.
 
 Whoever sends them gets an answer, and if it is the end of the connection. The others notice nothing, and the log has
 no traceback.

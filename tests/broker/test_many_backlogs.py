@@ -34,7 +34,7 @@ PUBLISHERS = 2
 
 
 class Memory(NamedTuple):
-    """Resident octets of processes: of no file, of shared memory, and of files (the stores, which the system may take
+    """Resident bytes of processes: of no file, of shared memory, and of files (the stores, which the system may take
     back)."""
 
     anonymous: int

@@ -102,17 +102,17 @@ def test_a_shard_whose_store_is_cut_off_while_it_runs_says_so_and_does_not_die_o
 
 
 def test_what_is_damaged_is_never_delivered(tmp_path: Path) -> None:
-    """20 octets of bodies change, and a page of contents; all that is not damaged comes, in order."""
+    """20 bytes of bodies change, and a page of contents; all that is not damaged comes, in order."""
     with Broker(tmp_path) as broker:
         publish(broker)
         broker.stop()
         path = tmp_path / "data" / FILE
-        octets = bytearray(path.read_bytes())
-        places = [place for place in range(0, len(octets), 4096) if octets[place : place + 60] == b"x" * 60]
+        data = bytearray(path.read_bytes())
+        places = [place for place in range(0, len(data), 4096) if data[place : place + 60] == b"x" * 60]
         for place in places[2:40:2]:
-            octets[place + 30] = ord("Z")
-        octets[places[-1] : places[-1] + 4096] = bytes(range(256)) * 16
-        path.write_bytes(octets)
+            data[place + 30] = ord("Z")
+        data[places[-1] : places[-1] + 4096] = bytes(range(256)) * 16
+        path.write_bytes(data)
         broker.start()
         came = found(broker)
         assert came == [body for body in BODIES if body in set(came)], "wrong, or out of order"
@@ -135,8 +135,8 @@ def test_a_node_begins_with_what_was_saved(tmp_path: Path, topology: bool) -> No
         broker.stop()
         if not topology:
             (data / "topology.sqlite").unlink()
-        octets = (data / FILE).read_bytes()
-        (data / FILE).write_bytes(bytes(8192) + octets[8192:])
+        stored = (data / FILE).read_bytes()
+        (data / FILE).write_bytes(bytes(8192) + stored[8192:])
         assert ("salvage" if topology else "topology.sqlite: it is missing") in refused(broker)
         saved = broker.penstock("store", "salvage", str(new / "data"))
         assert saved.returncode == 1, saved.stderr

@@ -57,7 +57,7 @@ def test_empty(own: Broker, channel: Channel) -> None:
     channel.call("queue.declare", queue="empty")
     before = home(own, "empty")
     result = moved(own, "empty")
-    assert (result["messages"], result["octets"]) == (0, 0)
+    assert (result["messages"], result["bytes"]) == (0, 0)
     assert home(own, "empty") == 1 - before
     assert move(own, "empty", 1 - before)["result"] == "already-there"
     channel.publish(b"one", "empty")

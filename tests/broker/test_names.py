@@ -1,6 +1,6 @@
 """Names and texts that are not UTF-8: whoever sends one gets a clear error, and nobody else notices.
 
-RabbitMQ 3.10 has the same rule: a short string of a method is UTF-8 (501), whatever else holds octets may.
+RabbitMQ 3.10 has the same rule: a short string of a method is UTF-8 (501), whatever else holds bytes may.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ SHORT_STRINGS = {
 }
 
 
-@pytest.mark.parametrize("octets", SHORT_STRINGS.values(), ids=SHORT_STRINGS)
-def test_short_string_of_a_method(connect: Callable[[], Client], channel: Channel, octets: bytes) -> None:
+@pytest.mark.parametrize("data", SHORT_STRINGS.values(), ids=SHORT_STRINGS)
+def test_short_string_of_a_method(connect: Callable[[], Client], channel: Channel, data: bytes) -> None:
     sender = connect()
     sender.channel(1).call("queue.declare", exclusive=True)
-    sender.write(octets)
+    sender.write(data)
     end = sender.take("connection.close")
     assert (end.code, end.text) == (501, "FRAME_ERROR - Malformed UTF-8 in shortstr")
     assert channel.call("queue.declare", exclusive=True).queue
@@ -111,7 +111,7 @@ def test_property(client: Client, channel: Channel, name: str, code: int) -> Non
     channel.send("basic.get", queue=queue, no_ack=True)
     received = b""
     while BROKEN not in received:
-        received += client.read_octets(1)
+        received += client.read_bytes(1)
 
 
 def test_consumer_arguments(client: Client, channel: Channel) -> None:

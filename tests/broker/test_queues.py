@@ -256,8 +256,8 @@ def test_what_is_declared_can_be_used_at_once_from_everywhere(
         assert not other.pending()
 
 
-def test_names_of_any_octets(channel: Channel, names: Names) -> None:
-    """Names are UTF-8 of at most 255 octets."""
+def test_names_of_any_bytes(channel: Channel, names: Names) -> None:
+    """Names are UTF-8 of at most 255 bytes."""
     queue = (names("Schütz-水門-") + "x" * 255).encode()[:255].decode(errors="ignore")
     assert channel.call("queue.declare", queue=queue, exclusive=True).queue == queue
     channel.publish("größer".encode(), queue)

@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 STOP = 400
 
 
-def has_read(broker: Broker, octets: int) -> bool:
+def has_read(broker: Broker, nbytes: int) -> bool:
     """Whether an acceptor has read so much of what it cannot send."""
     pointer = Pointer.load(broker.directory / "data")
     assert pointer is not None
     with Gauges.open(pointer.gauges, writable=False) as gauges:
-        return any(gauges.counters_read("acceptor", index).parked_bytes >= octets for index in range(2))
+        return any(gauges.counters_read("acceptor", index).parked_bytes >= nbytes for index in range(2))
 
 
 def test_what_dead_acceptors_had_sent_adds_up_to_no_more_than_the_bound(tmp_path: Path) -> None:

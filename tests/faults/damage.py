@@ -33,42 +33,42 @@ class Harm(NamedTuple):
     deed: str
 
 
-def flip(octets: bytearray, chance: random.Random) -> str:
+def flip(data: bytearray, chance: random.Random) -> str:
     """Change some bytes."""
-    places = [chance.randrange(len(octets)) for _ in range(chance.choice((1, 1, 3, 20)))]
+    places = [chance.randrange(len(data)) for _ in range(chance.choice((1, 1, 3, 20)))]
     for place in places:
-        octets[place] ^= chance.randrange(1, 256)
+        data[place] ^= chance.randrange(1, 256)
     return f"octets changed at {places}"
 
 
-def scramble(octets: bytearray, chance: random.Random) -> str:
+def scramble(data: bytearray, chance: random.Random) -> str:
     """Make a piece random: a page, or less."""
-    size = min(chance.choice((8, 64, 512, PAGE)), len(octets))
-    place = _place(octets, size, chance)
-    octets[place : place + size] = chance.randbytes(size)
+    size = min(chance.choice((8, 64, 512, PAGE)), len(data))
+    place = _place(data, size, chance)
+    data[place : place + size] = chance.randbytes(size)
     return f"{size} octets random at {place}"
 
 
-def blank(octets: bytearray, chance: random.Random) -> str:
+def blank(data: bytearray, chance: random.Random) -> str:
     """Zero a piece: up to two pages."""
-    size = min(chance.choice((512, PAGE, 2 * PAGE)), len(octets))
-    place = chance.choice((0, _place(octets, size, chance)))
-    octets[place : place + size] = bytes(size)
+    size = min(chance.choice((512, PAGE, 2 * PAGE)), len(data))
+    place = chance.choice((0, _place(data, size, chance)))
+    data[place : place + size] = bytes(size)
     return f"{size} octets zero at {place}"
 
 
-def misplace(octets: bytearray, chance: random.Random) -> str:
+def misplace(data: bytearray, chance: random.Random) -> str:
     """Write a page where another one was."""
-    size = min(PAGE, len(octets))
-    source, target = (_place(octets, size, chance) for _ in range(2))
-    octets[target : target + size] = octets[source : source + size]
+    size = min(PAGE, len(data))
+    source, target = (_place(data, size, chance) for _ in range(2))
+    data[target : target + size] = data[source : source + size]
     return f"{size} octets of {source} at {target}"
 
 
-def cut(octets: bytearray, chance: random.Random) -> str:
+def cut(data: bytearray, chance: random.Random) -> str:
     """Cut the end off."""
-    size = chance.choice((0, len(octets) // 2, max(len(octets) - PAGE, 0), chance.randrange(len(octets))))
-    del octets[size:]
+    size = chance.choice((0, len(data) // 2, max(len(data) - PAGE, 0), chance.randrange(len(data))))
+    del data[size:]
     return f"cut to {size}"
 
 
@@ -90,14 +90,14 @@ def harm(data: Path, earlier: Path, chance: random.Random) -> Harm:
     if kind == 2 and (earlier / file).exists():
         shutil.copy(earlier / file, path)
         return Harm(file, "put back as it was before")
-    octets = bytearray(path.read_bytes())
-    deed = chance.choice(DEEDS)(octets, chance)
-    path.write_bytes(octets)
+    stored = bytearray(path.read_bytes())
+    deed = chance.choice(DEEDS)(stored, chance)
+    path.write_bytes(stored)
     return Harm(file, deed)
 
 
-def _place(octets: bytearray, size: int, chance: random.Random) -> int:
+def _place(data: bytearray, size: int, chance: random.Random) -> int:
     """Return a place for `size` bytes: at a page's beginning, or anywhere in it."""
-    last = len(octets) - size
+    last = len(data) - size
     place = chance.randrange(last + 1)
     return place // PAGE * PAGE if chance.randrange(2) else place

@@ -131,7 +131,7 @@ class _QueueDrain:
         self.queue = queue
         self.counts = counts
         self.count = 0
-        self.octets = 0
+        self.nbytes = 0
         self.channel: Channel = client.channel()
         self.channel.call("basic.qos", prefetch_count=1000)
         self.channel.call("basic.consume", queue=queue.name, consumer_tag="drain")
@@ -152,7 +152,7 @@ class _QueueDrain:
                 continue
             last = event
             self.count += 1
-            self.octets += len(event.body)
+            self.nbytes += len(event.body)
             message = Message.of_body(event.body)
             self.drain.record.note(
                 Delivered(self.queue.name, reader, life, message, event.redelivered),
@@ -168,7 +168,7 @@ class _QueueDrain:
         """Leave; yield differences between the messages that came and those announced."""
         self.channel.call("basic.cancel", consumer_tag="drain")
         self.channel.call("channel.close", code=200, text="bye")
-        counts, came = self.counts, (self.count, self.octets)
+        counts, came = self.counts, (self.count, self.nbytes)
         if counts.unacked or counts.unacked_bytes:
             yield f"{self.queue.name}: {counts} and nobody reads it"
         if self.queue.waited_for:

@@ -107,8 +107,8 @@ class Publisher(Numbered):
                     frames = []
                     for _ in range(self.chance.randint(1, self.burst)):
                         tag += 1
-                        self._open[tag], octets = self.publish(channel)
-                        frames.append(octets)
+                        self._open[tag], nbytes = self.publish(channel)
+                        frames.append(nbytes)
                     client.write(b"".join(frames))
             elif not self._open:
                 return
@@ -148,7 +148,7 @@ class Committer(Numbered):
         while not self.stopping.wait(self.chance.random() * self.pause):
             commit = f"{self.name}/{self.number}"
             published = [self.publish(channel, commit) for _ in range(self.chance.randint(1, self.most))]
-            client.write(b"".join(octets for _, octets in published))
+            client.write(b"".join(nbytes for _, nbytes in published))
             channel.call("tx.commit")
             for event in client.line(channel.number):
                 self.wrong(f"{event.name}({event.arguments})")

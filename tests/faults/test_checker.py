@@ -354,10 +354,10 @@ def test_nothing_can_be_taken_out_twice_swapped_or_left_out(data: st.DataObject)
 
 
 @given(st.binary(max_size=3000), st.integers(0, 3000), st.integers(0, 1 << 40))
-def test_a_body_says_which_message_it_is(octets: bytes, size: int, number: int) -> None:
+def test_a_body_says_which_message_it_is(data: bytes, size: int, number: int) -> None:
     body = message(number).body(size)
     assert len(body) >= size
     assert Message.of_body(body) == message(number)
-    for damaged in (body[:-1], body + b"\0", bytes([body[0] ^ 1]) + body[1:], octets):
+    for damaged in (body[:-1], body + b"\0", bytes([body[0] ^ 1]) + body[1:], data):
         with pytest.raises(ValueError):  # noqa: PT011 - damage, whatever it is
             Message.of_body(damaged)

@@ -105,8 +105,8 @@ def test_what_was_not_flushed(disk: Disk) -> None:
         assert content[512:4096] == b"a" * 3584
         assert content[:512] in (b"c" * 512, b"a" * 512)
         assert set(content[4096:8192]) <= set(b"ab") and set(content[8192:]) <= set(b"b\0")
-        for path, octets in kept.items():
-            path.write_bytes(octets)
+        for path, nbytes in kept.items():
+            path.write_bytes(nbytes)
     assert b"a" * 8192 in seen and live in seen and len(seen) > 10
 
 

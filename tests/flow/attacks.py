@@ -21,7 +21,7 @@ from acceptor.core import AcceptorCore
 from tests.flow.spent import Spent
 from tests.flow.world import AMQP, ATTACKER_READ, EVE, identity
 from tests.frames import BODY, Event, frame, header_frame, method_frame
-from tests.joined import WRITE_HIGH_OCTETS, Client
+from tests.joined import WRITE_HIGH_BYTES, Client
 
 ATTACKERS = 8
 RETURNS = 1
@@ -199,7 +199,7 @@ class Attacks(Spent):
                 assert not connection.pauses & (OUTPUT | BODIES)
                 assert not client.untaken and not connection.kept.unfinished
         most = core.budgets.accounts.of_user + LARGEST_BODY + core.budgets.unfinished.limit
-        most += found[EVE] * (outputs.LEAST_OCTETS + unfinished.LEAST_OCTETS + 3 * ATTACKER_READ + at_once(core))
+        most += found[EVE] * (outputs.LEAST_BYTES + unfinished.LEAST_BYTES + 3 * ATTACKER_READ + at_once(core))
         assert core.budgets.accounts.users.get(EVE, 0) <= most
         assert {connection.user for connection in core.budgets.unread.since} <= {EVE}
 
@@ -208,7 +208,7 @@ class Attacks(Spent):
         for connection in core.state.connections.values():
             waits, used_up = core.budgets.outputs.waits(connection), core.budgets.accounts.is_used_up(connection.user)
             if connection.pauses & OUTPUT:
-                assert waits > core.budgets.outputs.limit // 2 or (used_up and waits > outputs.LEAST_OCTETS)
+                assert waits > core.budgets.outputs.limit // 2 or (used_up and waits > outputs.LEAST_BYTES)
             if connection.pauses & BODIES:
                 assert used_up and core.budgets.unfinished.lines[connection.user].first is not connection
 
@@ -216,11 +216,11 @@ class Attacks(Spent):
         """Check the charges and bounds of an attacker's connection."""
         charged, waits = core.budgets.outputs.waits(connection), client.socket.waits
         assert waits == len(client.untaken)
-        assert charged >= waits if connection in core.budgets.outputs.unsent else waits <= WRITE_HIGH_OCTETS
+        assert charged >= waits if connection in core.budgets.outputs.unsent else waits <= WRITE_HIGH_BYTES
         assert charged <= core.budgets.outputs.limit + at_once(core) + 3 * ATTACKER_READ, charged
         held = connection.scanner.unfinished
         assert connection.kept.unfinished == (
-            0 if held <= unfinished.LEAST_OCTETS or connection.stage is not OPEN else held
+            0 if held <= unfinished.LEAST_BYTES or connection.stage is not OPEN else held
         )
         assert held <= core.budgets.unfinished.limit + LARGEST_BODY + ATTACKER_READ
 
@@ -229,4 +229,4 @@ def at_once(core: AcceptorCore) -> int:
     """Return how many bytes may be written before a socket is known to accept nothing: its buffer, or all that was
     parked and is returned when a stop ends.
     """
-    return max(WRITE_HIGH_OCTETS, core.throttle.most_parked + ATTACKER_READ)
+    return max(WRITE_HIGH_BYTES, core.throttle.most_parked + ATTACKER_READ)

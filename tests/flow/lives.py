@@ -100,11 +100,11 @@ class FlowAndLives(FlowAndRouter):
         acceptors = len(self.node.acceptors)
         for id, queue in self.node.shard(shard).state.queues.items():
             queue_gates = [life.core.gates.queue_gates.get(id) for _, life in self.node.running_acceptors()]
-            count, octets = queue.depth + acceptors, queue.depth_bytes + acceptors * (LARGEST + BESIDE)
+            count, nbytes = queue.depth + acceptors, queue.depth_bytes + acceptors * (LARGEST + BESIDE)
             for queue_gate in queue_gates:
                 if queue_gate is not None:
-                    count, octets = count + queue_gate.in_flight, octets + queue_gate.in_flight_bytes
-            self.again[queue.name] = count, octets
+                    count, nbytes = count + queue_gate.in_flight, nbytes + queue_gate.in_flight_bytes
+            self.again[queue.name] = count, nbytes
 
     def tells_of_leaving(self, name: str) -> bool:
         return super().tells_of_leaving(name) and name not in self.again

@@ -36,7 +36,7 @@ SHARED: tuple[dict[str, Any] | None, ...] = (
 )  # fmt: skip
 # No policy has a longer burst, and none a lower rate.
 LONGEST_BURST = SECOND // 5
-LEAST_COUNT, LEAST_OCTETS = 40, 400_000
+LEAST_COUNT, LEAST_BYTES = 40, 400_000
 
 
 def is_metered(gate: object) -> bool:
@@ -95,7 +95,7 @@ def only_just_waits(core: AcceptorCore, session: Any) -> bool:
     )
 
 
-def rates_hold(node: Node, largest: int, count: int, octets: int) -> None:
+def rates_hold(node: Node, largest: int, count: int, nbytes: int) -> None:
     """Check that nothing exceeds a rate by more than its burst, and a message of that size if bytes count.
 
     Or by a commit of each acceptor, with so many messages and bytes: it goes when the burst is unused.
@@ -104,10 +104,10 @@ def rates_hold(node: Node, largest: int, count: int, octets: int) -> None:
     now = round(node.now * 1_000_000) * 1000
     for _, life in node.running_acceptors():
         for gate in life.core.gates.rates.by_bucket.values():
-            full_at, octets_full_at = node.gauges.bucket_full_at(gate.bucket, now)
+            full_at, bytes_full_at = node.gauges.bucket_full_at(gate.bucket, now)
             assert full_at - now <= LONGEST_BURST + acceptors * count * SECOND // LEAST_COUNT
-            ahead = LONGEST_BURST + (largest + acceptors * octets) * SECOND // LEAST_OCTETS
-            assert octets_full_at - now <= ahead
+            ahead = LONGEST_BURST + (largest + acceptors * nbytes) * SECOND // LEAST_BYTES
+            assert bytes_full_at - now <= ahead
 
 
 def most_rated(queue: QueueState, seconds: float) -> float | None:

@@ -127,13 +127,13 @@ class Flow(AtRest):
                 kind = queue.name.split("-")[0]
                 if before is None or self.share != 0 or kind in UNPRIVILEGED:
                     continue
-                most, most_octets = (acceptors * each for each in self.largest.get(kind, (0, 0)))
-                bound, bound_octets = marks.overshoot_bound(acceptors, queue.features.reserve)
+                most, most_bytes = (acceptors * each for each in self.largest.get(kind, (0, 0)))
+                bound, bound_bytes = marks.overshoot_bound(acceptors, queue.features.reserve)
                 if marks.stop_count:
                     assert queue.saturation.over_count <= max(bound + most, before[0] - marks.stop_count)
                     assert queue.depth <= max(marks.stop_count + bound + most, before[0])
                 if marks.stop_bytes:
-                    late = bound_octets + acceptors * (LARGEST + BESIDE) + most_octets + most * BESIDE
+                    late = bound_bytes + acceptors * (LARGEST + BESIDE) + most_bytes + most * BESIDE
                     assert queue.depth_bytes <= max(marks.stop_bytes + late, before[1])
                 paced = most_paced(queue, acceptors)
                 if paced is not None and not self.losses:
@@ -244,7 +244,7 @@ class Flow(AtRest):
         self.rest()
         assert not any(self.depths())
         for _, life in self.node.running_acceptors():
-            assert (life.core.throttle.parked_octets, life.core.throttle.held, life.core.throttle.paused) == (0, {}, {})
+            assert (life.core.throttle.parked_bytes, life.core.throttle.held, life.core.throttle.paused) == (0, {}, {})
             nobody_is_remembered(life.core)
             self.nothing_is_kept(life.core)
         for person in self.people:

@@ -14,7 +14,7 @@ from acceptor.core import AcceptorCore
 from acceptor.gates.claims import NO_PLACE
 from acceptor.gates.confirms import Span
 from acceptor.gates.fair import SAVED_ROUNDS
-from acceptor.gates.gate import SHARE, SHARE_OCTETS, UNLIMITED, Gate
+from acceptor.gates.gate import SHARE, SHARE_BYTES, UNLIMITED, Gate
 from acceptor.gates.pools import Pool
 from acceptor.gates.queue_gate import QueueGate
 from acceptor.holding.channel_flow import acknowledges
@@ -94,7 +94,7 @@ class AtRest(Moves):
         """Check that nothing is in flight, and everything that waits has a reason to."""
         for link in core.links:
             assert link.in_flight.is_empty() and not link.in_flight.load.count_weight
-            assert (link.unheard_octets, link.turn.contents.load.count, len(link.sent), len(link.requests)) == (
+            assert (link.unheard_bytes, link.turn.contents.load.count, len(link.sent), len(link.requests)) == (
                 0,
                 0,
                 0,
@@ -129,7 +129,7 @@ class AtRest(Moves):
         lines = [queue_gate.lane_line for queue_gate in gates.queue_gates.values() if queue_gate.lane_line is not None]
         for counted in [*gates.pools.by_limit.values(), *lines]:
             claim = counted.claim
-            assert (counted.in_flight, counted.in_flight_bytes, claim.count, claim.octets) == (0, 0, 0, 0)
+            assert (counted.in_flight, counted.in_flight_bytes, claim.count, claim.nbytes) == (0, 0, 0, 0)
             if claim.place != NO_PLACE:
                 assert self.node.gauges.claim(claim.place, index, life.incarnation, 0, 0) == (0, 0)
 
@@ -142,17 +142,17 @@ class AtRest(Moves):
             assert line.remembers == (queue_gate in core.gates.contended) and (line.remembers or not line.remembered)
             if queue_gate.name not in self.changed:
                 count = max(marks.stop_count + marks.overshoot_count, SHARE)
-                octets = max(marks.stop_bytes + marks.overshoot_bytes, SHARE_OCTETS)
+                nbytes = max(marks.stop_bytes + marks.overshoot_bytes, SHARE_BYTES)
                 for share in line.remembered.values():
-                    assert share.surplus <= SAVED_ROUNDS * share.weight * (count if queue_gate.counts() else octets)
+                    assert share.surplus <= SAVED_ROUNDS * share.weight * (count if queue_gate.counts() else nbytes)
 
     def parking_is_counted(self, index: int, core: AcceptorCore) -> None:
         """Check the counts of parked bytes, held channels and paused connections."""
         throttle = core.throttle
-        octets = {channel: sum(item.octets for item in channel.inbox) for channel in self.node.channels()}
-        here = {channel: size for channel, size in octets.items() if channel.acceptor is core.state}
-        assert throttle.parked_octets == sum(here.values())
-        assert throttle.orphan_octets == sum(size for channel, size in here.items() if channel.stage is DETACHED)
+        data = {channel: sum(item.nbytes for item in channel.inbox) for channel in self.node.channels()}
+        here = {channel: size for channel, size in data.items() if channel.acceptor is core.state}
+        assert throttle.parked_bytes == sum(here.values())
+        assert throttle.orphan_bytes == sum(size for channel, size in here.items() if channel.stage is DETACHED)
         assert set(throttle.held) == {channel for channel in here if channel.held_by is not None}
         for connection in core.state.connections.values():
             assert connection.kept.parked == sum(here[channel] for channel in connection.channels.values())
@@ -160,10 +160,10 @@ class AtRest(Moves):
                 continue
             assert connection.reads == (not connection.pauses)
             assert bool(connection.pauses & HELD) == (connection in throttle.paused)
-            least = min(throttle.parking_octets // 2, throttle.budget(connection))
+            least = min(throttle.parking_bytes // 2, throttle.budget(connection))
             assert connection not in throttle.paused or connection.kept.parked > least
         counters = self.node.gauges.counters_read("acceptor", index)
-        assert (counters.held_channels, counters.parked_bytes) == (len(throttle.held), throttle.parked_octets)
+        assert (counters.held_channels, counters.parked_bytes) == (len(throttle.held), throttle.parked_bytes)
         unread = sum(each.pauses != 0 and each.stage is OPEN for each in core.state.connections.values())
         assert (counters.connections, counters.paused_connections) == (len(core.state.connections), unread)
 

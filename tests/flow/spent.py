@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis.stateful import rule
 
 from acceptor.amqp.connection import Connection
-from acceptor.budgets.quotas import ORPHAN_OCTETS, OVERDRAFT
+from acceptor.budgets.quotas import ORPHAN_BYTES, OVERDRAFT
 from acceptor.core import AcceptorCore
 from tests.flow.unprivileged import Unprivileged
 from tests.flow.world import Id, Person, Session
@@ -108,7 +108,7 @@ class Spent(Unprivileged):
         for user, kept in quotas.users.items():
             clients = [self.node.clients.get(connection) for connection in core.state.connections.values()]
             reads = sum(client.largest_charge for client in clients if client is not None and client.user == user)
-            most = quotas.of_user * OVERDRAFT + reads + ORPHAN_OCTETS
+            most = quotas.of_user * OVERDRAFT + reads + ORPHAN_BYTES
             assert kept <= most, (kept, most)
         self.vhost_keeps_to_its_share(core)
 
@@ -118,7 +118,7 @@ class Spent(Unprivileged):
         assert quotas.vhosts == ({"/": quotas.kept} if quotas.kept else {})
         clients = [self.node.clients.get(connection) for connection in core.state.connections.values()]
         reads = sum(client.largest_charge for client in clients if client is not None)
-        assert quotas.kept <= quotas.of_vhost * OVERDRAFT + reads + ORPHAN_OCTETS
+        assert quotas.kept <= quotas.of_vhost * OVERDRAFT + reads + ORPHAN_BYTES
 
     def accounts_are_right(self, core: AcceptorCore) -> None:
         """Check that begun bodies, unread answers and uncommitted publishes are charged, and nothing else."""
@@ -126,7 +126,7 @@ class Spent(Unprivileged):
         for connection in core.state.connections.values():
             charged[connection.user] += connection.kept.unfinished + connection.kept.uncommitted
             charged[connection.user] += core.budgets.outputs.waits(connection)
-        assert core.budgets.accounts.users == {user: octets for user, octets in charged.items() if octets}
+        assert core.budgets.accounts.users == {user: nbytes for user, nbytes in charged.items() if nbytes}
         assert core.budgets.accounts.kept == charged.total()
 
     def nothing_is_kept(self, core: AcceptorCore) -> None:

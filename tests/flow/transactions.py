@@ -42,15 +42,15 @@ class Transactions(Clients):
         for tag, given_back in session.unsettled.items():
             self.returned[session.open[tag]] += given_back
         brought = Counter("" for _ in session.uncommitted)
-        octets = Counter({"": sum(self.sizes[id] for id in session.uncommitted)})
+        data = Counter({"": sum(self.sizes[id] for id in session.uncommitted)})
         for id in session.uncommitted:
             to = self.bound_for[id]
             for kind in EXCHANGES.get(to, (to,)):
                 brought[kind] += 1
-                octets[kind] += self.sizes[id]
+                data[kind] += self.sizes[id]
         for kind, count in brought.items():
-            most, most_octets = self.largest.get(kind, (0, 0))
-            self.largest[kind] = max(most, count), max(most_octets, octets[kind])
+            most, most_bytes = self.largest.get(kind, (0, 0))
+            self.largest[kind] = max(most, count), max(most_bytes, data[kind])
         session.committing.append((session.uncommitted, session.unsettled))
         session.uncommitted, session.unsettled = [], {}
         session.client.client.send("tx.commit", session.number)

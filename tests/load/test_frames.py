@@ -27,12 +27,12 @@ def test_deliveries_are_as_long_as_they_are_counted(broker: Broker, shape: Shape
     with prepared(target, shape):
         queue = shape.names()[-1]
         reader, writer = Subscription(target, shape, queue), Wire(target)
-        octets = frames.publish(shape.key(queue), bytes(shape.size), 5, shape.exchange, shape.persistent)
-        writer.socket.sendall(octets)
+        nbytes = frames.publish(shape.key(queue), bytes(shape.size), 5, shape.exchange, shape.persistent)
+        writer.socket.sendall(nbytes)
         received = reader.received
-        while len(received) < 5 * reader.octets_each:
+        while len(received) < 5 * reader.bytes_each:
             received += reader.socket.recv(1 << 20)
-        assert len(received) == 5 * reader.octets_each and received.endswith(bytes(shape.size) + b"\xce")
+        assert len(received) == 5 * reader.bytes_each and received.endswith(bytes(shape.size) + b"\xce")
         reader.socket.close()
         writer.socket.close()
 

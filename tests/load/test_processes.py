@@ -35,7 +35,7 @@ def test_a_tree_is_measured_with_its_children() -> None:
         assert [process.pid for process in family(parent.pid)] == [parent.pid, child]
         with_child = memory(parent.pid)
         assert with_child.measure == before.measure
-        assert with_child.octets - before.octets > 35 * MIB
+        assert with_child.nbytes - before.nbytes > 35 * MIB
         parent.communicate(b"\n")
 
 

@@ -22,11 +22,11 @@ def test_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def recorded() -> dict[str, Any] | None:
             """The recorder may have had no processor in so short a time."""
             found = cost(node, tmp_path, queues, 5, 2)
-            return found if found["octets_per_second"] else None
+            return found if found["bytes_per_second"] else None
 
         found = wait_for(recorded, what="rows that were written")
         queues.close()
         assert (found["queues"], found["busy"]) == (20, 5)
         assert found["cpu_percent"] >= 0 and found["pss_mib"] > 0
-        assert found["octets_per_second"] > 0
+        assert found["bytes_per_second"] > 0
         wait_for(lambda: (state := node.flow_state("telemetry-0")) and state.depth, what="what was published")

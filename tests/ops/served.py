@@ -38,7 +38,7 @@ from tests.router.making import completed
 T = TypeVar("T")
 
 QUEUES = 50
-EMPTY = {"count": 0, "octets": 0, "checksum": 0, "stop": [], "reason": ""}
+EMPTY = {"count": 0, "nbytes": 0, "checksum": 0, "stop": [], "reason": ""}
 
 
 class Loop:

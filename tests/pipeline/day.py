@@ -107,9 +107,9 @@ class _Queue:
         self.depth += published - acked - dropped
         unacked = min(self.depth, 50) if self.sort != "alone" else 0
         was = self.saturated
-        octets = self.depth * self.whole
-        over = (self.stop and self.depth > self.stop) or (self.stop_bytes and octets > self.stop_bytes)
-        self.saturated = bool(over) or (was and (self.depth > self.stop * 0.7 or octets > self.stop_bytes * 0.7))
+        nbytes = self.depth * self.whole
+        over = (self.stop and self.depth > self.stop) or (self.stop_bytes and nbytes > self.stop_bytes)
+        self.saturated = bool(over) or (was and (self.depth > self.stop * 0.7 or nbytes > self.stop_bytes * 0.7))
         self.epoch += was != self.saturated
         consumers = 0 if self.sort in ("alone", "hostile") else 2
         day.add(
@@ -137,7 +137,7 @@ class _Queue:
             policy=None,
             published_bytes=published * self.size,
             delivered_bytes=delivered * self.size,
-            whole_bytes=octets,
+            whole_bytes=nbytes,
         )
         if self.saturated and not was:
             self._hold(day, random, ts)

@@ -43,6 +43,6 @@ def write_day(root: Path, day: Day, files: int = 3) -> None:
             write(root, table, rows[number::files], f"writer.{number}")
 
 
-def add(path: Path, octets: bytes) -> None:
+def add(path: Path, data: bytes) -> None:
     """Write another file beside one."""
-    path.with_name(f"node-1-odd-{path.stat().st_mtime_ns}{SUFFIX}").write_bytes(octets)
+    path.with_name(f"node-1-odd-{path.stat().st_mtime_ns}{SUFFIX}").write_bytes(data)

@@ -66,7 +66,7 @@ def backlog(row: Row) -> int:
     return int(row["ready"] + row["unacked"])
 
 
-def octets(row: Row) -> int:
+def nbytes(row: Row) -> int:
     """Return the bytes of whole messages; of bodies if the row lacks these."""
     whole = row["whole_bytes"]
     return int(row["ready_bytes"] + row["unacked_bytes"] if whole is None else whole)

@@ -64,11 +64,11 @@ def test_what_is_no_row_is_odd(text: bytes) -> None:
 def test_files_are_read_in_chunks_and_frames(day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "CHUNK", 2000)
     middle = len(day.depth) // 2
-    octets = b"".join(zstandard.compress(dumped(part)) for part in (day.depth[:middle], day.depth[middle:]))
-    found = list(tables(octets, DEPTH))
+    data = b"".join(zstandard.compress(dumped(part)) for part in (day.depth[:middle], day.depth[middle:]))
+    found = list(tables(data, DEPTH))
     assert len(found) > 10
     assert pa.concat_tables(found).to_pylist() == day.depth
     assert list(tables(b"", DEPTH)) == []
-    for damaged in (octets[:-20], b"this is no zstd", zstandard.compress(dumped(day.depth)[:-30])):
+    for damaged in (data[:-20], b"this is no zstd", zstandard.compress(dumped(day.depth)[:-30])):
         with pytest.raises(OddError):
             list(tables(damaged, DEPTH))

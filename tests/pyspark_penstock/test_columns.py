@@ -47,9 +47,9 @@ def test_columns_say_what_rows_do() -> None:
     assert [tuple(each.values()) for each in batch.to_pylist()] == [row_of(each) for each in given]
 
 
-def test_a_record_batch_has_so_many_rows_and_so_many_octets_at_most(monkeypatch: Any) -> None:
+def test_a_record_batch_has_so_many_rows_and_so_many_bytes_at_most(monkeypatch: Any) -> None:
     monkeypatch.setattr(columns, "BATCH_ROWS", 4)
-    monkeypatch.setattr(columns, "BATCH_OCTETS", 100)
+    monkeypatch.setattr(columns, "BATCH_BYTES", 100)
     sizes = [1, 1, 1, 1, 1, 60, 60, 200, 40, 40]
     batches = list(record_batches([delivery(bytes(size)) for size in sizes]))
     assert [batch.num_rows for batch in batches] == [4, 2, 1, 1, 2]

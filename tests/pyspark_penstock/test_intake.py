@@ -1,4 +1,4 @@
-"""Deliveries out of octets, wherever reads cut them."""
+"""Deliveries out of bytes, wherever reads cut them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def frame(kind: int, payload: bytes, channel: int = 1) -> bytes:
 
 
 def delivered(delivery: Delivery, frame_max: int = 100) -> bytes:
-    """The frames of a delivery, its body in frames of so many octets at most."""
+    """The frames of a delivery, its body in frames of so many bytes at most."""
     exchange, key = delivery.exchange.encode(), delivery.routing_key.encode()
     method = b"\0\x3c\0\x3c\x03tag" + pack(">Q?", delivery.tag, delivery.redelivered)
     method += bytes([len(exchange)]) + exchange + bytes([len(key)]) + key
@@ -29,12 +29,12 @@ def delivered(delivery: Delivery, frame_max: int = 100) -> bytes:
     return frame(1, method) + frame(2, header) + b"".join(frame(3, body) for body in bodies)
 
 
-def taken(octets: bytes, cuts: list[int]) -> Taken:
-    """What comes of octets that are read in parts."""
+def taken(data: bytes, cuts: list[int]) -> Taken:
+    """What comes of bytes that are read in parts."""
     found: Taken = []
     intake = Intake(found.append, found.append)
-    for low, high in zip([0, *cuts], [*cuts, len(octets)], strict=True):
-        intake.feed(octets[low:high])
+    for low, high in zip([0, *cuts], [*cuts, len(data)], strict=True):
+        intake.feed(data[low:high])
     return found
 
 
@@ -68,5 +68,5 @@ def test_what_is_no_frame_is_left_to_those_who_refuse_it() -> None:
 
 
 def test_what_is_not_utf_8_comes_all_the_same() -> None:
-    octets = delivered(Delivery(4, False, "", "k", b"\0\0", b"b")).replace(b"\x00\x01k", b"\x00\x01\xff")
-    assert taken(octets, []) == [Delivery(4, False, "", "�", b"\0\0", b"b")]
+    nbytes = delivered(Delivery(4, False, "", "k", b"\0\0", b"b")).replace(b"\x00\x01k", b"\x00\x01\xff")
+    assert taken(nbytes, []) == [Delivery(4, False, "", "�", b"\0\0", b"b")]

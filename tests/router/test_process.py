@@ -134,7 +134,7 @@ class Running:
 
 @pytest.fixture
 def runtime() -> Iterator[Path]:
-    """Short, for sockets live in it (unix(7): 107 octets)."""
+    """Short, for sockets live in it (unix(7): 107 bytes)."""
     with tempfile.TemporaryDirectory(prefix="pstk-", dir="/tmp") as path:
         yield Path(path)
 

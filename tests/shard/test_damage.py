@@ -66,9 +66,9 @@ def test_damaged_messages_are_dropped_and_the_others_come(tmp_path: Path) -> Non
     assert (life.queue.ready, life.queue.ready_bytes, life.queue.totals.dropped) == (0, 0, 2)
     file = life.store.set_aside(damaged)
     assert file.parent == tmp_path / "damaged"
-    octets = file.read_bytes()
-    (size,) = LENGTH.unpack_from(octets)
-    assert octets[LENGTH.size + size :].count(b"c") == 1
+    data = file.read_bytes()
+    (size,) = LENGTH.unpack_from(data)
+    assert data[LENGTH.size + size :].count(b"c") == 1
     life.commit()
     life.end()
     assert probe(tmp_path, 0).records == 3

@@ -64,7 +64,7 @@ def test_a_queue_that_has_gone_leaves_nothing_behind(node: Node, how: str) -> No
     node.settle(rechecks=2)
     core, queue = node.shard(0), node.state("q")
     assert core.flow.stopped and core.waiters.weights and core.state.weight
-    assert core.state.journal is not None and core.state.journal.octets
+    assert core.state.journal is not None and core.state.journal.nbytes
     if how == "deleted":
         node.ask("queue_delete", queue_id=record.queue_id)
     else:
@@ -75,7 +75,7 @@ def test_a_queue_that_has_gone_leaves_nothing_behind(node: Node, how: str) -> No
     assert queue.deletion.stage is Stage.GONE and queue.id not in core.state.queues
     assert not core.state.touched and not core.flow.stopped and not core.waiters.weights
     assert not core.paces.asked and not core.stalls.stalled
-    assert (core.state.weight, core.state.journal.octets) == (0, 0)
+    assert (core.state.weight, core.state.journal.nbytes) == (0, 0)
     assert node.gauges.queue_read(record.slot) is None
 
 

@@ -497,7 +497,7 @@ def test_a_rejected_message_whose_queue_buries_no_more_is_gone(node: Node) -> No
     client.send("basic.ack", 1, delivery_tag=2)
     node.settle()
     journal = node.shard(0).state.journal
-    assert journal is not None and (ready(node), journal.octets) == ((0, 0), 0)
+    assert journal is not None and (ready(node), journal.nbytes) == ((0, 0), 0)
 
 
 def test_a_dead_letter_is_kept_until_the_other_shard_has_flushed_it(node: Node) -> None:
@@ -517,17 +517,17 @@ def test_a_dead_letter_is_kept_until_the_other_shard_has_flushed_it(node: Node) 
         client.send("basic.reject", 1, delivery_tag=number, requeue=False)
         node.settle()
     assert (ready(node), ready(node, "dead")) == ((0, 0), (3, 0))
-    assert commits.awaited and source.core.state.journal.octets > 0
+    assert commits.awaited and source.core.state.journal.nbytes > 0
     commits.flush_begins()
     commits.not_flushed()
     node.settle()
-    assert commits.awaited and source.core.state.journal.octets > 0
+    assert commits.awaited and source.core.state.journal.nbytes > 0
     commits.flush_begins()
     node.settle()
-    assert not commits.awaited and source.core.state.journal.octets > 0
+    assert not commits.awaited and source.core.state.journal.nbytes > 0
     commits.flushed()
     node.settle()
-    assert source.core.state.journal.octets == 0
+    assert source.core.state.journal.nbytes == 0
 
 
 @pytest.mark.parametrize(

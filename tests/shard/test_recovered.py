@@ -120,7 +120,7 @@ def test_a_queue_gets_its_contents_in_order_and_once(tmp_path: Path, record: Rec
     life.end()
     start = Start(tmp_path, record, node)
     assert start.found == [1, 2, 3]
-    assert start.journal.octets > 0
+    assert start.journal.nbytes > 0
     assert start.give(QUEUE + 1).contents.ready == 0
     assert [body for body, _ in bodies(start.give().contents)] == [b"0", b"1", b"2"]
     assert start.give().contents.ready == 0
@@ -154,7 +154,7 @@ def test_the_store_forgets_deleted_queues(tmp_path: Path, record: Record, node: 
     start = Start(tmp_path, record, node)
     start.give(QUEUE + 1)
     start.recovered.forget_others()
-    assert start.journal.octets == 0
+    assert start.journal.nbytes == 0
     start.end()
     store = Store(tmp_path, LIMIT, durable=False, epoch=1)
     assert not [*store.segments(), *store.numbers("leases"), *store.numbers("counts"), *store.held()]

@@ -16,13 +16,13 @@ def test_what_is_near_is_shown_as_long_as_it_is() -> None:
     shown = ShownHands(shared, hands, 3)
     ann, bob = hands.of("ann"), hands.of("bob")
     assert ann and bob
-    ann.count, ann.octets, bob.count = 8, 4 << 32, 10
+    ann.count, ann.nbytes, bob.count = 8, 4 << 32, 10
     shown.publish_changes()
     assert set(shared.near()) == {
         Use("unacked-bytes-at-shard-3", "user", "ann", 4 << 32, 4 << 32),
         Use("unacked-messages-at-shard-3", "user", "bob", 10, 10),
     }
-    ann.octets = 0
+    ann.nbytes = 0
     hands.share(1)
     shown.publish_changes()
     assert not list(shared.near())

@@ -17,7 +17,7 @@ SIZE = 1000
 COUNT = 3000
 WINDOW = 50
 LARGEST_PIECE = 64 * 1024
-"""Small messages go to disk together, up to that many octets."""
+"""Small messages go to disk together, up to that many bytes."""
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_a_queue_that_goes_takes_what_it_spilled_along(node: Node) -> None:
     node.settle()
     shard = node.shard(0)
     assert shard.state.journal is not None
-    assert (shard.state.weight, shard.state.journal.octets, shard.paging.beyond) == (0, 0, {})
+    assert (shard.state.weight, shard.state.journal.nbytes, shard.paging.beyond) == (0, 0, {})
 
 
 @pytest.mark.parametrize("durable", [False, True])

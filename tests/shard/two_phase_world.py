@@ -49,7 +49,7 @@ class Disk:
 class FakePart:
     """A part that records its outcome."""
 
-    weight = octets = 0
+    weight = nbytes = 0
     settlements = ()
 
     def __init__(self, decider: int, recovered: bool) -> None:
@@ -123,7 +123,7 @@ class FakeCore:
         decisions = {} if disk.decision is None else {world.id: disk.decision}
         self.two_phase.recover(cast(Any, parts), decisions)
 
-    def prepare(self, id: bytes, record: Any, octets: int) -> None:
+    def prepare(self, id: bytes, record: Any, nbytes: int) -> None:
         """Gather the record of a part, or its removal."""
         part = self.two_phase.parts.get(id)
         self.gathered.append(("part", None if record is None or part is None else part.decider))

@@ -38,8 +38,8 @@ def test_a_user_may_use_its_share_and_no_byte_more() -> None:
 
 def test_once_the_users_together_exceed_their_share_each_has_an_equal_one() -> None:
     made = accounts()
-    for user, octets in (("a", 200), ("b", 200), ("c", 101)):
-        made.charge(user, octets)
+    for user, nbytes in (("a", 200), ("b", 200), ("c", 101)):
+        made.charge(user, nbytes)
     assert [made.is_used_up(user) for user in "abc"] == [True, True, False]
     made.charge("c", -1)
     assert not any(made.is_used_up(user) for user in "abc")
@@ -49,7 +49,7 @@ def test_once_the_users_together_exceed_their_share_each_has_an_equal_one() -> N
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=6))
 def test_as_long_as_users_together_exceed_their_share_one_of_them_is_refused(charged: list[int]) -> None:
     made = accounts()
-    for user, octets in enumerate(charged):
-        made.charge(str(user), octets)
+    for user, nbytes in enumerate(charged):
+        made.charge(str(user), nbytes)
     used_up = [made.is_used_up(str(user)) for user in range(len(charged))]
     assert any(used_up) is (made.kept > made.of_all or max(charged) > made.of_user)

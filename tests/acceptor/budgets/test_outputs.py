@@ -12,15 +12,15 @@ def node_of() -> Node:
     return Node(amqp=limits, flow={"connection_window_bytes": LIMIT})
 
 
-def unread(node: Node, octets: int, client: Client | None = None) -> Client:
-    """A client whose socket has so many octets that it does not take."""
+def unread(node: Node, nbytes: int, client: Client | None = None) -> Client:
+    """A client whose socket has so many bytes that it does not take."""
     client = client or node.connect()
     core = node.core(client.acceptor)
     core.state.now = node.now
     if client.connection.writable:
         client.socket.waits = 0
         core.delivery.writable(client.connection, False)
-    client.socket.waits = octets
+    client.socket.waits = nbytes
     core.budgets.outputs.wrote(client.connection)
     return client
 

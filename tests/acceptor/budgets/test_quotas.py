@@ -48,8 +48,8 @@ def test_each_share_has_its_words_and_the_smallest_comes_first(node: Node) -> No
     assert quotas.used_up(c, ALL - VHOST + 1) == (
         "all users together have reached the limit (flow.parked_memory, flow.spool_limit)"
     )
-    for connection, octets in ((a, USER), (b, VHOST - USER)):
-        quotas.keep(connection, -octets)
+    for connection, nbytes in ((a, USER), (b, VHOST - USER)):
+        quotas.keep(connection, -nbytes)
     assert not quotas.users and not quotas.vhosts and not quotas.kept
 
 

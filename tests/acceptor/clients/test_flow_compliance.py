@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.clients.flow_compliance import AFTER_ANSWER_COUNT, UNANSWERED_OCTETS, UNANSWERED_SECONDS
+from acceptor.clients.flow_compliance import AFTER_ANSWER_COUNT, UNANSWERED_BYTES, UNANSWERED_SECONDS
 from tests.joined import Client, Node
 from tests.raw import JAVA
 
@@ -130,7 +130,7 @@ def test_one_that_never_answers_is_judged_by_what_comes() -> None:
     with Node(flow={"parking_bytes": 1 << 30}) as node:
         node.declare("q", **MARKS)
         client = told(node)
-        publish(client, UNANSWERED_OCTETS // (1 << 20), 1 << 20)
+        publish(client, UNANSWERED_BYTES // (1 << 20), 1 << 20)
         assert ignores(client)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acceptor.budgets.quotas import RUN_OCTETS
+from acceptor.budgets.quotas import RUN_BYTES
 from acceptor.clients.kept import Kept
 from tests.joined import Node, open_channel
 
@@ -21,7 +21,7 @@ def test_nothing_is_kept_for_a_connection_that_leaves_nothing_waiting() -> None:
         for _ in range(4):
             client.publish(1, b"m", routing_key="full")
             node.settle()
-        assert 0 < kept.parked <= kept.held - RUN_OCTETS
+        assert 0 < kept.parked <= kept.held - RUN_BYTES
         while kept.parked:
             other.call("queue.purge", 1, queue="full")
             node.settle(rechecks=1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acceptor.clients.parked import (
-    ITEM_OCTETS,
+    ITEM_BYTES,
     OVERTAKES,
     QUEUE_METHODS,
     ParkedMethod,
@@ -49,21 +49,21 @@ def parked(name: str, **arguments: Any) -> ParkedMethod:
 @pytest.mark.parametrize(("tag", "after"), [(5, 8), (0, 0)])
 def test_a_run_advances_its_first_message_and_its_confirm_tag_if_it_has_one(tag: int, after: int) -> None:
     run = ParkedRun(ADDRESS, False, batch(4), 0, 4, tag)
-    size = run.octets
+    size = run.nbytes
     run.advance(3)
     assert (run.first, run.count, run.tag) == (3, 1, after)
     assert run.batch.record(run.first)[2] == b"3"
-    assert run.octets == size  # the batch is kept whole
+    assert run.nbytes == size  # the batch is kept whole
 
 
 def test_an_item_counts_all_the_memory_that_it_keeps() -> None:
     content = batch(3)
     run = ParkedRun(ADDRESS, False, content, 2, 1, 0)
-    assert run.octets == len(content.entries) + len(content.contents) + ITEM_OCTETS
+    assert run.nbytes == len(content.entries) + len(content.contents) + ITEM_BYTES
     method = parked("queue.declare", queue="name")
-    assert method.octets == len(method.payload) + len("name") + ITEM_OCTETS
+    assert method.nbytes == len(method.payload) + len("name") + ITEM_BYTES
     run_of_acks = acks(100)
-    assert ParkedSettlements(run_of_acks).octets == ITEM_OCTETS + len(run_of_acks.rows) > ITEM_OCTETS + 100
+    assert ParkedSettlements(run_of_acks).nbytes == ITEM_BYTES + len(run_of_acks.rows) > ITEM_BYTES + 100
 
 
 def test_a_method_is_kept_encoded_and_settlements_as_the_run_that_they_came_in() -> None:

@@ -20,8 +20,8 @@ from tests.shard.steps import drain
 KIB = 1024
 
 
-def put(spool: Spool, octets: bytes) -> Extent | None:
-    return spool.put(memoryview(octets[: len(octets) // 2]), memoryview(octets[len(octets) // 2 :]))
+def put(spool: Spool, data: bytes) -> Extent | None:
+    return spool.put(memoryview(data[: len(data) // 2]), memoryview(data[len(data) // 2 :]))
 
 
 def read(spool: Spool, extent: Extent) -> bytes:
@@ -30,20 +30,20 @@ def read(spool: Spool, extent: Extent) -> bytes:
 
 @given(steps=st.lists(st.one_of(st.integers(1, 300), st.integers(-20, -1)), max_size=60))
 def test_what_is_there_comes_back_and_room_is_used_again(steps: list[int]) -> None:
-    """Of each step: so many octets more, or those of an earlier one are given back."""
+    """Of each step: so many bytes more, or those of an earlier one are given back."""
     with TemporaryDirectory() as directory:
         spool = Spool(Path(directory), 0, 4000)
         there: list[tuple[bytes, Extent]] = []
         for number, step in enumerate(steps):
             if step > 0:
-                octets = bytes([number % 256]) * step
-                if new := put(spool, octets):
-                    there.append((octets, new))
+                data = bytes([number % 256]) * step
+                if new := put(spool, data):
+                    there.append((data, new))
                 new = None
             elif there:
                 del there[-step % len(there)]
-            assert spool.held == sum(len(octets) for octets, _ in there)
-            assert all(read(spool, each) == octets for octets, each in there)
+            assert spool.held == sum(len(data) for data, _ in there)
+            assert all(read(spool, each) == nbytes for nbytes, each in there)
         there.clear()
         assert (spool.held, put(spool, bytes(4000)) is not None) == (0, True)
 
@@ -93,7 +93,7 @@ def test_parked_publishes_come_back_from_disk_in_order(tmp_path: Path) -> None:
             taken += drain(taker, "full")
             node.settle()
         assert taken == bodies
-        assert spool.held == 0 and node.core(0).throttle.parked_octets == 0
+        assert spool.held == 0 and node.core(0).throttle.parked_bytes == 0
 
 
 def test_orphans_keep_what_is_on_disk_and_who_is_dropped_gives_it_back(tmp_path: Path) -> None:

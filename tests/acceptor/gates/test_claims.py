@@ -38,14 +38,14 @@ class Claimant:
         self.claim = Claim(self.claims, self.pipe)
         self.claim.at(self.claims.place_of(NAME))
 
-    def ask(self, count: int, octets: int) -> tuple[int, int]:
+    def ask(self, count: int, nbytes: int) -> tuple[int, int]:
         """Ask for room; return what may be sent then."""
-        self.claim.ask(count, octets, lambda: (ROOM, SPACE))
+        self.claim.ask(count, nbytes, lambda: (ROOM, SPACE))
         return self.claim.free()
 
-    def send(self, count: int, octets: int) -> None:
+    def send(self, count: int, nbytes: int) -> None:
         self.pipe.in_flight += count
-        self.pipe.in_flight_bytes += octets
+        self.pipe.in_flight_bytes += nbytes
 
     def report(self) -> None:
         """All that it has in flight is safe."""
@@ -79,17 +79,17 @@ def test_together_they_never_claim_more_than_there_is_room_for(
             if step == "ask":
                 one.ask(count, 60 * count)
             elif step == "send":
-                free, free_octets = one.claim.free()
+                free, free_bytes = one.claim.free()
                 sent = min(count, free)
-                one.send(sent, min(60 * sent, free_octets))
+                one.send(sent, min(60 * sent, free_bytes))
             elif step == "settle":
                 one.claims.settle()
             else:
                 one.report()
             assert sum(each.claim.count for each in claimants) <= ROOM
-            assert sum(each.claim.octets for each in claimants) <= SPACE
+            assert sum(each.claim.nbytes for each in claimants) <= SPACE
             for each in claimants:
-                assert each.claim.count >= each.pipe.in_flight and each.claim.octets >= each.pipe.in_flight_bytes
+                assert each.claim.count >= each.pipe.in_flight and each.claim.nbytes >= each.pipe.in_flight_bytes
 
 
 def test_a_claim_is_granted_as_far_as_others_leave_room(gauges: Gauges) -> None:
@@ -167,4 +167,4 @@ def test_without_a_free_place_nothing_is_claimed_and_the_log_says_so_once(gauges
     pipe.in_flight = 5
     claim.settle()
     claim.drop()
-    assert (claim.count, claim.octets) == (0, 0)
+    assert (claim.count, claim.nbytes) == (0, 0)

@@ -39,12 +39,12 @@ class Publisher:
         self.done: dict[int, bool] = {}
         self.told: dict[int, bool] = {}
 
-    def hear(self, octets: bytes) -> int:
+    def hear(self, data: bytes) -> int:
         """Confirms arrive; how many frames. AssertionError if one says what is not so, or says it again."""
         count, at = 0, 0
-        while at < len(octets):
-            size = int.from_bytes(octets[at + 3 : at + 7], "big")
-            event = frames.parse_method(CHANNEL, octets[at + 7 : at + 7 + size])
+        while at < len(data):
+            size = int.from_bytes(data[at + 3 : at + 7], "big")
+            event = frames.parse_method(CHANNEL, data[at + 7 : at + 7 + size])
             at += size + 8
             count += 1
             tags = (

@@ -27,14 +27,14 @@ def node() -> Iterator[Node]:
         yield node
 
 
-def flood(client: Client, who: int, count: int, key: str = "q", octets: int = 0) -> None:
+def flood(client: Client, who: int, count: int, key: str = "q", nbytes: int = 0) -> None:
     """Publish messages that say whose they are."""
     for _ in range(count):
-        client.publish(1, bytes([who]) + bytes(octets), routing_key=key, exchange="x")
+        client.publish(1, bytes([who]) + bytes(nbytes), routing_key=key, exchange="x")
 
 
 def served(node: Node, reader: Client, rounds: int, every: int) -> Counter[int]:
-    """Whose messages come in while so many are taken off the queue, again and again; octets of them."""
+    """Whose messages come in while so many are taken off the queue, again and again; bytes of them."""
     found: Counter[int] = Counter()
     reader.events[1].clear()
     for _ in range(rounds):
@@ -48,15 +48,15 @@ def served(node: Node, reader: Client, rounds: int, every: int) -> Counter[int]:
 
 
 def begin(node: Node, producers: Sequence[tuple[int, int, str]], count: int, **arguments: Any) -> list[Client]:
-    """A queue with marks, and producers, (who, octets of a message, key), that have each sent so many messages."""
+    """A queue with marks, and producers, (who, bytes of a message, key), that have each sent so many messages."""
     node.declare("q", **{"x-flow-stop-count": STOP, "x-flow-resume-count": RESUME, **arguments})
     node.bind("x", "q")
     flood(open_channel(node), FILLER, STOP + 200)
     node.settle()
     clients = []
-    for who, octets, key in producers:
+    for who, nbytes, key in producers:
         clients.append(open_channel(node))
-        flood(clients[-1], who, count, key, octets)
+        flood(clients[-1], who, count, key, nbytes)
     node.settle()
     return clients
 
@@ -74,8 +74,8 @@ def test_equal_producers_get_equal_shares(node: Node) -> None:
     assert len(found) == 40 and jain(found.values()) > 0.95
 
 
-def test_by_octets_where_the_limit_is_in_octets(node: Node) -> None:
-    """One sends a hundred times as large messages: it gets as many octets, not as many messages."""
+def test_by_bytes_where_the_limit_is_in_bytes(node: Node) -> None:
+    """One sends a hundred times as large messages: it gets as many bytes, not as many messages."""
     marks = {
         "x-flow-stop-count": 0,
         "x-flow-resume-count": 0,
@@ -84,7 +84,7 @@ def test_by_octets_where_the_limit_is_in_octets(node: Node) -> None:
     }
     begin(node, [(0, 50_000, "q"), (1, 500, "q"), (2, 500, "q")], 300, **marks)
     for who, client in enumerate((open_channel(node), open_channel(node)), 1):
-        flood(client, who, 6000, octets=500)
+        flood(client, who, 6000, nbytes=500)
     node.settle()
     reader = open_channel(node)
     while (depth := node.state("q").depth) and len(served(node, reader, 1, depth)) < 3:
@@ -149,11 +149,11 @@ def test_equal_producers_get_the_same_though_most_are_at_one_acceptor(marks: dic
     with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
         node.declare("q", **{"x-flow-stop-count": STOP, "x-flow-resume-count": RESUME, **marks})
         node.bind("x", "q")
-        octets = 1023 if marks else 0
-        flood(open_channel(node), FILLER, STOP + 200, octets=octets)
+        nbytes = 1023 if marks else 0
+        flood(open_channel(node), FILLER, STOP + 200, nbytes=nbytes)
         node.settle()
         for who in range(20):
-            flood(open_channel(node, acceptor=who % 5 > 0), who, 800, octets=octets)
+            flood(open_channel(node, acceptor=who % 5 > 0), who, 800, nbytes=nbytes)
         node.settle()
         reader = open_channel(node)
         served(node, reader, 3, STOP)
@@ -163,7 +163,7 @@ def test_equal_producers_get_the_same_though_most_are_at_one_acceptor(marks: dic
         assert len(found) == 20 and 0.8 < few * 20 / found.total() < 1.25
         state = node.state("q").saturation
         count, size = state.marks.overshoot_bound(2)
-        assert state.over_count <= count and state.over_bytes <= size + 2 * (octets + 1)
+        assert state.over_count <= count and state.over_bytes <= size + 2 * (nbytes + 1)
 
 
 def test_who_waits_elsewhere_no_more_takes_nothing_from_others() -> None:

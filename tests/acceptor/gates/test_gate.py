@@ -7,7 +7,7 @@ from collections import OrderedDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acceptor.gates.gate import SHARE, UNLIMITED, Session, serve
+from acceptor.gates.gate import SHARE, UNLIMITED, WaitingChannel, serve
 from tests.acceptor.gates.waiter import Waiter
 
 
@@ -20,15 +20,15 @@ class Narrow:
     def __init__(self, count: int, space: int = UNLIMITED) -> None:
         self.count = count
         self.space = space
-        self.waiting: OrderedDict[Session, None] = OrderedDict()
+        self.waiting: OrderedDict[WaitingChannel, None] = OrderedDict()
 
     def room(self) -> tuple[int, int]:
         return self.count, self.space
 
     some_room = room
 
-    def admits(self, count: int, octets: int) -> bool:
-        return count <= self.count and octets <= self.space
+    def admits(self, count: int, nbytes: int) -> bool:
+        return count <= self.count and nbytes <= self.space
 
     def is_saturated(self) -> bool:
         return not self.count

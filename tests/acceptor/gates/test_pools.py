@@ -340,7 +340,7 @@ def test_a_sum_is_exact_whatever_is_under_way(acceptors: int, mark: str, seed: i
                         partial(node.send_down, shard, acceptor), partial(node.step, None),
                     ]
                 )()  # fmt: skip
-            depth = octets_of_all(node) if mark == "size" else depth_of_all(node)
+            depth = bytes_of_all(node) if mark == "size" else depth_of_all(node)
             # A message for two of the queues counts twice, and is not cut; nor is one by a mark in bytes.
             assert depth <= stop + 1 + acceptors * (1 if mark == "count" else 2 * 1000)
             deepest = max(deepest, depth)
@@ -362,7 +362,7 @@ def test_without_a_place_to_count_parts_are_as_equal_as_can_be_known(monkeypatch
         assert 100 < depth_of_all(node) <= 100 + 2 * overshoot_of(100)
 
 
-def octets_of_all(node: Node) -> int:
+def bytes_of_all(node: Node) -> int:
     return sum(node.state(queue.name).depth_bytes for queue in node.router.topology.queues())
 
 

@@ -14,7 +14,7 @@ VHOSTS = ("/", "v", "w")
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    """Its only shard has room for 1,000,000 octets: it is stopped at 800,000 and lets go at 700,000."""
+    """Its only shard has room for 1,000,000 bytes: it is stopped at 800,000 and lets go at 700,000."""
     with Node(memory_limit=1_000_000) as node:
         for vhost in VHOSTS[1:]:
             node.add_vhost(vhost)
@@ -31,15 +31,15 @@ def clients(node: Node) -> dict[str, Client]:
     return clients
 
 
-def publish(client: Client, octets: int, queue: str = "q") -> None:
-    """So many octets, weighed with what each message weighs beside its body; time passes."""
-    for _ in range(octets // 10_000):
+def publish(client: Client, nbytes: int, queue: str = "q") -> None:
+    """So many bytes, weighed with what each message weighs beside its body; time passes."""
+    for _ in range(nbytes // 10_000):
         client.publish(1, bytes(10_000 - 64), routing_key=queue)
     client.node.settle(rechecks=1)
 
 
-def get(client: Client, octets: int) -> None:
-    for _ in range(octets // 10_000):
+def get(client: Client, nbytes: int) -> None:
+    for _ in range(nbytes // 10_000):
         client.send("basic.get", 1, queue="q", no_ack=True)
     client.node.settle(rechecks=2)
 

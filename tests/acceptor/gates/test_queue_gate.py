@@ -23,8 +23,8 @@ def gauges(tmp_path: Path) -> Iterator[Gauges]:
         yield made
 
 
-def deep(gauges: Gauges, count: int, octets: int, saturated: bool = False, aside: bool = False) -> None:
-    gauges.queue_write(SLOT, count, 0, octets, 0, 0, 0, 0, 0, 0, 0, 1, saturated, 1, 0, 0, 0, 0, aside)
+def deep(gauges: Gauges, count: int, nbytes: int, saturated: bool = False, aside: bool = False) -> None:
+    gauges.queue_write(SLOT, count, 0, nbytes, 0, 0, 0, 0, 0, 0, 0, 1, saturated, 1, 0, 0, 0, 0, aside)
 
 
 def queue_gate_of(gauges: Gauges, acceptors: int, marks: Marks) -> QueueGate:
@@ -41,11 +41,11 @@ def test_some_room_is_no_more_than_room_and_none_only_where_that_is(
         deep(gauges, depth, depth)
         for under_way in DEPTHS:
             queue_gate.in_flight = queue_gate.in_flight_bytes = under_way
-            (some, some_octets), (count, octets) = queue_gate.some_room(), queue_gate.room()
+            (some, some_bytes), (count, nbytes) = queue_gate.some_room(), queue_gate.room()
             assert some <= count, (depth, under_way)
-            assert some_octets <= octets, (depth, under_way)
+            assert some_bytes <= nbytes, (depth, under_way)
             assert (some > 0) == (count > 0), (depth, under_way)
-            assert (some_octets > 0) == (octets > 0), (depth, under_way)
+            assert (some_bytes > 0) == (nbytes > 0), (depth, under_way)
 
 
 def test_some_room_is_none_of_a_saturated_queue_however_shallow(gauges: Gauges) -> None:

@@ -39,9 +39,9 @@ def limit(node: Node, apply_to: str, vhost: str = "/", pattern: str = "", **defi
     node.policy("p", pattern, spelled or None, apply_to, vhost)
 
 
-def publish(client: Client, count: int, key: str = "a", exchange: str = "", octets: int = 1, channel: int = 1) -> None:
+def publish(client: Client, count: int, key: str = "a", exchange: str = "", nbytes: int = 1, channel: int = 1) -> None:
     for _ in range(count):
-        client.publish(channel, bytes(octets), exchange=exchange, routing_key=key)
+        client.publish(channel, bytes(nbytes), exchange=exchange, routing_key=key)
     client.node.settle()
 
 
@@ -83,19 +83,19 @@ def test_of_everything(
 
 def test_bytes_and_a_burst(node: Node, client: Client) -> None:
     limit(node, "queues", max_rate_bytes="10 kB", rate_burst="500 ms")
-    publish(client, 20, octets=1000)
+    publish(client, 20, nbytes=1000)
     assert depth(node) == 5
     node.settle(rechecks=10)
     assert depth(node) == 15
     assert held(client) == "rate of queue 'a' in vhost '/': 10000 bytes a second"
     node.settle(rechecks=30)
-    publish(client, 20, octets=1000)
+    publish(client, 20, nbytes=1000)
     assert depth(node) == 25, "no more than the burst is saved up"
 
 
 def test_one_message_of_more_than_the_burst_passes_and_is_paid_for(node: Node, client: Client) -> None:
     limit(node, "queues", max_rate_bytes=1000)
-    publish(client, 2, octets=3000)
+    publish(client, 2, nbytes=3000)
     assert depth(node) == 1
     node.settle(rechecks=19)
     assert depth(node) == 1
@@ -105,7 +105,7 @@ def test_one_message_of_more_than_the_burst_passes_and_is_paid_for(node: Node, c
 
 def test_arguments_of_a_queue(node: Node, client: Client) -> None:
     node.declare("c", **{"x-max-rate": 5, "x-max-rate-bytes": "1 kB"})
-    publish(client, 20, "c", octets=100)
+    publish(client, 20, "c", nbytes=100)
     assert depth(node, "c") == 5
     assert client.connection.channels[1].gates
     limit(node, "queues", max_rate=2)

@@ -27,7 +27,7 @@ def node() -> Iterator[Node]:
 
 
 def held(node: Node, hold: str, parked: int = 3, *, confirms: bool = True, mandatory: bool = False) -> Client:
-    """A client that has filled a queue and has so many messages of 10 octets parked."""
+    """A client that has filled a queue and has so many messages of 10 bytes parked."""
     node.declare("q", **MARKS, **{"x-hold": hold})
     client = open_one(node, confirms=confirms)
     publish(client, FULL)

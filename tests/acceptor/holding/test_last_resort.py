@@ -104,12 +104,12 @@ def test_a_client_that_would_give_up_is_closed_with_a_reason_and_what_was_read_i
         assert method.text.startswith("RESOURCE_ERROR - queue 'full' in vhost '/': 3 of 2 messages, resume at 0; ")
         assert [line["way"] for line in lines if line["event"] == "last resort"] == ["close"]
         throttle = node.core(0).throttle
-        assert HELD * 3 // 4 <= throttle.parked_octets <= HELD + READ + KIB
-        assert throttle.orphan_octets == throttle.parked_octets and not throttle.paused
+        assert HELD * 3 // 4 <= throttle.parked_bytes <= HELD + READ + KIB
+        assert throttle.orphan_bytes == throttle.parked_bytes and not throttle.paused
         assert node.core(0).throttle.escalations.counts["close-connection"] == 1
-        kept = taken(node, throttle.parked_octets // (KIB + 200))
+        kept = taken(node, throttle.parked_bytes // (KIB + 200))
         assert kept == bodies[: len(kept)] and len(kept) > 40
-        assert throttle.parked_octets == 0 and node.core(0).quotas.users == {}
+        assert throttle.parked_bytes == 0 and node.core(0).quotas.users == {}
 
 
 @pytest.mark.parametrize("properties", [PIKA, JAVA, {}])
@@ -187,7 +187,7 @@ def test_who_never_acks_is_closed_all_the_same() -> None:
         flood(client, 1000)
         pass_time(node, 60)
         assert closed(client)
-        assert node.core(0).throttle.parked_octets < HELD * OVERDRAFT + READ + 4 * KIB
+        assert node.core(0).throttle.parked_bytes < HELD * OVERDRAFT + READ + 4 * KIB
         assert node.state("in").contents.ready == 2
 
 
@@ -264,7 +264,7 @@ def test_confirmed_publishes_are_nacked_where_that_is_asked_for(asked: str) -> N
         bodies = flood(client, 300)
         pass_time(node, 20)
         assert not closed(client) and nacked(client)
-        assert node.core(0).throttle.parked_octets == 0
+        assert node.core(0).throttle.parked_bytes == 0
         assert taken(node, 3) == bodies[:3]
         pass_time(node, 1)
         client.publish(1, b"more", routing_key="full")

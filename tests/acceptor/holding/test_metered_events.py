@@ -56,11 +56,11 @@ def test_of_a_paced_queue(node: Node, client: Client) -> None:
     publish(client, 4, "paced")
     queue_gate = node.core(0).gates.queue_gates[queue.queue_id]
     found = facts(Held(queue_gate, "/", 100.0, 2), True, NOW)
-    count, octets = queue_gate.depth()
-    assert count == 4 and octets > 4
+    count, nbytes = queue_gate.depth()
+    assert count == 4 and nbytes > 4
     assert found == {
         "event": "limited", "vhost": "/", "queue": "paced", "of": "queue", "cause": "pace", "reason": str(queue_gate),
-        "channels": 2, **NUMBERS, "count": count, "bytes": octets, "stop_count": 100, "resume_count": 50,
+        "channels": 2, **NUMBERS, "count": count, "bytes": nbytes, "stop_count": 100, "resume_count": 50,
     }  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def test_a_held_channel_with_the_time_and_the_parked_bytes(node: Node) -> None:
     assert channel["held_by"] == "queue 'q' in vhost '/': 5 of 4 messages, resume at 2"
     assert 12.5 <= channel["held_seconds"] <= 13
     inbox = client.connection.channels[1].inbox
-    assert channel["parked_bytes"] == sum(item.octets for item in inbox) > 0
+    assert channel["parked_bytes"] == sum(item.nbytes for item in inbox) > 0
     assert [(route["exchanges"], route["queues"]) for route in channel["routes"]] == [([""], id_of(node, "q"))]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from acceptor.clients.parked import ParkedRun
-from acceptor.holding.throttle import RELIEF_OCTETS
+from acceptor.holding.throttle import RELIEF_BYTES
 from acceptor.questions import questions
-from penstock.batch.arena import BLOCK_OCTETS, Arena
+from penstock.batch.arena import BLOCK_BYTES, Arena
 from penstock.batch.batch_cy import BatchBuilder
 from tests.joined import Client, Node, open_channel
 from tests.living import living
@@ -18,7 +18,7 @@ PIKA = "Pika Python Client Library"
 
 
 def paused(node: Node, parked: int, product: str, heartbeat: int = 0) -> Client:
-    """A client whose socket is paused with about so many parked octets."""
+    """A client whose socket is paused with about so many parked bytes."""
     node.declare("full", **{"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 0})
     client = node.connect(properties={"product": product}, heartbeat=heartbeat)
     client.call("channel.open", 1)
@@ -49,7 +49,7 @@ def test_what_a_connection_had_sent_goes_with_it() -> None:
 
 def test_what_is_held_leaves_the_arena_to_what_passes() -> None:
     with Node(flow={"parking_bytes": PARKING}) as node:
-        arena = node.core(0).state.arena = Arena(3 * BLOCK_OCTETS, shards=1, acceptors=1)
+        arena = node.core(0).state.arena = Arena(3 * BLOCK_BYTES, shards=1, acceptors=1)
         for _ in range(4):
             paused(node, 64 * PARKING, PIKA)
         blocks = [arena.take() for _ in range(4)]
@@ -57,16 +57,16 @@ def test_what_is_held_leaves_the_arena_to_what_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parked", "overfull", "octets"),
-    [(9 * PARKING, False, 0), (2 * PARKING, True, RELIEF_OCTETS), (9 * PARKING, True, 0)],
+    ("parked", "overfull", "nbytes"),
+    [(9 * PARKING, False, 0), (2 * PARKING, True, RELIEF_BYTES), (9 * PARKING, True, 0)],
 )
-def test_a_receive_buffer_that_is_overfull_is_relieved_within_a_bound(parked: int, overfull: bool, octets: int) -> None:
+def test_a_receive_buffer_that_is_overfull_is_relieved_within_a_bound(parked: int, overfull: bool, nbytes: int) -> None:
     with Node(flow={"parking_bytes": PARKING}) as node:
         client = paused(node, parked, PIKA)
         client.socket.overfull = overfull
         node.core(0).throttle.arrived(client.connection)
         node.core(0).throttle.drip(node.core(0).state.now)
-        assert client.socket.drips == octets
+        assert client.socket.drips == nbytes
 
 
 @pytest.mark.parametrize(("heartbeat", "seconds"), [(0, 60), (3, 1), (60, 20), (600, 60)])

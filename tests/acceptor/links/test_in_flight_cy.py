@@ -49,12 +49,12 @@ def test_the_room_of_a_link_in_use_is_by_the_weight_of_what_is_in_flight(load: A
 def test_what_fits_is_never_more_than_the_bound(pieces: list[tuple[int, int, int, int]]) -> None:
     """Of what weighs what is there already; and both ways it is the same."""
     flight, _ = flying(load_compiled("acceptor.links.in_flight_cy"), pieces)
-    count, octets = flight.room()
-    assert (count, octets) == flying(load_plain("acceptor.links.in_flight_cy"), pieces)[0].room()
+    count, nbytes = flight.room()
+    assert (count, nbytes) == flying(load_plain("acceptor.links.in_flight_cy"), pieces)[0].room()
     load = flight.load
-    if pieces and count > 0 and octets > 0:
+    if pieces and count > 0 and nbytes > 0:
         assert load.count_weight + count * load.count_weight // load.count <= WHOLE * 2048
-        assert load.octets_weight + octets * load.octets_weight // load.octets <= WHOLE << 20
+        assert load.bytes_weight + nbytes * load.bytes_weight // load.nbytes <= WHOLE << 20
 
 
 @both_ways
@@ -64,7 +64,7 @@ def test_what_is_taken_in_counts_no_longer(load: Any, pieces: list[tuple[int, in
     for turn in turns:
         flight.load.leave(turn)
     assert flight.is_empty()
-    assert (flight.load.count_weight, flight.load.octets, flight.load.octets_weight) == (0, 0, 0)
+    assert (flight.load.count_weight, flight.load.nbytes, flight.load.bytes_weight) == (0, 0, 0)
 
 
 @both_ways

@@ -53,7 +53,7 @@ def test_places_are_filled_as_it_leaves() -> None:
     assert isinstance(publish, to_shard.Publish) and (publish.queues, publish.messages) == ((1,), 1)
     assert isinstance(settle, to_shard.Settle) and settle.part == 2
     assert window == to_shard.Window({7: 150})
-    assert sent.number == 9 and sent.octets == sum(map(len, frames))
+    assert sent.number == 9 and sent.nbytes == sum(map(len, frames))
 
 
 @pytest.mark.parametrize("hurries", [False, True])

@@ -120,7 +120,7 @@ def test_rows_of_a_commit_join_those_before_them_for_the_same_queues() -> None:
         ((1,), [b"0", b"1", b"2"]), ((1, 2), [b"3"]), ((1,), [b"4", b"5"]),
     ]  # fmt: skip
     assert commit.operation(None) == to_shard.Commit(3, None, [])
-    assert (commit.count, commit.octets) == (6, batch.octets(0, 6))
+    assert (commit.count, commit.nbytes) == (6, batch.nbytes(0, 6))
     assert all(publish.commit is commit for publish in commit.publishes)
 
 

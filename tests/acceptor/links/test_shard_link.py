@@ -10,8 +10,8 @@ import pytest
 from acceptor.links.outgoing import RIDING, SETTLING_SECONDS, STREAMING
 from acceptor.links.shard_link import ShardLink
 from acceptor.links.unacked_cy import Settlements, UnackedTags
-from acceptor.links.weights import LAGGING, SHALLOW_COUNT, SHALLOW_OCTETS, WHOLE
-from penstock.batch.arena import BLOCK_OCTETS, Arena
+from acceptor.links.weights import LAGGING, SHALLOW_BYTES, SHALLOW_COUNT, WHOLE
+from penstock.batch.arena import BLOCK_BYTES, Arena
 from penstock.batch.settlement_rows import SETTLE_REQUEUE
 from tests.joined import Client, Node, open_channel
 
@@ -32,7 +32,7 @@ def link_of(node: Node) -> ShardLink:
 
 def lender(node: Node) -> Client:
     """A client of an acceptor that has an arena."""
-    node.core(0).state.arena = Arena(8 * BLOCK_OCTETS, shards=1, acceptors=1)
+    node.core(0).state.arena = Arena(8 * BLOCK_BYTES, shards=1, acceptors=1)
     return open_channel(node)
 
 
@@ -44,14 +44,14 @@ def publish(client: Client, size: int, count: int) -> None:
 
 def used(link: ShardLink) -> int:
     """Octets of the bound that are in use."""
-    return link.in_flight.load.octets_weight // WHOLE
+    return link.in_flight.load.bytes_weight // WHOLE
 
 
-def fill(node: Node, octets: int) -> None:
+def fill(node: Node, nbytes: int) -> None:
     client = open_channel(node)
-    client.publish(1, bytes(octets), routing_key="q")
+    client.publish(1, bytes(nbytes), routing_key="q")
     node.settle()
-    assert node.gauges.depth_bytes(node.queue("q").slot) > octets
+    assert node.gauges.depth_bytes(node.queue("q").slot) > nbytes
 
 
 def test_large_contents_that_are_lent_count_a_share(node: Node) -> None:
@@ -74,7 +74,7 @@ def test_many_small_contents_count_whole_though_they_are_lent(node: Node) -> Non
 
 
 def test_large_contents_for_a_queue_that_keeps_them_count_whole(node: Node) -> None:
-    fill(node, SHALLOW_OCTETS + 1)
+    fill(node, SHALLOW_BYTES + 1)
     publish(lender(node), LARGE, 4)
     assert used(link_of(node)) >= 4 * LARGE
 
@@ -127,7 +127,7 @@ def test_less_leaves_at_once_for_a_queue_whose_consumers_lag(node: Node) -> None
 
 
 def test_one_deep_queue_of_several_is_enough(node: Node) -> None:
-    fill(node, SHALLOW_OCTETS + 1)
+    fill(node, SHALLOW_BYTES + 1)
     node.declare("shallow")
     node.bind("both", "q", "shallow")
     client = lender(node)
@@ -159,7 +159,7 @@ def test_what_the_next_incarnation_of_the_shard_is_sent_counts_as_before(node: N
     link.hello(node.version)
     link.go_on(node.version, [], node.core(0).delivery.in_hand(0), set())
     assert abs(used(link) - before) < LARGE // WHOLE
-    assert link.turn.contents.load.octets_weight == link.in_flight.load.octets_weight
+    assert link.turn.contents.load.bytes_weight == link.in_flight.load.bytes_weight
 
 
 def test_nothing_counts_once_the_shard_is_gone_for_good(node: Node) -> None:
@@ -171,7 +171,7 @@ def test_nothing_counts_once_the_shard_is_gone_for_good(node: Node) -> None:
     node.kill_shard(0)
     node.meet(0)
     link.end()
-    assert (link.unheard_octets, used(link), link.turn.contents.load.octets) == (0, 0, 0)
+    assert (link.unheard_bytes, used(link), link.turn.contents.load.nbytes) == (0, 0, 0)
     assert link.in_flight.is_empty()
 
 
@@ -234,7 +234,7 @@ def test_they_ride_for_a_moment_only(node: Node) -> None:
 def test_what_has_no_time_does_not_ride(node: Node, then: str) -> None:
     client = lender(node)
     if then == "deep":
-        fill(node, SHALLOW_OCTETS + 1)
+        fill(node, SHALLOW_BYTES + 1)
     publish(client, LARGE, 1)
     assert leaving(node) == 1
     if then == "small":

@@ -316,7 +316,7 @@ def test_rows_of_some_consumers_go_by_another_shard(load: Load) -> None:
     assert not builders[2].take_out({0x102}, 1)
     assert rows_of(builders[0]) == [(0x200, 10, 3, REQUEUE)]
     assert rows_of(builders[2]) == [(gets | 2, 10, 3, REQUEUE)]
-    module.readdress_rows(journal, 0, len(journal) // module.ROW_OCTETS, {0x102}, 1)
+    module.readdress_rows(journal, 0, len(journal) // module.ROW_BYTES, {0x102}, 1)
     tags.restore(journal)
     held = module.Settlements()
     tags.hold(1, held)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acceptor.links.weights import LAGGING, PASSING, SHALLOW_COUNT, SHALLOW_OCTETS, WHOLE, weight_of
+from acceptor.links.weights import LAGGING, PASSING, SHALLOW_BYTES, SHALLOW_COUNT, WHOLE, weight_of
 from penstock.memory.gauges import Gauges
 
 SLOT, OTHER = 5, 6
@@ -30,11 +30,11 @@ def write(gauges: Gauges, slot: int, ready: int, unacked: int = 0, size: int = 0
     ("ready", "unacked", "size", "consumers", "weight"),
     [
         (0, 0, 0, 0, PASSING),
-        (SHALLOW_COUNT, 0, SHALLOW_OCTETS, 1, PASSING),
+        (SHALLOW_COUNT, 0, SHALLOW_BYTES, 1, PASSING),
         (SHALLOW_COUNT + 1, 0, 0, 0, WHOLE),
         (0, SHALLOW_COUNT + 1, 0, 1, LAGGING),
-        (1, 0, SHALLOW_OCTETS + 1, 0, WHOLE),
-        (1, 0, SHALLOW_OCTETS + 1, 3, LAGGING),
+        (1, 0, SHALLOW_BYTES + 1, 0, WHOLE),
+        (1, 0, SHALLOW_BYTES + 1, 3, LAGGING),
     ],
 )
 def test_by_depth_and_whether_the_queue_has_consumers(

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acceptor.logins.known_passwords import OCTETS, SETS, WAYS, KnownPasswords, create
+from acceptor.logins.known_passwords import BYTES, SETS, WAYS, KnownPasswords, create
 
 
 def test_what_one_adds_all_know(tmp_path: Path) -> None:
     path = tmp_path / "passwords"
     create(path)
-    assert path.stat().st_mode & 0o777 == 0o600 and path.stat().st_size == OCTETS
+    assert path.stat().st_mode & 0o777 == 0o600 and path.stat().st_size == BYTES
     one, other = KnownPasswords.open(path), KnownPasswords.open(path)
     digest = one.digest("user", "hash", "secret")
     assert not one.has(digest)

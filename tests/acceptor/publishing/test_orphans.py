@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.budgets.quotas import ORPHAN_OCTETS
+from acceptor.budgets.quotas import ORPHAN_BYTES
 from acceptor.clients.channel_stage import DETACHED
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish
@@ -59,7 +59,7 @@ def test_what_a_channel_has_parked_reaches_its_queue_after_its_end(node: Node, e
         client.call("channel.close", 1, code=200)
     node.settle(1)
     (heir,) = core.orphans.channels
-    assert heir.stage is DETACHED and heir.gates and core.quotas.kept >= kept + ORPHAN_OCTETS
+    assert heir.stage is DETACHED and heir.gates and core.quotas.kept >= kept + ORPHAN_BYTES
     assert taken(node) == [*FULL, b"4", b"5", b"6", b"7"]
     node.settle(1)
     assert not core.orphans.channels and core.quotas.kept == 0
@@ -85,7 +85,7 @@ def test_beyond_the_share_of_the_user_they_are_dropped_and_the_log_says_how_many
     core = node.core(0)
     (line,) = (line for line in node.logs if line["event"] == "parked publishes dropped with their connection")
     assert (line["connection"], line["messages"], line["log_level"]) == (second.connection.id, 12, "warning")
-    assert line["octets"] > 12 * KIB
+    assert line["bytes"] > 12 * KIB
     assert len(core.orphans.channels) == 1
     assert [len(body) for body in taken(node)] == [1, 1, 1] + [KIB] * 10
     node.settle(1)

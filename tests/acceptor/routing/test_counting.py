@@ -29,20 +29,20 @@ def client(node: Node) -> Client:
     return client
 
 
-def publish(client: Client, count: int, key: str, exchange: str = "", octets: int = 1, channel: int = 1) -> None:
+def publish(client: Client, count: int, key: str, exchange: str = "", nbytes: int = 1, channel: int = 1) -> None:
     for _ in range(count):
-        client.publish(channel, bytes(octets), exchange=exchange, routing_key=key)
+        client.publish(channel, bytes(nbytes), exchange=exchange, routing_key=key)
     client.node.settle()
 
 
 def told(node: Node) -> dict[tuple[int, str, str], tuple[int, int]]:
-    """Messages and octets by channel, exchange and key."""
+    """Messages and bytes by channel, exchange and key."""
     core = node.core(0)
     rows = core.routes.count(core.state.now)["publishes"]
     ways: list[tuple[int, str, str]] = [
         (row["channel"], row["exchanges"][0] if row["exchanges"] else "", row["routing_key"]) for row in rows
     ]
-    return {way: (row["messages"], row["octets"]) for way, row in zip(ways, rows, strict=True)}
+    return {way: (row["messages"], row["bytes"]) for way, row in zip(ways, rows, strict=True)}
 
 
 def pass_time(node: Node, seconds: float) -> None:
@@ -54,8 +54,8 @@ def pass_time(node: Node, seconds: float) -> None:
 def test_each_channel_and_way_is_counted_apart(node: Node, client: Client) -> None:
     publish(client, 7, "a")
     assert told(node) == {}, "nobody had asked"
-    publish(client, 3, "a", octets=10)
-    publish(client, 2, "k", "x", octets=100)
+    publish(client, 3, "a", nbytes=10)
+    publish(client, 2, "k", "x", nbytes=100)
     publish(client, 4, "a", channel=2)
     publish(client, 9, "nowhere")
     assert told(node) == {(1, "", "a"): (3, 30), (1, "x", "k"): (2, 200), (2, "", "a"): (4, 4)}

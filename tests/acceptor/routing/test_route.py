@@ -37,12 +37,12 @@ def route(client: Client, exchange: str, key: str = "") -> Route:
 
 @pytest.mark.parametrize(("exchange", "key"), [("", ""), ("x", "a.b"), ("ä", "\udcff"), ("e" * 255, "k" * 255)])
 def test_the_address_is_two_short_strings(exchange: str, key: str) -> None:
-    octets = Route(exchange, key, (), (), ()).address()
-    split = 1 + octets[0]
-    assert octets[1:split] == exchange.encode("utf-8", "surrogateescape")
-    assert octets[split] == len(octets) - split - 1
+    data = Route(exchange, key, (), (), ()).address()
+    split = 1 + data[0]
+    assert data[1:split] == exchange.encode("utf-8", "surrogateescape")
+    assert data[split] == len(data) - split - 1
     if "\udcff" not in key:
-        assert names(octets) == (exchange, key)
+        assert names(data) == (exchange, key)
 
 
 def test_a_publish_passes_the_link_of_each_shard_and_the_gate_of_each_limited_queue(node: Node, client: Client) -> None:

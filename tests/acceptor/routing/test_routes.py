@@ -118,15 +118,15 @@ def test_a_publish_that_no_binding_matches_has_a_route_to_nothing(client: Client
     assert (found.targets, found.gates, found.exchanges) == ((), (), ("x",))
 
 
-@pytest.mark.parametrize(("octets", "found"), [(b"\0\0", ("", "")), (b"\1x\3a.b", ("x", "a.b"))])
-def test_an_address_is_split_into_its_names(octets: bytes, found: tuple[str, str]) -> None:
-    assert names(octets) == found
+@pytest.mark.parametrize(("data", "found"), [(b"\0\0", ("", "")), (b"\1x\3a.b", ("x", "a.b"))])
+def test_an_address_is_split_into_its_names(data: bytes, found: tuple[str, str]) -> None:
+    assert names(data) == found
 
 
-@pytest.mark.parametrize("octets", [b"\1\xff\0", b"\0\1\xff"])
-def test_names_that_are_not_utf_8_are_refused(octets: bytes) -> None:
+@pytest.mark.parametrize("data", [b"\1\xff\0", b"\0\1\xff"])
+def test_names_that_are_not_utf_8_are_refused(data: bytes) -> None:
     with pytest.raises(AMQPError) as refused:
-        names(octets)
+        names(data)
     assert refused.value.code == 501
 
 

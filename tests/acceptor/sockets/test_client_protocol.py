@@ -57,8 +57,8 @@ class Meeting:
         assert self.protocol.connection is not None
         return self.protocol.connection
 
-    async def send(self, octets: bytes) -> None:
-        await asyncio.get_running_loop().sock_sendall(self.client, octets)
+    async def send(self, data: bytes) -> None:
+        await asyncio.get_running_loop().sock_sendall(self.client, data)
 
     async def receive(self, count: int) -> bytes:
         """Return the next bytes; fewer if the acceptor has closed its side."""

@@ -38,7 +38,7 @@ def watch(hang_ups: HangUps[ClientProtocol], near: socket.socket) -> ClientProto
     return protocol
 
 
-def test_octets_are_told_once_as_they_come(ends: Ends) -> None:
+def test_bytes_are_told_once_as_they_come(ends: Ends) -> None:
     near, far = ends
     hang_ups = HangUps()
     protocol = watch(hang_ups, near)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.amqp.read_size import LARGE_READ_OCTETS
+from acceptor.amqp.read_size import LARGE_READ_BYTES
 from acceptor.sockets.sockets import Sockets
 from tests.joined import Client, Node
 
@@ -71,7 +71,7 @@ def test_there_is_room_for_so_many_clients(node: Node, sockets: Sockets[Stalled]
 def test_the_buffer_holds_a_large_read_behind_a_part_of_the_largest_frame(
     node: Node, sockets: Sockets[Stalled]
 ) -> None:
-    assert len(sockets.buffer) > LARGE_READ_OCTETS + node.settings.amqp.frame_max
+    assert len(sockets.buffer) > LARGE_READ_BYTES + node.settings.amqp.frame_max
 
 
 def test_the_core_has_the_time_of_the_loop(

@@ -10,14 +10,14 @@ from ops.administration.publishing import rates_between
 def look(seconds: float, **messages: int) -> dict[str, Any]:
     way = {"channel": 1, "exchanges": [""], "routing_key": "q", "queues": [7], "powerless": []}
     rows = [
-        {"connection": connection, **way, "messages": count, "octets": 10 * count}
+        {"connection": connection, **way, "messages": count, "bytes": 10 * count}
         for connection, count in messages.items()
     ]
     return {"seconds": seconds, "publishes": rows}
 
 
 def rates(*looks: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    return {row["connection"]: (row["messages"], row["octets"]) for row in rates_between(*looks)}
+    return {row["connection"]: (row["messages"], row["bytes"]) for row in rates_between(*looks)}
 
 
 def test_what_was_published_in_between() -> None:

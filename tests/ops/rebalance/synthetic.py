@@ -21,9 +21,9 @@ unhurried = settings(suppress_health_check=[HealthCheck.too_slow])  # how long i
 def row(queue: str, shard: int, rate: float = 0.0, backlog: int = 0, **more: float) -> QueueRow:
     """Return a queue's row of figures."""
     values = {"stopped_share": 0.0, "coverage": 1.0, "p95_bytes_rate": rate * 100, **more}
-    octets = backlog * 100
-    return QueueRow(VHOST, queue, shard, rate / 2, rate, values["p95_bytes_rate"], backlog, octets,
-                    values["stopped_share"], backlog, octets, values["coverage"])  # fmt: skip
+    nbytes = backlog * 100
+    return QueueRow(VHOST, queue, shard, rate / 2, rate, values["p95_bytes_rate"], backlog, nbytes,
+                    values["stopped_share"], backlog, nbytes, values["coverage"])  # fmt: skip
 
 
 def world(rows: Sequence[QueueRow], shards: Sequence[Shard] | int, version: int = 1) -> World:

@@ -93,7 +93,7 @@ def test_a_placement_that_somebody_else_has_changed_ends_it() -> None:
 
 def test_each_rate_is_kept_on_the_average() -> None:
     core = applying(messages_per_second=100, bytes_per_second=1000)
-    answered(core, "moved", messages=50, octets=2000)
+    answered(core, "moved", messages=50, nbytes=2000)
     assert core.next_step(NOW, WELL) == Wait(2.0, "the rate limits")
     assert isinstance(core.next_step(NOW + 2, WELL), Start)
     core.record_result(1, Result("moved", messages=500), NOW + 2, took=1.5)
@@ -144,7 +144,7 @@ def test_it_ends_with_the_lease_and_with_the_time_of_the_plan() -> None:
 
 
 def test_answers_of_a_node() -> None:
-    answer = {"result": "moved", "reason": "", "pause_ms": 3.5, "messages": 2, "octets": 9, "placement_version": 8}
+    answer = {"result": "moved", "reason": "", "pause_ms": 3.5, "messages": 2, "bytes": 9, "placement_version": 8}
     assert Result.of(answer) == Result("moved", "", 3.5, 2, 9, 8)
     refused = {**dict.fromkeys(answer), "result": "refused", "reason": "no", "placement_version": 7}
     assert Result.of(refused) == Result("refused", "no", None, 0, 0, 7)

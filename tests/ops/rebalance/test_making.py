@@ -69,12 +69,12 @@ def test_hard_goals_hold_after_every_step(case: tuple[list[QueueRow], World, Rul
         assert not home.immovable and not pinned(home, rules)
         assert by_key[move.key].coverage >= rules.min_coverage
         assert rules.queues_max is None or len(there) <= rules.queues_max
-        octets = sum(each.peak_bytes for each in came) - sum(each.peak_bytes for each in left)
+        nbytes = sum(each.peak_bytes for each in came) - sum(each.peak_bytes for each in left)
         for used, limit, percent in (
             (shard.memory, shard.memory_limit, rules.memory_percent),
             (shard.store, shard.store_limit, rules.store_percent),
         ):
-            assert limit is None or (used or 0) + octets <= limit * percent // 100
+            assert limit is None or (used or 0) + nbytes <= limit * percent // 100
         if shard.cpu is not None:
             used = shard.cpu + sum(cpu_of(each, rows, start) for each in came)
             used -= sum(cpu_of(each, rows, start) for each in left)

@@ -10,7 +10,7 @@ import pytest
 from ops.errors import CommandError
 from ops.rebalance.applying import Health
 from ops.rebalance.goals import Home
-from ops.rebalance.node import RunningNode
+from ops.rebalance.node import CPU_SECONDS_MIN, RunningNode
 from penstock.control.control import Refusal
 from penstock.memory.gauges import DEAD
 from tests.ops.rebalance.synthetic import row
@@ -54,6 +54,12 @@ def test_cpu_use_is_of_shards_that_had_a_process_before(node: ServedNode) -> Non
     assert one.cpu is None and other.cpu is not None
 
 
+def test_cpu_use_is_unknown_where_a_tick_of_the_clock_would_look_like_a_busy_core(node: ServedNode) -> None:
+    used = {0: 0.0, 1: 0.0}
+    assert [shard.cpu for shard in RunningNode(node.data).world(used, seconds=0.01).shards] == [None, None]
+    assert None not in [shard.cpu for shard in RunningNode(node.data).world(used, CPU_SECONDS_MIN).shards]
+
+
 def test_a_shard_that_drains_is_closed(node: ServedNode) -> None:
     node.command("shard_drain", shard=1)
     assert RunningNode(node.data).world().closed == {1}
@@ -83,7 +89,7 @@ def test_rows_come_from_two_readings_at_least(node: ServedNode) -> None:
     parts: list[float] = []
     ((seen,), world) = RunningNode(node.data).watched(0.01, parts.append)
     assert (seen.queue, seen.shard, seen.backlog, seen.backlog_bytes, seen.coverage) == ("a", 1, 7, 700, 1.0)
-    assert all(shard.cpu is not None for shard in world.shards)
+    assert all(shard.cpu is None for shard in world.shards)
     assert parts == sorted(parts) and parts[-1] <= 1.0
 
 

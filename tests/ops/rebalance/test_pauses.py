@@ -7,8 +7,8 @@ from typing import Any
 from ops.rebalance.pauses import MOVES_LEAST, MOVES_MOST, Pauses, measured
 
 
-def moved(pause: float | None, messages: int = 0, octets: int = 0, **more: Any) -> dict[str, Any]:
-    facts = {"event": "move", "result": "moved", "pause_ms": pause, "messages": messages, "bytes": octets}
+def moved(pause: float | None, messages: int = 0, nbytes: int = 0, **more: Any) -> dict[str, Any]:
+    facts = {"event": "move", "result": "moved", "pause_ms": pause, "messages": messages, "bytes": nbytes}
     return {**facts, **more}
 
 

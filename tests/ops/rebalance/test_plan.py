@@ -15,7 +15,7 @@ from ops.rebalance.rows import QueueRow
 from tests.ops.rebalance.synthetic import NOW, made_or_none, moved, unhurried, worlds
 
 MOVES = (
-    Move("/", "a", 1, 0, 1, "load", messages=3, octets=30, rate=2.5, pause_ms=10.0),
+    Move("/", "a", 1, 0, 1, "load", messages=3, nbytes=30, rate=2.5, pause_ms=10.0),
     Move("v\udcff", "b", 2, 1, 0, "leaving"),
 )
 PLAN = Plan(

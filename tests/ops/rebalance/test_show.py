@@ -11,7 +11,7 @@ import pytest
 from ops.rebalance.plan import Move, Plan
 from ops.rebalance.show import progress_bar, readable, show_history, show_lease, show_moves, show_plan
 
-MOVE = Move("/", "a [red]", 1, 0, 1, "load", messages=1200, octets=3400, rate=56.7, pause_ms=12.4)
+MOVE = Move("/", "a [red]", 1, 0, 1, "load", messages=1200, nbytes=3400, rate=56.7, pause_ms=12.4)
 NOW = 1_800_000_000.0
 
 
@@ -26,7 +26,7 @@ def scores(most: float, first: float, second: float) -> dict[str, Any]:
 
 PLAN = Plan(
     "20270115-080000-0123abcd", NOW, NOW + 90, 7, {"source": "gauges, 30 s", "queues": 2, "coverage": 0.5},
-    scores(1.5, 1500.0, 500.0), scores(1.0, 1000.0, 1000.0), (MOVE, replace(MOVE, queue="n\udcff", octets=600)),
+    scores(1.5, 1500.0, 500.0), scores(1.0, 1000.0, 1000.0), (MOVE, replace(MOVE, queue="n\udcff", nbytes=600)),
     ("not moved, pinned: [bold]",),
 )  # fmt: skip
 

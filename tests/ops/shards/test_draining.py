@@ -13,8 +13,8 @@ RULES = Rules(min_coverage=0.0, pins=("*/pinned",))
 MIB = 1 << 20
 
 
-def row(name: str, shard: int, rate: float = 0.0, octets: int = 0) -> QueueRow:
-    return QueueRow("/", name, shard, rate, rate, 0.0, 0, octets, 0.0, 0, 0, 1.0)
+def row(name: str, shard: int, rate: float = 0.0, nbytes: int = 0) -> QueueRow:
+    return QueueRow("/", name, shard, rate, rate, 0.0, 0, nbytes, 0.0, 0, 0, 1.0)
 
 
 ROWS = [

@@ -25,12 +25,12 @@ def first(txn: Any, db: Any) -> tuple[bytes, bytes]:
         return cursor.key(), cursor.value()
 
 
-def replaced(name: str, at: int, octets: bytes) -> Callable[[Any, dict[str, Any]], None]:
-    """The first record of a database with other octets from some offset on."""
+def replaced(name: str, at: int, data: bytes) -> Callable[[Any, dict[str, Any]], None]:
+    """The first record of a database with other bytes from some offset on."""
 
     def alter(txn: Any, dbs: dict[str, Any]) -> None:
         key, value = first(txn, dbs[name])
-        value = value[:at] + octets + value[at + len(octets) :]
+        value = value[:at] + data + value[at + len(data) :]
         txn.put(key, seal(name, key, value[:-8]) if name == "index" else value, db=dbs[name])
 
     return alter
@@ -63,7 +63,7 @@ def test_nothing_is_wrong(tmp_path: Path) -> None:
     path = fill(tmp_path, 1, {7: 10, 9: 3})
     found = check(path, 1)
     assert (found.queues, found.segments, found.messages, found.problems) == (2, 5, 13, 0)
-    assert found.octets > 13 * 16
+    assert found.message_bytes > 13 * 16
     assert found.size == (path / "data.mdb").stat().st_size
     assert check(made(tmp_path, 2), 2).problems == 0
 

@@ -70,7 +70,7 @@ def seen(event: Event) -> tuple[bytes, bool, dict[str, object]]:
 
 
 def counted(store: dict[str, object]) -> list[object]:
-    return [store[name] for name in ("shard", "queues", "segments", "messages", "octets", "problems")]
+    return [store[name] for name in ("shard", "queues", "segments", "messages", "message_bytes", "problems")]
 
 
 @pytest.mark.broker

@@ -51,10 +51,10 @@ def test_the_source_is_left_as_it_is(data: Path, tmp_path: Path) -> None:
 def test_a_damaged_store_is_not_dumped(data: Path, tmp_path: Path) -> None:
     with opened(made(data, 0), 0) as store:
         key, value = next(store.records("contents"))
-        octets = bytes(value)
+        stored = bytes(value)
 
     def cut(txn: Any, dbs: dict[str, Any]) -> None:
-        txn.put(key, octets[:-1], db=dbs["contents"])
+        txn.put(key, stored[:-1], db=dbs["contents"])
 
     change(data / "shards" / "0", cut)
     with pytest.raises(Exception, match="queue 7, message "):

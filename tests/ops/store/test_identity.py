@@ -30,12 +30,12 @@ def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
 def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
     store(tmp_path, FOUND)
     path = tmp_path / FOLDER / NAME
-    octets = path.read_bytes()
-    for place in range(len(octets)):
-        path.write_bytes(octets[:place] + bytes([octets[place] ^ 1]) + octets[place + 1 :])
+    data = path.read_bytes()
+    for place in range(len(data)):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
         with pytest.raises(ValueError, match=r"."):
             load(tmp_path)
-        path.write_bytes(octets[:place])
+        path.write_bytes(data[:place])
         with pytest.raises(ValueError, match=r"."):
             load(tmp_path)
 

@@ -37,7 +37,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "shards/../../x", ""])
 def test_a_path_that_leads_out_of_the_backup_is_damage(tmp_path: Path, path: str) -> None:
-    written(tmp_path, files={path: {"octets": 0, "sha256": ""}})
+    written(tmp_path, files={path: {"size": 0, "sha256": ""}})
     with pytest.raises(CommandError, match=f"^{tmp_path}/{NAME} is damaged$"):
         load(tmp_path)
 
@@ -52,10 +52,10 @@ def test_facts_that_do_not_fit_are_damage(tmp_path: Path, facts: dict[str, Any])
 def test_every_changed_fact_is_damage(tmp_path: Path) -> None:
     store(tmp_path, FOUND)
     path = tmp_path / NAME
-    octets = path.read_bytes()
+    data = path.read_bytes()
     for old, new in ((b"1.2.3", b"1.2.4"), (b'"node": 7', b'"node": 8'), (b'"ab"', b'"ac"'), (b"{", b"["), (b"}", b"")):
-        assert old in octets
-        path.write_bytes(octets.replace(old, new))
+        assert old in data
+        path.write_bytes(data.replace(old, new))
         with pytest.raises(CommandError, match=f"^{path} is damaged$"):
             load(tmp_path)
 
@@ -78,6 +78,6 @@ def test_a_directory_without_one_is_not_a_backup(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, PIECE, PIECE + 1])
 def test_the_digest_is_of_the_whole_file(tmp_path: Path, size: int) -> None:
-    octets = bytes(range(256)) * (size // 256 + 1)
-    (tmp_path / "file").write_bytes(octets[:size])
-    assert digest(tmp_path / "file") == File(size, hashlib.sha256(octets[:size]).hexdigest())
+    data = bytes(range(256)) * (size // 256 + 1)
+    (tmp_path / "file").write_bytes(data[:size])
+    assert digest(tmp_path / "file") == File(size, hashlib.sha256(data[:size]).hexdigest())

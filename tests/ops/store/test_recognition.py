@@ -42,9 +42,9 @@ def put_back(data: Path, earlier: Path, name: str) -> None:
         shutil.copy(earlier / name, data / name)
 
 
-def zeroed(path: Path, octets: int) -> None:
+def zeroed(path: Path, nbytes: int) -> None:
     with path.open("r+b") as file:
-        file.write(bytes(octets))
+        file.write(bytes(nbytes))
 
 
 def damaged(path: Path) -> None:

@@ -67,9 +67,9 @@ def test_whatever_is_damaged_only_value_errors_come(
     assert bodies + count * ROW.size < len(value), "no byte is read twice, and each message has a header"
 
 
-def spoiled(at: int, octets: bytes) -> memoryview:
+def spoiled(at: int, data: bytes) -> memoryview:
     value = value_of(MESSAGES)
-    return memoryview(value[:at] + octets + value[at + len(octets) :])
+    return memoryview(value[:at] + data + value[at + len(data) :])
 
 
 @pytest.mark.parametrize(

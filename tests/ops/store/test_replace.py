@@ -38,7 +38,7 @@ def test_what_was_there_gets_another_name(data: Path, tmp_path: Path) -> None:
         f"{data}/{name} is now {data}/{name}.set-aside" for name in ("topology.sqlite", "shards", "witness")
     ]
     assert {
-        name.replace(".set-aside", ""): octets for name, octets in content(data).items() if ".set" in name
+        name.replace(".set-aside", ""): nbytes for name, nbytes in content(data).items() if ".set" in name
     } == before
     assert (data / "audit").exists()
     assert not (data / "restoring").exists()
@@ -55,9 +55,9 @@ def test_a_node_from_elsewhere_gets_another_name_too(data: Path, tmp_path: Path)
 
 
 def flipped(path: Path) -> None:
-    octets = bytearray(path.read_bytes())
-    octets[len(octets) // 2] ^= 1
-    path.write_bytes(octets)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
 
 
 def altered(path: Path, **facts: Any) -> None:
@@ -81,7 +81,7 @@ HARMS: list[tuple[Callable[[Path], object], str]] = [
     (lambda made: os.truncate(made / "manifest.json", 0), "manifest.json is damaged$"),
     (lambda made: altered(made / "manifest.json", format=2), "of format 2, this penstock knows format 1$"),
     (
-        lambda made: altered(made / "manifest.json", files={"../x": {"octets": 0, "sha256": ""}}),
+        lambda made: altered(made / "manifest.json", files={"../x": {"size": 0, "sha256": ""}}),
         "manifest.json is damaged$",
     ),
     (lambda made: altered(made / "manifest.json", files={}), "cannot be used: topology.sqlite: it is missing$"),

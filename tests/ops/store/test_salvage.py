@@ -74,13 +74,13 @@ def test_random_pages(data: Path, tmp_path: Path, seed: int) -> None:
     """Whatever is damaged, what comes is right and in order; what is not there was not readable, and that is said."""
     chance = random.Random(seed)
     path = data / "shards/0/data.mdb"
-    octets = bytearray(path.read_bytes())
+    stored = bytearray(path.read_bytes())
     for _ in range(chance.choice((1, 3, 10))):
-        place = chance.randrange(len(octets) // 4096) * 4096
-        octets[place : place + 4096] = chance.randbytes(4096)
+        place = chance.randrange(len(stored) // 4096) * 4096
+        stored[place : place + 4096] = chance.randbytes(4096)
     if chance.randrange(3) == 0:
-        del octets[chance.randrange(len(octets)) :]
-    path.write_bytes(octets)
+        del stored[chance.randrange(len(stored)) :]
+    path.write_bytes(stored)
     (saved, other), _ = salvage(data, tmp_path / "new")
     assert other.messages == 50
     if (tmp_path / "new/shards/0").exists():
@@ -105,8 +105,8 @@ def test_without_a_topology_queues_get_names(data: Path, tmp_path: Path) -> None
 
 def test_a_topology_that_is_damaged(data: Path, tmp_path: Path) -> None:
     path = data / "topology.sqlite"
-    octets = path.read_bytes()
-    path.write_bytes(octets.replace(b"plain", b"pLain"))
+    stored = path.read_bytes()
+    path.write_bytes(stored.replace(b"plain", b"pLain"))
     _, problem = salvage(data, tmp_path / "new")
     assert "the queues are not what was written" in problem
     path.write_bytes(b"x" * 10_000)

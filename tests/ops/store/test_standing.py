@@ -35,12 +35,12 @@ def test_messages_of_more_shards(tmp_path: Path) -> None:
     check_standing(tmp_path, range(3))
 
 
-@pytest.mark.parametrize("octets", [b"", b"\0" * 100, b"x" * 100, b"\0" * 8192])
-def test_a_store_that_was_never_finished_is_none(tmp_path: Path, octets: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"\0" * 100, b"x" * 100, b"\0" * 8192])
+def test_a_store_that_was_never_finished_is_none(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "shards" / "5"
     path.mkdir(parents=True)
     check_standing(tmp_path, range(1))
-    (path / "data.mdb").write_bytes(octets)
+    (path / "data.mdb").write_bytes(data)
     check_standing(tmp_path, range(1))
     made(tmp_path, 5)
     check_standing(tmp_path, range(1))

@@ -51,12 +51,12 @@ class _Content:
         self.body = b""
 
 
-def read(octets: bytes, frame_max: int = FRAME_MAX, max_body: int = MAX_BODY) -> list[Event]:
+def read(data: bytes, frame_max: int = FRAME_MAX, max_body: int = MAX_BODY) -> list[Event]:
     """Return the events of a stream, up to its first mistake."""
     events: list[Event] = []
     contents: dict[int, _Content] = {}
     try:
-        for kind, channel, payload in _frames(octets, frame_max, contents):
+        for kind, channel, payload in _frames(data, frame_max, contents):
             if kind == METHOD:
                 events += _method(channel, payload, contents)
             elif kind == HEADER:
@@ -75,10 +75,10 @@ def read(octets: bytes, frame_max: int = FRAME_MAX, max_body: int = MAX_BODY) ->
     return events
 
 
-def _frames(octets: bytes, frame_max: int, contents: dict[int, _Content]) -> Iterator[tuple[int, int, bytes]]:
+def _frames(data: bytes, frame_max: int, contents: dict[int, _Content]) -> Iterator[tuple[int, int, bytes]]:
     at = 0
-    while len(octets) - at >= 8:
-        kind, channel, size = struct.unpack_from(">BHI", octets, at)
+    while len(data) - at >= 8:
+        kind, channel, size = struct.unpack_from(">BHI", data, at)
         if size > frame_max or kind not in (METHOD, HEADER, BODY, HEARTBEAT):
             raise Failed(501)
         if kind == BODY:
@@ -87,11 +87,11 @@ def _frames(octets: bytes, frame_max: int, contents: dict[int, _Content]) -> Ite
                 raise Failed(505)
             if len(content.body) + size > content.size:
                 raise Failed(501)
-        if len(octets) - at < size + 8:
+        if len(data) - at < size + 8:
             return
-        if octets[at + 7 + size] != frames.FRAME_END:
+        if data[at + 7 + size] != frames.FRAME_END:
             raise Failed(501)
-        yield kind, channel, octets[at + 7 : at + 7 + size]
+        yield kind, channel, data[at + 7 : at + 7 + size]
         at += size + 8
 
 
@@ -211,13 +211,13 @@ class Reads:
 
     def feed(self, piece: bytes) -> list[Any]:
         """Return the events of one read."""
-        octets = self.rest + piece
+        data = self.rest + piece
         start = len(self.round_it)
-        end = start + len(octets)
+        end = start + len(data)
         events: list[Any] = []
-        used = self.scanner.scan(bytearray(self.round_it + octets + self.round_it), start, end, events)
+        used = self.scanner.scan(bytearray(self.round_it + data + self.round_it), start, end, events)
         assert start <= used <= end
-        self.rest = octets[used - start :]
+        self.rest = data[used - start :]
         return events
 
     def say(self, pieces: list[bytes]) -> list[Event]:
@@ -225,7 +225,7 @@ class Reads:
         return [event for piece in pieces for event in said(self.feed(piece), self.module)]
 
 
-def pieces(octets: bytes, cuts: list[int]) -> list[bytes]:
+def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     """Return a stream cut at some places, taken modulo its length."""
-    places = sorted({0, len(octets), *(cut % (len(octets) + 1) for cut in cuts)})
-    return [octets[a:b] for a, b in pairwise(places)]
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    return [data[a:b] for a, b in pairwise(places)]

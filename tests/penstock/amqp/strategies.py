@@ -15,7 +15,7 @@ Strategy = st.SearchStrategy[Any]
 texts: Strategy = st.text(st.characters(codec="utf-8"), max_size=60)
 shortstrs: Strategy = st.one_of(
     texts,
-    st.binary(max_size=255).map(lambda octets: octets.decode("utf-8", "surrogateescape")),
+    st.binary(max_size=255).map(lambda data: data.decode("utf-8", "surrogateescape")),
 )
 
 _scalars: Strategy = st.one_of(
@@ -26,7 +26,7 @@ _scalars: Strategy = st.one_of(
     st.floats(width=32, allow_nan=False).map(Float32),
     st.text(st.characters(codec="utf-8"), max_size=20),
     st.binary(max_size=20).map(ByteArray),
-    st.binary(max_size=20).map(lambda octets: b"\xff" + octets),
+    st.binary(max_size=20).map(lambda data: b"\xff" + data),
     st.integers(0, 2**64 - 1).map(Timestamp),
     st.builds(lambda number, scale: Decimal(number).scaleb(-scale), st.integers(0, 2**32 - 1), st.integers(0, 255)),
 )
@@ -41,18 +41,18 @@ tables: Strategy = st.dictionaries(shortstrs, _values, max_size=5)
 
 
 def _counted(size: int) -> Strategy:
-    return st.binary(max_size=40).map(lambda octets: len(octets).to_bytes(size, "big") + octets)
+    return st.binary(max_size=40).map(lambda data: len(data).to_bytes(size, "big") + data)
 
 
 def _fixed(code: bytes, size: int) -> Strategy:
-    return st.binary(min_size=size, max_size=size).map(lambda octets: code + octets)
+    return st.binary(min_size=size, max_size=size).map(lambda nbytes: code + nbytes)
 
 
 _WIDTHS = {b"t": 1, b"b": 1, b"B": 1, b"s": 2, b"u": 2, b"I": 4, b"i": 4, b"f": 4, b"D": 5, b"l": 8, b"L": 8, b"d": 8}
 _wire_scalars: Strategy = st.one_of(
     *(_fixed(code, size) for code, size in [*_WIDTHS.items(), (b"T", 8), (b"V", 0)]),
-    _counted(4).map(lambda octets: b"S" + octets),
-    _counted(4).map(lambda octets: b"x" + octets),
+    _counted(4).map(lambda data: b"S" + data),
+    _counted(4).map(lambda data: b"x" + data),
 )
 
 
@@ -75,11 +75,11 @@ _wire_values: Strategy = st.recursive(
 wire_tables: Strategy = _wire_table(b"", _wire_values)
 
 
-def _damage(octets: bytes, at: int, replaced: int, by: bytes) -> bytes:
-    at %= len(octets) + 1
-    return octets[:at] + by + octets[at + replaced :]
+def _damage(data: bytes, at: int, replaced: int, by: bytes) -> bytes:
+    at %= len(data) + 1
+    return data[:at] + by + data[at + replaced :]
 
 
-def damaged(octets: Strategy) -> Strategy:
+def damaged(nbytes: Strategy) -> Strategy:
     """Draw bytes with a few replaced, cut out or put in."""
-    return st.builds(_damage, octets, st.integers(0, 300), st.integers(0, 4), st.binary(max_size=4))
+    return st.builds(_damage, nbytes, st.integers(0, 300), st.integers(0, 4), st.binary(max_size=4))

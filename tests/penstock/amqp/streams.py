@@ -47,9 +47,9 @@ def _publish(
         "basic.publish", channel, exchange=exchange, routing_key=key, mandatory=bits & 1, immediate=bits & 2
     )
     return [
-        octets
+        nbytes
         for body in bodies
-        for octets in (method, frames.header_frame(channel, len(body), properties), *_cut(channel, body, size))
+        for nbytes in (method, frames.header_frame(channel, len(body), properties), *_cut(channel, body, size))
     ]
 
 

@@ -38,13 +38,13 @@ def batch_of(load: Load, content: list[Message]) -> Any:
     return builder.finish()
 
 
-def split(octets: bytes) -> list[Frame]:
+def split(data: bytes) -> list[Frame]:
     """Type, channel, payload of frames that lie behind each other with nothing between."""
     found, at = [], 0
-    while at < len(octets):
-        kind, channel, size = struct.unpack_from(">BHI", octets, at)
-        assert octets[at + 7 + size] == frames.FRAME_END
-        found.append((kind, channel, octets[at + 7 : at + 7 + size]))
+    while at < len(data):
+        kind, channel, size = struct.unpack_from(">BHI", data, at)
+        assert data[at + 7 + size] == frames.FRAME_END
+        found.append((kind, channel, data[at + 7 : at + 7 + size]))
         at += size + 8
     return found
 
@@ -53,11 +53,11 @@ def take(output: Any) -> bytes:
     """What waits in an output, taken; its bookkeeping is looked at in passing."""
     size = output.size
     chunks = output.take()
-    octets = b"".join(chunks)
-    assert len(octets) == size
+    data = b"".join(chunks)
+    assert len(data) == size
     assert all(len(chunk) for chunk in chunks)
     assert (output.size, output.take()) == (0, [])
-    return octets
+    return data
 
 
 def contents_of(found: list[Frame], channel: int, frame_max: int) -> list[tuple[bytes, bytes, bytes]]:
@@ -155,14 +155,14 @@ def test_large_bodies_are_lent_and_not_copied(load: Load, size: int, frame_max: 
     batch = batch_of(load, [(b"", b"a", b"first"), (b"", b"b", body), (b"", b"c", b"last")])
     output = load(NAME).Output()
     output.contents(1, DELIVER + b"\0", 1, False, b"", batch, 0, 3, frame_max)
-    octets_said = output.size
+    bytes_said = output.size
     chunks = output.take()
     views = [chunk for chunk in chunks if isinstance(chunk, memoryview)]
     assert [len(view) for view in views] == lent
     assert all(view.obj is batch.contents for view in views)
-    octets = b"".join(chunks)
-    assert len(octets) == octets_said
-    read = contents_of(split(octets), 1, frame_max)
+    data = b"".join(chunks)
+    assert len(data) == bytes_said
+    read = contents_of(split(data), 1, frame_max)
     assert [carried for _, _, carried in read] == [b"first", body, b"last"]
 
 
@@ -208,6 +208,6 @@ def test_what_is_written_leaves_in_order(parts: list[int | bytes]) -> None:
 @both_ways
 def test_an_output_is_used_again(load: Load) -> None:
     output = load(NAME).Output()
-    for octets in b"first", b"", b"second":
-        output.write(octets)
-        assert take(output) == octets
+    for nbytes in b"first", b"", b"second":
+        output.write(nbytes)
+        assert take(output) == nbytes

@@ -1,4 +1,4 @@
-"""Methods to and from octets (AMQP 0-9-1, 4.2.4 and 4.2.5)."""
+"""Methods to and from bytes (AMQP 0-9-1, 4.2.4 and 4.2.5)."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ any_method = st.sampled_from(list(BY_NAME.values())).flatmap(lambda spec: st.tup
 any_payload = any_method.map(lambda method: encode(method[0].name, **method[1]))
 
 
-def outcome(read: Callable[[bytes], Any], octets: bytes) -> Any:
+def outcome(read: Callable[[bytes], Any], data: bytes) -> Any:
     """What was read, or the documented error; any other exception is the test's failure."""
     try:
-        return read(octets)
+        return read(data)
     except FrameSyntaxError as error:
         return error
 
@@ -159,16 +159,16 @@ def test_what_clients_write_is_understood(payload: bytes, name: str, says: str) 
     assert decode(encode(name, **fields)) == (spec, fields)
 
 
-@pytest.mark.parametrize(("octets", "code"), corpus.at_the_limits("methods"))
-def test_octets_at_the_limits(octets: bytes, code: int | None) -> None:
+@pytest.mark.parametrize(("data", "code"), corpus.at_the_limits("methods"))
+def test_bytes_at_the_limits(data: bytes, code: int | None) -> None:
     if code is None:
-        decode(octets)
+        decode(data)
         return
     with pytest.raises(FrameSyntaxError) as caught:
-        decode(octets)
+        decode(data)
     assert caught.value.code == code
     # Where the method is known, the error names it.
-    ids = int.from_bytes(octets[:2], "big"), int.from_bytes(octets[2:4], "big")
+    ids = int.from_bytes(data[:2], "big"), int.from_bytes(data[2:4], "big")
     if ids in METHODS:
         assert (caught.value.class_id, caught.value.method_id) == ids
 
@@ -194,14 +194,14 @@ known_ids = st.sampled_from([class_id << 16 | method_id for class_id, method_id 
 @given(
     st.one_of(
         st.binary(max_size=80),
-        st.builds(lambda ids, octets: ids.to_bytes(4, "big") + octets, known_ids, st.binary(max_size=60)),
+        st.builds(lambda ids, data: ids.to_bytes(4, "big") + data, known_ids, st.binary(max_size=60)),
         strategies.damaged(any_payload),
-        strategies.damaged(st.sampled_from(corpus.octets("methods"))),
+        strategies.damaged(st.sampled_from(corpus.nbytes("methods"))),
     )
 )
-def test_any_octets_are_read_or_end_in_the_documented_error(octets: bytes) -> None:
-    method = outcome(decode, octets)
-    types = outcome(argument_types, octets)
+def test_any_bytes_are_read_or_end_in_the_documented_error(data: bytes) -> None:
+    method = outcome(decode, data)
+    types = outcome(argument_types, data)
     if isinstance(method, FrameSyntaxError):
         assert method.code in (501, 502)
         assert isinstance(types, FrameSyntaxError) and types.code == method.code

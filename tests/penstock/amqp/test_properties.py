@@ -27,10 +27,10 @@ DOMAINS: dict[str, strategies.Strategy] = {
 any_properties = st.fixed_dictionaries({}, optional={name: DOMAINS[domain] for name, domain in PROPERTIES})
 
 
-def outcome(read: Callable[[bytes], Any], octets: bytes) -> Any:
+def outcome(read: Callable[[bytes], Any], data: bytes) -> Any:
     """What was read, or the documented error; any other exception is the test's failure."""
     try:
-        return read(octets)
+        return read(data)
     except FrameSyntaxError as error:
         return error
 
@@ -91,24 +91,24 @@ def test_our_own_mistakes_are_no_protocol_errors(properties: dict[str, Any], err
 
 @pytest.mark.parametrize(("payload", "name", "says"), corpus.from_clients("header"))
 def test_what_clients_write_is_understood(payload: bytes, name: None, says: str) -> None:
-    """The payload begins with class, weight and body size, 12 octets."""
+    """The payload begins with class, weight and body size, 12 bytes."""
     properties = decode_properties(memoryview(payload)[12:])
     assert repr(properties) == says
     assert decode_properties(encode_properties(properties)) == properties
 
 
-@pytest.mark.parametrize(("octets", "code"), corpus.at_the_limits("properties"))
-def test_octets_at_the_limits(octets: bytes, code: int | None) -> None:
+@pytest.mark.parametrize(("data", "code"), corpus.at_the_limits("properties"))
+def test_bytes_at_the_limits(data: bytes, code: int | None) -> None:
     if code is None:
-        assert encode_properties(decode_properties(octets)) == octets
+        assert encode_properties(decode_properties(data)) == data
         return
     with pytest.raises(FrameSyntaxError) as caught:
-        decode_properties(octets)
+        decode_properties(data)
     assert caught.value.code == code
 
 
 flags_and_more = st.builds(
-    lambda flags, octets: (flags << 2).to_bytes(2, "big") + octets, st.integers(0, 2**14 - 1), st.binary(max_size=80)
+    lambda flags, data: (flags << 2).to_bytes(2, "big") + data, st.integers(0, 2**14 - 1), st.binary(max_size=80)
 )
 
 
@@ -117,16 +117,16 @@ flags_and_more = st.builds(
         st.binary(max_size=80),
         flags_and_more,
         strategies.damaged(any_properties.map(encode_properties)),
-        strategies.damaged(st.sampled_from(corpus.octets("properties"))),
+        strategies.damaged(st.sampled_from(corpus.nbytes("properties"))),
     )
 )
-def test_any_octets_are_read_or_end_in_the_documented_error(octets: bytes) -> None:
-    properties = outcome(decode_properties, octets)
+def test_any_bytes_are_read_or_end_in_the_documented_error(data: bytes) -> None:
+    properties = outcome(decode_properties, data)
     if isinstance(properties, FrameSyntaxError):
         assert properties.code in (501, 502)
     else:
         assert repr(decode_properties(encode_properties(properties))) == repr(properties)
-        assert repr(headers(octets)) == repr(properties.get("headers", {}))
+        assert repr(headers(data)) == repr(properties.get("headers", {}))
 
 
 @given(
@@ -134,17 +134,17 @@ def test_any_octets_are_read_or_end_in_the_documented_error(octets: bytes) -> No
         flags_and_more,
         any_properties.map(encode_properties),
         strategies.damaged(any_properties.map(encode_properties)),
-        strategies.damaged(st.sampled_from(corpus.octets("properties"))),
+        strategies.damaged(st.sampled_from(corpus.nbytes("properties"))),
     )
 )
-def test_what_the_scanner_lets_in_can_be_read(octets: bytes) -> None:
+def test_what_the_scanner_lets_in_can_be_read(data: bytes) -> None:
     """Messages are checked once, by the scanner; whoever looks into one later must not find it malformed."""
-    header = bytes.fromhex("003c 0000 0000000000000000") + octets
-    let_in = len(octets) >= 2 and SCANNER.content_flags(header, 0, len(header)) >= 0
-    assert let_in == isinstance(outcome(decode_properties, octets), dict)
+    header = bytes.fromhex("003c 0000 0000000000000000") + data
+    let_in = len(data) >= 2 and SCANNER.content_flags(header, 0, len(header)) >= 0
+    assert let_in == isinstance(outcome(decode_properties, data), dict)
 
 
 @given(st.binary(max_size=80) | flags_and_more)
-def test_headers_are_read_or_end_in_the_documented_error(octets: bytes) -> None:
-    table = outcome(headers, octets)
+def test_headers_are_read_or_end_in_the_documented_error(data: bytes) -> None:
+    table = outcome(headers, data)
     assert isinstance(table, dict) or table.code in (501, 502)

@@ -1,4 +1,4 @@
-"""The scanner (AMQP 0-9-1, 2.3.5 and 4.2), compiled and plain, against the plainest reading of the same octets."""
+"""The scanner (AMQP 0-9-1, 2.3.5 and 4.2), compiled and plain, against the plainest reading of the same bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.amqp.encode_cy import Output
-from penstock.batch.arena import BLOCK_OCTETS, Arena, Loan
+from penstock.batch.arena import BLOCK_BYTES, Arena, Loan
 from tests import frames
 from tests.frames import BODY, HEADER, header_frame, method_frame, publish_frames
 from tests.penstock.amqp import corpus, streams
@@ -22,41 +22,41 @@ from tests.twins import both_ways, load_compiled, load_plain
 
 Load = Callable[[str], ModuleType]
 COMPILED, PLAIN = load_compiled(SCAN), load_plain(SCAN)
-KEPT = corpus.octets("streams")
+KEPT = corpus.nbytes("streams")
 
 cuts = st.lists(st.integers(0, 5000), max_size=12)
 
 
-def in_every_way(octets: bytes, cuts: list[int]) -> list[Event]:
+def in_every_way(data: bytes, cuts: list[int]) -> list[Event]:
     """What a stream says, whole, byte by byte and in pieces; with the plain scanner and with the compiled one."""
-    whole = Reads(PLAIN).say([octets])
+    whole = Reads(PLAIN).say([data])
     for module, round_it in (PLAIN, b""), (COMPILED, b""), (COMPILED, b"\xce\x03\0\1\0" * 20), (COMPILED, bytes(99)):
-        assert Reads(module, round_it=round_it).say([octets]) == whole
-        assert Reads(module, round_it=round_it).say(pieces(octets, cuts)) == whole
-        assert Reads(module, round_it=round_it).say([octets[i : i + 1] for i in range(len(octets))]) == whole
+        assert Reads(module, round_it=round_it).say([data]) == whole
+        assert Reads(module, round_it=round_it).say(pieces(data, cuts)) == whole
+        assert Reads(module, round_it=round_it).say([data[i : i + 1] for i in range(len(data))]) == whole
     return whole
 
 
 @given(streams.valid, cuts)
 def test_however_a_stream_comes_it_says_the_same(stream: list[bytes], cuts: list[int]) -> None:
-    octets = b"".join(stream)
-    events = in_every_way(octets, cuts)
-    assert events == read(octets)
+    data = b"".join(stream)
+    events = in_every_way(data, cuts)
+    assert events == read(data)
     assert "failure" not in {event[0] for event in events}
 
 
 @settings(max_examples=300)
 @given(streams.hostile(KEPT), cuts)
-def test_whatever_comes_is_taken_or_refused_as_the_specification_says(octets: bytes, cuts: list[int]) -> None:
-    events = in_every_way(octets, cuts)
-    assert events == read(octets)
+def test_whatever_comes_is_taken_or_refused_as_the_specification_says(data: bytes, cuts: list[int]) -> None:
+    events = in_every_way(data, cuts)
+    assert events == read(data)
     assert all(code in (501, 505) for kind, code, *_ in events if kind == "failure")
 
 
-@pytest.mark.parametrize(("octets", "code"), corpus.at_the_limits("streams"))
-def test_octets_at_the_limits(octets: bytes, code: int | None) -> None:
-    events = in_every_way(octets, [])
-    assert events == read(octets)
+@pytest.mark.parametrize(("data", "code"), corpus.at_the_limits("streams"))
+def test_bytes_at_the_limits(data: bytes, code: int | None) -> None:
+    events = in_every_way(data, [])
+    assert events == read(data)
     assert [event[1] for event in events if event[0] == "failure"] == ([] if code is None else [code])
 
 
@@ -64,8 +64,8 @@ def test_octets_at_the_limits(octets: bytes, code: int | None) -> None:
 def test_what_was_scanned_is_written_as_it_came(stream: list[bytes], frame_max: int) -> None:
     """A publish is laid out like what `Output.contents` writes, so the whole path is its own mirror."""
     events: list[Any] = []
-    octets = b"".join(stream)
-    COMPILED.Scanner(FRAME_MAX, MAX_BODY).scan(bytearray(octets), 0, len(octets), events)
+    data = b"".join(stream)
+    COMPILED.Scanner(FRAME_MAX, MAX_BODY).scan(bytearray(data), 0, len(data), events)
     for run in events:
         if isinstance(run, COMPILED.PublishRun):
             output = Output()
@@ -86,8 +86,8 @@ def only(events: list[Any]) -> Any:
 @both_ways
 def test_publishes_with_the_same_method_frame_are_one_run(load: Load) -> None:
     module = load(SCAN)
-    octets = b"".join(publish_frames(1, b"body %d" % i, "x", "k", priority=i) for i in range(100))
-    run = only(Reads(module, 4096, 4096).feed(octets))
+    data = b"".join(publish_frames(1, b"body %d" % i, "x", "k", priority=i) for i in range(100))
+    run = only(Reads(module, 4096, 4096).feed(data))
     assert (run.channel, run.address, run.mandatory, run.immediate) == (1, b"\1x\1k", False, False)
     assert run.frame == method_frame("basic.publish", 1, exchange="x", routing_key="k")
     assert [run.batch.record(i)[2] for i in range(len(run.batch))] == [b"body %d" % i for i in range(100)]
@@ -109,9 +109,9 @@ def test_a_run_ends_where_the_method_frame_differs(load: Load) -> None:
 @both_ways
 def test_a_run_goes_on_behind_a_content_that_was_put_together(load: Load) -> None:
     reads = Reads(load(SCAN))
-    octets = publish_frames(1, b"0123456789")
-    assert [len(run.batch) for run in reads.feed(octets * 3 + octets[:30])] == [3]
-    assert [len(run.batch) for run in reads.feed(octets[30:] + octets * 2)] == [3]
+    nbytes = publish_frames(1, b"0123456789")
+    assert [len(run.batch) for run in reads.feed(nbytes * 3 + nbytes[:30])] == [3]
+    assert [len(run.batch) for run in reads.feed(nbytes[30:] + nbytes * 2)] == [3]
 
 
 @both_ways
@@ -141,11 +141,11 @@ def test_events_keep_the_order_of_a_channel(load: Load) -> None:
 
 @both_ways
 def test_a_body_frame_keeps_to_frame_max_however_it_comes(load: Load) -> None:
-    """4.2.3; like RabbitMQ the scanner lets a payload be 8 octets longer than the negotiated size allows."""
+    """4.2.3; like RabbitMQ the scanner lets a payload be 8 bytes longer than the negotiated size allows."""
     for size, failures in (FRAME_MAX - 8, 0), (FRAME_MAX, 0), (FRAME_MAX + 1, 1):
-        octets = publish_frames(1, bytes(size), frame_max=2**20)
+        data = publish_frames(1, bytes(size), frame_max=2**20)
         for cut in [], [40]:
-            events = Reads(load(SCAN), FRAME_MAX, 2**20).say(pieces(octets, cut))
+            events = Reads(load(SCAN), FRAME_MAX, 2**20).say(pieces(data, cut))
             assert events[-1][0] == ("failure" if failures else "publish"), (size, cut)
 
 
@@ -160,20 +160,20 @@ def test_nested_headers_are_taken_as_deep_as_they_can_be_read(load: Load, code: 
         inside = name + code.encode() + len(inside).to_bytes(4, "big") + inside
     inside = inside if name else b"\0" + inside
     header = bytes.fromhex("003c 0000 0000000000000000 2000") + len(inside).to_bytes(4, "big") + inside
-    octets = method_frame("basic.publish", 1) + frames.frame(HEADER, 1, header)
-    events = Reads(load(SCAN), 2**20, 0).say([octets])
-    assert events == read(octets, 2**20, 0)
+    data = method_frame("basic.publish", 1) + frames.frame(HEADER, 1, header)
+    events = Reads(load(SCAN), 2**20, 0).say([data])
+    assert events == read(data, 2**20, 0)
     assert events[0][0] == ("publish" if levels <= 64 else "failure")
 
 
 @both_ways
 def test_a_frame_that_is_too_large_is_named(load: Load) -> None:
-    octets = frames.frame(1, 1, bytes(range(20)))
-    failure = only(Reads(load(SCAN), 16, 16).feed(octets))
+    data = frames.frame(1, 1, bytes(range(20)))
+    failure = only(Reads(load(SCAN), 16, 16).feed(data))
     shown = ",".join(map(str, range(16)))
     assert failure.text == f"type 1, first 16 octets = <<{shown}>>: {{frame_too_large,20,8}}"
     assert failure.code == 501
-    assert "<<0>>" in only(Reads(load(SCAN), 16, 16).feed(octets[:8])).text
+    assert "<<0>>" in only(Reads(load(SCAN), 16, 16).feed(data[:8])).text
 
 
 @both_ways
@@ -220,12 +220,12 @@ def test_announcing_a_large_body_costs_little(load: Load) -> None:
 def test_a_body_that_is_too_large_is_skipped_in_passing(load: Load) -> None:
     """Told of once, when it is announced; the channel and the others go on behind it, nothing of it is kept."""
     reads = Reads(load(SCAN), 4096, 100)
-    octets = publish_frames(1, bytes(100_000), frame_max=4096)
-    oversize = only(reads.feed(octets[:5000]))
+    data = publish_frames(1, bytes(100_000), frame_max=4096)
+    oversize = only(reads.feed(data[:5000]))
     assert (oversize.channel, oversize.size) == (1, 100_000)
     tracemalloc.start()
     try:
-        events = [event for at in range(5000, len(octets), 5000) for event in reads.feed(octets[at : at + 5000])]
+        events = [event for at in range(5000, len(data), 5000) for event in reads.feed(data[at : at + 5000])]
         assert events == []
         assert tracemalloc.get_traced_memory()[1] < 60_000
     finally:
@@ -241,14 +241,14 @@ def test_what_comes_between_tunings_obeys_the_newer_frame_max(load: Load) -> Non
 
 
 @both_ways
-def test_octets_left_behind_are_those_of_the_frame_that_is_not_whole(load: Load) -> None:
+def test_bytes_left_behind_are_those_of_the_frame_that_is_not_whole(load: Load) -> None:
     reads = Reads(load(SCAN))
-    octets = publish_frames(1, b"abc")
-    for cut in range(len(octets) + 1):
-        reads.feed(octets + octets[:cut])
+    data = publish_frames(1, b"abc")
+    for cut in range(len(data) + 1):
+        reads.feed(data + data[:cut])
         rest = reads.rest
-        assert octets[:cut].endswith(rest)
-        reads.feed(octets[cut:])
+        assert data[:cut].endswith(rest)
+        reads.feed(data[cut:])
         assert reads.rest == b""
 
 
@@ -257,8 +257,8 @@ def test_a_scan_says_whether_it_met_large_bodies(load: Load) -> None:
     """Whole ones, and pieces of those that come in several reads."""
     large, small = (bytearray(publish_frames(1, bytes(size), routing_key="q")) for size in (16_384, 16_383))
     scanner = load(SCAN).Scanner(131072, 2**20)
-    for octets, found in ((small, False), (large, True), (small, False)):
-        assert scanner.scan(octets, 0, len(octets), []) == len(octets)
+    for data, found in ((small, False), (large, True), (small, False)):
+        assert scanner.scan(data, 0, len(data), []) == len(data)
         assert scanner.large is found
     half = bytearray(publish_frames(1, bytes(65_536), routing_key="q"))
     cut = scanner.scan(half, 0, 40_000, [])
@@ -271,10 +271,10 @@ def test_a_scan_says_whether_it_met_large_bodies(load: Load) -> None:
 def test_a_scanner_keeps_nothing_of_what_it_has_said(load: Load) -> None:
     """Contents, and blocks of the arena, go with who has them."""
     scanner = load(SCAN).Scanner(131072, 2**20)
-    octets = bytearray(publish_frames(1, b"x", routing_key="q") + method_frame("basic.ack", 1, delivery_tag=1))
+    data = bytearray(publish_frames(1, b"x", routing_key="q") + method_frame("basic.ack", 1, delivery_tag=1))
     for _ in range(2):
         events: list[object] = []
-        assert scanner.scan(octets, 0, len(octets), events) == len(octets)
+        assert scanner.scan(data, 0, len(data), events) == len(data)
         assert len(events) == 2
         assert not [thing for event in events for thing in gc.get_referrers(event) if thing is scanner]
 
@@ -287,20 +287,20 @@ def test_a_scanner_keeps_nothing_of_what_it_has_said(load: Load) -> None:
         ([100] * 20, False),
         ([16_384, 65_536, 100_000, 100_000, 100_000, 16_384], True),
         ([300_000], True),
-        ([BLOCK_OCTETS], False),
+        ([BLOCK_BYTES], False),
         ([100, *[100_000] * 8], True),
     ],
 )
 def test_large_contents_and_long_runs_are_built_in_the_arena(load: Load, sizes: list[int], lent: bool) -> None:
     """As long as there are free blocks; the contents are the same without."""
     bodies = [bytes([i % 256]) * size for i, size in enumerate(sizes)]
-    octets = b"".join(publish_frames(1, body, routing_key="q", frame_max=131072) for body in bodies)
-    for arena in (Arena(16 * BLOCK_OCTETS, 1, 1), Arena(BLOCK_OCTETS, 1, 1), None):
+    data = b"".join(publish_frames(1, body, routing_key="q", frame_max=131072) for body in bodies)
+    for arena in (Arena(16 * BLOCK_BYTES, 1, 1), Arena(BLOCK_BYTES, 1, 1), None):
         scanner = load(SCAN).Scanner(131072, 2**20, arena)
         batches, left = [], b""
-        for start in range(0, len(octets), 262144):
+        for start in range(0, len(data), 262144):
             events: list[Any] = []
-            piece = bytearray(left + octets[start : start + 262144])
+            piece = bytearray(left + data[start : start + 262144])
             used = scanner.scan(piece, 0, len(piece), events)
             left = bytes(piece[used:])
             batches += [event.batch for event in events]
@@ -314,10 +314,10 @@ def test_large_contents_and_long_runs_are_built_in_the_arena(load: Load, sizes: 
 @pytest.mark.parametrize(("count", "runs"), [(5, 1), (7, 1), (12, 2)])
 def test_what_one_read_brings_is_in_as_few_blocks_as_it_needs(load: Load, count: int, runs: int) -> None:
     body = bytes(65_536)
-    octets = bytearray(publish_frames(1, body, routing_key="q", frame_max=131072) * count)
-    scanner = load(SCAN).Scanner(131072, 2**20, Arena(16 * BLOCK_OCTETS, 1, 1))
+    data = bytearray(publish_frames(1, body, routing_key="q", frame_max=131072) * count)
+    scanner = load(SCAN).Scanner(131072, 2**20, Arena(16 * BLOCK_BYTES, 1, 1))
     events: list[Any] = []
-    assert scanner.scan(octets, 0, len(octets), events) == len(octets)
+    assert scanner.scan(data, 0, len(data), events) == len(data)
     assert len(events) == runs
     assert all(isinstance(event.batch.contents.obj, Loan) for event in events)
     assert [event.batch.record(i)[2] for event in events for i in range(event.batch.count)] == [body] * count
@@ -328,7 +328,7 @@ def test_what_one_read_brings_is_in_as_few_blocks_as_it_needs(load: Load, count:
 def test_what_follows_a_content_that_was_put_together_is_in_the_arena(load: Load, count: int, runs: int) -> None:
     """Where there is much of it: a stream is cut anywhere by reads."""
     one = publish_frames(1, bytes(1000), routing_key="q")
-    scanner = load(SCAN).Scanner(131072, 2**20, Arena(16 * BLOCK_OCTETS, 1, 1))
+    scanner = load(SCAN).Scanner(131072, 2**20, Arena(16 * BLOCK_BYTES, 1, 1))
     first, second = bytearray(one[:-500]), bytearray(one[-500:] + one * count)
     events: list[Any] = []
     assert scanner.scan(first, 0, len(first), events) == len(first)

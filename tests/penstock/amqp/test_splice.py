@@ -33,28 +33,28 @@ from tests.penstock.amqp.test_properties import any_properties
 TABLE = join_table({b"s": b"s\x00\x07", b"list": array([text(b"a"), b"V"]), b"inner": table({b"t": timestamp(7)})})
 PROPERTIES = encode_properties({"content_type": "text/plain", "headers": {"a": 1}, "priority": 3, "timestamp": 9})
 
-fields = st.binary(max_size=40).map(text) | strategies.wire_tables.map(lambda octets: b"F" + octets)
+fields = st.binary(max_size=40).map(text) | strategies.wire_tables.map(lambda data: b"F" + data)
 
 
 @given(any_properties)
 def test_properties_that_are_split_and_joined_are_the_same(properties: dict[str, Any]) -> None:
-    octets = encode_properties(properties)
-    split = split_properties(octets)
+    nbytes = encode_properties(properties)
+    split = split_properties(nbytes)
     assert split.keys() == properties.keys()
-    assert join_properties(split) == octets
+    assert join_properties(split) == nbytes
 
 
 @given(st.dictionaries(st.binary(max_size=255), fields, max_size=5))
 def test_tables_that_are_split_and_joined_are_the_same(made: dict[bytes, bytes]) -> None:
-    octets = join_table(made)
-    assert split_table(octets) == made
-    assert join_table(split_table(octets)) == octets
+    nbytes = join_table(made)
+    assert split_table(nbytes) == made
+    assert join_table(split_table(nbytes)) == nbytes
 
 
 @given(strategies.wire_tables)
-def test_fields_of_every_type_keep_their_values(octets: bytes) -> None:
-    again = join_table(split_table(octets))
-    assert repr(decode_table(again, 0, len(again))[0]) == repr(decode_table(octets, 0, len(octets))[0])
+def test_fields_of_every_type_keep_their_values(data: bytes) -> None:
+    again = join_table(split_table(data))
+    assert repr(decode_table(again, 0, len(again))[0]) == repr(decode_table(data, 0, len(data))[0])
 
 
 def test_a_replaced_part_leaves_the_others_as_they_were() -> None:
@@ -70,30 +70,30 @@ def test_a_replaced_part_leaves_the_others_as_they_were() -> None:
 
 
 @pytest.mark.parametrize(
-    ("split", "octets", "code", "words"),
+    ("split", "data", "code", "words"),
     [
         (split_properties, PROPERTIES, 501, "the properties are cut short"),
         (split_table, TABLE, 502, "a table is malformed"),
     ],
 )
-def test_what_is_cut_short_is_refused(split: Callable[[bytes], object], octets: bytes, code: int, words: str) -> None:
-    split(octets)
-    for end in range(len(octets)):
+def test_what_is_cut_short_is_refused(split: Callable[[bytes], object], data: bytes, code: int, words: str) -> None:
+    split(data)
+    for end in range(len(data)):
         with pytest.raises(FrameSyntaxError, match=words) as caught:
-            split(octets[:end])
+            split(data[:end])
         assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
-    "octets",
+    "data",
     [
         pytest.param(b"\x00\x00\x00\x03\x01aZ", id="unknown type"),
         pytest.param(b"\x00\x00\x00\x04\x01as\x00\x01", id="a field that exceeds the table"),
     ],
 )
-def test_fields_that_do_not_fill_their_table_are_refused(octets: bytes) -> None:
+def test_fields_that_do_not_fill_their_table_are_refused(data: bytes) -> None:
     with pytest.raises(FrameSyntaxError, match="a table is malformed"):
-        split_table(octets)
+        split_table(data)
 
 
 def test_an_array_yields_its_items_and_no_other_field_does() -> None:

@@ -31,9 +31,9 @@ def tables(request: pytest.FixtureRequest) -> ModuleType:
     return module
 
 
-def one(code: str, octets: str) -> bytes:
+def one(code: str, nbytes: str) -> bytes:
     """A table with the one field `a`."""
-    field = b"\x01a" + code.encode() + bytes.fromhex(octets)
+    field = b"\x01a" + code.encode() + bytes.fromhex(nbytes)
     return len(field).to_bytes(4, "big") + field
 
 
@@ -56,7 +56,7 @@ def outcome(read: Any, *arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("code", "octets", "value", "word"),
+    ("code", "nbytes", "value", "word"),
     [
         ("S", "00000002 6869", "hi", "longstr"),
         ("S", "00000000", "", "longstr"),
@@ -88,9 +88,9 @@ def outcome(read: Any, *arguments: Any) -> Any:
         ("A", "00000003 567401", [None, True], "array"),
     ],
 )
-def test_every_type_is_read(tables: ModuleType, code: str, octets: str, value: object, word: str) -> None:
+def test_every_type_is_read(tables: ModuleType, code: str, nbytes: str, value: object, word: str) -> None:
     """4.2.5.5, and RabbitMQ's errata for L (signed) and for what 0-9-1 left out."""
-    data = one(code, octets)
+    data = one(code, nbytes)
     assert outcome(tables.decode_table, data, 0, len(data)) == (exact({"a": value}), len(data))
     assert tables.table_types(data, 0, len(data)) == ({"a": word}, len(data))
 
@@ -157,11 +157,11 @@ def test_what_no_table_holds_is_not_written(tables: ModuleType, value: object) -
         tables.encode_table({"a": value})
 
 
-def test_names_have_at_most_255_octets(tables: ModuleType) -> None:
+def test_names_have_at_most_255_bytes(tables: ModuleType) -> None:
     """4.2.5.3: the length of a short string is one octet."""
     encoded = tables.encode_table({"é" * 127 + "a": None})
     assert tables.decode_table(encoded, 0, len(encoded)) == ({"é" * 127 + "a": None}, len(encoded))
-    with pytest.raises(ValueError, match="256 octets"):
+    with pytest.raises(ValueError, match="256 bytes"):
         tables.encode_table({"é" * 128: None})
 
 
@@ -207,13 +207,13 @@ def test_any_buffer_is_read_from_any_place(tables: ModuleType, kind: Any) -> Non
 @pytest.mark.parametrize(("offset", "end"), [(-1, 4), (0, 9), (5, 4), (9, 9)])
 def test_a_place_outside_the_buffer_is_our_own_mistake(tables: ModuleType, offset: int, end: int) -> None:
     for buffer in bytes(8), memoryview(bytes(8)):
-        with pytest.raises(ValueError, match="in a buffer of 8 octets"):
+        with pytest.raises(ValueError, match="in a buffer of 8 bytes"):
             tables.decode_table(buffer, offset, end)
 
 
-@pytest.mark.parametrize(("octets", "code"), corpus.at_the_limits("tables"))
-def test_octets_at_the_limits(tables: ModuleType, octets: bytes, code: int | None) -> None:
-    result = outcome(tables.decode_table, octets, 0, len(octets))
+@pytest.mark.parametrize(("data", "code"), corpus.at_the_limits("tables"))
+def test_bytes_at_the_limits(tables: ModuleType, data: bytes, code: int | None) -> None:
+    result = outcome(tables.decode_table, data, 0, len(data))
     assert (result[0] if code else None) == code, result
     assert code or isinstance(result[0], dict)
 
@@ -227,12 +227,12 @@ def test_what_was_written_is_read_back(table: dict[str, object]) -> None:
 
 
 @given(strategies.wire_tables)
-def test_every_well_formed_table_is_read_and_can_be_written_again(octets: bytes) -> None:
-    table, at = COMPILED.decode_table(octets, 0, len(octets))
-    assert at == len(octets)
+def test_every_well_formed_table_is_read_and_can_be_written_again(data: bytes) -> None:
+    table, at = COMPILED.decode_table(data, 0, len(data))
+    assert at == len(data)
     again = COMPILED.encode_table(table)
     assert exact(COMPILED.decode_table(again, 0, len(again))[0]) == exact(table)
-    assert outcome(PLAIN.decode_table, octets, 0, len(octets)) == (exact(table), at)
+    assert outcome(PLAIN.decode_table, data, 0, len(data)) == (exact(table), at)
     assert PLAIN.encode_table(table) == again
 
 
@@ -240,19 +240,19 @@ def test_every_well_formed_table_is_read_and_can_be_written_again(octets: bytes)
     st.one_of(
         st.binary(max_size=80),
         strategies.damaged(strategies.wire_tables),
-        strategies.damaged(st.sampled_from(corpus.octets("tables"))),
+        strategies.damaged(st.sampled_from(corpus.nbytes("tables"))),
     ),
     st.binary(max_size=8),
 )
-def test_any_octets_are_read_or_end_in_the_documented_error(octets: bytes, round_it: bytes) -> None:
+def test_any_bytes_are_read_or_end_in_the_documented_error(data: bytes, round_it: bytes) -> None:
     """Compiled and plain agree, and what lies round the table makes no difference: nobody looked at it."""
-    buffer = round_it + octets + round_it
-    start, end = len(round_it), len(round_it) + len(octets)
+    buffer = round_it + data + round_it
+    start, end = len(round_it), len(round_it) + len(data)
     for read in "decode_table", "table_types":
         compiled, plain = getattr(COMPILED, read), getattr(PLAIN, read)
         expected = outcome(compiled, buffer, start, end)
         assert outcome(plain, buffer, start, end) == expected
-        assert outcome(compiled, memoryview(bytearray(start) + octets + b"\xff" * 9), start, end) == expected
+        assert outcome(compiled, memoryview(bytearray(start) + data + b"\xff" * 9), start, end) == expected
 
 
 def test_an_independent_writer_is_understood(tables: ModuleType) -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.batch.arena import BLOCK_OCTETS, Arena, Borrower, Loan
+from penstock.batch.arena import BLOCK_BYTES, Arena, Borrower, Loan
 
-TWO = 2 * BLOCK_OCTETS
+TWO = 2 * BLOCK_BYTES
 
 
 def taken(arena: Arena, content: bytes) -> memoryview:
@@ -46,7 +46,7 @@ def test_a_block_is_free_again_once_its_owner_lets_go() -> None:
     arena = Arena(TWO, 1, 1)
     first, second = arena.take(), arena.take()
     assert first is not None and second is not None and arena.take() is None
-    assert len(first) == BLOCK_OCTETS
+    assert len(first) == BLOCK_BYTES
     del first
     assert free(arena) == 1
 
@@ -166,7 +166,7 @@ def test_another_process_borrows() -> None:
     )
 )
 def test_nothing_is_written_over_while_it_is_read(steps: list[tuple[str, int]]) -> None:
-    """Whoever holds octets of a block finds in them what was there when they were given."""
+    """Whoever holds bytes of a block finds in them what was there when they were given."""
     arena, shards, acceptors = Arena(TWO, 2, 2), [Borrower(99), Borrower(99)], [Borrower(99), Borrower(99)]
     held: list[tuple[str, memoryview, bytes]] = []
     for number, (step, pick) in enumerate(steps):

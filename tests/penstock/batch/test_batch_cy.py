@@ -72,7 +72,7 @@ def test_a_batch_is_a_list_of_messages(load: Load, content: list[Message], at: i
 @given(content=messages.filter(bool), cuts=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=4))
 @both_ways
 def test_a_slice_of_a_batch_is_a_batch(load: Load, content: list[Message], cuts: list[tuple[int, int]]) -> None:
-    """However often it is sliced, and what is between two processes is octets alone."""
+    """However often it is sliced, and what is between two processes is bytes alone."""
     module = load(NAME)
     batch = build(module, content)
     for at, size in cuts:
@@ -81,7 +81,7 @@ def test_a_slice_of_a_batch_is_a_batch(load: Load, content: list[Message], cuts:
             continue
         content = content[first : first + count]
         entries, contents = batch.slices(first, count)
-        assert batch.octets(first, count) == len(entries) + len(contents)
+        assert batch.nbytes(first, count) == len(entries) + len(contents)
         assert len(entries) == 16 * count and len(contents) == sum(len(b"".join(m[:3])) for m in content)
         batch = module.Batch(bytes(entries), bytes(contents))
         assert read(batch) == content

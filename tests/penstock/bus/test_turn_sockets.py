@@ -34,9 +34,9 @@ class Side:
 
     def on_turn(
         self, peer: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
-        octets: int,
+        nbytes: int,
     ) -> None:  # fmt: skip
-        self.turns.append((peer, turn, operations, [bytes(part) for part in parts], octets))
+        self.turns.append((peer, turn, operations, [bytes(part) for part in parts], nbytes))
         self.came.set()
 
     def on_drained(self) -> None:

@@ -1,4 +1,4 @@
-"""ZMTP without I/O, compiled and plain: however the octets are cut, and whatever they are."""
+"""ZMTP without I/O, compiled and plain: however the bytes are cut, and whatever they are."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.twins import load_compiled, load_plain
 NAME = "penstock.bus.zmtp_cy"
 COMPILED = load_compiled(NAME)
 PLAIN = load_plain(NAME)
-FRAME_MAX, GREETING, LARGE, SCRATCH_OCTETS = (
+FRAME_MAX, GREETING, LARGE, SCRATCH_BYTES = (
     COMPILED.FRAME_MAX,
     COMPILED.GREETING,
     COMPILED.LARGE,
-    COMPILED.SCRATCH_OCTETS,
+    COMPILED.SCRATCH_BYTES,
 )
 ready = COMPILED.ready
 
@@ -27,7 +27,7 @@ Messages = list[list[bytes]]
 FRAMES = st.one_of(
     st.binary(max_size=300),
     st.integers(LARGE - 2, LARGE + 2).map(lambda size: b"l" * size),
-    st.just(b"x" * (SCRATCH_OCTETS + LARGE)),
+    st.just(b"x" * (SCRATCH_BYTES + LARGE)),
 )
 
 
@@ -39,17 +39,17 @@ def message(frames: list[Any]) -> list[Any]:
 
 
 def receiver(module: ModuleType = COMPILED) -> Any:
-    return module.Receiver(bytearray(SCRATCH_OCTETS + LARGE + module.HEAD_MAX))
+    return module.Receiver(bytearray(SCRATCH_BYTES + LARGE + module.HEAD_MAX))
 
 
-def feed(receiver: Any, octets: bytes, most: int = SCRATCH_OCTETS) -> Messages:
+def feed(receiver: Any, data: bytes, most: int = SCRATCH_BYTES) -> Messages:
     """All that comes out when at most so much is read at once."""
     messages: Messages = []
     at = 0
-    while at < len(octets):
+    while at < len(data):
         room = receiver.room()
-        count = min(most, len(room), len(octets) - at)
-        room[:count] = octets[at : at + count]
+        count = min(most, len(room), len(data) - at)
+        room[:count] = data[at : at + count]
         at += count
         messages += [[bytes(frame) for frame in frames] for frames in receiver.received(count)]
         receiver.room()[: 1 << 10] = bytes(min(1 << 10, len(receiver.room())))  # the scratch is everybody's
@@ -62,21 +62,21 @@ def test_the_greeting_is_that_of_version_3() -> None:
     assert GREETING[12:32].rstrip(b"\0") == b"NULL"
 
 
-@given(st.lists(st.lists(FRAMES, min_size=1, max_size=4), max_size=4), st.sampled_from((1, 7, 9999, SCRATCH_OCTETS)))
+@given(st.lists(st.lists(FRAMES, min_size=1, max_size=4), max_size=4), st.sampled_from((1, 7, 9999, SCRATCH_BYTES)))
 def test_messages_come_whole_however_they_are_cut(messages: Messages, most: int) -> None:
-    octets = GREETING + ready("DEALER", b"acceptor.0.1") + b"".join(b"".join(message(list(m))) for m in messages)
+    data = GREETING + ready("DEALER", b"acceptor.0.1") + b"".join(b"".join(message(list(m))) for m in messages)
     if most < 1000:
-        octets = octets[:3000]  # so many reads take long
-        messages = whole_in(octets, messages)
+        data = data[:3000]  # so many reads take long
+        messages = whole_in(data, messages)
     for module in COMPILED, PLAIN:
         taken = receiver(module)
-        assert feed(taken, octets, most) == messages
+        assert feed(taken, data, most) == messages
         assert taken.peer == b"acceptor.0.1"
 
 
-def whole_in(octets: bytes, messages: Messages) -> Messages:
+def whole_in(data: bytes, messages: Messages) -> Messages:
     """Those messages that have not been cut off."""
-    left = len(octets) - len(GREETING + ready("DEALER", b"acceptor.0.1"))
+    left = len(data) - len(GREETING + ready("DEALER", b"acceptor.0.1"))
     whole = []
     for frames in messages:
         left -= sum(len(buffer) for buffer in message(list(frames)))
@@ -99,7 +99,7 @@ def test_a_peer_without_an_identity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("octets", "problem"),
+    ("data", "problem"),
     [
         (b"GET / HTTP/1.1\r\n".ljust(64), "does not speak ZMTP"),
         (GREETING[:10] + b"\x01" + GREETING[11:], "version 1"),
@@ -111,19 +111,19 @@ def test_a_peer_without_an_identity() -> None:
         (GREETING + b"\x06" + LARGE.to_bytes(8, "big"), "a command of"),
     ],
 )
-def test_what_is_wrong_is_said(octets: bytes, problem: str) -> None:
+def test_what_is_wrong_is_said(data: bytes, problem: str) -> None:
     for module in COMPILED, PLAIN:
         with pytest.raises(module.ZmtpError, match=problem):
-            feed(receiver(module), octets)
+            feed(receiver(module), data)
 
 
 @given(st.binary(max_size=200), st.booleans())
-def test_any_octets_end_in_messages_or_an_error(octets: bytes, greeted: bool) -> None:
+def test_any_bytes_end_in_messages_or_an_error(data: bytes, greeted: bool) -> None:
     said = []
     for module in COMPILED, PLAIN:
         taken = receiver(module)
         try:
-            said.append((feed(taken, (GREETING + ready("DEALER", b"x") if greeted else b"") + octets, 3), None))
+            said.append((feed(taken, (GREETING + ready("DEALER", b"x") if greeted else b"") + data, 3), None))
         except module.ZmtpError as error:
             said.append(([], str(error)))
         else:
@@ -131,9 +131,9 @@ def test_any_octets_end_in_messages_or_an_error(octets: bytes, greeted: bool) ->
     assert said[0] == said[1]
 
 
-def test_more_octets_than_there_was_room_for() -> None:
+def test_more_bytes_than_there_was_room_for() -> None:
     for module in COMPILED, PLAIN:
-        for count in -1, SCRATCH_OCTETS + LARGE + module.HEAD_MAX + 1:
+        for count in -1, SCRATCH_BYTES + LARGE + module.HEAD_MAX + 1:
             with pytest.raises(ValueError, match="than there was room for"):
                 receiver(module).received(count)
 

@@ -13,8 +13,8 @@ from penstock.client.errors import NotConnected, Refused, Rejected, Stopped, Unr
 from penstock.client.options import FlowCommand
 
 
-def made(window: int = 3, octets: int = 1000) -> Core:
-    core = Core(window, octets, 10.0, "broker:5672", 0.0)
+def made(window: int = 3, nbytes: int = 1000) -> Core:
+    core = Core(window, nbytes, 10.0, "broker:5672", 0.0)
     core.connected(1.0)
     return core
 

@@ -11,8 +11,8 @@ from penstock.client.errors import Unroutable
 from penstock.client.outbox import Message, Outbox
 
 
-def message(number: int, octets: int = 10) -> Message:
-    return Message(bytes(octets), "", "q", {"message_id": str(number)}, True, Future())
+def message(number: int, nbytes: int = 10) -> Message:
+    return Message(bytes(nbytes), "", "q", {"message_id": str(number)}, True, Future())
 
 
 def ids(messages: list[Message]) -> list[str]:
@@ -48,18 +48,18 @@ def test_one_that_closes_the_channel_is_found() -> None:
     assert [each.message_id for _, each in outbox.publish()] == ["2"]
     outbox.settle(1, multiple=False)
     assert [each.message_id for _, each in outbox.publish()] == ["3"]
-    assert outbox.octets == 10
+    assert outbox.nbytes == 10
 
 
 def test_one_more_message_of_any_size() -> None:
     outbox = Outbox(10, 100)
-    outbox.add(message(0, octets=99))
+    outbox.add(message(0, nbytes=99))
     assert not outbox.full
-    outbox.add(message(1, octets=5000))
+    outbox.add(message(1, nbytes=5000))
     assert outbox.full
     list(outbox.publish())
     outbox.settle(2, multiple=True)
-    assert not outbox.full and outbox.octets == 0
+    assert not outbox.full and outbox.nbytes == 0
 
 
 def test_a_return_belongs_to_the_first_message_of_that_id() -> None:
@@ -82,10 +82,10 @@ class Life(RuleBasedStateMachine):
         self.settled: list[int] = []
         self.in_flight: dict[int, int] = {}
 
-    @rule(octets=st.integers(0, 900))
-    def add(self, octets: int) -> None:
+    @rule(nbytes=st.integers(0, 900))
+    def add(self, nbytes: int) -> None:
         if not self.outbox.full:
-            self.outbox.add(message(self.added, octets))
+            self.outbox.add(message(self.added, nbytes))
             self.added += 1
 
     @rule(count=st.integers(1, 30))
@@ -120,7 +120,7 @@ class Life(RuleBasedStateMachine):
     def teardown(self) -> None:
         left = [int(each.message_id) for each in self.outbox.clear()]
         assert sorted(left + self.settled) == list(range(self.added))
-        assert left == sorted(left) and self.outbox.octets == 0
+        assert left == sorted(left) and self.outbox.nbytes == 0
 
 
 TestLife = Life.TestCase

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.control.audit import ARGUMENTS_OCTETS, Administrator, Audit, outcome_of, own
+from penstock.control.audit import ARGUMENTS_BYTES, Administrator, Audit, outcome_of, own
 from penstock.files.record_file import read_records, records_path
 
 
@@ -41,8 +41,8 @@ def test_secrets_are_in_no_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (["x" * 100] * ARGUMENTS_OCTETS, f"{ARGUMENTS_OCTETS} entries"),
-        ("x" * 2 * ARGUMENTS_OCTETS, "…"),
+        (["x" * 100] * ARGUMENTS_BYTES, f"{ARGUMENTS_BYTES} entries"),
+        ("x" * 2 * ARGUMENTS_BYTES, "…"),
         ("caf\udcff", "caf\ufffd"),
     ],
 )

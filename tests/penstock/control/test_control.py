@@ -55,7 +55,7 @@ def test_a_request_is_one_line_that_is_read_back(command: str, arguments: dict[s
 
 
 @pytest.mark.parametrize(
-    ("octets", "text"),
+    ("data", "text"),
     [
         (b"", "the request is not JSON"),
         (b"\xff", "the request is not JSON"),
@@ -65,9 +65,9 @@ def test_a_request_is_one_line_that_is_read_back(command: str, arguments: dict[s
         (b'{"command": "x", "arguments": []}', 'the request is not {"command": …, "arguments": {…}}'),
     ],
 )
-def test_what_is_no_request_is_refused(octets: bytes, text: str) -> None:
+def test_what_is_no_request_is_refused(data: bytes, text: str) -> None:
     with pytest.raises(Refusal) as refused:
-        parse_request(octets)
+        parse_request(data)
     assert (str(refused.value), refused.value.kind) == (text, "invalid")
 
 

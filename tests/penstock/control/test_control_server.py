@@ -37,10 +37,10 @@ def served(path: Path, use: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     return asyncio.run(run())
 
 
-async def said(path: Path, octets: bytes) -> list[Any]:
-    """All that is answered to these octets."""
+async def said(path: Path, data: bytes) -> list[Any]:
+    """All that is answered to these bytes."""
     reader, writer = await asyncio.open_unix_connection(str(path))
-    writer.write(octets)
+    writer.write(data)
     writer.write_eof()
     answers = await reader.read()
     writer.close()
@@ -60,8 +60,8 @@ def test_a_call(path: Path) -> None:
 
 
 def test_a_command_that_fails_is_answered_and_the_next_one_carried_out(path: Path) -> None:
-    octets = b"".join(b'{"command": "%s", "arguments": {}}\n' % name for name in (b"fail", b"do"))
-    answers = served(path, lambda: said(path, octets))
+    data = b"".join(b'{"command": "%s", "arguments": {}}\n' % name for name in (b"fail", b"do"))
+    answers = served(path, lambda: said(path, data))
     assert answers == [{"error": "fail failed, the log has more", "kind": "failed"}, {"result": ["do", {}]}]
 
 
@@ -82,7 +82,7 @@ def test_requests_are_answered_in_order(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("octets", "text"),
+    ("data", "text"),
     [
         (b"\xff\n", "the request is not JSON"),
         (b"[" * 100_000 + b"\n", "the request is not JSON"),
@@ -92,8 +92,8 @@ def test_requests_are_answered_in_order(path: Path) -> None:
         (b"null", 'the request is not {"command": …, "arguments": {…}}'),
     ],
 )
-def test_what_cannot_be_read_is_said(path: Path, octets: bytes, text: str) -> None:
-    assert served(path, lambda: said(path, octets)) == [{"error": text, "kind": "invalid"}]
+def test_what_cannot_be_read_is_said(path: Path, data: bytes, text: str) -> None:
+    assert served(path, lambda: said(path, data)) == [{"error": text, "kind": "invalid"}]
 
 
 def test_a_request_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ def test_ours() -> None:
 @pytest.mark.parametrize("algorithm", ["sha256", "sha512"])
 @pytest.mark.parametrize("password", ["secret", "pässwörd", "n\udcff"])
 def test_of_rabbitmq(algorithm: str, password: str) -> None:
-    octets = password.encode("utf-8", "surrogateescape")
-    encoded = base64.b64encode(b"salt" + hashlib.new(algorithm, b"salt" + octets).digest()).decode()
+    data = password.encode("utf-8", "surrogateescape")
+    encoded = base64.b64encode(b"salt" + hashlib.new(algorithm, b"salt" + data).digest()).decode()
     stored = passwords.from_rabbitmq(encoded, f"rabbit_password_hashing_{algorithm}")
     assert not passwords.is_slow(stored)
     assert passwords.verify(stored, password)

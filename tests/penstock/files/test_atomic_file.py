@@ -53,10 +53,10 @@ def test_a_name_need_not_be_utf_8(path: Path) -> None:
     assert AtomicFile(path, "stops").read() == [{"queue": "caf\N{REPLACEMENT CHARACTER}"}]
 
 
-@pytest.mark.parametrize("octets", [b"", b"[", b"\xff", b'{"queue": "q"}'])
-def test_what_is_not_a_list_of_records_cannot_be_read(path: Path, octets: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"[", b"\xff", b'{"queue": "q"}'])
+def test_what_is_not_a_list_of_records_cannot_be_read(path: Path, data: bytes) -> None:
     path.parent.mkdir()
-    path.write_bytes(octets)
+    path.write_bytes(data)
     with pytest.raises(ValueError, match=r"\w"):
         AtomicFile(path, "stops").read()
 

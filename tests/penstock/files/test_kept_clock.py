@@ -107,9 +107,9 @@ def test_it_is_noted_each_minute_and_when_the_clock_is_set(machine: Machine, tmp
     assert third and third.node_us == second.node_us + RECORD_SECONDS * SECOND
 
 
-@pytest.mark.parametrize("octets", [b"", b"[]", b"{}", b'{"boot":"a","boot_us":"x","node_us":1,"wall_us":1}'])
-def test_a_file_that_says_nothing(machine: Machine, tmp_path: Path, octets: bytes) -> None:
-    (tmp_path / kept_clock.FILE_NAME).write_bytes(octets)
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"boot":"a","boot_us":"x","node_us":1,"wall_us":1}'])
+def test_a_file_that_says_nothing(machine: Machine, tmp_path: Path, data: bytes) -> None:
+    (tmp_path / kept_clock.FILE_NAME).write_bytes(data)
     with pytest.raises(ValueError, match=r"\w"):
         kept_clock.read(tmp_path)
     KeptClock(tmp_path).begin()

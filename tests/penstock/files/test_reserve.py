@@ -29,9 +29,9 @@ def test_it_is_allocated_and_given_back(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
-def limited(data: Path, octets: int) -> None:
+def limited(data: Path, nbytes: int) -> None:
     """As on a disk that has no more."""
-    subprocess.run([sys.executable, "-c", LIMITED, str(data), str(octets)], check=True)
+    subprocess.run([sys.executable, "-c", LIMITED, str(data), str(nbytes)], check=True)
 
 
 def test_it_is_as_large_as_there_is_room_for(tmp_path: Path) -> None:

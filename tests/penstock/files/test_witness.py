@@ -46,9 +46,9 @@ def test_a_witness_that_is_damaged(tmp_path: Path, place: int) -> None:
     witness = Witness(tmp_path, "shard.0", 7)
     witness.note(1)
     witness.close()
-    octets = bytearray(witness.path.read_bytes())
-    octets[place] ^= 1
-    for damaged in (octets, octets[:-1], b""):
+    data = bytearray(witness.path.read_bytes())
+    data[place] ^= 1
+    for damaged in (data, data[:-1], b""):
         witness.path.write_bytes(damaged)
         with pytest.raises(ValueError, match="is damaged"):
             witness.seen()
@@ -61,7 +61,7 @@ def test_a_disk_that_takes_a_part_only(tmp_path: Path, monkeypatch: pytest.Monke
     for commits in range(1, 20):
         with monkeypatch.context() as patch:
             if commits % 5 not in {0, 1}:
-                patch.setattr(os, "pwrite", lambda file, octets, at: whole(file, octets[: len(octets) // 2], at))
+                patch.setattr(os, "pwrite", lambda file, data, at: whole(file, data[: len(data) // 2], at))
             witness.note(commits)
         seen = witness.seen()
         assert seen is not None
@@ -71,7 +71,7 @@ def test_a_disk_that_takes_a_part_only(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_disk_that_takes_a_part_of_the_first_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Witness(tmp_path, "shard.0", 7).note(3)
     whole = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda file, octets, at: whole(file, octets[:30], at))
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: whole(file, data[:30], at))
     with pytest.raises(OSError, match="No space left"):
         Witness(tmp_path, "shard.0", 7).note(4)
     seen = Witness(tmp_path, "shard.0", 7).seen()

@@ -29,8 +29,8 @@ def test_the_routing_key_names_event_vhost_and_queue() -> None:
 
 
 def test_headers_and_body_carry_the_same_facts() -> None:
-    _, octets, body, flags = record(FACTS)
-    properties = decode_properties(octets)
+    _, nbytes, body, flags = record(FACTS)
+    properties = decode_properties(nbytes)
     assert properties["headers"] == orjson.loads(body) == FACTS
     assert {name: value for name, value in properties.items() if name != "headers"} == {
         "content_type": "application/json", "timestamp": 1700000000, "type": "flow.stopped", "app_id": "penstock",
@@ -40,15 +40,15 @@ def test_headers_and_body_carry_the_same_facts() -> None:
 
 def test_a_queue_need_not_be_named_in_utf_8() -> None:
     """Headers keep the bytes, JSON cannot."""
-    address, octets, body, _ = record({**FACTS, "queue": "caf\udce9"})
+    address, nbytes, body, _ = record({**FACTS, "queue": "caf\udce9"})
     assert address.endswith(b"\x0estopped./.caf\xe9")
-    assert decode_properties(octets)["headers"]["queue"] == b"caf\xe9"
+    assert decode_properties(nbytes)["headers"]["queue"] == b"caf\xe9"
     assert orjson.loads(body)["queue"] == "caf\N{REPLACEMENT CHARACTER}"
 
 
 @pytest.mark.parametrize("length", [SHORT_STRING_MAX - 10, SHORT_STRING_MAX - 9, SHORT_STRING_MAX])
 def test_a_routing_key_is_cut_at_255_bytes(length: int) -> None:
-    address, octets, _, _ = record({**FACTS, "queue": "q" * length})
+    address, nbytes, _, _ = record({**FACTS, "queue": "q" * length})
     key = b"stopped./." + b"q" * min(length, SHORT_STRING_MAX - 10)
     assert address == b"\x08amq.flow" + bytes([len(key)]) + key
-    assert decode_properties(octets)["headers"]["queue"] == "q" * length
+    assert decode_properties(nbytes)["headers"]["queue"] == "q" * length

@@ -19,8 +19,8 @@ def inherited(*levels: Level, **arguments: Any) -> Decided:
     return decided(spelled, NODE, adapt=True, levels=levels)
 
 
-def flow(count: int | None, octets: int | None, *marks: int) -> QueueLimits:
-    return QueueLimits(count, octets, "flow", Marks(*marks))
+def flow(count: int | None, nbytes: int | None, *marks: int) -> QueueLimits:
+    return QueueLimits(count, nbytes, "flow", Marks(*marks))
 
 
 def test_limits_come_from_the_first_level_that_names_any() -> None:

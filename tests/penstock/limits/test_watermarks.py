@@ -26,7 +26,7 @@ def mark_pairs(draw: st.DrawFn, limit: int = NUMBER_MAX) -> tuple[int, int]:
     return stop, draw(st.integers(0, stop))
 
 
-marks = st.builds(lambda count, octets: Marks(*count, *octets), mark_pairs(), mark_pairs())
+marks = st.builds(lambda count, nbytes: Marks(*count, *nbytes), mark_pairs(), mark_pairs())
 percents = st.lists(st.integers(1, 100), min_size=2, max_size=2).map(sorted)
 flow_defaults = st.builds(lambda c, b, p: FlowDefaults(c, b, p[1], p[0]), numbers, numbers, percents)
 
@@ -35,12 +35,12 @@ flow_defaults = st.builds(lambda c, b, p: FlowDefaults(c, b, p[1], p[0]), number
 
 
 @pytest.mark.parametrize(
-    ("acceptors", "count", "octets"), [(1, 5 + 7, 500 + 65_536), (2, 10 + 7, 1000 + 65_536), (4, 11 + 7, 1250 + 65_536)]
+    ("acceptors", "count", "nbytes"), [(1, 5 + 7, 500 + 65_536), (2, 10 + 7, 1000 + 65_536), (4, 11 + 7, 1250 + 65_536)]
 )
-def test_a_reserve_comes_once_on_top(acceptors: int, count: int, octets: int) -> None:
+def test_a_reserve_comes_once_on_top(acceptors: int, count: int, nbytes: int) -> None:
     marks = Marks(stop_count=80, stop_bytes=8000)
-    assert marks.overshoot_bound(acceptors, reserve=7) == (count, octets)
-    assert Marks(stop_bytes=8000).overshoot_bound(acceptors, reserve=7) == (0, octets)
+    assert marks.overshoot_bound(acceptors, reserve=7) == (count, nbytes)
+    assert Marks(stop_bytes=8000).overshoot_bound(acceptors, reserve=7) == (0, nbytes)
     assert Marks(stop_count=80).overshoot_bound(acceptors, reserve=7) == (count, 0)
 
 
@@ -91,22 +91,22 @@ def test_either_dimension_stops_and_both_resume() -> None:
     assert not both.saturated(True, 5, 500)
 
 
-@given(marks=marks, was=st.booleans(), count=numbers, octets=numbers)
-def test_saturation_is_hysteresis(marks: Marks, was: bool, count: int, octets: int) -> None:
+@given(marks=marks, was=st.booleans(), count=numbers, nbytes=numbers)
+def test_saturation_is_hysteresis(marks: Marks, was: bool, count: int, nbytes: int) -> None:
     bounded = [
         (depth, stop, resume)
         for depth, stop, resume in (
             (count, marks.stop_count, marks.resume_count),
-            (octets, marks.stop_bytes, marks.resume_bytes),
+            (nbytes, marks.stop_bytes, marks.resume_bytes),
         )
         if stop
     ]
     above_stop = any(depth > stop for depth, stop, _ in bounded)
     at_resume = all(depth <= resume for depth, _, resume in bounded)
     assert not (above_stop and at_resume)
-    answer = marks.saturated(was, count, octets)
+    answer = marks.saturated(was, count, nbytes)
     assert answer is (True if above_stop else False if at_resume else was)
-    assert marks.saturated(answer, count, octets) is answer
+    assert marks.saturated(answer, count, nbytes) is answer
 
 
 @pytest.mark.parametrize(("stop", "overshoot"), [(0, 0), (1, 1), (31, 1), (32, 2), (10_000, 625), (10**9, 1024)])
@@ -167,8 +167,8 @@ def spelling(name: str) -> str:
     return name.replace("qpid_", "qpid.", 1) if name.startswith("qpid_") else name.replace("_", "-")
 
 
-def flow(count: int | None = None, octets: int | None = None, *marks: int) -> QueueLimits:
-    return QueueLimits(count, octets, "flow", Marks(*marks))
+def flow(count: int | None = None, nbytes: int | None = None, *marks: int) -> QueueLimits:
+    return QueueLimits(count, nbytes, "flow", Marks(*marks))
 
 
 def test_a_queue_that_says_nothing_has_the_defaults() -> None:

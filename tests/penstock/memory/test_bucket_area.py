@@ -11,17 +11,17 @@ SECOND = 10**9
 
 def test_what_is_spent_of_a_bucket_all_see(gauges: Gauges) -> None:
     assert gauges.bucket_full_at(7, 100) == (0, 0)
-    gauges.bucket_spend(7, 100, count=3, rate=2, octets=5, octets_rate=SECOND)
+    gauges.bucket_spend(7, 100, count=3, rate=2, nbytes=5, bytes_rate=SECOND)
     with Gauges.open(gauges.path) as other:
         assert other.bucket_full_at(7, 120) == (100 + 3 * SECOND // 2, 105)
-        other.bucket_spend(7, 120, count=10, rate=SECOND, octets=1, octets_rate=0)
+        other.bucket_spend(7, 120, count=10, rate=SECOND, nbytes=1, bytes_rate=0)
     assert gauges.bucket_full_at(7, 120) == (110 + 3 * SECOND // 2, 105)
-    gauges.bucket_spend(7, 1000, count=1, rate=0, octets=1, octets_rate=SECOND)
+    gauges.bucket_spend(7, 1000, count=1, rate=0, nbytes=1, bytes_rate=SECOND)
     assert gauges.bucket_full_at(7, 1000) == (110 + 3 * SECOND // 2, 1001), "a full bucket takes no more"
 
 
 def test_whether_a_bucket_is_full_soon(gauges: Gauges) -> None:
-    gauges.bucket_spend(7, 100, count=50, rate=SECOND, octets=5, octets_rate=SECOND)
+    gauges.bucket_spend(7, 100, count=50, rate=SECOND, nbytes=5, bytes_rate=SECOND)
     assert gauges.bucket_is_full_in(7, 100, 50, 5)
     assert not gauges.bucket_is_full_in(7, 100, 49, 5)
     assert not gauges.bucket_is_full_in(7, 100, 50, 4)
@@ -29,10 +29,10 @@ def test_whether_a_bucket_is_full_soon(gauges: Gauges) -> None:
 
 
 @pytest.mark.parametrize("rate", [1, 3, 7_919, 10**9, 2**63 - 1])
-@pytest.mark.parametrize("octets", [0, 1, 131_072, 2**34 - 1])
-def test_what_is_spent_is_rounded_down_once(gauges: Gauges, octets: int, rate: int) -> None:
-    gauges.bucket_spend(7, 100, count=0, rate=0, octets=octets, octets_rate=rate)
-    assert gauges.bucket_full_at(7, 100) == (0, 100 + octets * SECOND // rate)
+@pytest.mark.parametrize("nbytes", [0, 1, 131_072, 2**34 - 1])
+def test_what_is_spent_is_rounded_down_once(gauges: Gauges, nbytes: int, rate: int) -> None:
+    gauges.bucket_spend(7, 100, count=0, rate=0, nbytes=nbytes, bytes_rate=rate)
+    assert gauges.bucket_full_at(7, 100) == (0, 100 + nbytes * SECOND // rate)
 
 
 def test_what_waits_for_a_bucket(gauges: Gauges) -> None:

@@ -18,7 +18,7 @@ FORKS = """
     import os, signal, sys
     from pathlib import Path
     from penstock.memory.gauges import Gauges, READY
-    from penstock.process.process_memory import NodeMemory, octets_of
+    from penstock.process.process_memory import NodeMemory, bytes_of
 
     def fork(role, index):
         pid = os.fork()
@@ -33,7 +33,7 @@ FORKS = """
     places = [("router", 0), ("console", 0), ("shard", 0), ("acceptor", 0)]
     pids = [fork(*place) for place in places]
     node = NodeMemory(gauges)
-    print(node.look() >> 20, sum(map(octets_of, pids)) >> 20)
+    print(node.look() >> 20, sum(map(bytes_of, pids)) >> 20)
     os.kill(pids.pop(), signal.SIGKILL)
     os.wait()
     print(node.look() >> 20)

@@ -14,8 +14,8 @@ LINES = st.lists(st.binary(max_size=300).map(lambda line: line + b"\n"), min_siz
 FRAMES = st.lists(LINES, max_size=5).map(lambda rows: [frame(lines) for lines in rows])
 
 
-def contents(octets: bytes | bytearray) -> bytes:
-    reader = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(octets), read_across_frames=True)
+def contents(data: bytes | bytearray) -> bytes:
+    reader = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True)
     return bytes(reader.read())
 
 
@@ -32,15 +32,15 @@ def test_what_was_cut_off_goes_with_what_follows_it(frames: list[bytes], cut: in
 
 @given(frames=FRAMES.filter(bool), at=st.integers(0, 10_000), bit=st.integers(0, 7))
 def test_what_is_kept_of_a_damaged_file_is_as_it_was_written(frames: list[bytes], at: int, bit: int) -> None:
-    octets = bytearray(b"".join(frames))
-    written = contents(octets)
-    octets[at % len(octets)] ^= 1 << bit
-    assert written.startswith(contents(octets[: whole(io.BytesIO(octets))]))
+    data = bytearray(b"".join(frames))
+    written = contents(data)
+    data[at % len(data)] ^= 1 << bit
+    assert written.startswith(contents(data[: whole(io.BytesIO(data))]))
 
 
 def test_frames_may_be_larger_than_what_is_read_at_once() -> None:
     lines = [b"%d\n" % (number * 7919) for number in range(60_000)]
-    octets = frame(lines) + frame(lines[:10])
-    assert len(octets) > 2 * CHUNK
-    assert whole(io.BytesIO(octets)) == len(octets)
-    assert whole(io.BytesIO(octets[:-1])) == len(frame(lines))
+    data = frame(lines) + frame(lines[:10])
+    assert len(data) > 2 * CHUNK
+    assert whole(io.BytesIO(data)) == len(data)
+    assert whole(io.BytesIO(data[:-1])) == len(frame(lines))

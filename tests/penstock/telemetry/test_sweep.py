@@ -18,12 +18,12 @@ from tests.penstock.telemetry.reading import lines, visible
 PLENTY = 2**40
 
 
-def leave(root: Path, begun: int, octets: bytes, finished: bool = False, node: str = "n") -> Path:
+def leave(root: Path, begun: int, data: bytes, finished: bool = False, node: str = "n") -> Path:
     """A file as a writer leaves it that is no more."""
     directory = partition(root, "depth", 1)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / str(FileName(node, "console.0.1", begun, finished))
-    path.write_bytes(octets)
+    path.write_bytes(data)
     return path
 
 

@@ -49,11 +49,11 @@ def close(to: Writer) -> None:
 
 
 @contextmanager
-def no_file_larger_than(octets: int) -> Iterator[None]:
+def no_file_larger_than(nbytes: int) -> Iterator[None]:
     """A write beyond that is cut short, and the next one fails, as on a disk that is full."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, hard))
     try:
         yield
     finally:
@@ -105,7 +105,7 @@ def test_names_need_not_be_utf_8(tmp_path: Path) -> None:
 def test_what_the_buffer_has_no_room_for_is_counted(tmp_path: Path) -> None:
     to = writer(tmp_path, frame_seconds=60, buffer_bytes=64 * 1024)
     put(to, 1000)
-    assert to.octets <= 64 * 1024
+    assert to.nbytes <= 64 * 1024
     taken = sum(len(batch.lines) for batch in to.waiting.values())
     to.write()  # as the thread does, after its seconds
     put(to, 1)

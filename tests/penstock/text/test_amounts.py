@@ -14,14 +14,14 @@ KIB, MIB = 1024, 1024**2
 
 
 @pytest.mark.parametrize(
-    ("text", "octets"),
+    ("text", "nbytes"),
     [
         ("4096", 4096), ("0", 0), ("10 B", 10), ("10MB", 10_000_000), ("10 MB", 10_000_000), ("1 kB", 1000),
         ("1 KB", 1000), ("512 KiB", 512 * KIB), ("1.5 GiB", 1536 * MIB), (" 2 TiB ", 2 * KIB**4), ("0.5 KiB", 512),
     ],
 )  # fmt: skip
-def test_sizes(text: str, octets: int) -> None:
-    assert size(text) == octets
+def test_sizes(text: str, nbytes: int) -> None:
+    assert size(text) == nbytes
 
 
 @pytest.mark.parametrize(

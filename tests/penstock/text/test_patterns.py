@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.text.patterns import PATTERN_OCTETS_MAX, PatternError, pattern
+from penstock.text.patterns import PATTERN_BYTES_MAX, PatternError, pattern
 
 NAMES = ["", "a", "ab", "ba", "amq.direct", "xamq.direct", "orders.eu", "a|b", "(", "a(b", "]x", "é", "aé"]
 
@@ -36,7 +36,7 @@ def test_as_python_has_it(text: str) -> None:
         ("^(?!a(?!b))", "invalid perl operator"),
         (r"(a)\1", "invalid escape sequence"),
         ("a{2000}", "invalid repetition size"),
-        ("a" * (PATTERN_OCTETS_MAX + 1), "more than 1024 bytes"),
+        ("a" * (PATTERN_BYTES_MAX + 1), "more than 1024 bytes"),
     ],
 )
 def test_refused(text: str, reason: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.text.utf8 import readable
 
-names = st.binary(max_size=6).map(lambda octets: octets.decode("utf-8", "surrogateescape"))
+names = st.binary(max_size=6).map(lambda data: data.decode("utf-8", "surrogateescape"))
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | names,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
@@ -33,11 +33,11 @@ def test_a_value_in_utf_8_stays_the_same(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("octets", "text"),
+    ("data", "text"),
     [(b"caf\xe9", "caf\ufffd"), (b"\xff\xfe", "\ufffd\ufffd"), ("café".encode(), "café"), (b"\xe2\x82", "\ufffd")],
 )
-def test_replacement_characters_stand_for_other_bytes(octets: bytes, text: str) -> None:
-    name = octets.decode("utf-8", "surrogateescape")
+def test_replacement_characters_stand_for_other_bytes(data: bytes, text: str) -> None:
+    name = data.decode("utf-8", "surrogateescape")
     assert readable({name: [name, 5, {"a": name}]}) == {text: [text, 5, {"a": text}]}
 
 

@@ -12,7 +12,7 @@ from pipeline.jobs import episodes, marks
 from pipeline.jobs.marks import Goals
 from pipeline.jobs.queues import queues
 from tests.pipeline.day import Day
-from tests.pipeline.plain import backlog, by_place, octets, plain_episodes
+from tests.pipeline.plain import backlog, by_place, nbytes, plain_episodes
 from tests.pipeline.tables import Row, assert_same, frame, percentile, rows_of
 
 
@@ -42,7 +42,7 @@ def plain_marks(depth: list[Row], found: list[Row], goals: Goals) -> list[Row]:
         resume_rule = "stop mark" if dry > stop else "never dry" if dry > share else "share"
         resume = min(max(share, dry), stop)
         messages = sum(map(backlog, rows))
-        size = sum(map(octets, rows)) / messages if messages else None
+        size = sum(map(nbytes, rows)) / messages if messages else None
         stop_bytes = resume_bytes = None
         if last["stop_bytes"] and size:
             most = max(last["stop_bytes"] * 100 / goals.stop_percent - overshoot * size, 1)

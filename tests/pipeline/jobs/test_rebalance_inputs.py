@@ -10,7 +10,7 @@ from penstock.telemetry.schema import DEPTH
 from pipeline.jobs import rebalance_inputs
 from pipeline.jobs.queues import queues
 from tests.pipeline.day import Day
-from tests.pipeline.plain import backlog, by_place, octets
+from tests.pipeline.plain import backlog, by_place, nbytes
 from tests.pipeline.tables import Row, assert_same, frame, percentile
 
 MINUTE = 60_000_000
@@ -33,10 +33,10 @@ def plain_rebalance_inputs(depth: list[Row], since: int, until: int) -> list[Row
                 **{f"p{share}_rate": percentile(moved.values(), share / 100) / 60 for share in (50, 95)},
                 **{f"p{share}_bytes_rate": percentile(moved_bytes.values(), share / 100) / 60 for share in (50, 95)},
                 "peak_depth": max(map(backlog, rows)),
-                "peak_bytes": max(map(octets, rows)),
+                "peak_bytes": max(map(nbytes, rows)),
                 "stopped_share": sum(row["interval_ms"] for row in rows if row["saturated"]) / covered,
                 "backlog": backlog(rows[-1]),
-                "backlog_bytes": octets(rows[-1]),
+                "backlog_bytes": nbytes(rows[-1]),
                 "coverage": min(covered * 1000 / (until - since), 1.0),
             }
         )

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from penstock.telemetry.schema import DEPTH
 from pipeline.jobs import time_to_full
 from tests.pipeline.day import Day
-from tests.pipeline.plain import backlog, by_place, octets
+from tests.pipeline.plain import backlog, by_place, nbytes
 from tests.pipeline.tables import Row, assert_same, frame, rows_of
 
 
@@ -29,7 +29,7 @@ def plain_time_to_full(depth: list[Row], at: int, window: int, least: int) -> li
     told = []
     for (vhost, queue), rows in by_place(recent).items():
         last, found = rows[-1], {}
-        for mark, of in (("count", backlog), ("bytes", octets)):
+        for mark, of in (("count", backlog), ("bytes", nbytes)):
             slope, fit = line([((row["ts"] - at) / 1e6, of(row)) for row in rows])
             stop, seconds = last[f"stop_{mark}"], None
             if stop and of(last) >= stop:
@@ -46,7 +46,7 @@ def plain_time_to_full(depth: list[Row], at: int, window: int, least: int) -> li
                     "vhost": vhost,
                     "queue": queue,
                     "depth": backlog(last),
-                    "depth_bytes": octets(last),
+                    "depth_bytes": nbytes(last),
                     "growth": found["count"][1],
                     "growth_bytes": found["bytes"][1],
                     "seconds": seconds,

@@ -12,7 +12,7 @@ from penstock.telemetry.schema import DEPTH, Column, Table
 from pipeline.jobs import episodes, what_if
 from pipeline.jobs.queues import queues
 from tests.pipeline.day import Day
-from tests.pipeline.plain import backlog, by_place, octets, plain_episodes
+from tests.pipeline.plain import backlog, by_place, nbytes, plain_episodes
 from tests.pipeline.tables import Row, assert_same, frame, rows_of
 
 MARKS = Table(
@@ -28,8 +28,8 @@ MARKS = Table(
 def mark_of(marks: Row, name: str, row: Row) -> float:
     """A mark of a queue in messages, for a row of it."""
     count = marks[f"{name}_count"] if marks["stop_count"] else math.inf
-    if marks["stop_bytes"] and octets(row):
-        return float(min(count, marks[f"{name}_bytes"] * backlog(row) // octets(row)))
+    if marks["stop_bytes"] and nbytes(row):
+        return float(min(count, marks[f"{name}_bytes"] * backlog(row) // nbytes(row)))
     return float(count)
 
 
@@ -131,7 +131,7 @@ def test_lower_marks_stop_earlier(day: Day) -> None:
 
 
 def test_messages_that_are_all_header_are_stopped_at_a_mark_in_bytes(spark: SparkSession, day: Day) -> None:
-    """10 a row of 5,000 octets without a body come, and nothing goes: the mark is exceeded with the fifth row."""
+    """10 a row of 5,000 bytes without a body come, and nothing goes: the mark is exceeded with the fifth row."""
     like = {**day.depth[0], "queue": "headers", "unacked": 0, "ready_bytes": 0, "unacked_bytes": 0, "n_acked": 0}
     rows = [
         {**like, "ts": day.since + step, "seq": step, "ready": 10 * step, "whole_bytes": 50_000 * step,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.bus import pack
-from router.authority.extent import RECORD, Bounds, Taken, octets_of, topology_limit
+from router.authority.extent import RECORD, Bounds, Taken, bytes_of, topology_limit
 from router.authority.operations import Outcome
 from router.core import for_replicas
 from tests.router.making import Asked
@@ -33,9 +33,9 @@ def asked() -> Asked:
 @pytest.mark.parametrize(("operation", "arguments"), DECLARATIONS)
 def test_arguments_of_a_declaration_are_bounded(asked: Asked, operation: str, arguments: dict[str, Any]) -> None:
     code, text = asked.refused(operation, **arguments, arguments=FAT)
-    octets = len(pack(FAT))
+    nbytes = len(pack(FAT))
     assert code == 406
-    assert text.endswith(f" has {octets} bytes of arguments, more than 16384 (amqp.max_arguments_bytes)")
+    assert text.endswith(f" has {nbytes} bytes of arguments, more than 16384 (amqp.max_arguments_bytes)")
     asked.done(operation, **arguments, arguments={"x-note": "x" * 16_000})
 
 
@@ -43,7 +43,7 @@ def test_arguments_of_a_declaration_are_bounded(asked: Asked, operation: str, ar
 def test_a_full_topology_takes_nothing_new(asked: Asked, operation: str, arguments: dict[str, Any]) -> None:
     asked.done("queue_declare", name="old", arguments={"x-note": "x" * 5000})
     asked.done("queue_bind", queue="old", source="amq.topic", key="k")
-    held = asked.authority.ledger.taken.octets
+    held = asked.authority.ledger.taken.nbytes
     asked.authority.bounds = Bounds(topology=held)
     code, text = asked.refused(operation, **arguments)
     assert code == 406 and text.startswith("cannot declare ")
@@ -61,7 +61,7 @@ def test_a_user_may_take_a_share_and_others_declare_on(asked: Asked, operation: 
     asked.done("queue_bind", queue="mine", source="amq.topic", user="mallory")
     taken = asked.authority.ledger.taken
     own = taken.made["mallory"]
-    asked.authority.bounds = Bounds(topology=2 * taken.octets, of_user=own)
+    asked.authority.bounds = Bounds(topology=2 * taken.nbytes, of_user=own)
     code, text = asked.refused(operation, **arguments, user="mallory")
     assert code == 406 and text.startswith("cannot declare ")
     assert text.endswith(f"exchanges and bindings of user 'mallory' take {own} bytes, of {own} (user_topology_percent)")
@@ -77,7 +77,7 @@ def test_a_user_may_take_a_share_and_others_declare_on(asked: Asked, operation: 
 def test_what_no_user_has_made_is_nobodys_share(asked: Asked) -> None:
     taken = asked.authority.ledger.taken
     assert taken.made[None] > 0
-    asked.authority.bounds = Bounds(topology=2 * taken.octets, of_user=1)
+    asked.authority.bounds = Bounds(topology=2 * taken.nbytes, of_user=1)
     asked.done("queue_declare", name="new", user=None)
 
 
@@ -93,7 +93,7 @@ tables = st.sampled_from([{}, {"x-max-length": 3}, {"x-note": "x" * 500}, {"x-ma
 def test_what_is_counted_is_what_is_there(steps: list[tuple[str, str, str, str, dict[str, Any], str | None]]) -> None:
     """Whatever is declared, bound, governed and deleted, with what goes along."""
     asked = Asked()
-    empty = asked.authority.ledger.taken.octets
+    empty = asked.authority.ledger.taken.nbytes
     for step, name, other, key, table, user in steps:
         queue = asked.topology.queue("/", name)
         if step == "queue":
@@ -116,7 +116,7 @@ def test_what_is_counted_is_what_is_there(steps: list[tuple[str, str, str, str, 
         asked.done("queue_delete", queue_id=queue.queue_id)
     for exchange in ("a", "b", "queue-c"):
         asked.ask("exchange_delete", name=exchange)
-    assert asked.authority.ledger.taken.octets == empty
+    assert asked.authority.ledger.taken.nbytes == empty
 
 
 def test_a_later_incarnation_counts_what_was_stored(asked: Asked) -> None:
@@ -138,7 +138,7 @@ def test_replicas_are_not_told_what_says_nothing() -> None:
         and for_replicas(queue.change())[10:] == queue.change()[10:]
     )
     assert for_replicas(exchange.change())[7] == {"alternate-exchange": "a"}
-    assert octets_of(queue) > 9000
+    assert bytes_of(queue) > 9000
     plain = ["binding", "/", "amq.topic", "queue", "q", "k", {"x-note": "n"}]
     assert for_replicas(plain) is plain
 
@@ -150,8 +150,8 @@ def test_unless_said_all_copies_take_a_quarter_of_the_memory() -> None:
 
 def test_outcomes_are_refusals_of_the_declaration_alone(asked: Asked) -> None:
     """Nothing of it stays, and the next one is taken."""
-    before = asked.authority.ledger.taken.octets
+    before = asked.authority.ledger.taken.nbytes
     outcome = asked.ask("queue_declare", name="fat", arguments=FAT)
     assert isinstance(outcome, Outcome) and outcome.error is not None
-    assert asked.topology.queue("/", "fat") is None and asked.authority.ledger.taken.octets == before
+    assert asked.topology.queue("/", "fat") is None and asked.authority.ledger.taken.nbytes == before
     asked.done("queue_declare", name="fat")

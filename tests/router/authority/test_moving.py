@@ -10,8 +10,8 @@ from router.authority.moving import MOVES_MAX, STOPPED_SECONDS
 from router.model.records import COPYING, HOMING, STOPPING, Move
 from tests.router.making import Asked
 
-COPY = {"count": 3, "octets": 30, "checksum": 7}
-NOTHING = {"count": 0, "octets": 0, "checksum": 0, "stop": []}
+COPY = {"count": 3, "nbytes": 30, "checksum": 7}
+NOTHING = {"count": 0, "nbytes": 0, "checksum": 0, "stop": []}
 
 
 class Moved(Asked):
@@ -76,14 +76,14 @@ def test_all_the_way(asked: Moved) -> None:
     assert not asked.topology.moves
     (answer,) = asked.answers
     assert answer.pop("pause_ms") == 12.5
-    assert answer == {"result": "moved", "reason": "", "messages": 3, "octets": 30, "placement_version": 1}
+    assert answer == {"result": "moved", "reason": "", "messages": 3, "bytes": 30, "placement_version": 1}
     assert [step.durable for step in asked.recorded if step.change[0] == "queue"] == [True, True]
     asked.done("queue_delete", queue_id=1)
     assert asked.done("queue_declare", name="q")["shard"] == asked.target
 
 
 def test_a_copy_that_differs(asked: Moved) -> None:
-    for wrong in ({"count": 2}, {"octets": 29}, {"checksum": 8}):
+    for wrong in ({"count": 2}, {"nbytes": 29}, {"checksum": 8}):
         asked.start()
         asked.report("written", asked.home, **COPY)
         asked.report("kept", asked.target, **{**COPY, **wrong})

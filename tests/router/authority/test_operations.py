@@ -34,7 +34,7 @@ WHOLE: dict[str, dict[str, Any]] = {
         "state": "reattached",
         "reason": "",
         "stop": [],
-        **dict.fromkeys(("count", "octets", "checksum"), 0),
+        **dict.fromkeys(("count", "nbytes", "checksum"), 0),
     },
     "connection_closed": {"connection": "0.1.1"},
     "hold_off": {"user": "u", "host": "h", "seconds": 1.0, "most": 60.0, "forget": 60.0, "reason": "r"},
@@ -57,7 +57,7 @@ def test_missing_or_mistyped(operation: str) -> None:
         left = {key: value for key, value in whole.items() if key != name}
         outcome = perform(asked.authority, operation, left, "r")
         assert outcome.error == [541, f"malformed request: {name} is missing"]
-        outcome = perform(asked.authority, operation, {**left, name: b"octets"}, "r")
+        outcome = perform(asked.authority, operation, {**left, name: b"nbytes"}, "r")
         assert outcome.error == [541, f"malformed request: {name} is of type bytes"]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.control.control import Refusal
-from router.commands.administration import NAME_OCTETS_MAX, check_name, check_user, check_vhost
+from router.commands.administration import NAME_BYTES_MAX, check_name, check_user, check_vhost
 from tests.router.making import Asked
 
 
-@pytest.mark.parametrize("name", ["a", "/", " ", "ä" * (NAME_OCTETS_MAX // 2), "\udcff", "x" * NAME_OCTETS_MAX])
+@pytest.mark.parametrize("name", ["a", "/", " ", "ä" * (NAME_BYTES_MAX // 2), "\udcff", "x" * NAME_BYTES_MAX])
 def test_names_that_clients_can_send_are_accepted(name: str) -> None:
     check_name("vhost", name)
 

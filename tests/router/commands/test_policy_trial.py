@@ -61,7 +61,7 @@ def test_inherited_and_shared_limits(asked: Asked) -> None:
 def test_limits_of_rates(asked: Asked) -> None:
     def rates(*arguments: str, **definition: Any) -> list[tuple[Any, ...]]:
         told = tried(asked, *arguments, **definition)["rates"]
-        return [tuple(each[field] for field in ("sort", "vhost", "name", "messages", "octets")) for each in told]
+        return [tuple(each[field] for field in ("sort", "vhost", "name", "messages", "bytes")) for each in told]
 
     asked.done("queue_declare", name="c", arguments={"x-max-rate": 10})
     assert rates(max_rate=20) == [("queue", "/", "a", 20, 0), ("queue", "/", "b", 20, 0)]

@@ -17,7 +17,7 @@ WIRE = {
     "operator_policy maker",
     "binding": "vhost source kind destination key arguments | maker",
     "placement": "vhost queue | shard",
-    "move": "queue_id | epoch source target phase source_incarnation target_incarnation plan since count octets "
+    "move": "queue_id | epoch source target phase source_incarnation target_incarnation plan since count size "
     "checksum outcome reason stop",
     "user": "name | password_hash tags",
     "permission": "user vhost | configure write read",

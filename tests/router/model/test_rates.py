@@ -69,7 +69,7 @@ def test_only_the_governing_policy_sets_a_rate(asked: Asked) -> None:
 
 def test_a_bucket_belongs_to_its_owner_whatever_the_rate() -> None:
     limit = RateLimit("user", "/", "bob\udcff", 5, 0, 1000)
-    assert limit.bucket == limit._replace(messages=9, octets=9, burst_ms=9).bucket
+    assert limit.bucket == limit._replace(messages=9, nbytes=9, burst_ms=9).bucket
     owners = [
         limit,
         *(limit._replace(**{field: "z"}) for field in ("sort", "vhost", "name", "routing_key")),

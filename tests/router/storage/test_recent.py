@@ -43,7 +43,7 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent, "TURNS", 3)
     known = made(1, 2, 3, 4)
     assert known.since(0, 4) is None and known.since(1, 4) == frames(2, 3, 4)
-    monkeypatch.setattr(recent, "OCTETS", 10)
+    monkeypatch.setattr(recent, "BYTES", 10)
     known.add(5, bytes(9))
     assert known.since(3, 5) == [b"4", bytes(9)]
     known.add(6, bytes(11))

@@ -15,12 +15,13 @@ from router.model.kinds import KINDS
 from router.model.record_kind import Change
 from router.model.records import Move
 from router.model.topology import Topology
-from router.storage.store import APPLICATION_ID, MIGRATIONS, Facts, Store, StoreError, facts_of
+from router.storage import sums
+from router.storage.store import APPLICATION_ID, MIGRATIONS, SUMS_SINCE, Facts, Store, StoreError, facts_of
 from tests.router.strategies import field_values
 
 LIMITS = [10, None, "flow", 8, 7, 0, 0]
 FEATURES = ["classic", 60000, None]
-ODD = "n\udcff"  # octets that are no UTF-8
+ODD = "n\udcff"  # bytes that are no UTF-8
 
 
 def queue(name: str, queue_id: int, *, durable: bool, owner: str | None = None) -> Change:
@@ -189,11 +190,11 @@ def test_only_what_is_durable_waits_for_the_disk(path: Path) -> None:
 @settings(max_examples=30)
 @given(st.dictionaries(st.text(max_size=3), field_values, max_size=4), st.text(max_size=5), st.binary(max_size=5))
 def test_any_arguments_and_keys(
-    tmp_path_factory: pytest.TempPathFactory, arguments: dict[str, Any], key: str, octets: bytes
+    tmp_path_factory: pytest.TempPathFactory, arguments: dict[str, Any], key: str, data: bytes
 ) -> None:
     """A binding comes back, and is found again to be removed, whatever it is made of."""
     path = tmp_path_factory.mktemp("store") / "topology.sqlite"
-    binding = ["/", "x", "queue", "q", key + octets.decode("utf-8", "surrogateescape"), arguments, None]
+    binding = ["/", "x", "queue", "q", key + data.decode("utf-8", "surrogateescape"), arguments, None]
     store = Store(path, 1)
     store.commit([Step(["binding", *binding], True)], 1, 0)
     (stored,) = store.load().changes
@@ -259,6 +260,9 @@ def test_migration_from_every_format_there_was(path: Path) -> None:
         database = sqlite3.connect(path)
         marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {known};" if known else ""
         database.executescript("".join(MIGRATIONS[:known]) + marks)
+        if known >= SUMS_SINCE:
+            sums.rebuild(database)
+            database.commit()
         database.close()
         assert facts_of(path) == (Facts(None, 0, 0, ()) if known else None)
         store_all(path)

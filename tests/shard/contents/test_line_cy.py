@@ -55,13 +55,13 @@ def test_small_messages_that_the_store_has_become_one_segment(tmp_path: Path) ->
     for i in range(1, 500):
         life.queue.enqueue(batch(b"%d" % i), 0, 1)
     life.commit()
-    octets = life.journal.octets
+    nbytes = life.journal.nbytes
     life.queue.page_out(UNLIMITED, 0)
     assert life.queue.weight() == sum(2 + 14 + len(b"%d" % i) + 64 for i in range(1, 500)) + SEGMENT_WEIGHT
     commit = life.journal.hand_over()
     assert sum(record is not None for record in commit.kept.index.values()) == 1
     assert sum(record is None for record in commit.kept.index.values()) == 498
-    assert life.journal.octets == octets
+    assert life.journal.nbytes == nbytes
     life.store.write(commit)
     life.journal.written()
     life.queue.page_out(UNLIMITED, 0)
@@ -115,9 +115,9 @@ class Twin:
                     self.written[key, spilled] = self.batch_module.Batch(*map(bytes, pair))
         self.journal.written()
 
-    def read_ahead(self, octets: int) -> None:
+    def read_ahead(self, nbytes: int) -> None:
         if self.queue.ready:
-            for segment in self.queue.ahead(self.queue.first_ready(), octets):
+            for segment in self.queue.ahead(self.queue.first_ready(), nbytes):
                 if not self.journal.waits(7, segment):
                     self.queue.install(segment, self.journal.load(7, segment))
 

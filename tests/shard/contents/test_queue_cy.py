@@ -172,10 +172,10 @@ class Taker:
     active: bool = True
 
 
-GROUPS = ((0, 400), (3, 0), (3, 250), (0, 0))  # limits of channels, in messages and octets
+GROUPS = ((0, 400), (3, 0), (3, 250), (0, 0))  # limits of channels, in messages and bytes
 OF_USER = (1, 3)
 """Groups that are of one user, which may have so much in hand."""
-USER_COUNT, USER_OCTETS = 5, 600
+USER_COUNT, USER_BYTES = 5, 600
 TAKERS = [
     Taker(1, 0, False, 0, 0),
     Taker(2, 0, False, 4, 1),
@@ -191,11 +191,11 @@ queues = st.integers(0, 1)
 
 
 def state_of(consumer: Any) -> tuple[int, int, int]:
-    return consumer.credit(), consumer.window, consumer.octets
+    return consumer.credit(), consumer.window, consumer.nbytes
 
 
 def in_hand_of(group: Any) -> tuple[int, int]:
-    return group.outstanding, group.octets
+    return group.outstanding, group.nbytes
 
 
 class Real:
@@ -205,9 +205,9 @@ class Real:
         self.load = load
         self.module = load("shard.queue.consumer_cy")
         self.queues = [load(NAME).Queue(id, f"owner {id}") for id in range(2)]
-        self.groups = [self.module.Group(limit, 0, octets, True) for limit, octets in GROUPS]
+        self.groups = [self.module.Group(limit, 0, nbytes, True) for limit, nbytes in GROUPS]
         self.hand = self.module.Hand("user", {})
-        self.hand.count_limit, self.hand.octets_limit = USER_COUNT, USER_OCTETS
+        self.hand.count_limit, self.hand.bytes_limit = USER_COUNT, USER_BYTES
         for group in OF_USER:
             self.groups[group].join(self.hand)
         self.consumers = {
@@ -299,26 +299,26 @@ class Queues(RuleBasedStateMachine):
     def outstanding_in_group(self, group: int) -> int:
         return sum(self.outstanding(taker.id) for taker in self.takers.values() if taker.group == group)
 
-    def octets(self, id: int) -> int:
+    def nbytes(self, id: int) -> int:
         """What a consumer has in hand counts."""
         held = (m for _, m in self.lines[self.takers[id].queue].select("unacked") if m.holder == id)
         return sum(whole_of(m.body) for m in held)
 
-    def octets_in_group(self, group: int) -> int:
-        return sum(self.octets(taker.id) for taker in self.takers.values() if taker.group == group)
+    def bytes_in_group(self, group: int) -> int:
+        return sum(self.nbytes(taker.id) for taker in self.takers.values() if taker.group == group)
 
     def space(self, taker: Taker) -> int:
-        """What its group and its user may still have in hand, octets."""
+        """What its group and its user may still have in hand, bytes."""
         if taker.no_ack:
             return 2**62
         limit = GROUPS[taker.group][1]
-        space = limit - self.octets_in_group(taker.group) if limit else 2**62
-        return min(space, USER_OCTETS - self.in_hand()[1]) if taker.group in OF_USER else space
+        space = limit - self.bytes_in_group(taker.group) if limit else 2**62
+        return min(space, USER_BYTES - self.in_hand()[1]) if taker.group in OF_USER else space
 
     def in_hand(self) -> tuple[int, int]:
-        """Messages and octets that the user has in hand."""
+        """Messages and bytes that the user has in hand."""
         count = sum(self.outstanding_in_group(group) for group in OF_USER)
-        return count, sum(self.octets_in_group(group) for group in OF_USER)
+        return count, sum(self.bytes_in_group(group) for group in OF_USER)
 
     def credit(self, taker: Taker) -> int:
         if not taker.active or taker.window <= 0 or self.space(taker) <= 0:
@@ -333,11 +333,11 @@ class Queues(RuleBasedStateMachine):
             rooms.append(2**62 if taker.no_ack and room > 0 else room)
         return max(min(rooms), 0)
 
-    @rule(id=takers, octets=st.integers(1, 1000))
-    def open_window(self, id: int, octets: int) -> None:
-        self.takers[id].window += octets
+    @rule(id=takers, nbytes=st.integers(1, 1000))
+    def open_window(self, id: int, nbytes: int) -> None:
+        self.takers[id].window += nbytes
         for real in self.real:
-            real.consumers[id].window += octets
+            real.consumers[id].window += nbytes
 
     @rule(id=takers, prefetch=st.integers(0, 5), active=st.booleans())
     def change(self, id: int, prefetch: int, active: bool) -> None:
@@ -371,8 +371,8 @@ class Queues(RuleBasedStateMachine):
         for id, sequence, count, kind in rows:
             if id in self.takers and self.lines[self.takers[id].queue].settle(sequence, count, kind, id):
                 touched.add(id)
-        octets = b"".join(row(*each) for each in rows)
-        assert self.both(lambda real: {c.id for c in real.module.settle_rows(octets, real.consumers)}) == touched
+        data = b"".join(row(*each) for each in rows)
+        assert self.both(lambda real: {c.id for c in real.module.settle_rows(data, real.consumers)}) == touched
 
     @rule(rows=settlements)
     def hold_rows(self, rows: list[tuple[int, int, int, int]]) -> None:
@@ -381,8 +381,8 @@ class Queues(RuleBasedStateMachine):
         for id, sequence, count, kind in rows:
             if id in self.takers and self.lines[self.takers[id].queue].claim(sequence, count, id, kind == REQUEUE):
                 touched.add(id)
-        octets = b"".join(row(*each) for each in rows)
-        assert self.both(lambda real: {c.id for c in real.module.hold_rows(octets, real.consumers)}) == touched
+        data = b"".join(row(*each) for each in rows)
+        assert self.both(lambda real: {c.id for c in real.module.hold_rows(data, real.consumers)}) == touched
 
     @rule(id=takers)
     def requeue_all(self, id: int) -> None:
@@ -396,19 +396,19 @@ class Queues(RuleBasedStateMachine):
         for real in self.real:
             consumer, held = real.consumers[id], real.load("penstock.batch.ranges_cy").RangeSet()
             assert consumer.leave_to(held) == held.total
-            assert (consumer.octets, consumer.outstanding.total) == (0, 0)
+            assert (consumer.nbytes, consumer.outstanding.total) == (0, 0)
             consumer.hold_all(held)
 
     @rule(rows=settlements)
     def hand_over_rows(self, rows: list[tuple[int, int, int, int]]) -> None:
         """What settlements name is in nobody's hands, and settled later."""
-        octets = b"".join(row(*each) for each in rows)
+        data = b"".join(row(*each) for each in rows)
         for id, sequence, count, kind in rows:
             if id in self.takers:
                 self.lines[self.takers[id].queue].settle(sequence, count, kind, id)
         for real in self.real:
             taken: list[Any] = []
-            real.module.hand_over_rows(octets, real.consumers, taken)
+            real.module.hand_over_rows(data, real.consumers, taken)
             for queue, sequence, count, kind in taken:
                 (queue.requeue if kind == REQUEUE else queue.reject if kind == REJECT else queue.settle)(
                     sequence, count
@@ -422,15 +422,15 @@ class Queues(RuleBasedStateMachine):
         for id, taker in self.takers.items():
             runs = [(start, start + count) for start, count in self.lines[taker.queue].runs(id)]
             assert self.both(lambda real, id=id: real.consumers[id].outstanding.ranges()) == runs  # type: ignore[misc]
-            state = self.credit(taker), taker.window, self.octets(id)
+            state = self.credit(taker), taker.window, self.nbytes(id)
             assert self.both(lambda real, id=id: state_of(real.consumers[id])) == state  # type: ignore[misc]
         for group in range(len(GROUPS)):
-            held = self.outstanding_in_group(group), self.octets_in_group(group)
+            held = self.outstanding_in_group(group), self.bytes_in_group(group)
             assert self.both(lambda real, group=group: in_hand_of(real.groups[group])) == held  # type: ignore[misc]
 
     @invariant()
     def user_agrees(self) -> None:
-        assert self.both(lambda real: (real.hand.count, real.hand.octets)) == self.in_hand()
+        assert self.both(lambda real: (real.hand.count, real.hand.nbytes)) == self.in_hand()
 
     @precondition(lambda self: self.real)
     @invariant()

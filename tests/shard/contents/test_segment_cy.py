@@ -123,7 +123,7 @@ def test_the_bytes_of_a_stored_segment_are_those_of_its_messages(load: Load) -> 
     """After a start only the size of rows and contents in the store is known."""
     segment = segment_of(load, 5)
     rows, contents = segment.batch.slices(0, 5)
-    segment.octets = len(rows) + len(contents)
+    segment.nbytes = len(rows) + len(contents)
     segment.stored_whole()
     assert segment.whole == segment.batch.whole(0, 5) == 5 * (2 + 14 + 1 + MESSAGE_WEIGHT)
 

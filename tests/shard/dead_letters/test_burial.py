@@ -227,7 +227,7 @@ def test_the_dead_stay_in_the_store_until_their_letters_are_safe_on_the_other_sh
         assert drain(client, "there") == [b"1", b"2"]
         assert node.state("q").unburied.burying == 0
         journal = node.shard(0).state.journal
-        assert journal is not None and journal.octets == 0
+        assert journal is not None and journal.nbytes == 0
 
 
 def test_a_letter_for_several_queues_waits_until_all_of_them_have_room(node: Node) -> None:

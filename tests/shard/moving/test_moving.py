@@ -144,7 +144,7 @@ def test_what_is_on_the_disk_only(node: Node) -> None:
     assert node.state(QUEUE).contents.paged > 0
     whole = node.state(QUEUE).contents.ready_whole
     assert whole > sum(map(len, bodies))
-    assert moved(node)["octets"] == whole == node.state(QUEUE).contents.ready_whole
+    assert moved(node)["bytes"] == whole == node.state(QUEUE).contents.ready_whole
     assert drain(client, QUEUE) == bodies
 
 

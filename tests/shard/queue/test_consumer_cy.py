@@ -60,8 +60,8 @@ def test_where_the_acceptor_keeps_the_limit_a_consumer_is_sent_what_was_granted(
 def test_a_grant_is_lacking_only_where_nothing_else_is(load: Load) -> None:
     module = load(NAME)
 
-    def lacking(limit: int = -1, octets_limit: int = 0, **changes: Any) -> bool:
-        group = module.Group(limit, 0, octets_limit, True)
+    def lacking(limit: int = -1, bytes_limit: int = 0, **changes: Any) -> bool:
+        group = module.Group(limit, 0, bytes_limit, True)
         consumer = consumer_of(load, filled(load), group, prefetch=2)
         group.granted = 2
         consumer.take(1)
@@ -73,7 +73,7 @@ def test_a_grant_is_lacking_only_where_nothing_else_is(load: Load) -> None:
 
     assert lacking()
     assert not lacking(limit=0) and not lacking(limit=5)
-    assert not lacking(octets_limit=WHOLE)
+    assert not lacking(bytes_limit=WHOLE)
     assert not lacking(active=False) and not lacking(window=0) and not lacking(prefetch=1)
 
 
@@ -91,14 +91,14 @@ def test_a_user_at_a_limit_has_all_its_consumers_wait_but_those_without_acks(loa
     assert (one.credit(), other.credit()) == (3, 3)
     one.take(3)
     assert (one.credit(), other.credit(), free.credit()) == (0, 0, UNLIMITED)
-    assert hand.is_full() and (hand.count, hand.octets) == (3, 3 * WHOLE)
+    assert hand.is_full() and (hand.count, hand.nbytes) == (3, 3 * WHOLE)
     for consumer in (other, free):
         consumer.sleep_if_user_is_full()
     assert (list(hand.sleepers), list(asleep)) == ([other], [hand])
     other.rest()
     assert not hand.sleepers
     one.settle(0, 1, REQUEUE)
-    assert (other.credit(), hand.count, hand.octets) == (1, 2, 2 * WHOLE)
+    assert (other.credit(), hand.count, hand.nbytes) == (1, 2, 2 * WHOLE)
 
 
 @both_ways
@@ -109,9 +109,9 @@ def test_unacked_messages_from_before_count_once_in_the_hand(load: Load) -> None
     consumer.take(4)
     for _ in range(2):
         group.join(hand)
-    assert (hand.count, hand.octets) == (4, 4 * WHOLE)
+    assert (hand.count, hand.nbytes) == (4, 4 * WHOLE)
     consumer.let_go_all()
-    assert (hand.count, hand.octets) == (0, 0)
+    assert (hand.count, hand.nbytes) == (0, 0)
 
 
 @both_ways
@@ -119,7 +119,7 @@ def test_bytes_are_counted_only_where_they_are_weighed(load: Load) -> None:
     group = load(NAME).Group(0)
     consumer = consumer_of(load, filled(load), group)
     consumer.take(4)
-    assert (group.outstanding, group.octets, consumer.octets) == (4, 0, 0)
+    assert (group.outstanding, group.nbytes, consumer.nbytes) == (4, 0, 0)
 
 
 @both_ways
@@ -131,9 +131,9 @@ def test_what_is_given_back_may_be_claimed_and_does_not_count_as_a_delivery(load
     consumer = consumer_of(load, queue, group)
     consumer.take(2)
     consumer.give_back_all()
-    assert (queue.ready, group.outstanding, group.octets) == (2, 0, 0)
+    assert (queue.ready, group.outstanding, group.nbytes) == (2, 0, 0)
     assert consumer.claim(0, 5, False) == 2
-    assert (queue.unacked, group.outstanding, group.octets) == (2, 2, 2 * WHOLE)
+    assert (queue.unacked, group.outstanding, group.nbytes) == (2, 2, 2 * WHOLE)
     assert consumer.claim(0, 5, False) == 0, "it is unacked already"
     assert consumer.requeue_all() == 2
     assert (queue.ready, queue.totals.dropped) == (0, 2)

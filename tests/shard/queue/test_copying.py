@@ -53,7 +53,7 @@ def test_a_copy_that_is_cut_short_is_not_taken(path: Path) -> None:
     queue = queue_of()
     queue.enqueue(batch_of(*(b"%d" % number for number in range(10)), flags=PERSISTENT), 0, 10, 0)
     writer = copied(queue, path)
-    assert (writer.count, writer.octets) == (10, queue.contents.ready_whole)
+    assert (writer.count, writer.nbytes) == (10, queue.contents.ready_whole)
     assert path.stat().st_mode & 0o777 == 0o600
     reader = Reader(path)
     assert [piece.batch.count for piece in pieces_in(reader)] == [10]
@@ -113,7 +113,7 @@ def test_all_ready_messages_are_in_the_copy_in_order(
                 ready.add(number)
     path = tmp_path_factory.mktemp("copy") / "move-7-2"
     writer = copied(queue, path)
-    assert (writer.count, writer.octets) == (queue.contents.ready, queue.contents.ready_whole)
+    assert (writer.count, writer.nbytes) == (queue.contents.ready, queue.contents.ready_whole)
     reader = Reader(path)
     found = messages_in(pieces_in(reader))
     assert [(sequence, body) for sequence, body, _ in found] == [(number, bodies[number]) for number in sorted(ready)]

@@ -254,8 +254,8 @@ def test_over_the_limit_without_an_exchange(node: Node) -> None:
 def test_what_is_not_changed_keeps_its_bytes() -> None:
     table = {"n": 1, "t": [1, "a", {"b": None}], "l": 2**40, "x": b"\xff", "f": 1.5}
     properties = {"content_type": "a", "headers": table, "priority": 3, "expiration": "5", "timestamp": 9, "app_id": ""}
-    octets = encode_properties(properties)
-    split = split_properties(octets)
+    nbytes = encode_properties(properties)
+    split = split_properties(nbytes)
     assert list(split) == list(properties)
-    assert join_properties(split) == octets
+    assert join_properties(split) == nbytes
     assert join_table(split_table(split["headers"])) == split["headers"]

@@ -55,16 +55,16 @@ def test_users_have_hands_of_their_own_as_long_as_anyone_has_them() -> None:
 def test_another_number_of_shards_changes_the_parts_of_present_hands() -> None:
     hands = Hands(LimitSettings(user_unacked_messages=20, user_unacked_bytes=1000), 2)
     ann = hands.of("ann")
-    assert ann is not None and (ann.count_limit, ann.octets_limit) == (10, 500)
+    assert ann is not None and (ann.count_limit, ann.bytes_limit) == (10, 500)
     hands.share(5)
-    assert (ann.count_limit, ann.octets_limit) == (4, 200)
+    assert (ann.count_limit, ann.bytes_limit) == (4, 200)
 
 
 def test_only_limits_that_are_set_are_shown_as_used() -> None:
     hands = Hands(LimitSettings(user_unacked_bytes=1000), 1)
     ann = hands.of("ann")
     assert ann is not None and ann.count_limit == UNLIMITED
-    ann.count, ann.octets = 5, 70
+    ann.count, ann.nbytes = 5, 70
     assert list(hands.uses()) == [Use("unacked-bytes", "user", "ann", 70, 1000)]
 
 
@@ -89,7 +89,7 @@ def test_sleepers_wake_in_turn_some_at_a_time_until_the_limit_is_reached() -> No
     assert logs == [
         {
             "event": "consumers wait, their user is at its unacked limit", "log_level": "warning", "user": "ann",
-            "messages": 2 * AT_ONCE, "octets": 0,
+            "messages": 2 * AT_ONCE, "bytes": 0,
         }
     ], "said once"  # fmt: skip
     ann.count = 0

@@ -74,7 +74,7 @@ def test_another_user_gets_what_it_takes_beside_one_whose_share_is_used_up() -> 
             clients = [consumer(node, "q") for _ in range(30)]
         first = delivered(*clients)
         told = [line for line in logs if line["event"].startswith("consumers wait")]
-        assert [line["user"] for line in told] == ["guest"] and told[0]["octets"] >= SHARE
+        assert [line["user"] for line in told] == ["guest"] and told[0]["bytes"] >= SHARE
         good = node.connect()
         good.connection.user = "good"
         good.call("channel.open", 1)
@@ -96,11 +96,11 @@ def test_a_connection_that_goes_leaves_room_to_those_who_wait() -> None:
         assert delivered(*hungry)
 
 
-def send(outlet: Outlet, octets: int) -> bool:
+def send(outlet: Outlet, nbytes: int) -> bool:
     """Whether so much was sent, as one message."""
     if outlet.window <= 0 and not outlet.may_send(object()):
         return False
-    outlet.window -= octets
+    outlet.window -= nbytes
     if outlet.window < 0:
         outlet.overdraw()
     return True

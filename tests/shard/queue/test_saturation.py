@@ -28,8 +28,8 @@ def test_above_a_stop_mark_until_all_are_at_their_resume_marks(
 ) -> None:
     state = Saturation(BOTH, 0)
     seen = []
-    for count, octets in depths:
-        state.update(count, octets, 0)
+    for count, nbytes in depths:
+        state.update(count, nbytes, 0)
         seen.append(state.saturated)
     assert seen == states
 
@@ -37,8 +37,8 @@ def test_above_a_stop_mark_until_all_are_at_their_resume_marks(
 def test_the_peak_is_of_one_time_above() -> None:
     state = Saturation(BOTH, 0)
     peaks = []
-    for count, octets in [(5, 5), (11, 20), (15, 10), (8, 30), (7, 0), (9, 9), (12, 1)]:
-        state.update(count, octets, 0)
+    for count, nbytes in [(5, 5), (11, 20), (15, 10), (8, 30), (7, 0), (9, 9), (12, 1)]:
+        state.update(count, nbytes, 0)
         peaks.append((state.peak_count, state.peak_bytes))
     assert peaks == [(0, 0), (11, 20), (15, 20), (15, 30), (15, 30), (15, 30), (12, 1)]
 
@@ -58,11 +58,11 @@ def test_near_a_mark_is_told_once_until_it_has_been_at_the_resume_marks(
     assert [state.comes_near(*depth, percent=90) for depth in depths] == [bool(each) for each in near]
 
 
-def look(state: Saturation, count: int, octets: int, now: int, calm: bool) -> tuple[bool, bool, bool]:
+def look(state: Saturation, count: int, nbytes: int, now: int, calm: bool) -> tuple[bool, bool, bool]:
     """As a shard does at the end of a turn; whether it came near, went further over its marks, or changed."""
-    if calm and state.is_calm(count, octets, now):
+    if calm and state.is_calm(count, nbytes, now):
         return False, False, False
-    return state.comes_near(count, octets, 90), state.exceeds(count, octets, now), state.update(count, octets, now)
+    return state.comes_near(count, nbytes, 90), state.exceeds(count, nbytes, now), state.update(count, nbytes, now)
 
 
 STEPS = st.one_of(
@@ -79,15 +79,15 @@ STEPS = st.one_of(
 def test_a_look_that_is_spared_would_have_changed_nothing(steps: list[tuple[str, int, int]]) -> None:
     now = 0
     both = [Saturation(BOTH, now), Saturation(BOTH, now)]
-    for step, count, octets in steps:
+    for step, count, nbytes in steps:
         found = []
         for calm, state in enumerate(both):
             if step == "look":
-                found.append(look(state, count, octets, now, bool(calm)))
+                found.append(look(state, count, nbytes, now, bool(calm)))
             elif step == "excuse":
-                state.excuse(count, octets)
+                state.excuse(count, nbytes)
             elif step == "lend":
-                state.lend(count, octets, 2, 20, PERCENT, now)
+                state.lend(count, nbytes, 2, 20, PERCENT, now)
             elif step == "govern":
                 state.set_marks((BOTH, Marks(stop_count=20, resume_count=5))[count], now)
         now += count * SETTLING if step == "wait" else 1
@@ -110,20 +110,20 @@ def test_without_marks_nobody_is_stopped() -> None:
 def test_every_change_is_told_once_and_begins_an_epoch(marks: Marks, depths: list[tuple[int, int]], epoch: int) -> None:
     state = Saturation(marks, 1000, epoch)
     changes, was, since = 0, False, 1000
-    for now, (count, octets) in enumerate(depths):
+    for now, (count, nbytes) in enumerate(depths):
         above = bool(
-            (marks.stop_count and count > marks.stop_count) or (marks.stop_bytes and octets > marks.stop_bytes)
+            (marks.stop_count and count > marks.stop_count) or (marks.stop_bytes and nbytes > marks.stop_bytes)
         )
         drained = (not marks.stop_count or count <= marks.resume_count) and (
-            not marks.stop_bytes or octets <= marks.resume_bytes
+            not marks.stop_bytes or nbytes <= marks.resume_bytes
         )
         expected = True if above else (False if drained else was)
-        assert state.update(count, octets, now) == (expected != was)
+        assert state.update(count, nbytes, now) == (expected != was)
         if expected != was:
             changes, since = changes + 1, now
         was = expected
         assert (state.saturated, state.epoch, state.since) == (was, epoch + changes, since)
-        assert not state.update(count, octets, now + 1)
+        assert not state.update(count, nbytes, now + 1)
 
 
 def seconds(number: float) -> int:
@@ -133,8 +133,8 @@ def seconds(number: float) -> int:
 def test_how_far_it_was_above_its_marks() -> None:
     state = Saturation(BOTH, 0)
     seen = []
-    for count, octets in [(9, 100), (12, 90), (11, 0), (14, 130), (0, 0), (13, 0)]:
-        changed = state.exceeds(count, octets, seconds(1))
+    for count, nbytes in [(9, 100), (12, 90), (11, 0), (14, 130), (0, 0), (13, 0)]:
+        changed = state.exceeds(count, nbytes, seconds(1))
         seen.append((changed, state.over_count, state.over_bytes))
     assert seen == [(False, 0, 0), (True, 2, 0), (False, 2, 0), (True, 4, 30), (False, 4, 30), (False, 4, 30)]
 

@@ -10,4 +10,4 @@ def test_what_finds_no_room_is_a_state_not_a_sum() -> None:
     unburied.burying = 2
     unburied.block(3, 30, 300)
     unburied.block(2, 20, 200)
-    assert (unburied.count, unburied.octets, unburied.whole, unburied.burying) == (2, 20, 200, 2)
+    assert (unburied.count, unburied.nbytes, unburied.whole, unburied.burying) == (2, 20, 200, 2)

@@ -300,9 +300,9 @@ def test_a_queue_that_goes_takes_its_leases_along(node: Node) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"x-lease": ""}, "invalid arg 'x-lease' for queue 'q' in vhost '/': expected a text of 1 to 255 octets"),
-        ({"x-lease": "x" * 256}, "expected a text of 1 to 255 octets"),
-        ({"x-lease": 5}, "expected a text of 1 to 255 octets"),
+        ({"x-lease": ""}, "invalid arg 'x-lease' for queue 'q' in vhost '/': expected a text of 1 to 255 bytes"),
+        ({"x-lease": "x" * 256}, "expected a text of 1 to 255 bytes"),
+        ({"x-lease": 5}, "expected a text of 1 to 255 bytes"),
         ({"x-lease-end": "ack"}, "invalid arg 'x-lease-end' for queue 'q' in vhost '/': there is no x-lease"),
         ({"x-lease": "l", "x-lease-end": "drop"}, "expected ack or requeue"),
         ({"x-lease": "l", "x-lease-end": []}, "expected ack or requeue"),

@@ -70,7 +70,7 @@ def test_what_consumers_have_in_hand_leaves_room(node: Node, persistent: bool, a
     recount(node, "q")
     state = node.state("q")
     assert (state.depth, state.contents.paged, state.weight, node.shard(0).state.weight) == (0, 0, 0, 0)
-    assert node.shard(0).state.journal.octets == 0
+    assert node.shard(0).state.journal.nbytes == 0
 
 
 def test_what_came_back_leaves_room(node: Node) -> None:
@@ -137,7 +137,7 @@ def test_what_a_deleted_queue_had_is_gone_at_once(node: Node, durable: bool, arg
     recount(node, "other")
     assert (shard.state.weight, node.state("other").depth) == (0, 0)
     if durable:
-        assert shard.state.journal.octets == 0
+        assert shard.state.journal.nbytes == 0
 
 
 def test_contents_leave_above_half_of_the_memory_until_two_fifths_are_left(node: Node) -> None:

@@ -95,11 +95,11 @@ def courses(path: Path, work: Callable[[], object], monkeypatch: pytest.MonkeyPa
     states = {content}
     write, sync = os.pwrite, os.fsync
 
-    def pwrite(file: int, octets: bytes, at: int) -> int:
-        unflushed.append((at, octets))
+    def pwrite(file: int, data: bytes, at: int) -> int:
+        unflushed.append((at, data))
         for chosen in product((True, False), repeat=len(unflushed)):
             states.add(after(each for each, kept in zip(unflushed, chosen, strict=True) if kept))
-        return write(file, octets, at)
+        return write(file, data, at)
 
     def fsync(file: int) -> None:
         nonlocal content
@@ -109,8 +109,8 @@ def courses(path: Path, work: Callable[[], object], monkeypatch: pytest.MonkeyPa
 
     def after(writes: Iterable[tuple[int, bytes]]) -> bytes:
         changed = bytearray(content)
-        for at, octets in writes:
-            changed[at : at + len(octets)] = octets
+        for at, data in writes:
+            changed[at : at + len(data)] = data
         return bytes(changed)
 
     with monkeypatch.context() as patch:

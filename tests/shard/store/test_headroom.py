@@ -81,5 +81,5 @@ def test_a_file_that_grows_has_half_of_it_at_least(tmp_path: Path) -> None:
     for number in range(32):
         environment.write(lambda txn, key=b"%d" % number: txn.put(key, bytes(MIB), db=environment["x"]))
         assert environment.has_room(was_full=False)
-        assert path.stat().st_blocks * 512 >= path.stat().st_size + headroom.OCTETS // 2
+        assert path.stat().st_blocks * 512 >= path.stat().st_size + headroom.BYTES // 2
     environment.close()

@@ -32,11 +32,11 @@ def test_settled_segments_leave_the_store(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.queue.enqueue(batch(*[b"x" * 100] * 50), 0, 50)
     life.commit()
-    assert life.journal.octets > 5000
+    assert life.journal.nbytes > 5000
     (item,) = life.queue.take(50, UNLIMITED, False)
     life.queue.settle(item.sequence, 50)
     life.commit()
-    assert life.journal.octets == 0
+    assert life.journal.nbytes == 0
     assert list(life.store.segments()) == []
     life.end()
 
@@ -56,7 +56,7 @@ def test_a_commit_that_was_not_written_gathers_with_what_came_since(tmp_path: Pa
         life.queue.enqueue(batch(body), 0, 1)
     life.queue.settle(life.queue.take(1, UNLIMITED, False)[0].sequence, 1)
     failed = life.journal.hand_over()
-    octets = life.journal.octets
+    nbytes = life.journal.nbytes
     taken = life.queue.take(2, UNLIMITED, False)
     assert [item.count for item in taken] == [1, 1]
     for item in taken:
@@ -65,7 +65,7 @@ def test_a_commit_that_was_not_written_gathers_with_what_came_since(tmp_path: Pa
     life.journal.take_back(failed)
     commit = life.journal.hand_over()
     assert sum(parts is not None for parts in commit.kept.contents.values()) == 2
-    assert life.journal.octets < octets
+    assert life.journal.nbytes < nbytes
     life.store.write(commit)
     life.end()
     life = Life(tmp_path)
@@ -133,7 +133,7 @@ def test_commits_that_fail_change_nothing_of_what_is_written(changes: list[tuple
             under_way = None
     if under_way is not None:
         failing.take_back(under_way)
-    assert failing.is_empty() == plain.is_empty() and failing.octets == plain.octets
+    assert failing.is_empty() == plain.is_empty() and failing.nbytes == plain.nbytes
     commit, expected = failing.hand_over(), plain.hand_over()
     for name in ("leases", "counts", "held", "links", "prepared", "decisions"):
         assert getattr(commit, name) == getattr(expected, name)
@@ -167,10 +167,10 @@ def test_contents_wait_until_their_commit_is_written() -> None:
 def test_a_damaged_segment_is_marked_and_stays_in_the_store() -> None:
     """Freeing its pages could damage others."""
     journal, segment = Journal(nothing), Segment(None, 0, 3, 5)
-    segment.octets, segment.stored, segment.damaged = 100, True, True
+    segment.nbytes, segment.stored, segment.damaged = 100, True, True
     journal.count_recovered(segment)
-    assert journal.octets == 100
+    assert journal.nbytes == 100
     journal.remove(7, segment)
     commit = journal.hand_over()
     assert commit.kept.index == {KEY.pack(7, 5): pack_segment(segment)} and not commit.kept.contents
-    assert journal.octets == 0
+    assert journal.nbytes == 0

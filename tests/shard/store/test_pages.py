@@ -86,11 +86,11 @@ def test_what_is_free_is_checked(tmp_path: Path) -> None:
     life.end()
     check_store(tmp_path, 0)
     path = tmp_path / "data.mdb"
-    octets = bytearray(path.read_bytes())
-    newest = max((0, 4096), key=lambda page: int.from_bytes(octets[page + 144 : page + 152], "little"))
-    root = int.from_bytes(octets[newest + 16 + 24 + 40 : newest + 16 + 24 + 48], "little")
-    octets[root * 4096 + 4000 : root * 4096 + 4096] = bytes(range(96))
-    path.write_bytes(octets)
+    data = bytearray(path.read_bytes())
+    newest = max((0, 4096), key=lambda page: int.from_bytes(data[page + 144 : page + 152], "little"))
+    root = int.from_bytes(data[newest + 16 + 24 + 40 : newest + 16 + 24 + 48], "little")
+    data[root * 4096 + 4000 : root * 4096 + 4096] = bytes(range(96))
+    path.write_bytes(data)
     with pytest.raises(DamagedError, match="free"):
         check_store(tmp_path, 0)
 
@@ -99,10 +99,10 @@ def test_pages_of_garbage(tmp_path: Path) -> None:
     path = tmp_path / "file"
     for seed in range(50):
         chance = random.Random(seed)
-        octets = bytearray(chance.randbytes(4096 * 8 - chance.randrange(4000)))
+        data = bytearray(chance.randbytes(4096 * 8 - chance.randrange(4000)))
         for number in range(8):
-            octets[4096 * number : 4096 * number + 8] = number.to_bytes(8, "little")
-        path.write_bytes(octets)
+            data[4096 * number : 4096 * number + 8] = number.to_bytes(8, "little")
+        path.write_bytes(data)
         with Pages(path) as pages:
             assert len(list(pages.scan())) < 4096 * 8
             for root in range(9):

@@ -161,12 +161,12 @@ def test_a_file_that_is_cut_anywhere_is_damaged(tmp_path: Path) -> None:
             life.queue.enqueue(batch(b"x" * (commits % 7 * 600 + 1)), 0, 1)
             life.commit()
         life.end()
-        whole, octets = probe(tmp_path, 0), file.read_bytes()
-        for size in range(len(octets) - 2048, LEAST - 1, -4096):
-            file.write_bytes(octets[:size])
+        whole, data = probe(tmp_path, 0), file.read_bytes()
+        for size in range(len(data) - 2048, LEAST - 1, -4096):
+            file.write_bytes(data[:size])
             try:
                 found = apart(partial(probe, tmp_path, 0), (StoreError,))
             except (DamagedError, EndedError):
                 continue
             assert found == whole, (commits, size)
-        file.write_bytes(octets)
+        file.write_bytes(data)

@@ -251,7 +251,7 @@ def test_what_was_replaced_does_not_outlive_what_replaced_it(tmp_path: Path, fai
     assert [body for body, _ in bodies(life.queue)] == [b"newer"]
     life.queue.settle(first, 1)
     life.commit()
-    assert life.journal.octets == 0
+    assert life.journal.nbytes == 0
     life.end()
     life = Life(tmp_path)
     assert bodies(life.queue) == []

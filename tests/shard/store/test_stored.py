@@ -42,7 +42,7 @@ def segment_made(draw: st.DrawFn) -> Segment:
     """A segment as the journal has it: each message settled or not, rejected or not, with an expiry or none."""
     count = draw(st.integers(1, 30))
     segment = Segment(None, 0, count, draw(st.integers(0, (1 << 63) - 1)))
-    segment.body_bytes, segment.octets = draw(st.tuples(st.integers(0, 1 << 40), st.integers(16 * count, 1 << 40)))
+    segment.body_bytes, segment.nbytes = draw(st.tuples(st.integers(0, 1 << 40), st.integers(16 * count, 1 << 40)))
     segment.expiry = draw(TIMES)
     segment.mixed, segment.again, segment.damaged = draw(st.tuples(*[st.booleans()] * 3))
     if draw(st.booleans()):
@@ -58,7 +58,7 @@ def segment_made(draw: st.DrawFn) -> Segment:
 
 def facts(segment: Segment) -> list[Any]:
     return [
-        segment.count, segment.sequence, segment.body_bytes, segment.octets, segment.expiry, segment.expiries,
+        segment.count, segment.sequence, segment.body_bytes, segment.nbytes, segment.expiry, segment.expiries,
         segment.kept, segment.undone(), segment.wanted(), segment.rejected(), segment.mixed, segment.again,
         segment.damaged,
     ]  # fmt: skip

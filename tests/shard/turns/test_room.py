@@ -14,7 +14,7 @@ GIB = 1 << 30
 
 
 def room_of(store: int = 0, now: int = 0, epoch: int = 0) -> Room:
-    """One with memory for 100 octets, and a store of that limit."""
+    """One with memory for 100 bytes, and a store of that limit."""
     full = Marks(0, 0, store, store * 95 // 100)
     return Room({MEMORY: MEMORY_MARKS, PROCESSES: Marks.NONE, FULL: full, SPILL: Marks.NONE}, now, epoch)
 
@@ -143,7 +143,7 @@ def test_closed_as_long_as_there_is_a_cause(steps: list[tuple[str, int]]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("octets", "limit", "text"),
+    ("nbytes", "limit", "text"),
     [
         (80 * GIB, 80 * GIB, "80 of 80 GiB"),
         (int(79.96 * GIB), 80 * GIB, "79.96 of 80 GiB"),
@@ -152,8 +152,8 @@ def test_closed_as_long_as_there_is_a_cause(steps: list[tuple[str, int]]) -> Non
         (0, 0, "0 of 0 bytes"),
     ],
 )
-def test_share(octets: int, limit: int, text: str) -> None:
-    assert share(octets, limit) == text
+def test_share(nbytes: int, limit: int, text: str) -> None:
+    assert share(nbytes, limit) == text
 
 
 def test_memory_of_processes_and_the_spill() -> None:

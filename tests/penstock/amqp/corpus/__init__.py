@@ -32,7 +32,7 @@ def at_the_limits(kind: str) -> list[Any]:
     return [pytest.param(bytes.fromhex(each["octets"]), each["code"], id=each["what"]) for each in _MALFORMED[kind]]
 
 
-def octets(kind: str) -> list[bytes]:
+def nbytes(kind: str) -> list[bytes]:
     """Return all bytes of one kind, for a fuzz test to damage."""
     frame = {"methods": "method", "properties": "header"}.get(kind)
     skip = 12 if kind == "properties" else 0

@@ -1,4 +1,4 @@
-"""Plain twins of the C primitives in octets.pxd, for the compiled modules when they run uncompiled.
+"""Plain twins of the C primitives in bytes.pxd, for the compiled modules when they run uncompiled.
 
 Being Python, they check every bound: a module that passes the fuzz tests on them does not read or write outside its
 buffers when compiled. A "pointer" here is the buffer itself.
@@ -40,7 +40,7 @@ def resize(data: bytearray, size: int) -> int:
 
 def _within(p: Pointer, at: int, size: int) -> None:
     if at < 0 or size < 0 or at + size > len(p):
-        raise IndexError(f"{size} octets at {at} of {len(p)}")
+        raise IndexError(f"{size} bytes at {at} of {len(p)}")
 
 
 def take(p: Pointer, at: int, size: int) -> bytes:

@@ -1,4 +1,4 @@
-# Loads, stores, compare and copy on raw bytes; octets.py has the plain twins.
+# Loads, stores, compare and copy on raw bytes; pointers.py has the plain twins.
 # Pointers carry no bounds: callers check before they call, and the plain twins raise if they did not.
 from libc.stdint cimport uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcmp, memcpy

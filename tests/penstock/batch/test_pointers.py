@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.batch import octets
+from penstock.batch import pointers
 
 SIZES = {"16": 2, "32": 4, "64": 8}
 LOADS = [(name + bits, order, SIZES[bits]) for name, order in (("load", "big"), ("get", "little")) for bits in SIZES]
@@ -20,34 +20,34 @@ Kind = Callable[[bytes], Any]
 @pytest.mark.parametrize(("name", "order", "size"), LOADS)
 def test_loads(name: str, order: Any, size: int) -> None:
     data = bytes(range(200, 200 + size + 2))
-    assert getattr(octets, name)(data, 1) == int.from_bytes(data[1 : 1 + size], order)
+    assert getattr(pointers, name)(data, 1) == int.from_bytes(data[1 : 1 + size], order)
     for at in -1, 3, size + 2, 2**40:
         with pytest.raises(IndexError):
-            getattr(octets, name)(data, at)
+            getattr(pointers, name)(data, at)
 
 
 @pytest.mark.parametrize(("name", "order", "size"), STORES)
 def test_stores(name: str, order: Any, size: int) -> None:
     data = bytearray(size + 2)
     value = int.from_bytes(bytes(range(1, size + 1)), order)
-    getattr(octets, name)(data, 1, value)
+    getattr(pointers, name)(data, 1, value)
     assert data == bytes(range(size + 2))[: size + 1] + b"\0"
     for at in -1, 3, size + 2, 2**40:
         with pytest.raises(IndexError):
-            getattr(octets, name)(data, at, 0)
+            getattr(pointers, name)(data, at, 0)
     with pytest.raises(OverflowError):
-        getattr(octets, name)(data, 0, 1 << 8 * size)
+        getattr(pointers, name)(data, 0, 1 << 8 * size)
 
 
 @pytest.mark.parametrize(("at", "size"), [(-1, 2), (0, -1), (3, 2), (5, 0)])
 def test_nothing_reaches_outside_its_buffer(at: int, size: int) -> None:
     inside, outside = bytearray(8), bytearray(4)
     for call in (
-        lambda: octets.take(outside, at, size),
-        lambda: octets.equal(inside, 0, outside, at, size),
-        lambda: octets.equal(outside, at, inside, 0, size),
-        lambda: octets.copy(inside, 0, outside, at, size),
-        lambda: octets.copy(outside, at, inside, 0, size),
+        lambda: pointers.take(outside, at, size),
+        lambda: pointers.equal(inside, 0, outside, at, size),
+        lambda: pointers.equal(outside, at, inside, 0, size),
+        lambda: pointers.copy(inside, 0, outside, at, size),
+        lambda: pointers.copy(outside, at, inside, 0, size),
     ):
         with pytest.raises(IndexError):
             call()
@@ -56,33 +56,33 @@ def test_nothing_reaches_outside_its_buffer(at: int, size: int) -> None:
 
 def test_take_compare_and_copy() -> None:
     data = bytearray(b"abcabc")
-    assert octets.take(memoryview(data), 1, 2) == b"bc"
-    assert octets.equal(data, 0, b"xabcx", 1, 3) and not octets.equal(data, 0, data, 1, 3)
-    octets.copy(data, 2, b"123", 1, 2)
+    assert pointers.take(memoryview(data), 1, 2) == b"bc"
+    assert pointers.equal(data, 0, b"xabcx", 1, 3) and not pointers.equal(data, 0, data, 1, 3)
+    pointers.copy(data, 2, b"123", 1, 2)
     assert data == b"ab23bc"
 
 
 @pytest.mark.parametrize("size", [0, 3, 6, 100])
 def test_resizing_keeps_what_there_is_room_for(size: int) -> None:
     data = bytearray(b"abcdef")
-    assert octets.resize(data, size) == 0
+    assert pointers.resize(data, size) == 0
     assert len(data) == size and data[:6] == b"abcdef"[:size]
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview], ids=lambda kind: kind.__name__)
-def test_addresses_show_the_octets_themselves(kind: Kind) -> None:
-    assert octets.address(kind(b"abc")) == octets.address_readonly(kind(b"abc")) == b"abc"
+def test_addresses_show_the_bytes_themselves(kind: Kind) -> None:
+    assert pointers.address(kind(b"abc")) == pointers.address_readonly(kind(b"abc")) == b"abc"
     data = bytearray(2)
-    octets.store16(octets.address(data), 0, 0x0102)
+    pointers.store16(pointers.address(data), 0, 0x0102)
     assert data == b"\x01\x02"
-    assert octets.address_of_bytearray(data) is data
+    assert pointers.address_of_bytearray(data) is data
 
 
 def test_every_primitive_has_its_twin() -> None:
-    assert octets.__file__
-    source = Path(octets.__file__).with_suffix(".pxd").read_text()
+    assert pointers.__file__
+    source = Path(pointers.__file__).with_suffix(".pxd").read_text()
     declared = set(re.findall(r"^cdef inline [^(]*?(\w+)\(", source, re.MULTILINE))
     assert "load32" in declared
-    assert declared == {name for name, value in vars(octets).items() if callable(value) and name.islower()} - {
-        name for name in vars(octets) if name.startswith("_")
+    assert declared == {name for name, value in vars(pointers).items() if callable(value) and name.islower()} - {
+        name for name in vars(pointers) if name.startswith("_")
     }
