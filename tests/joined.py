@@ -150,7 +150,7 @@ class Client:
         self.rest = b""
         self.events: dict[int, deque[Event]] = defaultdict(deque)
         self.heartbeats = 0
-        self.nbytes = b""
+        self.data = b""
         self.header = b""
         self.content: dict[int, tuple[Event, int | None]] = {}
         self.on_event: Callable[[Event], bool] = lambda event: False
@@ -266,18 +266,18 @@ class Client:
 
     def hear(self, chunks: list[Any]) -> None:
         """Process bytes from the acceptor: frames, whole or not."""
-        self.nbytes += b"".join(chunks)
-        if len(self.header) < 8 and self.nbytes.startswith(b"AMQP"):
-            self.header, self.nbytes = self.nbytes[:8], self.nbytes[8:]
+        self.data += b"".join(chunks)
+        if len(self.header) < 8 and self.data.startswith(b"AMQP"):
+            self.header, self.data = self.data[:8], self.data[8:]
         at = 0
-        while len(self.nbytes) - at >= 8:
-            kind, channel = self.nbytes[at], int.from_bytes(self.nbytes[at + 1 : at + 3], "big")
-            size = int.from_bytes(self.nbytes[at + 3 : at + 7], "big")
-            if len(self.nbytes) - at < size + 8:
+        while len(self.data) - at >= 8:
+            kind, channel = self.data[at], int.from_bytes(self.data[at + 1 : at + 3], "big")
+            size = int.from_bytes(self.data[at + 3 : at + 7], "big")
+            if len(self.data) - at < size + 8:
                 break
-            self.frame(kind, channel, self.nbytes[at + 7 : at + 7 + size])
+            self.frame(kind, channel, self.data[at + 7 : at + 7 + size])
             at += size + 8
-        self.nbytes = self.nbytes[at:]
+        self.data = self.data[at:]
 
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
         """Process a frame."""

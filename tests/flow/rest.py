@@ -149,8 +149,8 @@ class AtRest(Moves):
     def parking_is_counted(self, index: int, core: AcceptorCore) -> None:
         """Check the counts of parked bytes, held channels and paused connections."""
         throttle = core.throttle
-        data = {channel: sum(item.nbytes for item in channel.inbox) for channel in self.node.channels()}
-        here = {channel: size for channel, size in data.items() if channel.acceptor is core.state}
+        sizes = {channel: sum(item.nbytes for item in channel.inbox) for channel in self.node.channels()}
+        here = {channel: size for channel, size in sizes.items() if channel.acceptor is core.state}
         assert throttle.parked_bytes == sum(here.values())
         assert throttle.orphan_bytes == sum(size for channel, size in here.items() if channel.stage is DETACHED)
         assert set(throttle.held) == {channel for channel in here if channel.held_by is not None}

@@ -56,7 +56,7 @@ def test_another_protocol_is_answered_with_the_brokers_header_and_nothing_else(n
     client = node.visit()
     client.write(header)
     node.settle()
-    assert client.header == PROTOCOL_HEADER and not client.nbytes and not client.names()
+    assert client.header == PROTOCOL_HEADER and not client.data and not client.names()
     assert client.socket.closed
 
 
