@@ -97,7 +97,7 @@ class AcceptorCore:
         self.suspects = Suspects(state)
         self.orphans = Orphans(self.quotas)
         self.requests = Requests(state, self.moves)
-        overtaking = Overtaking(self.routes, throttle.look_at_cause)
+        overtaking = Overtaking(self.routes, throttle.recheck_cause_later)
         publishing = Publishing(
             state, self.gates, self.routes, overtaking, throttle, throttle.escalations, throttle.episodes
         )  # fmt: skip
@@ -161,7 +161,7 @@ class AcceptorCore:
         """Resume all that the topology held up: channels at gates, and methods that the router has answered."""
         self.moves.settle()
         self.reroute()
-        self.gates.look_at_changed()
+        self.gates.apply_changed()
         if self.powers_changed:
             self.powers_changed = False
             for queue_gate in self.gates.queue_gates.values():
@@ -209,7 +209,7 @@ class AcceptorCore:
     def queue_is_home(self) -> None:
         """A queue that has moved takes what comes."""
         self.reroute()
-        self.gates.look_at_changed()
+        self.gates.apply_changed()
 
     def reroute(self) -> None:
         """Drop all that was derived from the topology: routes, terms, weights; recheck waiting and held channels."""
@@ -329,32 +329,32 @@ class AcceptorCore:
     def rechecks(self) -> tuple[Callable[[], None], ...]:
         """Return the chores of `recheck`, in order."""
         return (
-            self.state.run_due, self.budgets.outputs.look, self.look_at_unfinished, self.drip,
-            self.gates.recheck_queues, self.early.look, self.look_at_pressure, self.recheck_others,
-            self.tell_of_metered, self.look_at_holds, self.orphans.forget_empty, self.orphans.take_late_closes,
+            self.state.run_due, self.budgets.outputs.recheck, self.recheck_unfinished, self.drip,
+            self.gates.recheck_queues, self.early.warn_channels, self.update_pressure, self.recheck_others,
+            self.tell_of_metered, self.escalate_holds, self.orphans.forget_empty, self.orphans.take_late_closes,
             self.delivery.forget_holders, self.write_counters,
         )  # fmt: skip
 
-    def look_at_unfinished(self) -> None:
+    def recheck_unfinished(self) -> None:
         """Poll the connections with unfinished bodies."""
-        self.budgets.unfinished.look(self.state.now)
+        self.budgets.unfinished.recheck(self.state.now)
 
     def drip(self) -> None:
         """Read a little from paused connections."""
         self.throttle.drip(self.state.now)
 
-    def look_at_pressure(self) -> None:
+    def update_pressure(self) -> None:
         """Stop or free vhosts over their guarantee; routes pass other gates then."""
-        if self.gates.pressure.look(self.gates.freed):
+        if self.gates.pressure.update(self.gates.freed):
             self.reroute()
 
     def recheck_others(self) -> None:
         """Poll gates other than those of queues."""
         self.gates.recheck_others(self.state.now)
 
-    def look_at_holds(self) -> None:
+    def escalate_holds(self) -> None:
         """Move held channels up and down their ladders."""
-        self.throttle.escalations.look(self.state.now)
+        self.throttle.escalations.advance(self.state.now)
 
     def tell_of_metered(self) -> None:
         """Publish events about limited rates and paced queues that begin or cease to hold channels."""
@@ -375,20 +375,20 @@ class AcceptorCore:
 
     def ticks(self) -> tuple[Callable[[], None], ...]:
         """Return the chores of `tick`, in order."""
-        return self.tick_connections, self.look_at_patience, self.look_at_counting, self.tell_again, self.early.tick
+        return self.tick_connections, self.enforce_timeouts, self.end_idle_counting, self.tell_again, self.early.tick
 
     def tick_connections(self) -> None:
         """Enforce deadlines and heartbeats of all connections."""
         for connection in list(self.state.connections.values()):
             connection.tick(self.state.now)
 
-    def look_at_patience(self) -> None:
+    def enforce_timeouts(self) -> None:
         """Close channels that keep deliveries unacked, or a transaction open, for too long."""
         self.patience.tick(self.state.now)
 
-    def look_at_counting(self) -> None:
+    def end_idle_counting(self) -> None:
         """Stop counting publishes by route once no operator asks for the counts."""
-        self.routes.look_at_counting(self.state.now)
+        self.routes.end_idle_counting(self.state.now)
 
     def tell_again(self) -> None:
         """Notify clients of a changed cause, and refresh reasons."""

@@ -111,10 +111,10 @@ class Acceptor:
         self.flow_files = FlowFiles(node.settings.data, self.state, self.core.throttle.ledger, self.core.events)
         self.rechecks = Chores(
             loop, node.settings.flow.recheck_seconds, self.notice_hang_ups, *self.core.rechecks(), self.caught_up,
-            neighbours.look, self.finish_turn,
+            neighbours.count_clients, self.finish_turn,
         )  # fmt: skip
         self.ticks = Chores(
-            loop, TICK_SECONDS, self.set_clock, *self.core.ticks(), self.look_again, self.look_at_memory,
+            loop, TICK_SECONDS, self.set_clock, *self.core.ticks(), self.connect_missed_shards, self.give_back_memory,
             self.flow_files.write_due, self.flow_files.keep_accounts, self.finish_turn,
         )  # fmt: skip
 
@@ -143,7 +143,7 @@ class Acceptor:
 
     def connect_shard(self, shard: int, incarnation: int) -> None:
         """Connect to an incarnation of a shard. Events may pass before this process has subscribed to them: see
-        `look_again`.
+        `connect_missed_shards`.
         """
         self.lose_shard(shard, incarnation - 1)
 
@@ -163,7 +163,7 @@ class Acceptor:
             self.core.shard_died(shard)
             self.schedule.ask()
 
-    def look_again(self) -> None:
+    def connect_missed_shards(self) -> None:
         """Connect to the shards that the gauges show, in case an event was missed."""
         for running in started(self.gauges, self.node):
             self.connect_shard(*running)
@@ -286,15 +286,15 @@ class Acceptor:
         began = clock.loop_began()
         self.state.origin = ClockOrigin(wall=began + clock.wall_ahead_us() / 1e6, node=began)
 
-    def look_at_memory(self) -> None:
+    def give_back_memory(self) -> None:
         """Give idle memory back to the system."""
-        self.idle_memory.look(self.core.parked_in_memory())
+        self.idle_memory.give_back(self.core.parked_in_memory())
 
     def notice_hang_ups(self) -> None:
         """Process the events of paused sockets."""
         self.set_clock()
         throttle = self.core.throttle
-        for protocol, dead, closed in self.sockets.hang_ups.look():
+        for protocol, dead, closed in self.sockets.hang_ups.poll():
             if dead:
                 protocol.transport.abort()
             elif protocol.connection is not None:

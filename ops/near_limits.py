@@ -22,9 +22,9 @@ def near_limits(node: Node, queues: int) -> list[dict[str, Any]]:
     """Return {limit, whose, name, used, number} of each limit that is used to nine tenths or more, the most used first.
     `queues` is the number of queues. OSError or ValueError if the node is gone.
     """
-    found = list(SharedCounts.look(node.shared_counts, node.counting).near())
-    found += SharedCounts.look(node.shared_hands, node.shard_places).near()
-    found += SharedRates.look(node.shared_rates).near(_rates(node), time.monotonic())
+    found = list(SharedCounts.open_readonly(node.shared_counts, node.counting).near())
+    found += SharedCounts.open_readonly(node.shared_hands, node.shard_places).near()
+    found += SharedRates.open_readonly(node.shared_rates).near(_rates(node), time.monotonic())
     of_node = Use("max_queues", "node", "", queues, node.settings.max_queues)
     found += [of_node] if of_node.is_near else []
     return [readable(use._asdict()) for use in sorted(found, key=_most_used_first)]

@@ -112,7 +112,7 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
         "memory_limit": node.settings.memory_limit,
         "contents": sum(facts.get("contents", 0) for facts in processes),
         "rss": sum(facts["rss"] for facts in processes),
-        "process_memory": NodeMemory(gauges).look(),
+        "process_memory": NodeMemory(gauges).measure(),
         "process_limit": node.settings.memory.process_limit,
         "in_flight": sum(
             gauges.pair_in_flight(acceptor, shard)

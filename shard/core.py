@@ -42,11 +42,11 @@ from shard.serving.waiters import Waiters
 from shard.store.journal import Journal
 from shard.transactions.transactions import Transactions
 from shard.transactions.two_phase import TwoPhase
+from shard.turns.checking import Checking, checks_first
 from shard.turns.commits import Commits
 from shard.turns.doing import Doing
 from shard.turns.gate import Gate, marks_of, memory_of
 from shard.turns.link import Link, incarnation_of, safe_record, safe_turn
-from shard.turns.looking import Looking, looks_first
 from shard.turns.peers import Peers
 from shard.turns.recovery import Incarnation, Recovery
 from shard.turns.replies import has_reply_consumer, reply_consumer
@@ -347,8 +347,8 @@ class ShardCore:
             self.events.record("left", queue)
             self.state.touch(queue)
 
-    @looks_first
-    def find_reply_consumer(self, link: Link, asked: to_shard.RepliesTo) -> Looking:
+    @checks_first
+    def find_reply_consumer(self, link: Link, asked: to_shard.RepliesTo) -> Checking:
         """Reply whether a reply consumer is attached."""
         found = has_reply_consumer(self.state, asked.name)
         yield

@@ -39,8 +39,8 @@ class Measures:
     def take(self) -> None:
         """Measure, have the gate decide by the memory of the node's processes, and publish the figures."""
         with suppress(OSError, psutil.Error):  # too many files are open
-            self.idle_memory.look(self.state.weight, self.gate.room.is_scarce(PROCESSES))
-        self.gate.update_processes(self.node_memory.look(), now_us())
+            self.idle_memory.give_back(self.state.weight, self.gate.room.is_scarce(PROCESSES))
+        self.gate.update_processes(self.node_memory.measure(), now_us())
         self.gauges.measures_write(
             "shard", self.state.index, self.lag.samples.percentile(50), self.lag.samples.percentile(99),
             self.commit_us.percentile(99), self.gate.stored,

@@ -24,9 +24,12 @@ RETIRED = {
     "life": "incarnation",
     "lives": "incarnations",
     "session": "channel",
+    "look": "poll, check, recheck",
+    "looked": "checked",
+    "looking": "checking",
 }
 """Each retired word with the one to use."""
-OF_THE_FIELD = re.compile("life_cycle")
+OF_THE_FIELD = re.compile("life_cycle|look_ahead|look_up")
 """Terms that a retired word is a part of."""
 WITH_SESSIONS = ("load", "pipeline", "pyspark_penstock")
 """Packages that have sessions: of Spark, or of a load's client."""

@@ -219,7 +219,7 @@ class Channel(ChannelState):
         at_gates = self.runs_at_gates()
         if self.overtaking and not at_gates:
             self.leave_opened()
-            self.services.throttle.look_at_cause(self)
+            self.services.throttle.recheck_cause_later(self)
         else:
             self.leave_gates()
         if at_gates and self.running is not None:
@@ -294,7 +294,7 @@ class Channel(ChannelState):
         if gate not in self.gates:
             self.gates.append(gate)
             if self.hold is not None and gate is not self.held_by:
-                self.services.throttle.look_at_cause(self)
+                self.services.throttle.recheck_cause_later(self)
         if gate.opens_with_time:
             self.services.gates.waits_for_time(gate, self)
         if gate.is_saturated():
@@ -312,7 +312,7 @@ class Channel(ChannelState):
             if self.hold is None:
                 self.services.throttle.untell(self)
 
-    def look_at_warning(self) -> None:
+    def recheck_warning(self) -> None:
         """Retract the early notice if it does not concern the channel: routes or means may have changed."""
         if self.told.early is not None and not self.services.early.concerns(self, self.told.early):
             self.unwarn()
@@ -362,7 +362,7 @@ class Channel(ChannelState):
         """The confirms of a withheld span are complete."""
         self.withheld -= 1
         self.release_if_free()
-        self.services.throttle.look_at_cause(self)
+        self.services.throttle.recheck_cause_later(self)
 
     @contained
     def write_confirms(self) -> None:

@@ -94,7 +94,7 @@ class Connection(ConnectionState):
             except Exception as error:
                 self.broken(error)
         if self.pauses & HELD:
-            self.services.throttle.look_for_acks(self)
+            self.services.throttle.read_for_acks(self)
         return used
 
     def read_bytes(self) -> int:

@@ -114,7 +114,7 @@ class Gets:
         if not crowded:
             self.crowded.pop(user, None)
 
-    def look(self) -> None:
+    def recheck(self) -> None:
         """Recheck users whose shares may have room again; called often."""
         for user in list(self.crowded):
             self.serve_user(user)

@@ -124,8 +124,8 @@ class Outputs:
         ):
             connection.pause_reading(OUTPUT)
 
-    def look(self) -> None:
+    def recheck(self) -> None:
         """Recheck whether less waits; called often."""
         for connection in list(self.unsent):
             self.wrote(connection)
-        self.gets.look()
+        self.gets.recheck()

@@ -122,7 +122,7 @@ class Unfinished:
         """Read a connection to the end, as its peer has closed its side: no more than the kernel holds."""
         connection.resume_reading(BODIES)
 
-    def look(self, now: float) -> None:
+    def recheck(self, now: float) -> None:
         """Recheck whether shares have room again and first connections bring enough; called often."""
         for user, line in list(self.lines.items()):
             self.serve(user)

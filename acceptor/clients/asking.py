@@ -11,7 +11,7 @@ from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.bus.to_shard import Request
 
 INTERNAL_ERROR = 541
-"""A shard's code for a request that failed before it changed anything (shard/turns/looking.py): ends the connection."""
+"""A shard's code for a request that failed before changing anything (shard/turns/checking.py): ends the connection."""
 
 
 class Failing(Protocol):

@@ -306,7 +306,7 @@ class ChannelState(ABC):
         """It need not know any more of a stop that it was told of early."""
 
     @abstractmethod
-    def look_at_warning(self) -> None:
+    def recheck_warning(self) -> None:
         """A stop that it was told of early may not concern it any more."""
 
     @abstractmethod

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.state import AcceptorState
 
-# Seconds between checks, or `LOOKS` checks within the node's own limit if that is short.
+# Seconds between checks, or `CHECKS` checks within the node's own limit if that is short.
 INTERVAL = 60.0
-LOOKS = 4
+CHECKS = 4
 
 
 class ConsumerTimeouts:
@@ -22,21 +22,21 @@ class ConsumerTimeouts:
         self.acceptor = acceptor
         amqp = acceptor.settings.amqp
         self.timeout, self.transaction_timeout = timeouts = amqp.consumer_timeout, amqp.transaction_timeout
-        self.interval = min([INTERVAL, *(each / LOOKS for each in timeouts if each)])
-        self.next_look = 0.0
+        self.interval = min([INTERVAL, *(each / CHECKS for each in timeouts if each)])
+        self.next_check = 0.0
 
     def tick(self, now: float) -> None:
         """Close channels that keep deliveries or a transaction for too long; called often, it checks when due."""
-        if now < self.next_look:
+        if now < self.next_check:
             return
-        self.next_look = now + self.interval
+        self.next_check = now + self.interval
         for connection in list(self.acceptor.connections.values()):
             for channel in list(connection.channels.values()):
                 if channel.unacked.total:
-                    self.look_at(channel, now)
-                self.look_at_transaction(channel, now)
+                    self.check_deliveries(channel, now)
+                self.check_transaction(channel, now)
 
-    def look_at(self, channel: ChannelState, now: float) -> None:
+    def check_deliveries(self, channel: ChannelState, now: float) -> None:
         """Close a channel that keeps a delivery for longer than its queue, or the node, allows."""
         limits = {consumer.id: self.limit(consumer.queue.queue_id) for consumer in channel.consumers.values()}
         limits |= {getter: self.limit(queue) for queue, getter in channel.getters.items()}
@@ -49,7 +49,7 @@ class ConsumerTimeouts:
                 channel.time_out(round(limit * 1000))
                 return
 
-    def look_at_transaction(self, channel: ChannelState, now: float) -> None:
+    def check_transaction(self, channel: ChannelState, now: float) -> None:
         """Close a channel whose transaction is open for too long."""
         transaction, most = channel.transaction, self.transaction_timeout
         if most and transaction is not None and transaction.since is not None and now - transaction.since > most:

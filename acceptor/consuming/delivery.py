@@ -88,7 +88,7 @@ class Delivery:
         connection.unreported += nbytes
         self.delivered_total += count
         if connection.pauses & HELD:
-            self.throttle.look_for_acks(connection)
+            self.throttle.read_for_acks(connection)
         overdue = connection.unreported * WINDOW_SHARE > self.connection_window
         if overdue or consumer.written * WINDOW_SHARE > self.window:
             if not connection.writable:

@@ -195,9 +195,9 @@ class Span:
             return
         if self.left is not None:
             self.give([(self.first, self.first + self.count)])
-        self.look()
+        self.recheck()
 
-    def look(self) -> None:
+    def recheck(self) -> None:
         """Confirm the span if it waits only for lagging queues."""
         if self.withheld and self.fan is not None and not self.done and not self.fan.holders():
             self.complete()

@@ -56,7 +56,7 @@ class WaitingChannel(Protocol):
         """Retract the early notice of a stop (acceptor/holding/early.py): the stop is over."""
         ...
 
-    def look_at_warning(self) -> None:
+    def recheck_warning(self) -> None:
         """Retract the early notice if it does not concern the channel."""
         ...
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from acceptor.gates.queue_gate import QueueGate
 
 # Poll interval of the reserve while channels wait for it: no event announces that messages have left.
-LOOK_SECONDS = 0.01
+RECHECK_SECONDS = 0.01
 
 
 class LaneLine:
@@ -31,12 +31,12 @@ class LaneLine:
     """
 
     __slots__ = (
+        "checked_at",
         "claim",
         "clock",
         "due_here",
         "in_flight",
         "in_flight_bytes",
-        "looked",
         "metered",
         "queue_gate",
         "slot",
@@ -54,7 +54,7 @@ class LaneLine:
         self.metered = metered
         self.clock = clock
         self.waiting = FairLine(queue_gate.waiting.by)
-        self.looked = -LOOK_SECONDS
+        self.checked_at = -RECHECK_SECONDS
         self.due_here = 0.0
 
     def wait(self, channel: WaitingChannel) -> None:
@@ -142,7 +142,7 @@ class LaneLine:
 
     def due(self) -> float:
         """Return the seconds until there may be room again."""
-        return LOOK_SECONDS
+        return RECHECK_SECONDS
 
     def close(self) -> None:
         """The lane is no more: nothing is claimed for it."""
@@ -178,9 +178,9 @@ class LaneLine:
         if queue_gate.acceptors == 1 or room == UNLIMITED:
             self.due_here = 0.0
             return room
-        if now < self.looked + LOOK_SECONDS:
+        if now < self.checked_at + RECHECK_SECONDS:
             return 0
-        self.looked = now
+        self.checked_at = now
         weights = queue_gate.weights
         part = weights.own / weights.most if 0 < weights.own < weights.most else 1.0
         self.due_here = min(max(self.due_here, 0.0), 1.0) + room * part / 2  # half, so that all find some

@@ -101,7 +101,7 @@ class Metered:
         """Return the first time not before `due` at which it is this acceptor's turn."""
         return due + (self.phase - due) % INTERVAL
 
-    def look(self, now: float) -> None:
+    def hold_overdue(self, now: float) -> None:
         """Hold channels that have waited for long, and forget those that have not come back."""
         for gate, channel in self.leaving.take(now):
             self.forget(gate, channel)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from acceptor.gates.queue_gate import QueueGate, QueuePace
 
 # Poll interval of the drain rate; and bounds of that of the queue, between whose polls a quarter of it may leave.
-LOOK_SECONDS = 0.01
+RECHECK_SECONDS = 0.01
 SHORTEST, LONGEST = 0.001, 0.01
 # An acceptor asks for no room for a while, longer each time that no channel could use it, up to this many steps. The
 # time differs between acceptors: else channels that need room in two queues would ask for one and then the other, in
@@ -43,11 +43,11 @@ class Pace:
 
     __slots__ = (
         "before",
+        "checked_at",
         "clock",
         "fruitless",
         "idle_until",
         "in_hand",
-        "looked",
         "metered",
         "pacing",
         "parts",
@@ -60,7 +60,7 @@ class Pace:
         self.metered = metered
         self.parts = parts
         self.pacing = Pacing(None, None)
-        self.looked = -LOOK_SECONDS
+        self.checked_at = -RECHECK_SECONDS
         self.in_hand = 0
         self.told: tuple[int, int] | None = None
         self.idle_until = -LONGEST
@@ -147,9 +147,9 @@ class Pace:
     def observe(self, queue_gate: QueueGate) -> None:
         """Update the drain rate and the target from the queue's gauges."""
         now = self.clock()
-        if now < self.looked + LOOK_SECONDS:
+        if now < self.checked_at + RECHECK_SECONDS:
             return
-        self.looked = now
+        self.checked_at = now
         queue = queue_gate.gauges.queue_read(queue_gate.slot)
         if queue is not None:
             self.pacing.observe(now, queue.drained, queue.ready)

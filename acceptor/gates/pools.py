@@ -111,7 +111,7 @@ class Pool(QueueGate):
                 self.read = _together(self.read, *self.away.depth(queue))
         return counted(self.limit.shared, self.read)
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Have the depth added up anew, and room claimed anew, at the next request."""
         self.turn = self.tried = -1
 
@@ -234,7 +234,7 @@ class Pool(QueueGate):
 
     def follow(self, limit: SharedLimit) -> bool:
         """Adopt the present limit and queues. Return whether the marks have changed."""
-        self.look_again()
+        self.refresh()
         self.stale = True
         changed = limit.marks != self.limits.marks
         self.limit = limit
@@ -340,7 +340,7 @@ class Pools:
         if not new:
             return
         pool.ids |= new
-        pool.look_again()
+        pool.refresh()
         pool.stale = True
         for id in new:
             if not self.gauges.user_queue_add(pool.user, id) and not self.told_full:
@@ -369,7 +369,7 @@ class Pools:
         """
         found = [pool for pool in self.by_limit.values() if pool.waiting or pool.withheld or pool.warned]
         for pool in found:
-            pool.look_again()
+            pool.refresh()
         return found
 
     def follow(self, freed: dict[WaitingChannel, None]) -> list[Pool]:

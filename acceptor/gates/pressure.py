@@ -58,7 +58,7 @@ class VhostGate(ShutGate):
         return HoldCause("vhost", str(self), f"vhost '{self.vhost}'", "pressure", facts={"vhost": self.vhost})
 
     def serve(self) -> None:
-        """Admit no channel: when the gate opens it is removed, and `Pressure.look` frees its channels."""
+        """Admit no channel: when the gate opens it is removed, and `Pressure.update` frees its channels."""
 
 
 class Pressure:
@@ -69,7 +69,7 @@ class Pressure:
         self.gauges = gauges
         self.gates: dict[str, VhostGate] = {}
 
-    def look(self, freed: dict[WaitingChannel, None]) -> bool:
+    def update(self, freed: dict[WaitingChannel, None]) -> bool:
         """Close and open gates, and return whether any was. Channels that waited at an opened one are `freed`."""
         gauges = self.gauges
         thousandths, worst = max((gauges.depth_count(shard), shard) for shard in range(gauges.shards))

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 # The flow state of a deleted queue: it holds no producer.
 CLOSED = (True, False, 0, 0)
 # Poll interval of a queue whose pace was removed.
-LOOK_SECONDS = 0.1
+RECHECK_SECONDS = 0.1
 
 
 class QueuePace(Protocol):
@@ -90,7 +90,7 @@ class QueueRounds(Protocol):
 
     def weight(self, queue_gate: QueueGate) -> int: ...
 
-    def look(self, queue_gate: QueueGate) -> None: ...
+    def end_if_over(self, queue_gate: QueueGate) -> None: ...
 
 
 class QueueLane(Protocol):
@@ -375,7 +375,7 @@ class QueueGate:
         """Return the seconds until there may be room again: by the pace, or by the rounds."""
         if self.pace is not None:
             return self.pace.due(self)
-        return self.rounds.due() if self.rounds is not None else LOOK_SECONDS
+        return self.rounds.due() if self.rounds is not None else RECHECK_SECONDS
 
     def serve_first(self, channel: WaitingChannel) -> bool:
         """Admit the channel that needs all its room at once. Return whether the room sufficed; until it does, no other
@@ -439,7 +439,7 @@ class QueueGate:
     def release_left(self) -> None:
         """Give the confirms withheld for this queue of publishes whose fan-out holds its producers no longer."""
         for span in self.withheld:
-            span.look()
+            span.recheck()
         self.forget_given()
 
     def release_others(self, waits: Callable[[Span], bool]) -> None:

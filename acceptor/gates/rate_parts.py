@@ -36,7 +36,7 @@ class RatePart:
         self.own = [0, 0]
         self.seen = 0
 
-    def look(self, bucket: int, now: int, waiting: int, free: tuple[int, int], depths: tuple[int, int]) -> None:
+    def update(self, bucket: int, now: int, waiting: int, free: tuple[int, int], depths: tuple[int, int]) -> None:
         """Report that `waiting` channels wait here, and add to `own`. `free` are the fills of the buckets, and `depths`
         their depths, in nanoseconds.
         """

@@ -165,18 +165,18 @@ class RateGate:
         if self.part is None:
             serve(self)
             return
-        self.look()
+        self.update_part()
         serve(self)
         if not self.waiting:
-            self.look()
+            self.update_part()
 
-    def look(self) -> None:
+    def update_part(self) -> None:
         """Report how many channels wait here, and add this acceptor's part of the tokens that have come."""
         assert self.part is not None
         now = self.now()
         full_at, bytes_full_at = self.gauges.bucket_full_at(self.bucket, now)
         free = self.depths[COUNT] - (full_at - now), self.depths[BYTES] - (bytes_full_at - now)
-        self.part.look(self.bucket, now, len(self.waiting), (max(free[0], 0), max(free[1], 0)), self.depths)
+        self.part.update(self.bucket, now, len(self.waiting), (max(free[0], 0), max(free[1], 0)), self.depths)
 
 
 class Rates:

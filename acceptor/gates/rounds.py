@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 LINGER_SECONDS = 0.02
 PATIENCE_SECONDS = 0.05
 # Seconds between checks whether shares have been waited for long enough; and while none is waited for.
-LOOK_SECONDS = 0.005
-LOOK_LATER_SECONDS = 0.1
+RECHECK_SECONDS = 0.005
+RECHECK_LATER_SECONDS = 0.1
 RECENT_SECONDS = 2.0
 FREE = 1 << 62
 """How much may be sent if no share is to be waited for."""
@@ -77,13 +77,13 @@ class Rounds:
             self.before, self.resumed_at = self.resumed_at, self.waited_at
             self.held_since = None
         if self.has_part(queue_gate):
-            self.look_at_part(queue_gate)
+            self.add_own_part(queue_gate)
 
     def has_part(self, queue_gate: QueueGate) -> bool:
         """Whether channels at other acceptors share the room."""
         return queue_gate.weights.own < queue_gate.weights.total
 
-    def look_at_part(self, queue_gate: QueueGate) -> None:
+    def add_own_part(self, queue_gate: QueueGate) -> None:
         """Add this acceptor's part of what all have let in since the last check; how far it may be ahead or behind is
         bounded.
         """
@@ -123,7 +123,7 @@ class Rounds:
         if line.first is not None or not line.all_spent():
             return 0
         if self.has_part(queue_gate):
-            self.look_at_part(queue_gate)
+            self.add_own_part(queue_gate)
             if self.left <= 0 and self.awaits(queue_gate):
                 return 0
         share = line.share_of(channel)
@@ -150,7 +150,7 @@ class Rounds:
 
     def due(self) -> float:
         """Return in how many seconds to check the queue gate again."""
-        return LOOK_SECONDS if self.held_since is not None else LOOK_LATER_SECONDS
+        return RECHECK_SECONDS if self.held_since is not None else RECHECK_LATER_SECONDS
 
     def has_patience(self, queue_gate: QueueGate, now: float) -> bool:
         """Whether there still is a share, or another acceptor, to wait for."""
@@ -171,7 +171,7 @@ class Rounds:
         line = queue_gate.waiting
         return sum(share.weight for share in line.remembered.values()) if line.remembered else line.weight
 
-    def look(self, queue_gate: QueueGate) -> None:
+    def end_if_over(self, queue_gate: QueueGate) -> None:
         """Forget shares that have been away for long, and end rounds that are over; called from time to time."""
         line, now = queue_gate.waiting, self.clock()
         if line or queue_gate.is_saturated():

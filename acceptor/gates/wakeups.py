@@ -32,7 +32,7 @@ class WakeUps:
         """Record a queue's broadcast."""
         self._heard[id] = max(epoch, self._heard.get(id, 0))
 
-    def look(self, waited_at: list[QueueGate]) -> None:
+    def poll(self, waited_at: list[QueueGate]) -> None:
         """Compare the gauges of queues with waiting channels with their broadcasts. A change counts as lost if it is
         not broadcast by the poll after the one that saw it. Called while all shards are up.
         """

@@ -48,7 +48,7 @@ class EarlyNotice:
         self.throttle = throttle
         self.user_terms = user_terms
         self.rate = acceptor.settings.flow.early_rate
-        self.next_look = 0.0
+        self.next_check = 0.0
 
     def tick(self) -> None:
         """Update the rates of all channels; called once a second."""
@@ -59,10 +59,10 @@ class EarlyNotice:
                     if pulse.recent or pulse.count != pulse.counted:
                         pulse.tick()
 
-    def look(self) -> None:
+    def warn_channels(self) -> None:
         """Warn channels of the queues that have stopped since the last call and still are; called often."""
         gates = self.gates
-        if not gates.stopped or self.acceptor.now < self.next_look:
+        if not gates.stopped or self.acceptor.now < self.next_check:
             return
         stopped, gates.stopped = gates.stopped, {}
         full = {queue_gate for queue_gate in stopped if queue_gate.is_saturated() and queue_gate.lane is None}
@@ -76,7 +76,7 @@ class EarlyNotice:
                 queue_gate = self.is_for(channel, full)
                 if queue_gate is not None and self.warn(channel, queue_gate):
                     told[queue_gate] += 1
-        self.next_look = self.acceptor.now + seen * SECONDS_EACH
+        self.next_check = self.acceptor.now + seen * SECONDS_EACH
         for queue_gate, count in told.items():
             if count:
                 log.info("told early", reason=str(queue_gate), channels=count)
@@ -122,7 +122,7 @@ class EarlyNotice:
         """
         for queue_gate in self.gates.limited():
             for channel in list(queue_gate.warned):
-                channel.look_at_warning()
+                channel.recheck_warning()
 
     def concerns(self, channel: ChannelState, queue_gate: QueueGate) -> bool:
         """Whether the early notice of a queue still concerns a channel."""

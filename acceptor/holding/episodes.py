@@ -127,9 +127,9 @@ class Episodes:
             obeyed=obeyed(channel), paused_ms=round(episode.paused * 1000), outcome=outcome,
         )  # fmt: skip
 
-    def look(self) -> None:
+    def update_peaks(self) -> None:
         """Update the peak depths; called once a second."""
-        self.peaks.look()
+        self.peaks.update()
 
     def tell(self, channel: ChannelState, gate: Gate, action: Event, **more: Any) -> None:
         """Record a row of telemetry."""

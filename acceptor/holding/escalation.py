@@ -202,7 +202,7 @@ class Escalations:
 
     # Up
 
-    def look(self, now: float) -> None:
+    def advance(self, now: float) -> None:
         """Restart the channels whose gate has room, and move those whose time is up to the next rung; called often."""
         for gate in [gate for gate in self.at_gates if not gate.is_saturated()]:
             for channel in list(self.at_gates.get(gate, ())):

@@ -77,7 +77,7 @@ class LastResort:
     def is_spent(self, connection: ConnectionState) -> bool:
         """Whether no more may be kept for a connection. It may begin or cease to be spent here."""
         if connection in self.spent:
-            self.look_again(connection)
+            self.recheck(connection)
             return connection in self.spent
         if connection.kept.held and connection.kept.held >= self.quotas.allowance(connection):
             self.begin(connection)
@@ -113,7 +113,7 @@ class LastResort:
         self.resorted.discard(connection)
         self.closing.pop(connection, None)
 
-    def look_again(self, connection: ConnectionState) -> None:
+    def recheck(self, connection: ConnectionState) -> None:
         """Recheck a spent connection: its publishes, or those of its user or vhost, may have been sent."""
         if connection.kept.held * 2 <= self.quotas.allowance(connection):
             self.end(connection)
@@ -140,7 +140,7 @@ class LastResort:
 
     # The last resort
 
-    def look(self, now: float) -> None:
+    def advance(self, now: float) -> None:
         """Have connections that were spent for too long meet the last resort, and read closed ones; called often."""
         for connection in self.due.take(now):
             if connection in self.spent:

@@ -45,7 +45,7 @@ class Peaks:
             if not line:
                 del self.lines[gate]
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Update all peaks; called from time to time."""
         for gate, line in self.lines.items():
             raise_to(line, depth_of(gate))

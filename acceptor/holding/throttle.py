@@ -205,14 +205,14 @@ class Throttle:
             connection.send(0, "connection_blocked", reason=connection.told.reason)
             self.updates.put(connection, connection.told.sent_at + UPDATED_SECONDS)
 
-    def look_at_cause(self, channel: ChannelState) -> None:
+    def recheck_cause_later(self, channel: ChannelState) -> None:
         """The gates of a channel have changed: have `tell_again` recheck the cause that its client was notified of."""
         if channel.hold is not None:
             self.unsure[channel] = None
 
     def tell_again(self, now: float) -> None:
         """Notify clients whose cause has changed, and refresh a reason that has stood for `UPDATED_SECONDS`."""
-        self.episodes.look()
+        self.episodes.update_peaks()
         for channel in list(self.unsure):
             gate = channel.cause()
             if gate is None or gate is channel.held_by:
@@ -340,14 +340,14 @@ class Throttle:
         self.filled.pop(connection, None)
         self.last_resort.end(connection)
 
-    def look_for_acks(self, connection: ConnectionState) -> None:
+    def read_for_acks(self, connection: ConnectionState) -> None:
         """Have a paused connection read at the next drip: more data or acks may follow."""
         if connection in self.paused:
             self.to_read[connection] = None
 
     def begins_to_settle(self, connection: ConnectionState) -> None:
         """A connection has begun to consume, or has received a message by basic.get: its acks are awaited."""
-        self.look_for_acks(connection)
+        self.read_for_acks(connection)
         for channel in connection.channels.values():
             if channel.told.early is not None and channel_flow.acknowledges(connection):
                 channel.unwarn()
@@ -397,7 +397,7 @@ class Throttle:
             self.filled[connection] = None  # segments out of order fill the buffer too, without an event
             if connection.client.traits.impatient and self.last_resort.may_read(connection):
                 connection.drip(connection.client.traits.drip_bytes)
-        self.last_resort.look(now)
+        self.last_resort.advance(now)
 
     def is_read_on(self, connection: ConnectionState) -> bool:
         """Whether a paused connection is read at each poll: up to `most_parked`, and beyond for acks to come."""

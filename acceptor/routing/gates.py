@@ -161,13 +161,13 @@ class Gates:
         for channel in waiting:
             channel.reconsider()
 
-    def look_at_changed(self) -> None:
+    def apply_changed(self) -> None:
         """Apply changed limits and terms: release confirms and channels that they hold no longer."""
         changed, self.changed = self.changed, []
         for queue_gate in changed:
             if not queue_gate.terms.means.confirms:
                 queue_gate.release_withheld()
-            self.look_at(queue_gate)
+            self.poll(queue_gate)
 
     # Shards
 
@@ -186,7 +186,7 @@ class Gates:
         self.wakeups.hear(id, epoch)
         gate = self.links[-1 - id] if id < 0 else self.queue_gates.get(id)
         if gate is not None:
-            self.look_at(gate)
+            self.poll(gate)
 
     def give_dequeued(self, link: ShardLink) -> None:
         """Give the confirms of messages that have left saturated queues of a shard."""
@@ -200,7 +200,7 @@ class Gates:
         if self.metered.closed:
             self.metered.serve_paced()
         if self.pools.by_limit:
-            self.look_at_pools()
+            self.poll_pools()
 
     def waits_for_time(self, gate: Gate, channel: WaitingChannel) -> None:
         """A channel begins to wait at a gate that opens with time."""
@@ -210,7 +210,7 @@ class Gates:
 
     # Polling
 
-    def look_at(self, gate: QueueGate | ShardLink) -> None:
+    def poll(self, gate: QueueGate | ShardLink) -> None:
         """Hold or admit waiting channels as the gauges say. A broadcast is a mere trigger: it may be late, repeated or
         lost.
         """
@@ -240,10 +240,10 @@ class Gates:
                 queue_gate.pace.forget()
             self.changed.append(queue_gate)
 
-    def look_at_pools(self) -> None:
+    def poll_pools(self) -> None:
         """Poll the limits over several queues at which channels or confirms wait."""
         for pool in self.pools.closed():
-            self.look_at(pool)
+            self.poll(pool)
 
     def recheck_queues(self) -> None:
         """Hold or admit the channels that a lost broadcast left waiting at a queue; report fair share weights."""
@@ -253,33 +253,33 @@ class Gates:
             if queue_gate.waiting or queue_gate.withheld or queue_gate.warned
         ]
         if all(link.stage in (LinkStage.UP, LinkStage.ABSENT) for link in self.links):
-            self.wakeups.look(waited_at)
+            self.wakeups.poll(waited_at)
         for queue_gate in waited_at:
             if queue_gate.waiting or queue_gate.withheld or queue_gate.warned:
-                self.look_at(queue_gate)
+                self.poll(queue_gate)
                 if queue_gate.fanned:
                     self.leave(queue_gate)
         if self.acceptors > 1:
             self.parts.tell(dict.fromkeys([*waited_at, *self.contended]))
         for queue_gate in list(self.contended):
             assert queue_gate.rounds is not None
-            queue_gate.rounds.look(queue_gate)
+            queue_gate.rounds.end_if_over(queue_gate)
 
     def leave(self, queue_gate: QueueGate) -> None:
         """Recheck confirms and channels that wait for a queue of a fan-out, which others of it may have left behind."""
         queue_gate.release_left()
         for channel in list(queue_gate.warned):
-            channel.look_at_warning()
+            channel.recheck_warning()
         for channel in list(queue_gate.waiting):
             channel.reconsider()
 
     def recheck_others(self, now: float) -> None:
         """Hold or admit channels at limits over several queues, shards, rates and paced queues likewise."""
-        self.look_at_pools()
+        self.poll_pools()
         for link in self.links:
             if link.withheld:
                 link.forget_given()
             if link.waiting:
-                self.look_at(link)
-        self.metered.look(now)
+                self.poll(link)
+        self.metered.hold_overdue(now)
         self.metered.serve()

@@ -42,7 +42,7 @@ CACHED_KEYS = 1024
 # Routes cached by headers, the most pairs of headers that one may depend on, and the most examined to find these.
 HEADERS_CACHE_SIZE = 8192
 CACHED_PAIRS = 64
-LOOKED_AT = 1024
+EXAMINED_MAX = 1024
 
 
 class Moving(Protocol):
@@ -81,7 +81,7 @@ class Routes:
             self.clear()
         return self.counting.told(now)
 
-    def look_at_counting(self, now: float) -> None:
+    def end_idle_counting(self, now: float) -> None:
         """Stop counting if no operator asks any more; called once a second."""
         if self.counting.is_over(now):
             self.clear()
@@ -317,9 +317,9 @@ def pairs_of(
     indexes: Sequence[HeadersIndex], headers: dict[str, object], work: Work
 ) -> tuple[frozenset[Pair], ...] | None:
     """Return the headers that a message's route depends on. None if examining or caching them is not worthwhile."""
-    looked_at = len(indexes) * len(headers)
-    if looked_at > LOOKED_AT:
+    examined = len(indexes) * len(headers)
+    if examined > EXAMINED_MAX:
         return None
-    work.spend(looked_at)
+    work.spend(examined)
     pairs = tuple(index.pairs(headers) for index in indexes)
     return pairs if sum(map(len, pairs)) <= CACHED_PAIRS else None

@@ -52,7 +52,7 @@ class HangUps(Generic[P]):
             if not closed:
                 self._poll.unregister(protocol.fd)
 
-    def look(self) -> Iterator[News[P]]:
+    def poll(self) -> Iterator[News[P]]:
         """Yield the events since the last poll; for a socket watched since then, its state."""
         new, self._new = self._new, {}
         for protocol in new:

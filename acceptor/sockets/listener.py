@@ -38,7 +38,7 @@ class Neighbours:
         self._others = [other for other in range(gauges.acceptors) if other != index]
         self._fewest: int | None = None
 
-    def look(self) -> None:
+    def count_clients(self) -> None:
         """Record the smallest number of clients among the responsive ones."""
         now = time.monotonic()
         counts = [

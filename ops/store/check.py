@@ -54,10 +54,10 @@ class Findings:
         if len(self.first_problems) < PROBLEMS_MAX:
             self.first_problems.append(text)
 
-    def complain_if_wrong(self, look: Callable[[], object]) -> None:
-        """Call `look`, and record the problem that it raises, if any."""
+    def complain_if_wrong(self, examine: Callable[[], object]) -> None:
+        """Call `examine`, and record the problem that it raises, if any."""
         try:
-            look()
+            examine()
         except (ValueError, struct.error) as error:
             self.complain(str(error))
 
@@ -68,11 +68,11 @@ def check(path: Path, shard: int, live: bool = False) -> Findings:
     with opened(path, shard, live) as store:
         total = sum(store.entries(name) for name in ("contents", *SUMMED, "links"))
     with progress(f"shard {shard}", total) as step:
-        for look in (_check_segments, _check_queues, _check_tables, _check_parts, _check_decisions, _check_links):
+        for examine in (_check_segments, _check_queues, _check_tables, _check_parts, _check_decisions, _check_links):
             first: bytes | None = b""
             while first is not None:
                 with opened(path, shard, live) as store:
-                    first = look(store, first, found, step, _snapshot_is_over(live))
+                    first = examine(store, first, found, step, _snapshot_is_over(live))
     return found
 
 
@@ -242,15 +242,15 @@ def _check_links(store: Opened, first: bytes, found: Findings, step: Step, is_ov
 
 def _each(
     store: Opened, name: str, first: bytes, found: Findings, step: Step, is_over: Over,
-    look: Callable[[bytes, bytes], object],
+    examine: Callable[[bytes, bytes], object],
 ) -> bytes | None:  # fmt: skip
-    """Check records that belong to no queue: their checksums, then their contents with `look`."""
+    """Check records that belong to no queue: their checksums, then their contents with `examine`."""
     for key, value in store.records(name, first):
         if key != first and is_over():
             return key
         step(1)
         try:
-            look(key, unseal(name, key, value))
+            examine(key, unseal(name, key, value))
         except (ValueError, struct.error) as error:
             found.complain(f"{name}: {key.hex()}: {error}")
     return None

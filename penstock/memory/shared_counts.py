@@ -43,9 +43,9 @@ class SharedCounts:
         return found
 
     @classmethod
-    def look(cls, path: Path, counting: int) -> SharedCounts:
+    def open_readonly(cls, path: Path, counting: int) -> SharedCounts:
         """The counts of a node, for reading only. OSError or ValueError if there are none."""
-        return cls(SharedRows.look(path, content(counting)), counting, 0)
+        return cls(SharedRows.open_readonly(path, content(counting)), counting, 0)
 
     def take(self, name: str, own: int, limit: int, beyond: int = 0) -> bool:
         """Count one more, given that this process has `own`, unless the total has reached the limit plus `beyond`;

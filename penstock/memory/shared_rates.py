@@ -47,9 +47,9 @@ class SharedRates:
         return cls(SharedRows.open(path, CONTENT))
 
     @classmethod
-    def look(cls, path: Path) -> SharedRates:
+    def open_readonly(cls, path: Path) -> SharedRates:
         """The buckets of a node, for reading only. OSError or ValueError if there are none."""
-        return cls(SharedRows.look(path, CONTENT))
+        return cls(SharedRows.open_readonly(path, CONTENT))
 
     def take(self, rates: Sequence[Rate], now: float) -> Rate | None:
         """Take a token of each rate, if all have one; else take none and return the first rate that lacks one."""

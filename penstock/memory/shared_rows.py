@@ -72,7 +72,7 @@ class SharedRows:
         return cls(mmap.mmap(descriptor, nbytes(content)), content, descriptor)
 
     @classmethod
-    def look(cls, path: Path, content: int) -> Self:
+    def open_readonly(cls, path: Path, content: int) -> Self:
         """The rows of a file, for reading only."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

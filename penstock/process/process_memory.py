@@ -33,7 +33,7 @@ class NodeMemory:
         self._shared: dict[int, int] = {}
         self._checks = 0
 
-    def look(self) -> int:
+    def measure(self) -> int:
         """The current bytes; may be called every second."""
         if self._checks % SHARED_CHECKS == 0:
             self._shared = {pid: nbytes for pid, nbytes in self._shared.items() if bytes_of(pid) >= LARGE}
@@ -68,7 +68,7 @@ class IdleMemory:
         self.least_idle = 0
         self.checks = 0
 
-    def look(self, held: int, scarce: bool = False) -> None:
+    def give_back(self, held: int, scarce: bool = False) -> None:
         """Return idle memory to the kernel if it has exceeded the contents (`held` bytes) for some time, or at once if
         it is large and memory is scarce; called once a second.
         """

@@ -29,8 +29,8 @@ from shard.serving.deleting import Deletions
 from shard.serving.homing import Homings
 from shard.serving.leases import Leases
 from shard.serving.serving import Serving
+from shard.turns.checking import Checking, checks_first
 from shard.turns.link import Link
-from shard.turns.looking import Looking, looks_first
 from shard.turns.reserved import release
 from shard.turns.state import ShardState
 
@@ -72,8 +72,8 @@ class Consuming:
             to_shard.Gone: self.end_channel,
         }
 
-    @looks_first
-    def consume(self, link: Link, consume: to_shard.Consume) -> Looking:
+    @checks_first
+    def consume(self, link: Link, consume: to_shard.Consume) -> Checking:
         """Attach a consumer, or end a lease."""
         queue, request = self.state.queues.get(consume.queue), consume.request
         lease, exclusive = consume.lease, consume.exclusive
@@ -167,8 +167,8 @@ class Consuming:
             return [queue.ring.exclusive]
         return list(queue.ring.consumers) if exclusive else []
 
-    @looks_first
-    def cancel(self, link: Link, cancel: to_shard.Cancel) -> Looking:
+    @checks_first
+    def cancel(self, link: Link, cancel: to_shard.Cancel) -> Checking:
         """Cancel a consumer; the reply waits for the deletion of a queue that goes with its last consumer."""
         request, consumer = cancel.request, link.consumers.get(cancel.consumer)
         yield
@@ -188,8 +188,8 @@ class Consuming:
         else:
             self.deletions.ask(queue, lambda error: link.reply(request, None))
 
-    @looks_first
-    def get(self, link: Link, get: to_shard.Get) -> Looking:
+    @checks_first
+    def get(self, link: Link, get: to_shard.Get) -> Checking:
         """Deliver one message (basic.get)."""
         _, _, no_ack, group, request = get
         queue = self.state.queues.get(get.queue)
@@ -315,8 +315,8 @@ class Consuming:
             outlet.leaves(consumer, consumer.window)
             self.wake_outlet(outlet)
 
-    @looks_first
-    def limit(self, link: Link, limit: to_shard.Limit) -> Looking:
+    @checks_first
+    def limit(self, link: Link, limit: to_shard.Limit) -> Checking:
         """Set the prefetch limit that a channel's consumers share."""
         shared = link.groups.get(limit.group) or self.new_group(limit.group)
         yield
@@ -350,8 +350,8 @@ class Consuming:
             group.granted = 0
             link.turn.add(to_acceptor.Spent(group.id, count))
 
-    @looks_first
-    def set_active(self, link: Link, active: to_shard.Active) -> Looking:
+    @checks_first
+    def set_active(self, link: Link, active: to_shard.Active) -> Checking:
         """Stop or resume deliveries to consumers, including those that still wait to be attached."""
         missing = [id for id in active.consumers if id not in link.consumers]
         yield
@@ -360,8 +360,8 @@ class Consuming:
             self.homings.queue_behind(link, partial(self.set_attribute, "active", link, missing, active.active))
         link.reply(active.request, None)
 
-    @looks_first
-    def set_prefetch(self, link: Link, change: to_shard.Prefetch) -> Looking:
+    @checks_first
+    def set_prefetch(self, link: Link, change: to_shard.Prefetch) -> Checking:
         """Set the prefetch of consumers, including those that still wait to be attached."""
         missing = [id for id in change.consumers if id not in link.consumers]
         yield

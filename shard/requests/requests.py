@@ -13,8 +13,8 @@ from shard.queue.stalls import Stalls
 from shard.serving.deleting import Deletions
 from shard.serving.homing import Homings
 from shard.serving.serving import Serving
+from shard.turns.checking import Checking, checks_first
 from shard.turns.link import Link
-from shard.turns.looking import Looking, looks_first
 from shard.turns.state import ShardState
 
 
@@ -35,8 +35,8 @@ class Requests:
             to_shard.Stat: self.stat,
         }
 
-    @looks_first
-    def purge(self, link: Link, purge: to_shard.Purge) -> Looking:
+    @checks_first
+    def purge(self, link: Link, purge: to_shard.Purge) -> Checking:
         """Drop all ready messages; the reply has their number."""
         queue = self.state.queues.get(purge.queue)
         if queue is None:
@@ -52,8 +52,8 @@ class Requests:
             self.stalls.failed(queue, self.state.now, error)
             link.refuse(purge.request, 406, f"{queue} cannot be read")
 
-    @looks_first
-    def delete(self, link: Link, delete: to_shard.Delete) -> Looking:
+    @checks_first
+    def delete(self, link: Link, delete: to_shard.Delete) -> Checking:
         """Have the router delete a queue; the reply has the number of its ready messages."""
         queue = self.state.queues.get(delete.queue)
         if queue is None:
@@ -71,8 +71,8 @@ class Requests:
             ready = queue.contents.ready
             self.deletions.ask(queue, lambda error: link.reply(delete.request, ready, error))
 
-    @looks_first
-    def stat(self, link: Link, stat: to_shard.Stat) -> Looking:
+    @checks_first
+    def stat(self, link: Link, stat: to_shard.Stat) -> Checking:
         """Reply with the numbers of ready messages and consumers."""
         queue = self.state.queues.get(stat.queue)
         if queue is None:

@@ -19,8 +19,8 @@ from shard.serving.intake import Intake
 from shard.serving.serving import Serving
 from shard.transactions.prepared import Part, published
 from shard.transactions.two_phase import TwoPhase
+from shard.turns.checking import Checking, checks_first
 from shard.turns.link import Link
-from shard.turns.looking import Looking, looks_first
 from shard.turns.reserved import release
 from shard.turns.state import ShardState
 
@@ -67,8 +67,8 @@ class Transactions:
         part.reserved = link.reserved.pop(prepare.group, ())
         self.two_phase.prepare(link, prepare.number, part)
 
-    @looks_first
-    def reserve(self, link: Link, reserve: to_shard.Reserve) -> Looking:
+    @checks_first
+    def reserve(self, link: Link, reserve: to_shard.Reserve) -> Checking:
         """Reserve room for the transaction of a channel, and release room reserved for it before."""
         queues, group = self.state.queues, reserve.group
         kept = [(queues[id], count, nbytes) for id, count, nbytes in reserve.needs if id in queues]

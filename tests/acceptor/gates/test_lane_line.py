@@ -12,7 +12,7 @@ import pytest
 from acceptor.gates.claims import Claims
 from acceptor.gates.gate import UNLIMITED
 from acceptor.gates.lane import Lane
-from acceptor.gates.lane_line import LOOK_SECONDS, LaneLine
+from acceptor.gates.lane_line import RECHECK_SECONDS, LaneLine
 from acceptor.gates.metered import Metered
 from acceptor.gates.queue_gate import QueueGate
 from penstock.limits.watermarks import Marks, QueueLimits
@@ -140,7 +140,7 @@ def test_waiting_channels_are_polled_as_no_event_announces_room(gauges: Gauges) 
     channel = Urgent(line, "a", 5)
     metered = line.metered
     metered.serve()
-    assert not channel.sent and metered.due() == LOOK_SECONDS
+    assert not channel.sent and metered.due() == RECHECK_SECONDS
     deep(gauges, END - 5)
     metered.serve()
     assert channel.sent == 5 and metered.due() is None

@@ -44,9 +44,9 @@ def leave(metered: Metered, gate: ShutGate, channel: Waiter, now: float) -> None
 def test_a_channel_is_held_once_it_has_waited_for_long() -> None:
     metered, gate, channel = Metered(0.0), open_gate(), Waiter()
     wait(metered, gate, channel, 10.0)
-    metered.look(10.0 + TOLD_AFTER - MOMENT)
+    metered.hold_overdue(10.0 + TOLD_AFTER - MOMENT)
     assert channel.held_by is None
-    metered.look(10.0 + TOLD_AFTER)
+    metered.hold_overdue(10.0 + TOLD_AFTER)
     assert channel.held_by is gate
     assert metered.changed(11.0) == ([Held(gate, "/", 11.0, 1)], [])
 
@@ -58,9 +58,9 @@ def test_a_channel_that_waits_again_and_again_has_waited_since_the_first_time() 
         wait(metered, gate, channel, now)
         leave(metered, gate, channel, now + MOMENT)
         now += FORGOTTEN_AFTER / 2
-        metered.look(now)
+        metered.hold_overdue(now)
     wait(metered, gate, channel, now)
-    metered.look(now + FORGOTTEN_AFTER)
+    metered.hold_overdue(now + FORGOTTEN_AFTER)
     assert channel.held_by is gate
 
 
@@ -68,21 +68,21 @@ def test_a_channel_that_stays_away_is_forgotten() -> None:
     metered, gate, channel = Metered(0.0), open_gate(), Waiter()
     wait(metered, gate, channel, 10.0)
     leave(metered, gate, channel, 10.1)
-    metered.look(10.1 + FORGOTTEN_AFTER)
+    metered.hold_overdue(10.1 + FORGOTTEN_AFTER)
     assert not metered.since and not metered.channels
     assert len(metered.untold) == len(metered.leaving) == 0
     wait(metered, gate, channel, 20.0)
-    metered.look(20.0 + TOLD_AFTER - MOMENT)
+    metered.hold_overdue(20.0 + TOLD_AFTER - MOMENT)
     assert channel.held_by is None, "its time begins anew"
 
 
 def test_a_stop_that_holds_the_channels_is_left_to_announce_it() -> None:
     metered, gate, channel = Metered(0.0), Shut(), Waiter()
     wait(metered, gate, channel, 10.0)
-    metered.look(10.0 + TOLD_AFTER)
+    metered.hold_overdue(10.0 + TOLD_AFTER)
     assert channel.held_by is None
     gate.lifted = True
-    metered.look(10.0 + 2 * TOLD_AFTER)
+    metered.hold_overdue(10.0 + 2 * TOLD_AFTER)
     assert channel.held_by is gate
 
 
@@ -91,20 +91,20 @@ def test_a_place_is_reported_when_its_first_channel_is_held_and_when_none_waits_
     channels = [Waiter(str(number), vhost="/" if number < 2 else "other") for number in range(3)]
     for channel in channels:
         wait(metered, gate, channel, 10.0)
-    metered.look(11.0)
+    metered.hold_overdue(11.0)
     begun, over = metered.changed(11.0)
     assert (begun, over) == ([Held(gate, "/", 11.0, 2), Held(gate, "other", 11.0, 1)], [])
     late = Waiter("late")
     wait(metered, gate, late, 11.0)
-    metered.look(12.0)
+    metered.hold_overdue(12.0)
     assert late.held_by is gate
     assert metered.changed(12.0) == ([], []), "that place is known"
     for channel in channels:
         leave(metered, gate, channel, 12.0)
-    metered.look(13.0)
+    metered.hold_overdue(13.0)
     assert metered.changed(13.0) == ([], [Held(gate, "other", 11.0, 1)])
     leave(metered, gate, late, 13.0)
-    metered.look(14.0)
+    metered.hold_overdue(14.0)
     assert metered.changed(14.0) == ([], [Held(gate, "/", 11.0, 2)])
     assert not metered.held
 

@@ -51,8 +51,8 @@ def test_none_is_coded_as_none_and_more_than_any_as_the_most() -> None:
 def test_each_acceptor_gets_the_tokens_of_its_share_of_the_waiting_channels(gauges: Gauges) -> None:
     one, other = RatePart(gauges, 0), RatePart(gauges, 1)
     for now in (NOW, NOW + 1, NOW + 1 + 400):
-        one.look(BUCKET, now, 3, EMPTY, DEPTHS)
-        other.look(BUCKET, now, 1, EMPTY, DEPTHS)
+        one.update(BUCKET, now, 3, EMPTY, DEPTHS)
+        other.update(BUCKET, now, 1, EMPTY, DEPTHS)
     assert one.own == pytest.approx([300, 300], rel=0.04)
     assert other.own == pytest.approx([100, 100], rel=0.04)
     assert one.own[0] + other.own[0] <= 401
@@ -61,21 +61,21 @@ def test_each_acceptor_gets_the_tokens_of_its_share_of_the_waiting_channels(gaug
 def test_what_is_saved_up_is_no_more_than_the_bucket_holds(gauges: Gauges) -> None:
     part = RatePart(gauges, 0)
     for turn in range(1, 5):
-        part.look(BUCKET, NOW + 900 * turn, 1, EMPTY, DEPTHS)
+        part.update(BUCKET, NOW + 900 * turn, 1, EMPTY, DEPTHS)
     assert part.own == [1000, 2000]
 
 
 def test_the_first_waiting_channels_share_what_the_bucket_has(gauges: Gauges) -> None:
     one, other = RatePart(gauges, 0), RatePart(gauges, 1)
-    one.look(BUCKET, NOW, 1, (800, 1600), DEPTHS)
+    one.update(BUCKET, NOW, 1, (800, 1600), DEPTHS)
     assert one.own == [800, 1600]
-    other.look(BUCKET, NOW, 1, (800, 1600), DEPTHS)
+    other.update(BUCKET, NOW, 1, (800, 1600), DEPTHS)
     assert other.own == [400, 800]
 
 
 def test_a_part_that_is_used_up_leaves_the_upper_half_of_the_bucket(gauges: Gauges) -> None:
     part = RatePart(gauges, 0)
-    part.look(BUCKET, NOW, 1, EMPTY, DEPTHS)
+    part.update(BUCKET, NOW, 1, EMPTY, DEPTHS)
     assert part.free(0, 400, 1000) == 0
     assert part.free(0, 700, 1000) == 200, "others do not use it"
     part.own[0] = 300
@@ -85,15 +85,15 @@ def test_a_part_that_is_used_up_leaves_the_upper_half_of_the_bucket(gauges: Gaug
 def test_while_no_channel_waits_all_of_the_bucket_is_free(gauges: Gauges) -> None:
     part = RatePart(gauges, 0)
     assert part.free(0, 400, 1000) == 400
-    part.look(BUCKET, NOW, 1, EMPTY, DEPTHS)
-    part.look(BUCKET, NOW + 10, 0, EMPTY, DEPTHS)
+    part.update(BUCKET, NOW, 1, EMPTY, DEPTHS)
+    part.update(BUCKET, NOW + 10, 0, EMPTY, DEPTHS)
     assert part.seen == 0 and part.free(0, 400, 1000) == 400
     assert gauges.bucket_waiting(BUCKET, NOW + 10, 1, 0) == 0, "and others see that none waits"
 
 
 def test_what_is_owed_is_no_more_than_the_bucket_holds(gauges: Gauges) -> None:
     part = RatePart(gauges, 0)
-    part.look(BUCKET, NOW, 1, EMPTY, DEPTHS)
+    part.update(BUCKET, NOW, 1, EMPTY, DEPTHS)
     part.spend(0, 600, 1000)
     assert part.own == [-600, 0]
     part.spend(0, 600, 1000)

@@ -43,62 +43,62 @@ def queue_gate_of(gauges: Gauges) -> QueueGate:
 
 def test_a_change_that_is_not_broadcast_by_the_poll_after_next_is_lost_and_logged(gauges: Gauges) -> None:
     wakeups, queue_gate = WakeUps(gauges), queue_gate_of(gauges)
-    wakeups.look([queue_gate])
+    wakeups.poll([queue_gate])
     change(gauges, 1)
-    wakeups.look([queue_gate])
+    wakeups.poll([queue_gate])
     assert wakeups.lost == 0, "its broadcast may be on the way"
     with capture_logs() as lines:
-        wakeups.look([queue_gate])
+        wakeups.poll([queue_gate])
     assert wakeups.lost == 1
     assert lines == [{"event": "wake-up lost", "log_level": "warning", "queue": "orders", "vhost": "/", "epoch": 1}]
-    wakeups.look([queue_gate])
+    wakeups.poll([queue_gate])
     assert wakeups.lost == 1, "once"
 
 
 @pytest.mark.parametrize("heard_at", [1, 2])
 def test_a_change_that_is_broadcast_before_or_after_the_poll_is_not_lost(gauges: Gauges, heard_at: int) -> None:
     wakeups, queue_gate = WakeUps(gauges), queue_gate_of(gauges)
-    wakeups.look([queue_gate])
+    wakeups.poll([queue_gate])
     change(gauges, 3)
     for poll in (1, 2):
         if poll == heard_at:
             wakeups.hear(ID, 3)
             wakeups.hear(ID, 2)  # a late one
-        wakeups.look([queue_gate])
-    wakeups.look([queue_gate])
+        wakeups.poll([queue_gate])
+    wakeups.poll([queue_gate])
     assert wakeups.lost == 0
 
 
 def test_an_older_broadcast_is_not_that_of_the_change(gauges: Gauges) -> None:
     wakeups, queue_gate = WakeUps(gauges), queue_gate_of(gauges)
-    wakeups.look([queue_gate])
+    wakeups.poll([queue_gate])
     change(gauges, 3)
     wakeups.hear(ID, 2)
-    wakeups.look([queue_gate])
-    wakeups.look([queue_gate])
+    wakeups.poll([queue_gate])
+    wakeups.poll([queue_gate])
     assert wakeups.lost == 1
 
 
 def test_changes_while_no_channel_waited_do_not_count(gauges: Gauges) -> None:
     wakeups, queue_gate = WakeUps(gauges), queue_gate_of(gauges)
-    wakeups.look([])
+    wakeups.poll([])
     change(gauges, 1)
     for _ in range(3):
-        wakeups.look([queue_gate])
+        wakeups.poll([queue_gate])
     assert wakeups.lost == 0
 
 
 @pytest.mark.parametrize("ends", ["deleted", "shard died"])
 def test_a_queue_that_is_gone_or_whose_shard_died_has_lost_none(gauges: Gauges, ends: str) -> None:
     wakeups, queue_gate = WakeUps(gauges), queue_gate_of(gauges)
-    wakeups.look([queue_gate])
+    wakeups.poll([queue_gate])
     change(gauges, 1)
-    wakeups.look([queue_gate])
+    wakeups.poll([queue_gate])
     if ends == "deleted":
         queue_gate.close()
     else:
         wakeups.forget()
-    wakeups.look([queue_gate])
+    wakeups.poll([queue_gate])
     assert wakeups.lost == 0
 
 

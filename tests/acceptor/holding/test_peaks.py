@@ -39,7 +39,7 @@ def test_each_has_the_deepest_since_it_began(queue_gate: QueueGate, steps: list[
             peaks.end(queue_gate, peak)
             assert peak.depth == max(seen)
         else:
-            peaks.look()
+            peaks.update()
     for peak, seen in held:
         peaks.end(queue_gate, peak)
         assert peak.depth == max(seen)

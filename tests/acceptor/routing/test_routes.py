@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from acceptor.routing.route import Route
-from acceptor.routing.routes import CACHED_KEYS, CACHED_PAIRS, LOOKED_AT, Routes, names, pairs_of
+from acceptor.routing.routes import CACHED_KEYS, CACHED_PAIRS, EXAMINED_MAX, Routes, names, pairs_of
 from penstock.amqp.errors import AMQPError
 from router.model.matching import HeadersIndex
 from router.model.records import Binding
@@ -146,10 +146,10 @@ def test_the_pairs_of_headers_that_no_binding_asks_for_do_not_count() -> None:
 
 
 def test_too_many_headers_are_not_worth_looking_at() -> None:
-    index = headers_index({f"k{number}": 1 for number in range(LOOKED_AT)})
+    index = headers_index({f"k{number}": 1 for number in range(EXAMINED_MAX)})
     few = {f"k{number}": 1 for number in range(CACHED_PAIRS)}
     assert pairs_of([index], few, Work(0)) is not None
     assert pairs_of([index], {**few, "k100": 1}, Work(0)) is None
     work = Work(5)
-    assert pairs_of([index], dict.fromkeys(map(str, range(LOOKED_AT + 1)), 1), work) is None
+    assert pairs_of([index], dict.fromkeys(map(str, range(EXAMINED_MAX + 1)), 1), work) is None
     assert work.left == 5

@@ -206,7 +206,7 @@ def test_a_paused_socket_drips_one_read_of_so_many_bytes() -> None:
         protocol = meeting.protocol
         protocol.pause_reading()
         await meeting.send(PROTOCOL_HEADER)
-        await until(lambda: list(meeting.node.sockets.hang_ups.look()) == [(protocol, False, False)])
+        await until(lambda: list(meeting.node.sockets.hang_ups.poll()) == [(protocol, False, False)])
         protocol.drip(3)
         await until(lambda: not protocol.dripping)
         assert protocol.rest == PROTOCOL_HEADER[:3]

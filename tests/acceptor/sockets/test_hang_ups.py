@@ -42,11 +42,11 @@ def test_bytes_are_told_once_as_they_come(ends: Ends) -> None:
     near, far = ends
     hang_ups = HangUps()
     protocol = watch(hang_ups, near)
-    assert not list(hang_ups.look())
+    assert not list(hang_ups.poll())
     for _ in range(2):
         far.sendall(b"more")
-        wait_for(lambda: list(hang_ups.look()) == [(protocol, False, False)])
-        assert not list(hang_ups.look())
+        wait_for(lambda: list(hang_ups.poll()) == [(protocol, False, False)])
+        assert not list(hang_ups.poll())
 
 
 def test_what_had_come_before_is_told_as_well(ends: Ends) -> None:
@@ -55,7 +55,7 @@ def test_what_had_come_before_is_told_as_well(ends: Ends) -> None:
     wait_for(lambda: near.recv(16, socket.MSG_PEEK) == b"before")
     hang_ups = HangUps()
     protocol = watch(hang_ups, near)
-    assert list(hang_ups.look()) == [(protocol, False, False)]
+    assert list(hang_ups.poll()) == [(protocol, False, False)]
 
 
 def test_a_side_that_is_closed_and_a_reset(ends: Ends) -> None:
@@ -63,10 +63,10 @@ def test_a_side_that_is_closed_and_a_reset(ends: Ends) -> None:
     hang_ups = HangUps()
     protocol = watch(hang_ups, near)
     far.shutdown(socket.SHUT_WR)
-    wait_for(lambda: list(hang_ups.look()) == [(protocol, False, True)])
+    wait_for(lambda: list(hang_ups.poll()) == [(protocol, False, True)])
     far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     far.close()
-    wait_for(lambda: [news.dead for news in hang_ups.look()] == [True])
+    wait_for(lambda: [news.dead for news in hang_ups.poll()] == [True])
 
 
 @pytest.mark.parametrize("looked", [False, True])
@@ -75,10 +75,10 @@ def test_one_that_is_read_again_is_not_looked_at(ends: Ends, looked: bool) -> No
     hang_ups = HangUps()
     protocol = watch(hang_ups, near)
     if looked:
-        assert not list(hang_ups.look())
+        assert not list(hang_ups.poll())
     hang_ups.forget(protocol)
     far.sendall(b"more")
     wait_for(lambda: near.recv(16, socket.MSG_PEEK) == b"more")
-    assert not list(hang_ups.look())
+    assert not list(hang_ups.poll())
     hang_ups.watch(protocol)
-    assert list(hang_ups.look()) == [(protocol, False, False)]
+    assert list(hang_ups.poll()) == [(protocol, False, False)]

@@ -180,11 +180,11 @@ def test_others_that_answer_count(gauges: Gauges, monkeypatch: pytest.MonkeyPatc
     tell(gauges, 0, 5, now)
     tell(gauges, 1, 1, now)
     tell(gauges, 2, 7, now - 1)
-    others.look()
+    others.count_clients()
     assert [others.have_fewer_than(own) for own in (4, 5, 6)] == [False, False, True]
     tell(gauges, 0, 5, now - 2 * ANSWERS_SECONDS)
-    others.look()
+    others.count_clients()
     assert [others.have_fewer_than(own) for own in (7, 8)] == [False, True]
     tell(gauges, 2, 7, now, DEAD)
-    others.look()
+    others.count_clients()
     assert not others.have_fewer_than(8)

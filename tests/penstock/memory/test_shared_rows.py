@@ -116,7 +116,7 @@ def test_a_row_that_is_being_renamed_has_no_name() -> None:
 
 def test_those_who_only_look_cannot_change_anything(path: Path) -> None:
     at = SharedRows.open(path, CONTENT).make("x user a", first)
-    looking = SharedRows.look(path, CONTENT)
+    looking = SharedRows.open_readonly(path, CONTENT)
     assert looking.find("x user a") == at
     with pytest.raises(TypeError):
         looking.make("x user b", first)

@@ -33,10 +33,10 @@ FORKS = """
     places = [("router", 0), ("console", 0), ("shard", 0), ("acceptor", 0)]
     pids = [fork(*place) for place in places]
     node = NodeMemory(gauges)
-    print(node.look() >> 20, sum(map(bytes_of, pids)) >> 20)
+    print(node.measure() >> 20, sum(map(bytes_of, pids)) >> 20)
     os.kill(pids.pop(), signal.SIGKILL)
     os.wait()
-    print(node.look() >> 20)
+    print(node.measure() >> 20)
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
 """
@@ -48,7 +48,7 @@ PROGRAM = """
 
     def look(held, scarce=False, times=process_memory.CHECKS):
         for _ in range(times):
-            idle.look(held << 20, scarce)
+            idle.give_back(held << 20, scarce)
         used.append((private_memory(os.getpid()) >> 20) - before)
 
     process.keep_buffers()

@@ -20,10 +20,10 @@ log = get_logger()
 O = TypeVar("O")  # noqa: E741
 R = TypeVar("R", bound=Request)
 
-Looking = Generator[None, None, None]
+Checking = Generator[None, None, None]
 
 
-def looks_first(handle: Callable[[O, Link, R], Looking]) -> Callable[[O, Link, R], None]:
+def checks_first(handle: Callable[[O, Link, R], Checking]) -> Callable[[O, Link, R], None]:
     """Turn such a generator into a method that handles a request of a link."""
 
     @wraps(handle)
