@@ -264,7 +264,7 @@ class AcceptorCore:
         if link.stage is not UP and link.stage is LinkStage.AWAITING:
             self.delivery.go_on(shard)
             self.moves.went_on(shard)
-            self.replies.tell_again(shard)
+            self.replies.announce_all(shard)
 
     def take_in(self, link: ShardLink, operation: Operation, parts: list[Any]) -> None:
         """Dispatch one operation of a shard."""
@@ -274,9 +274,9 @@ class AcceptorCore:
             case to_acceptor.Reply():
                 link.replied(operation.request, operation.result, operation.error, parts)
             case to_acceptor.Flow():
-                self.gates.hear(operation.queue, operation.epoch)
+                self.gates.on_broadcast(operation.queue, operation.epoch)
             case to_acceptor.MostWaiters():
-                self.gates.parts.hear(operation)
+                self.gates.parts.on_most_waiters(operation)
             case to_acceptor.Room():
                 self.gates.parts.given(operation)
             case to_acceptor.Rejected():
@@ -292,7 +292,7 @@ class AcceptorCore:
             case to_acceptor.Opened():
                 self.moves.opened(operation)
             case _:
-                self.delivery.hear(link.index, operation)
+                self.delivery.on_operation(link.index, operation)
 
     def break_off(self, operation: Operation, error: Exception) -> None:
         """Handle a bug of ours in an operation: end the consumer's connection, or just log it if there is none."""
@@ -331,7 +331,7 @@ class AcceptorCore:
         return (
             self.state.run_due, self.budgets.outputs.recheck, self.recheck_unfinished, self.drip,
             self.gates.recheck_queues, self.early.warn_channels, self.update_pressure, self.recheck_others,
-            self.tell_of_metered, self.escalate_holds, self.orphans.forget_empty, self.orphans.take_late_closes,
+            self.publish_metered_events, self.escalate_holds, self.orphans.forget_empty, self.orphans.take_late_closes,
             self.delivery.forget_holders, self.write_counters,
         )  # fmt: skip
 
@@ -356,13 +356,13 @@ class AcceptorCore:
         """Move held channels up and down their ladders."""
         self.throttle.escalations.advance(self.state.now)
 
-    def tell_of_metered(self) -> None:
+    def publish_metered_events(self) -> None:
         """Publish events about limited rates and paced queues that begin or cease to hold channels."""
         begun, over = self.gates.metered.changed(self.state.now)
         for held in begun:
-            self.events.tell(metered_facts(held, True, self.state.now), self.state.now + self.state.origin.wall)
+            self.events.publish(metered_facts(held, True, self.state.now), self.state.now + self.state.origin.wall)
         for held in over:
-            self.events.tell(metered_facts(held, False, self.state.now), self.state.now + self.state.origin.wall)
+            self.events.publish(metered_facts(held, False, self.state.now), self.state.now + self.state.origin.wall)
 
     def parked_in_memory(self) -> int:
         """Return the parked bytes that are not on disk."""
@@ -375,7 +375,13 @@ class AcceptorCore:
 
     def ticks(self) -> tuple[Callable[[], None], ...]:
         """Return the chores of `tick`, in order."""
-        return self.tick_connections, self.enforce_timeouts, self.end_idle_counting, self.tell_again, self.early.tick
+        return (
+            self.tick_connections,
+            self.enforce_timeouts,
+            self.end_idle_counting,
+            self.refresh_notices,
+            self.early.tick,
+        )
 
     def tick_connections(self) -> None:
         """Enforce deadlines and heartbeats of all connections."""
@@ -390,9 +396,9 @@ class AcceptorCore:
         """Stop counting publishes by route once no operator asks for the counts."""
         self.routes.end_idle_counting(self.state.now)
 
-    def tell_again(self) -> None:
+    def refresh_notices(self) -> None:
         """Notify clients of a changed cause, and refresh reasons."""
-        self.throttle.tell_again(self.state.now)
+        self.throttle.refresh_notices(self.state.now)
 
     def write_counters(self) -> None:
         """Write the counters into the gauges if those are this incarnation's. Once all shards are up, clear the claims

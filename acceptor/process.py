@@ -15,7 +15,7 @@ from typing import Any
 import uvloop
 import zmq
 
-from acceptor import questions as told
+from acceptor import questions
 from acceptor.clients.clock_origin import ClockOrigin
 from acceptor.clients.connection_stage import HANDSHAKE, ConnectionStage
 from acceptor.clients.connection_state import ConnectionState
@@ -101,7 +101,7 @@ class Acceptor:
         self.router = RouterClient(loop, self.context, node, identity, self.load, self.apply)
         for running in started(self.gauges, node):
             self.connect_shard(*running)
-        on_question = partial(self.on_question, told.questions(self.core))
+        on_question = partial(self.on_question, questions.questions(self.core))
         self.control = ControlServer(node.control_of("acceptor", index, incarnation), on_question)
         neighbours = Neighbours(self.gauges, index)
         self.listener = Listener(
@@ -216,8 +216,8 @@ class Acceptor:
             self.all_safe.set()
         turns = self.core.finish_turn()
         if self.state.told_first:
-            told, self.state.told_first = self.state.told_first, {}
-            self.flush_all(told)
+            confirmed, self.state.told_first = self.state.told_first, {}
+            self.flush_all(confirmed)
         for shard, frames in turns:
             dialer = self.shards[shard]
             assert dialer is not None

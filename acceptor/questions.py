@@ -50,11 +50,11 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
     return {
         "channels": (lambda: channels(core.state, core.routes), {}),
         "held": (lambda: held(core), {}),
-        "unread": (core.budgets.unread.told, {}),
-        "logins": (core.logins.told, {}),
-        "headcount": (core.headcount.told, {}),
+        "unread": (core.budgets.unread.report, {}),
+        "logins": (core.logins.report, {}),
+        "headcount": (core.headcount.report, {}),
         "entangled": (lambda: entangled(core), {}),
-        "ledger": (lambda: core.throttle.ledger.told(core.state.now), {}),
+        "ledger": (lambda: core.throttle.ledger.report(core.state.now), {}),
         "publishes": (lambda: core.routes.count(core.state.now), {}),
         "consumers": (lambda ids: consumers(core, ids), {"ids": list}),
         "refuse": (partial(refuse, core), {"connection": str, "channel": int, "id": int}),
@@ -113,16 +113,17 @@ def _withheld(core: AcceptorCore) -> dict[Any, dict[QueueGate, None]]:
 
 def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[QueueGate, None]]) -> dict[str, Any]:
     connection = channel.connection
+    told_blocked = channel.notices.blocked and connection.client.has_capability("connection.blocked")
     return {
         **state(channel),
         "told": [
-            *(["flow"] if channel.told.flow else []),
-            *(["blocked"] if channel.told.blocked and connection.client.has_capability("connection.blocked") else []),
+            *(["flow"] if channel.notices.flow else []),
+            *(["blocked"] if told_blocked else []),
         ],
         "withheld": channel.withheld,
         "parked_bytes_connection": connection.kept.parked,
         "paused": connection in core.throttle.paused,
-        "ignores_flow": connection.told.ignores_flow,
+        "ignores_flow": connection.notices.ignores_flow,
         "spent": core.throttle.last_resort.bound(connection) if connection in core.throttle.last_resort.spent else None,
         "rung": core.throttle.escalations.state(channel),
         "causes": [_cause(core, gate) for gate in _causes(channel, withheld)],

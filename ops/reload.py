@@ -41,13 +41,13 @@ class Reload:
         logs.set_level("info")  # the outcome is logged whatever the old and new levels are
         _log_changes(found)
         changed = {each.key: each.configured for each in found if each.is_live}
-        self._audit.note(None, "reload", {"changed": changed}, "done")
+        self._audit.record(None, "reload", {"changed": changed}, "done")
         logs.set_level(node.settings.log_level)
         return True
 
     def _refuse(self, what: str, error: Exception) -> bool:
         log.error(what, problem=str(error))
-        self._audit.note(None, "reload", {}, f"refused: {error}")
+        self._audit.record(None, "reload", {}, f"refused: {error}")
         return False
 
 

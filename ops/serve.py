@@ -79,10 +79,10 @@ def serve(configuration: Configuration, read: Callable[[], Configuration], templ
         supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager, reload.reload))
         stack.callback(refuse, port)  # runs before the acceptors end, which listen on it
         stack.enter_context(DeadlockWatch(settings, path))
-        audit.note(own(), "serve", {"host": node.host, "port": node.port, "version": __version__}, "done")
+        audit.record(own(), "serve", {"host": node.host, "port": node.port, "version": __version__}, "done")
         supervisor.run(lambda: _announce(node, standing, manager))
         manager.report_stopping()
-        audit.note(None, "stop", {}, "done")
+        audit.record(None, "stop", {}, "done")
         log.info("stopping")
 
 

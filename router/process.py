@@ -123,7 +123,7 @@ class Router:
     ) -> None:
         """Write the audit record of a command, unless it gets none."""
         if command not in NOT_AUDITED:
-            self.audit.note(who, command, arguments, outcome_of(answer))
+            self.audit.record(who, command, arguments, outcome_of(answer))
 
     def on_request(self, frames: list[bytes]) -> None:
         """Handle a request of an acceptor or a shard; the turn ends when the socket has no more."""
@@ -215,7 +215,7 @@ class Router:
         self.closed = True
         self.pulse.stop()
         self.clock_chores.stop()
-        self.clock.note()
+        self.clock.record()
         await self.control.close()
         for endpoint in (self.requests, self.changes, self.events):
             endpoint.close()

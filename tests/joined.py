@@ -986,7 +986,7 @@ class Node:
         line = self.strayed[acceptor]
         if line:
             _, operation = line[which % len(line)] if keep else line.pop(which % len(line))
-            self.core(acceptor).gates.hear(operation.queue, operation.epoch)
+            self.core(acceptor).gates.on_broadcast(operation.queue, operation.epoch)
 
     def change(self, life: Acceptor | Shard) -> bool:
         """Deliver the next change of the topology to a follower."""

@@ -306,7 +306,7 @@ class Channel(ChannelState):
 
     def unwarn(self) -> None:
         """Retract the early notice of a stop. The client of a held channel is notified only when that is released."""
-        queue_gate, self.told.early = self.told.early, None
+        queue_gate, self.notices.early = self.notices.early, None
         if queue_gate is not None:
             del queue_gate.warned[self]
             if self.hold is None:
@@ -314,7 +314,7 @@ class Channel(ChannelState):
 
     def recheck_warning(self) -> None:
         """Retract the early notice if it does not concern the channel: routes or means may have changed."""
-        if self.told.early is not None and not self.services.early.concerns(self, self.told.early):
+        if self.notices.early is not None and not self.services.early.concerns(self, self.notices.early):
             self.unwarn()
 
     def leave_gates(self) -> None:

@@ -23,7 +23,7 @@ class ConnectionRecord:
     def begins(self, connection: ConnectionState) -> None:
         """Record that the handshake is over."""
         self.opened = connection.acceptor.now
-        _tell(connection, "open", 0, None, None)
+        _record(connection, "open", 0, None, None)
 
     def ends(self, connection: ConnectionState, reason: str) -> None:
         """Record why the connection ends; the first reason counts."""
@@ -36,12 +36,12 @@ class ConnectionRecord:
         """
         if self.opened is not None:
             open_ms = round((connection.acceptor.now - self.opened) * 1000)
-            _tell(connection, "close", self.channels, self.reason, open_ms)
+            _record(connection, "close", self.channels, self.reason, open_ms)
         elif self.reason is not None:
-            _tell(connection, "refused", 0, self.reason, None)
+            _record(connection, "refused", 0, self.reason, None)
 
 
-def _tell(
+def _record(
     connection: ConnectionState, event: ConnectionEvent, channels: int, reason: str | None, open_ms: int | None
 ) -> None:
     acceptor = connection.acceptor

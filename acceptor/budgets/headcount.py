@@ -98,7 +98,7 @@ class Headcount:
             if self._limit(kind) is not None or kind in self._shared:
                 self._share(kind)
 
-    def told(self) -> list[dict[str, Any]]:
+    def report(self) -> list[dict[str, Any]]:
         """Return this acceptor's counts (`acceptor.questions`)."""
         return [
             {"whose": kind.whose, "name": kind.name, "limit": kind.counted.value, "used": number}

@@ -63,7 +63,7 @@ class Unread:
         """Return the bytes that are kept for a connection and keep it from being read."""
         return self.outputs.waits(connection) if why == OUTPUT else connection.kept.unfinished
 
-    def told(self) -> list[dict[str, Any]]:
+    def report(self) -> list[dict[str, Any]]:
         """Return the report to the operator (`acceptor.questions`)."""
         return [
             {

@@ -66,7 +66,7 @@ class ChannelState(ABC):
         self.method: MethodSpec | None = None
         self.gates: list[Gate] = []
         self.hold: Hold | None = None
-        self.told = ChannelNotices()
+        self.notices = ChannelNotices()
         self.pulse = Pulse()
         self.confirms: Confirms | None = None
         self.withheld = 0

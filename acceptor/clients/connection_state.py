@@ -69,7 +69,7 @@ class ConnectionState(ABC):
         self.user = ""
         self.owns_queues = False
         self.access = access
-        self.told = ConnectionNotices()
+        self.notices = ConnectionNotices()
         self.kept = Kept()
         self.deliveries_withheld = False
         self.pauses = 0

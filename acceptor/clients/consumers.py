@@ -57,6 +57,6 @@ class Consumer:
         channel = self.channel
         return to_shard.Consume(
             self.id, self.queue.queue_id, self.no_ack, self.exclusive, self.prefetch, channel.group,
-            channel.shared_prefetch.told, channel.is_delivered_to(), self.priority, self.age, self.elected,
+            channel.shared_prefetch.announced, channel.is_delivered_to(), self.priority, self.age, self.elected,
             channel.connection.user, channel.shared_prefetch.nbytes, self.lease,
         )  # fmt: skip

@@ -28,7 +28,7 @@ class FlowCompliance:
         self.count = 0
         self.nbytes = 0
 
-    def told(self, now: float) -> None:
+    def expect_flow_ok(self, now: float) -> None:
         """Channel.Flow was sent: expect an answer, and count publishes anew."""
         self.due += 1
         self.since = now

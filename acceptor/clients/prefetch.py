@@ -71,7 +71,7 @@ class SharedPrefetch:
     def __init__(self, channel: Consuming) -> None:
         self.channel = channel
         self.limit = UNLIMITED
-        self.told = UNLIMITED
+        self.announced = UNLIMITED
         self.granting = False
         self.uncommitted = 0
         self.shards: set[int] = set()
@@ -83,7 +83,7 @@ class SharedPrefetch:
         """The bytes that its consumers may have unacked from each shard, messages counted whole; 0 is no limit."""
         return -(-self.channel.acceptor.settings.amqp.unacked_bytes // max(len(self.shards), 1))
 
-    def tell_bytes(self) -> None:
+    def send_bytes_limit(self) -> None:
         """Send the limit of bytes to its shards, as it consumes from more or fewer. A new shard receives it with its
         first consumer.
         """
@@ -97,16 +97,16 @@ class SharedPrefetch:
         lower = 0 < limit < self.limit
         self.limit = limit
         if lower or not self.granting or not limit:
-            yield from self.tell()
+            yield from self.announce()
         self.serve()
 
     def join(self, shard: int) -> Asking:
         """Prepare for a consumer that is about to be attached to a shard."""
         if shard not in self.shards:
             self.shards.add(shard)
-            self.tell_bytes()
+            self.send_bytes_limit()
             if self.limit and len(self.shards) > 1 and not self.granting:
-                yield from self.tell()
+                yield from self.announce()
                 self.serve()
 
     def moved(self, shard: int) -> None:
@@ -115,33 +115,33 @@ class SharedPrefetch:
         """
         if shard not in self.shards:
             self.shards.add(shard)
-            self.tell_bytes()
-        if not self.limit or len(self.shards) < 2 or self.told == BY_GRANTS:
+            self.send_bytes_limit()
+        if not self.limit or len(self.shards) < 2 or self.announced == BY_GRANTS:
             return
         acceptor = self.channel.acceptor
-        self.told = BY_GRANTS
+        self.announced = BY_GRANTS
         acceptor.sharing[self.channel.group] = self
         awaited = set(self.shards)
 
-        def told(one: int, answer: Answer) -> None:
+        def answered(one: int, answer: Answer) -> None:
             if has_failed(self.channel.connection, answer.error):
                 return
             awaited.discard(one)
             if not awaited:
-                self.granting = self.told == BY_GRANTS
+                self.granting = self.announced == BY_GRANTS
                 self.serve()
 
         for one in sorted(self.shards):
-            acceptor.ask_at(one, to_shard.Limit(self.channel.group, self.told), partial(told, one))
+            acceptor.ask_at(one, to_shard.Limit(self.channel.group, self.announced), partial(answered, one))
 
-    def tell(self) -> Asking:
+    def announce(self) -> Asking:
         """Announce to the shards whether they keep the limit. After their answers, all they sent before has arrived."""
-        self.told = BY_GRANTS if self.limit and len(self.shards) > 1 else self.limit
-        if self.told == BY_GRANTS:  # shards may report that they are hungry from their answers on
+        self.announced = BY_GRANTS if self.limit and len(self.shards) > 1 else self.limit
+        if self.announced == BY_GRANTS:  # shards may report that they are hungry from their answers on
             self.channel.acceptor.sharing[self.channel.group] = self
         for shard in sorted(self.shards):
-            yield from ask_shard(shard, to_shard.Limit(self.channel.group, self.told))
-        self.granting = self.told == BY_GRANTS
+            yield from ask_shard(shard, to_shard.Limit(self.channel.group, self.announced))
+        self.granting = self.announced == BY_GRANTS
 
     def committed(self, count: int) -> None:
         """Stop counting `count` settled messages as uncommitted."""
@@ -168,7 +168,7 @@ class SharedPrefetch:
         """Forget a shard that was removed from the node: all its deliveries are settled."""
         if shard in self.shards:
             self.shards.remove(shard)
-            self.tell_bytes()
+            self.send_bytes_limit()
         self.lost(shard)
 
     def serve(self) -> None:

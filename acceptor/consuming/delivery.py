@@ -124,7 +124,7 @@ class Delivery:
             self.uncredited.discard(connection)
             self.open_windows(connection)
 
-    def hear(self, shard: int, operation: Operation) -> None:
+    def on_operation(self, shard: int, operation: Operation) -> None:
         """Process a shard's operation about a consumer, or about a channel with a shared limit."""
         match operation:
             case to_acceptor.Cancelled():

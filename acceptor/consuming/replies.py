@@ -37,7 +37,7 @@ class Replies:
         """Return the shard that passes on answers to a name."""
         return carrier(name, carriers(self.acceptor.topology))
 
-    def tell(self, name: str, there: bool) -> None:
+    def announce(self, name: str, there: bool) -> None:
         """Announce a reply consumer, or its end, to every shard that is up: each acceptor asks one that it knows of."""
         for link in self.acceptor.links:
             if link.stage is UP:
@@ -48,7 +48,7 @@ class Replies:
         name = new_name(self.acceptor.index, self.acceptor.incarnation)
         self.channels[name] = channel
         consumer = channel.receiving.reply_consumer = ReplyConsumer(tag, name)
-        self.tell(name, True)
+        self.announce(name, True)
         return consumer
 
     def cancel(self, channel: ChannelState) -> None:
@@ -56,9 +56,9 @@ class Replies:
         consumer, channel.receiving.reply_consumer = channel.receiving.reply_consumer, None
         if consumer is not None:
             del self.channels[consumer.name]
-            self.tell(consumer.name, False)
+            self.announce(consumer.name, False)
 
-    def tell_again(self, shard: int) -> None:
+    def announce_all(self, shard: int) -> None:
         """Announce all reply consumers to a shard whose incarnation has begun."""
         for name in self.channels:
             self.acceptor.send(shard, to_shard.Replies(name, True))

@@ -241,7 +241,7 @@ class Span:
         if not self.untold:
             self.end(given)
         elif given:
-            self.tell(given)
+            self.confirm(given)
             self.channel.confirmed()
 
     def complete(self) -> None:
@@ -254,12 +254,12 @@ class Span:
     def end(self, parts: list[tuple[int, int]]) -> None:
         """Confirm the last (first tag, count) parts; the channel is no longer held for this span."""
         self.done = True
-        self.tell(parts)
+        self.confirm(parts)
         if self.withheld:
             self.channel.no_longer_withheld()
         self.channel.confirmed()
 
-    def tell(self, parts: list[tuple[int, int]]) -> None:
+    def confirm(self, parts: list[tuple[int, int]]) -> None:
         """Confirm (first tag, count) of each part, and nack the publishes that a queue refused."""
         for at, count in parts:
             end = at + count

@@ -31,16 +31,17 @@ log = get_logger()
 
 class Fan:
     """The flow set of one route. `share` of the queues, in percent, must lag to hold producers; those that `stay` never
-    leave. `tell` is called for a queue that is left behind.
+    leave. `report_lagging` is called for a queue that is left behind.
     """
 
-    __slots__ = ("queue_gates", "share", "stay", "tell")
+    __slots__ = ("queue_gates", "report_lagging", "share", "stay")
 
     def __init__(
-        self, queue_gates: Iterable[QueueGate], stay: Iterable[QueueGate], share: int, tell: Callable[[QueueGate], None]
-    ) -> None:
+        self, queue_gates: Iterable[QueueGate], stay: Iterable[QueueGate], share: int,
+        report_lagging: Callable[[QueueGate], None],
+    ) -> None:  # fmt: skip
         self.queue_gates = tuple(queue_gates)
-        self.tell = tell
+        self.report_lagging = report_lagging
         for queue_gate in self.queue_gates:
             queue_gate.fanned = True
         self.stay = frozenset(stay)
@@ -57,7 +58,7 @@ class Fan:
         for queue_gate in left:
             if not queue_gate.left:
                 queue_gate.left = True
-                self.tell(queue_gate)
+                self.report_lagging(queue_gate)
                 log.info("queue left behind", reason=str(queue_gate))
         return left
 
@@ -72,7 +73,7 @@ def fan_of(
     topology: Topology,
     vhost: str,
     exchanges: Iterable[str],
-    tell: Callable[[QueueGate], None],
+    report_lagging: Callable[[QueueGate], None],
 ) -> Fan | None:
     """Return the flow set of queues with marks, reached by way of `exchanges`; None where none of them may leave."""
     queue_gates = tuple(queue_gates)
@@ -86,7 +87,7 @@ def fan_of(
     ]
     if len(stay) == len(queue_gates):
         return None
-    return Fan(queue_gates, stay, ALL if share is None else share, tell)
+    return Fan(queue_gates, stay, ALL if share is None else share, report_lagging)
 
 
 def _stays(queue: Queue | None, chosen: bool) -> bool:

@@ -36,7 +36,7 @@ ANEW = ~0
 
 class Pace:
     """The pace of one queue gate. `clock` returns seconds. `in_hand` is room from the shard that is not used yet;
-    `told` are the weight and target that the shard was sent last, None if it may know none. Until `idle_until` the
+    `reported` are the weight and target that the shard was sent last, None if it may know none. Until `idle_until` the
     shard is not asked for room, as no channel could use it. While `serving`, messages in flight `before` do not count
     against `in_hand`.
     """
@@ -51,8 +51,8 @@ class Pace:
         "metered",
         "pacing",
         "parts",
+        "reported",
         "serving",
-        "told",
     )
 
     def __init__(self, clock: Callable[[], float], metered: Metered, parts: Parts) -> None:
@@ -62,7 +62,7 @@ class Pace:
         self.pacing = Pacing(None, None)
         self.checked_at = -RECHECK_SECONDS
         self.in_hand = 0
-        self.told: tuple[int, int] | None = None
+        self.reported: tuple[int, int] | None = None
         self.idle_until = -LONGEST
         self.fruitless = 0
         self.serving = False
@@ -116,33 +116,33 @@ class Pace:
         if queue_gate.waiting:  # keep polling: the idle time ends, and the shard may have died
             self.metered.closed[queue_gate] = None
         weight = queue_gate.waiting.weight if self.clock() >= self.idle_until else 0
-        told, target = self.told, self.pacing.target
-        if told is None:
+        reported, target = self.reported, self.pacing.target
+        if reported is None:
             if weight and self.parts.ask(queue_gate, weight, target, ANEW):
-                self.told = weight, target
-        elif used or bool(weight) != bool(told[0]) or (weight and target != told[1]):
-            self.told = (weight, target) if self.parts.ask(queue_gate, weight, target, used) else None
+                self.reported = weight, target
+        elif used or bool(weight) != bool(reported[0]) or (weight and target != reported[1]):
+            self.reported = (weight, target) if self.parts.ask(queue_gate, weight, target, used) else None
 
     def given(self, queue_gate: QueueGate, count: int) -> None:
         """The shard gives room for so many messages more."""
-        if self.told is not None:
+        if self.reported is not None:
             self.in_hand += count
             queue_gate.serve()
 
     def come_again(self, queue_gate: QueueGate, count: int) -> None:
         """Before messages are resent to a new incarnation: claim their room, so that it is not given to others."""
         if queue_gate.acceptors > 1 and self.parts.ask(queue_gate, 1, self.pacing.target, ~count):
-            self.told = 1, self.pacing.target
+            self.reported = 1, self.pacing.target
 
     def came_again(self, queue_gate: QueueGate, count: int) -> None:
         """The messages were resent: ask for room for waiting channels from now on."""
-        if self.told is not None:
+        if self.reported is not None:
             self.ask(queue_gate, count)
 
     def forget(self) -> None:
         """Forget all room and reports: the shard has lost them, or the queue has another shard."""
         self.in_hand = 0
-        self.told = None
+        self.reported = None
 
     def observe(self, queue_gate: QueueGate) -> None:
         """Update the drain rate and the target from the queue's gauges."""

@@ -43,33 +43,33 @@ class Parts:
         self.topology = topology
         self.links = links
         self.queue_gates = queue_gates
-        self.told: dict[int, int] = {}
+        self.reported: dict[int, int] = {}
 
-    def tell(self, waited_at: Iterable[QueueGate]) -> None:
+    def report_weights(self, waited_at: Iterable[QueueGate]) -> None:
         """Report the weights at these queues that have changed since the last report; those at others are 0."""
-        weights = dict.fromkeys(self.told, 0)
+        weights = dict.fromkeys(self.reported, 0)
         weights |= {
             queue_gate.id: weight_of(queue_gate)
             for queue_gate in waited_at
             if not queue_gate.closed and queue_gate.pace is None
         }
         for id, weight in weights.items():
-            before = self.told.get(id, 0)
+            before = self.reported.get(id, 0)
             if bool(weight) == bool(before) and abs(weight - before) * CHANGE <= max(weight, before):
                 continue
             queue, queue_gate = self.topology.queue_by_id(id), self.queue_gates.get(id)
             if queue is None:
-                del self.told[id]
+                del self.reported[id]
             elif self.links[queue.shard].stage is UP:
                 self.links[queue.shard].send(to_shard.Waiters(id, weight))
                 if queue_gate is not None:
                     queue_gate.weights.own = weight
                 if weight:
-                    self.told[id] = weight
+                    self.reported[id] = weight
                 else:
-                    del self.told[id]
+                    del self.reported[id]
 
-    def hear(self, waiters: to_acceptor.MostWaiters) -> None:
+    def on_most_waiters(self, waiters: to_acceptor.MostWaiters) -> None:
         """Receive the largest weight at any acceptor of those sharing a queue's room, and the total."""
         queue_gate = self.queue_gates.get(waiters.queue)
         if queue_gate is not None:
@@ -100,7 +100,7 @@ class Parts:
 
     def forget_queue(self, queue_gate: QueueGate) -> None:
         """Forget the weight and room of a queue: its shard does not know them."""
-        self.told.pop(queue_gate.id, None)
+        self.reported.pop(queue_gate.id, None)
         queue_gate.weights.forget()
         if queue_gate.pace is not None:
             queue_gate.pace.forget()

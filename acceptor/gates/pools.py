@@ -18,7 +18,7 @@ from acceptor.gates.cause import HoldCause
 from acceptor.gates.claims import NO_PLACE, Claim, Claims
 from acceptor.gates.gate import SHARE, UNLIMITED, Gate, WaitingChannel
 from acceptor.gates.move_depths import MoveDepths
-from acceptor.gates.queue_gate import QueueGate, told
+from acceptor.gates.queue_gate import QueueGate, describe_depth
 from acceptor.gates.terms import Terms, terms_of
 from penstock.limits.watermarks import FlowDefaults, QueueLimits
 from penstock.memory.gauges import Gauges
@@ -91,7 +91,7 @@ class Pool(QueueGate):
     def __str__(self) -> str:
         how = "all of" if self.limit.shared == SHARED[0] else "the deepest of"
         depth = self.depth()
-        return f"{self.limit}, {how} {len(self.members)} queues: {told(self.limits.marks, *depth)}"
+        return f"{self.limit}, {how} {len(self.members)} queues: {describe_depth(self.limits.marks, *depth)}"
 
     def describe(self) -> HoldCause:
         """Describe the limit as the depth of its queues stands against its marks."""
@@ -330,11 +330,11 @@ class Pools:
                     self.gauges, self.acceptors, limit, self.queues_of, self.turns, self.away, self.claims
                 )
             if pool.user:
-                self.note(pool, queues)
+                self.add_queues(pool, queues)
             found.append(pool)
         return found
 
-    def note(self, pool: Pool, queues: Sequence[Queue]) -> None:
+    def add_queues(self, pool: Pool, queues: Sequence[Queue]) -> None:
         """Record that publishes of a user go to these queues, here and in the gauges."""
         new = {queue.queue_id for queue in queues} - pool.ids
         if not new:

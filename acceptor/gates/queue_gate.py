@@ -117,16 +117,38 @@ class QueueGate:
     """The gate of one queue. `in_flight` and `in_flight_bytes` count messages that the shard has not reported as safe.
 
     A queue that shares publishes with others (`fanned`) may be `left` behind by them (acceptor/gates/fan.py), until it
-    has room. `closed`: the queue is deleted, and its slot in the gauges may belong to another queue. `told` is the flow
-    epoch of the last stop that was announced to the waiting channels. `weights` say how much of the room is due to this
-    acceptor. `warned` channels know of the stop though nothing of theirs waits (acceptor/holding/early.py); `withheld`
-    are the spans whose confirms wait for the queue.
+    has room. `closed`: the queue is deleted, and its slot in the gauges may belong to another queue.
+    `announced_epoch` is the flow epoch of the last stop that was announced to the waiting channels. `weights` say how
+    much of the room is due to this acceptor. `warned` channels know of the stop though nothing of theirs waits
+    (acceptor/holding/early.py); `withheld` are the spans whose confirms wait for the queue.
     """
 
     __slots__ = (
-        "acceptors", "calm", "closed", "fanned", "gauges", "id", "in_flight", "in_flight_bytes", "lane", "lane_line",
-        "left", "limits", "marks", "name", "overshoot", "pace", "rounds", "slot", "terms", "told", "vhost", "waiting",
-        "warned", "weights", "withheld",
+        "acceptors",
+        "announced_epoch",
+        "calm",
+        "closed",
+        "fanned",
+        "gauges",
+        "id",
+        "in_flight",
+        "in_flight_bytes",
+        "lane",
+        "lane_line",
+        "left",
+        "limits",
+        "marks",
+        "name",
+        "overshoot",
+        "pace",
+        "rounds",
+        "slot",
+        "terms",
+        "vhost",
+        "waiting",
+        "warned",
+        "weights",
+        "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -152,7 +174,7 @@ class QueueGate:
         self.withheld: list[Span] = []
         self.warned: dict[WaitingChannel, None] = {}
         self.fanned = self.left = False
-        self.told = -1
+        self.announced_epoch = -1
         self.weights = AcceptorWeights()
 
     def __str__(self) -> str:
@@ -160,7 +182,7 @@ class QueueGate:
         if self.pace is not None and not self.is_saturated():
             target = self.pace.pacing.target
             return f"queue '{self.name}' in vhost '{self.vhost}': {self.depth()[0]} messages, paced to {target}"
-        return f"queue '{self.name}' in vhost '{self.vhost}': {told(self.limits.marks, *self.depth())}"
+        return f"queue '{self.name}' in vhost '{self.vhost}': {describe_depth(self.limits.marks, *self.depth())}"
 
     def describe(self) -> HoldCause:
         """Describe the queue as it stands against its marks. The mark that its depth has exceeded more, or is nearer
@@ -486,7 +508,7 @@ def calm_below(stop: int, overshoot: int, acceptors: int) -> tuple[int, int]:
     return stop - overshoot - acceptors, max(2 * overshoot // acceptors, 1)
 
 
-def told(marks: Marks, count: int, nbytes: int) -> str:
+def describe_depth(marks: Marks, count: int, nbytes: int) -> str:
     """Describe a depth against its marks."""
     words = []
     if marks.stop_count:

@@ -28,7 +28,7 @@ class WakeUps:
         self._heard: dict[int, int] = {}
         self._missing: dict[QueueGate, int] = {}
 
-    def hear(self, id: int, epoch: int) -> None:
+    def on_broadcast(self, id: int, epoch: int) -> None:
         """Record a queue's broadcast."""
         self._heard[id] = max(epoch, self._heard.get(id, 0))
 

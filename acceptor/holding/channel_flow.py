@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def stops(connection: ConnectionState, means: Means) -> bool:
     """Whether the channels of a connection are stopped by Channel.Flow, by these means."""
-    if not means.flow or connection.told.ignores_flow or acknowledges(connection):
+    if not means.flow or connection.notices.ignores_flow or acknowledges(connection):
         return False
     return connection.client.traits.honours_flow if means.auto else not connection.client.traits.breaks_on_flow
 

@@ -69,15 +69,15 @@ class EarlyNotice:
         if not (full and self.rate):
             return
         seen = 0
-        told = dict.fromkeys(full, 0)
+        warned = dict.fromkeys(full, 0)
         for connection in self.acceptor.connections.values():
             for channel in connection.channels.values():
                 seen += 1
                 queue_gate = self.is_for(channel, full)
                 if queue_gate is not None and self.warn(channel, queue_gate):
-                    told[queue_gate] += 1
+                    warned[queue_gate] += 1
         self.next_check = self.acceptor.now + seen * SECONDS_EACH
-        for queue_gate, count in told.items():
+        for queue_gate, count in warned.items():
             if count:
                 log.info("told early", reason=str(queue_gate), channels=count)
 
@@ -85,7 +85,7 @@ class EarlyNotice:
         """Return one of these queues to which a channel publishes often enough; None also if its client was notified
         already.
         """
-        if channel.held_by is not None or channel.told.early is not None or channel.pulse.rate() < self.rate:
+        if channel.held_by is not None or channel.notices.early is not None or channel.pulse.rate() < self.rate:
             return None
         for route in channel.routes.recent:
             for queue_gate in route.queue_gates:
@@ -99,18 +99,18 @@ class EarlyNotice:
         if channel.stage is not OPEN or connection in throttle.paused or channel_flow.acknowledges(connection):
             return False
         means = self.means(channel, queue_gate)
-        if not self.tells(channel, means):
+        if not self.notifies(channel, means):
             return False
-        channel.told.early = queue_gate
+        channel.notices.early = queue_gate
         queue_gate.warned[channel] = None
-        throttle.tell(channel, queue_gate, means)
+        throttle.notify(channel, queue_gate, means)
         return True
 
     def means(self, channel: ChannelState, queue_gate: QueueGate) -> Means:
         """Return the means by which a queue holds a channel."""
         return self.user_terms.at(channel.access.vhost, channel.connection.user, queue_gate.terms).means
 
-    def tells(self, channel: ChannelState, means: Means) -> bool:
+    def notifies(self, channel: ChannelState, means: Means) -> bool:
         """Whether these means notify the channel's client of a stop."""
         connection = channel.connection
         blocked = means.blocked and connection.client.has_capability("connection.blocked")
@@ -126,6 +126,6 @@ class EarlyNotice:
 
     def concerns(self, channel: ChannelState, queue_gate: QueueGate) -> bool:
         """Whether the early notice of a queue still concerns a channel."""
-        if queue_gate.lane is not None or not self.tells(channel, self.means(channel, queue_gate)):
+        if queue_gate.lane is not None or not self.notifies(channel, self.means(channel, queue_gate)):
             return False
         return any(self.routes.passes(queue_gate, channel, route) for route in channel.routes.recent)

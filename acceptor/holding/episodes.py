@@ -70,7 +70,7 @@ class Episodes:
         paused = bool(channel.connection.pauses & HELD)
         gate = itself(hold.gate)
         self.open[channel] = Episode(gate, self.peaks.begin(gate), now, paused)
-        self.tell(channel, gate, "stop")
+        self.record(channel, gate, "stop")
 
     def released(self, channel: ChannelState, hold: Hold, now: float) -> None:
         """Nothing holds a channel any more: end its episode."""
@@ -89,19 +89,19 @@ class Episodes:
             episode.parked += count
             episode.parked_bytes += nbytes
             if first:
-                self.tell(channel, episode.gate, "park")
+                self.record(channel, episode.gate, "park")
 
     def paused(self, connection: ConnectionState) -> None:
         """A socket is read by the drip from now on."""
         for channel, episode in self.of(connection):
             episode.paused_since = self.acceptor.now
-            self.tell(channel, episode.gate, "pause")
+            self.record(channel, episode.gate, "pause")
 
     def unpaused(self, connection: ConnectionState) -> None:
         """A socket is read as usual from now on."""
         for channel, episode in self.of(connection):
             episode.unpause(self.acceptor.now)
-            self.tell(channel, episode.gate, "unpause")
+            self.record(channel, episode.gate, "unpause")
 
     def of(self, connection: ConnectionState) -> list[tuple[ChannelState, Episode]]:
         """Return the held channels of a connection, with their episodes."""
@@ -110,7 +110,7 @@ class Episodes:
 
     def escalated(self, channel: ChannelState, gate: Gate, rung: str) -> None:
         """A channel has reached a rung of its ladder."""
-        self.tell(channel, gate, "escalate", rung=rung)
+        self.record(channel, gate, "escalate", rung=rung)
 
     def end(self, channel: ChannelState, outcome: Outcome) -> None:
         """End the episode of a channel that its gate does not hold any more."""
@@ -120,7 +120,7 @@ class Episodes:
         now = self.acceptor.now
         self.peaks.end(episode.gate, episode.peak)
         episode.unpause(now)
-        self.tell(
+        self.record(
             channel, episode.gate, "resume",
             stopped_ms=round((now - episode.since) * 1000), peak_depth=episode.peak.depth, parked=episode.parked,
             parked_bytes=episode.parked_bytes, after_stop=episode.after_stop, told_how=told_how(channel),
@@ -131,7 +131,7 @@ class Episodes:
         """Update the peak depths; called once a second."""
         self.peaks.update()
 
-    def tell(self, channel: ChannelState, gate: Gate, action: Event, **more: Any) -> None:
+    def record(self, channel: ChannelState, gate: Gate, action: Event, **more: Any) -> None:
         """Record a row of telemetry."""
         acceptor, connection, cause = self.acceptor, channel.connection, gate.describe()
         queue = acceptor.topology.queue_by_id(cause.queue_id) if cause.queue_id else None
@@ -163,14 +163,14 @@ class Episodes:
 
 def told_how(channel: ChannelState) -> str:
     """Return how the client was notified: `flow`, `blocked`, `flow+blocked` or `none`."""
-    blocked = channel.told.blocked and channel.connection.client.has_capability("connection.blocked")
-    return "+".join(["flow"] * channel.told.flow + ["blocked"] * blocked) or "none"
+    blocked = channel.notices.blocked and channel.connection.client.has_capability("connection.blocked")
+    return "+".join(["flow"] * channel.notices.flow + ["blocked"] * blocked) or "none"
 
 
 def obeyed(channel: ChannelState) -> bool | None:
     """Whether the client stopped on Channel.Flow; None if none was sent, or it has not answered yet."""
-    if not channel.told.flow:
+    if not channel.notices.flow:
         return None
-    if channel.connection.told.ignores_flow:
+    if channel.connection.notices.ignores_flow:
         return False
-    return None if channel.told.compliance.due else channel.told.compliance.count <= AFTER_ANSWER_COUNT
+    return None if channel.notices.compliance.due else channel.notices.compliance.count <= AFTER_ANSWER_COUNT

@@ -247,7 +247,7 @@ class Escalations:
         self.episodes.escalated(channel, climb.gate, rung)
         cause = climb.gate.describe()
         log.info("escalation", rung=rung, reason=cause.text, held_seconds=held, **channel.whose())
-        self.events.tell(
+        self.events.publish(
             {
                 "event": "escalation", "vhost": channel.access.vhost, "queue": cause.name, "rung": rung,
                 "seconds": held, "connection": connection.id, "channel": channel.number,

@@ -25,7 +25,7 @@ class EventLog:
         self.links = links
         self.records: list[dict[str, Any]] = []
 
-    def tell(self, facts: dict[str, Any], at: float) -> None:
+    def publish(self, facts: dict[str, Any], at: float) -> None:
         """Publish and record an event of a time in seconds since 1970: at most once, and to no queue that is full."""
         if len(self.records) < MOST_RECORDS:
             self.records.append({"at": at, **facts})

@@ -121,14 +121,14 @@ class LastResort:
     def withhold(self, connection: ConnectionState, withheld: bool) -> None:
         """Stop or resume deliveries to the consumers of a connection."""
 
-        def told(answer: Answer) -> None:
+        def answered(answer: Answer) -> None:
             has_failed(connection, answer.error)
 
         connection.deliveries_withheld = withheld
         for channel in connection.channels.values():
             if channel.receiving.active:
                 for shard, ids in channel.consumers_by_shard().items():
-                    self.acceptor.ask_at(shard, to_shard.Active(ids, not withheld), told)
+                    self.acceptor.ask_at(shard, to_shard.Active(ids, not withheld), answered)
 
     def patience(self, connection: ConnectionState) -> float:
         """Return how long a connection may be spent before the last resort, in seconds."""
@@ -165,7 +165,7 @@ class LastResort:
             return
         self.resorted.add(connection)
         way = self.way(connection)
-        self.tell(channel, gate, way)
+        self.log(channel, gate, way)
         if way == "nack":
             self.nack(connection)
         elif way == "pause":
@@ -211,7 +211,7 @@ class LastResort:
         self.ledger.acted(channel, rung)
         self.episodes.escalated(channel, itself(gate), rung)
 
-    def tell(self, channel: ChannelState, gate: Gate, way: str) -> None:
+    def log(self, channel: ChannelState, gate: Gate, way: str) -> None:
         """Log the last resort of a connection."""
         connection = channel.connection
         messages = sum(

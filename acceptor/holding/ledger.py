@@ -80,7 +80,7 @@ class Victim(Held):
                            "peer": connection.client.peer}  # fmt: skip
         self.since = since
 
-    def told(self, now: float) -> dict[str, Any]:
+    def report(self, now: float) -> dict[str, Any]:
         """Return the victim as an incident's record has it."""
         return {**self.connection, "since": self.since, "held_seconds": round(self.seconds(now), 3)}
 
@@ -172,7 +172,7 @@ class Ledger:
         """Remove the account of a connection that is gone; those of its user, vhost, exchange and queue stay."""
         self.accounts["connection"].pop(("", connection), None)
 
-    def told(self, now: float) -> list[dict[str, Any]]:
+    def report(self, now: float) -> list[dict[str, Any]]:
         """Return all accounts, present holds included: [{by, vhost, name, seconds, stops}]."""
         found = {
             (kind, *key): list(entry) for kind, accounts in self.accounts.items() for key, entry in accounts.items()
@@ -190,7 +190,7 @@ class Ledger:
     def kept(self, now: float) -> list[dict[str, Any]]:
         """Return, as `told` does, the largest `KEPT_MOST` accounts of each kind but connections, the rest summed up."""
         found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS if kind != "connection"}
-        for each in self.told(now):
+        for each in self.report(now):
             if each["by"] in found:
                 found[each["by"]].append(each)
         for kind, accounts in found.items():
@@ -243,6 +243,6 @@ def _record(incident: Incident, now: float, victims: int = VICTIMS_MOST) -> dict
         "ended": now,
         "holds": incident.hold_count,
         "held_seconds": round(incident.seconds(now), 3),
-        "victims": [victim.told(now) for victim in islice(incident.victims.values(), victims)],
+        "victims": [victim.report(now) for victim in islice(incident.victims.values(), victims)],
         "actions": dict(incident.actions),
     }

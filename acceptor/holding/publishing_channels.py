@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 def channels(acceptor: AcceptorState, routes: Routes) -> list[dict[str, Any]]:
     """Return the answer to the question `channels`."""
     return [
-        told(channel, routes) for channel in acceptor.channels() if channel.routes.recent or channel.held_by is not None
+        entry_of(channel, routes)
+        for channel in acceptor.channels()
+        if channel.routes.recent or channel.held_by is not None
     ]
 
 
@@ -54,7 +56,7 @@ def recent_routes(channel: ChannelState, routes: Routes) -> Iterable[Route]:
     return found
 
 
-def told(channel: ChannelState, routes: Routes) -> dict[str, Any]:
+def entry_of(channel: ChannelState, routes: Routes) -> dict[str, Any]:
     """Return a channel's entry in the answer."""
     return {
         **state(channel),

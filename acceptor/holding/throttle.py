@@ -122,27 +122,27 @@ class Throttle:
         self.held[channel] = None
         for observer in self.observers:
             observer.held(channel, hold, hold.since)
-        early = channel.told.early
-        self.tell(channel, gate, self.take(channel, hold))
+        early = channel.notices.early
+        self.notify(channel, gate, self.take(channel, hold))
         if early is not None:
             channel.unwarn()
 
-    def tell(self, channel: ChannelState, gate: Gate, means: Means) -> None:
+    def notify(self, channel: ChannelState, gate: Gate, means: Means) -> None:
         """Notify the client of a stop by these means, unless it knows of the stop."""
         connection = channel.connection
-        if not channel.told.flow and connection not in self.paused and channel_flow.stops(connection, means):
-            channel.told.flow = True
-            self.tell_flow(channel, active=False)
-        if channel.told.flow:
+        if not channel.notices.flow and connection not in self.paused and channel_flow.stops(connection, means):
+            channel.notices.flow = True
+            self.send_flow(channel, active=False)
+        if channel.notices.flow:
             self.ledger.acted(channel, "channel.flow")
-        if means.blocked and (not channel.told.blocked or channel.told.early is not gate):
+        if means.blocked and (not channel.notices.blocked or channel.notices.early is not gate):
             self.block(channel, gate)
-        elif channel.told.blocked:
+        elif channel.notices.blocked:
             self.ledger.acted(channel, "connection.blocked")
 
-    def tell_flow(self, channel: ChannelState, *, active: bool) -> None:
+    def send_flow(self, channel: ChannelState, *, active: bool) -> None:
         """Send Channel.Flow, and expect its flow-ok."""
-        channel.told.compliance.told(channel.acceptor.now)
+        channel.notices.compliance.expect_flow_ok(channel.acceptor.now)
         channel.send("channel_flow", active=active)
 
     def published_on(self, channel: ChannelState, count: int, nbytes: int) -> None:
@@ -151,17 +151,17 @@ class Throttle:
         """
         connection = channel.connection
         read_since = connection.read_since if connection.reads else None
-        if connection.told.ignores_flow or not channel.told.compliance.breached(
+        if connection.notices.ignores_flow or not channel.notices.compliance.breached(
             count, nbytes, channel.acceptor.now, read_since
         ):
             return
         self.ignoring += 1
-        connection.told.ignores_flow = True
+        connection.notices.ignores_flow = True
         log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client.name,
                     peer=connection.client.peer, user=connection.user,
-                    messages=channel.told.compliance.count)  # fmt: skip
+                    messages=channel.notices.compliance.count)  # fmt: skip
         if channel.acceptor.settings.flow.flow_ignored == "close":
-            text = f"{channel.held_by or channel.told.early}; published on though told to stop by channel.flow"
+            text = f"{channel.held_by or channel.notices.early}; published on though told to stop by channel.flow"
             connection.fail(amqp_error(506, text), keep_parked=True)
 
     def take(self, channel: ChannelState, hold: Hold) -> Means:
@@ -188,36 +188,36 @@ class Throttle:
     def block(self, channel: ChannelState, gate: Gate) -> None:
         """Send connection.blocked: once for a connection, and again where the reason is another one."""
         connection = channel.connection
-        first = connection.told.blocked_channels == 0
-        again = channel.told.blocked
+        first = connection.notices.blocked_channels == 0
+        again = channel.notices.blocked
         if not again:
-            channel.told.blocked = True
+            channel.notices.blocked = True
             self.ledger.acted(channel, "connection.blocked")
-            connection.told.blocked_channels += 1
-        if first or (again and reason_of(gate) != connection.told.reason):
-            self.tell_blocked(connection, gate)
+            connection.notices.blocked_channels += 1
+        if first or (again and reason_of(gate) != connection.notices.reason):
+            self.send_blocked(connection, gate)
 
-    def tell_blocked(self, connection: ConnectionState, gate: Gate) -> None:
+    def send_blocked(self, connection: ConnectionState, gate: Gate) -> None:
         """Send connection.blocked with the gate's reason to a client that declared the capability."""
         if connection.client.has_capability("connection.blocked"):
-            connection.told.sent_at = connection.acceptor.now
-            connection.told.reason = reason_of(gate)
-            connection.send(0, "connection_blocked", reason=connection.told.reason)
-            self.updates.put(connection, connection.told.sent_at + UPDATED_SECONDS)
+            connection.notices.sent_at = connection.acceptor.now
+            connection.notices.reason = reason_of(gate)
+            connection.send(0, "connection_blocked", reason=connection.notices.reason)
+            self.updates.put(connection, connection.notices.sent_at + UPDATED_SECONDS)
 
     def recheck_cause_later(self, channel: ChannelState) -> None:
-        """The gates of a channel have changed: have `tell_again` recheck the cause that its client was notified of."""
+        """The gates of a channel have changed: `refresh_notices` is to recheck the cause that its client knows."""
         if channel.hold is not None:
             self.unsure[channel] = None
 
-    def tell_again(self, now: float) -> None:
+    def refresh_notices(self, now: float) -> None:
         """Notify clients whose cause has changed, and refresh a reason that has stood for `UPDATED_SECONDS`."""
         self.episodes.update_peaks()
         for channel in list(self.unsure):
             gate = channel.cause()
             if gate is None or gate is channel.held_by:
                 del self.unsure[channel]
-            elif now >= channel.connection.told.sent_at + TOLD_AGAIN_SECONDS:
+            elif now >= channel.connection.notices.sent_at + TOLD_AGAIN_SECONDS:
                 del self.unsure[channel]
                 self.change_cause(channel, gate, now)
         for connection in self.updates.take(now):
@@ -235,15 +235,15 @@ class Throttle:
 
     def update(self, connection: ConnectionState) -> None:
         """Send a blocked connection its reason again, if the text has changed."""
-        told = (channel for channel in connection.channels.values() if channel.told.blocked)
-        gate = next((channel.held_by or channel.told.early for channel in told), None)
+        told = (channel for channel in connection.channels.values() if channel.notices.blocked)
+        gate = next((channel.held_by or channel.notices.early for channel in told), None)
         if gate is None:
             return
-        if reason_of(gate) != connection.told.reason:
-            self.tell_blocked(connection, gate)
+        if reason_of(gate) != connection.notices.reason:
+            self.send_blocked(connection, gate)
         else:
-            connection.told.sent_at = connection.acceptor.now
-            self.updates.put(connection, connection.told.sent_at + UPDATED_SECONDS)
+            connection.notices.sent_at = connection.acceptor.now
+            self.updates.put(connection, connection.notices.sent_at + UPDATED_SECONDS)
 
     def release(self, channel: ChannelState) -> None:
         """Release a channel of which nothing waits, and notify its client."""
@@ -261,14 +261,14 @@ class Throttle:
     def untell(self, channel: ChannelState) -> None:
         """Notify the client that the channel may publish again."""
         connection = channel.connection
-        if channel.told.flow:
-            channel.told.flow = False
+        if channel.notices.flow:
+            channel.notices.flow = False
             if channel.stage is CHANNEL_OPEN:
-                self.tell_flow(channel, active=True)
-        if channel.told.blocked:
-            channel.told.blocked = False
-            connection.told.blocked_channels -= 1
-            if connection.told.blocked_channels == 0 and connection.client.has_capability("connection.blocked"):
+                self.send_flow(channel, active=True)
+        if channel.notices.blocked:
+            channel.notices.blocked = False
+            connection.notices.blocked_channels -= 1
+            if connection.notices.blocked_channels == 0 and connection.client.has_capability("connection.blocked"):
                 connection.send(0, "connection_unblocked")
 
     def parked(self, channel: ChannelState, nbytes: int) -> None:
@@ -310,7 +310,7 @@ class Throttle:
 
     def budget(self, connection: ConnectionState) -> int:
         """Return the bytes that may be parked before the socket is paused: more where acks are still to come."""
-        if connection.told.ignores_flow:
+        if connection.notices.ignores_flow:
             return 0
         budgets = UNPAUSED_BUDGETS if connection.channels else 1
         for channel in connection.channels.values():
@@ -326,7 +326,7 @@ class Throttle:
         self.updates.discard(connection)
         self.ledger.forget(connection.id)
         self.hung_up.discard(connection)
-        self.ignoring -= connection.told.ignores_flow
+        self.ignoring -= connection.notices.ignores_flow
         self.escalations.forget(connection)
         self.last_resort.forget(connection)
 
@@ -349,17 +349,17 @@ class Throttle:
         """A connection has begun to consume, or has received a message by basic.get: its acks are awaited."""
         self.read_for_acks(connection)
         for channel in connection.channels.values():
-            if channel.told.early is not None and channel_flow.acknowledges(connection):
+            if channel.notices.early is not None and channel_flow.acknowledges(connection):
                 channel.unwarn()
         self.lift_flow(connection)
 
     def lift_flow(self, connection: ConnectionState) -> None:
         """Of a connection that has something to settle now: its channels that were stopped may go on sending."""
-        stopped = [channel for channel in connection.channels.values() if channel.told.flow]
+        stopped = [channel for channel in connection.channels.values() if channel.notices.flow]
         if stopped and channel_flow.acknowledges(connection):
             for channel in stopped:
-                channel.told.flow = False
-                self.tell_flow(channel, active=True)
+                channel.notices.flow = False
+                self.send_flow(channel, active=True)
 
     def arrived(self, connection: ConnectionState) -> None:
         """Data has arrived at a paused socket."""

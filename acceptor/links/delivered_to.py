@@ -22,7 +22,7 @@ class DeliveredTo:
         self.known: dict[int, tuple[int, int]] = {}
         self.enough = FEWEST
 
-    def note(self, consumer: int, queue: int, group: int) -> None:
+    def record(self, consumer: int, queue: int, group: int) -> None:
         """Record the queue and channel group of a consumer."""
         self.known[consumer] = queue, group
 

@@ -55,7 +55,7 @@ class Publish:
         self.resent = False
         self.age = 0
 
-    def note(
+    def add_origin(
         self, first: int, count: int, span: Span | None, returns: Returns | None, sender: Breakable | None
     ) -> None:
         """Record the origin of rows."""

@@ -58,9 +58,9 @@ Reply = Callable[[Any, Sequence[Any] | None, Sequence[Any]], None]
 class ShardLink:
     """The link to one shard, which is a gate as well: all that is in flight to the shard is bounded.
 
-    `closed` turns are to be sent before the one being written. `heard` is the last report, of
-    any incarnation; `told` the flow epoch of the last stop that was announced to the waiting channels; `left_at` when a
-    turn was sent last. `unheard_bytes` is the size of the turns in `sent`. `withheld` has the spans of publishes that
+    `closed` turns are to be sent before the one being written. `heard` is the last report, of any incarnation;
+    `announced_epoch` the flow epoch of the last stop that was announced to the waiting channels; `left_at` when a turn
+    was sent last. `unheard_bytes` is the size of the turns in `sent`. `withheld` has the spans of publishes that
     are safe and not confirmed, by turn and index of their operation; done ones may be among them for a moment.
     `dequeued` are Dequeued operations of a shard's turn whose report is not applied yet, and may be the first to call
     those publishes safe. `suspect` is the operation that the last incarnations ended at, and how many did; `gave_up`
@@ -77,7 +77,7 @@ class ShardLink:
         self.number = 0
         self.heard = 0
         self.counts = False
-        self.told = -1
+        self.announced_epoch = -1
         self.left_at = 0.0
         self.in_flight = InFlight(max_count, max_bytes)
         self.unheard_bytes = 0
@@ -155,11 +155,11 @@ class ShardLink:
             publish.age = age
         if nbytes >= OWN_PARTS or age:
             publish.batch, publish.first, publish.count = batch, first, count
-            publish.note(0, count, span, returns, sender)
+            publish.add_origin(0, count, span, returns, sender)
             return
         if publish.builder is None:
             publish.builder = BatchBuilder()
-        publish.note(publish.count, count, span, returns, sender)
+        publish.add_origin(publish.count, count, span, returns, sender)
         publish.builder.extend(batch, first, count)
         publish.count += count
 
@@ -207,7 +207,7 @@ class ShardLink:
         request = request._replace(request=self.last_request)
         self.requests[self.last_request] = (request, reply)
         if isinstance(request, Consume | Get):
-            self.holders.note(request.consumer, request.queue, request.group)
+            self.holders.record(request.consumer, request.queue, request.group)
         self.turn.add(request)
 
     def end_group(self, group: int) -> None:

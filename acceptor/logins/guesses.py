@@ -75,7 +75,7 @@ class Guesses:
         """Reset the count of an address and a user."""
         self.of(address, user, now).wrong = 0
 
-    def told(self, now: float) -> list[dict[str, Any]]:
+    def report(self, now: float) -> list[dict[str, Any]]:
         """Return the addresses and users for which no password is tried at present."""
         return [
             {"user": user, "address": address, "wrong": guesser.wrong, "seconds": round(guesser.until - now, 3)}

@@ -76,7 +76,7 @@ class Login:
         except Exception as error:
             return error
 
-    def tell(self, reason: str) -> None:
+    def announce(self, reason: str) -> None:
         """Report the decision to all that wait for it."""
         for decided in self.decided:
             decided(reason)
@@ -114,9 +114,9 @@ class Logins:
         else:
             self._try(name, password, stored, address_of(host), digest, decided)
 
-    def told(self) -> list[dict[str, Any]]:
+    def report(self) -> list[dict[str, Any]]:
         """Return the users and addresses for which no password is verified at present (`acceptor.questions`)."""
-        return self._guesses.told(self._clock())
+        return self._guesses.report(self._clock())
 
     def _try(
         self, name: str, password: str, stored: str, address: str, digest: bytes, decided: Decided
@@ -146,7 +146,7 @@ class Logins:
         self._turns.remove(last)
         heapq.heapify(self._turns)
         self._ends(last)
-        last.tell("too many logins at once")
+        last.announce("too many logins at once")
 
     def _next(self) -> None:
         while self._turns and not self._verifying:
@@ -168,11 +168,11 @@ class Logins:
         self._ends(login)
         if isinstance(verified, Exception):
             log.error("password not verified", user=login.name, address=login.address, exc_info=verified)
-            login.tell("the password could not be verified")
+            login.announce("the password could not be verified")
         elif verified and login.stored == self._stored(login.name):
             self.known.add(login.digest)
             self._guesses.was_right(login.address, login.name, self._clock())
-            login.tell("")
+            login.announce("")
         else:
             self._was_wrong(login)
 
@@ -186,7 +186,7 @@ class Logins:
                 "passwords are guessed", user=login.name, address=login.address, wrong=login.guesser.wrong,
                 refused_for=shown(seconds),
             )  # fmt: skip
-        login.tell(self._why_wrong(login.name))
+        login.announce(self._why_wrong(login.name))
 
     def _ends(self, login: Login) -> None:
         del self._waiting[login.digest]

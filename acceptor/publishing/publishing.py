@@ -60,7 +60,7 @@ class Publishing:
         """Accept publishes that have arrived. An invalid one ends the channel, or the connection."""
         if channel.hold is not None:
             self.episodes.came(channel, run.batch.count)
-        if channel.told.flow:
+        if channel.notices.flow:
             self.throttle.published_on(channel, run.batch.count, len(run.batch.contents))
             if channel.stage is not OPEN:
                 return

@@ -49,11 +49,11 @@ def reasons(queue: Queue, count: int, nbytes: int) -> tuple[str, dict[bytes, byt
     """Return the reason in words, and the headers that state it, as fields of a table."""
     limits = QueueLimits.from_wire(queue.limits)
     headers = {b"x-flow-queue": text(queue.name.encode("utf-8", "surrogateescape"))}
-    told = []
+    limits_met = []
     if limits.max_count is not None:
         headers |= {b"x-flow-count": number(count), b"x-flow-max-count": number(limits.max_count)}
-        told.append(f"{depth_of_mark(count, limits.max_count)} messages")
+        limits_met.append(f"{depth_of_mark(count, limits.max_count)} messages")
     if limits.max_bytes is not None:
         headers |= {b"x-flow-size": number(nbytes), b"x-flow-max-size": number(limits.max_bytes)}
-        told.append(f"{depth_of_mark(nbytes, limits.max_bytes)} bytes")
-    return f"queue '{queue.name}' in vhost '{queue.vhost}': {', '.join(told)}", headers
+        limits_met.append(f"{depth_of_mark(nbytes, limits.max_bytes)} bytes")
+    return f"queue '{queue.name}' in vhost '{queue.vhost}': {', '.join(limits_met)}", headers

@@ -64,7 +64,7 @@ class Counting:
         entry[0] += count
         entry[1] += nbytes
 
-    def told(self, now: float) -> dict[str, Any]:
+    def report(self, now: float) -> dict[str, Any]:
         """Return {seconds, publishes: [{connection, …, channel, exchanges, routing_key, queues, powerless (ids),
         messages, bytes}]}.
         """

@@ -107,7 +107,7 @@ class Gates:
             self.changed.append(queue_gate)
         if queue_gate.slot != queue.slot:  # the queue has moved to another shard
             queue_gate.slot = queue.slot
-            queue_gate.told = -1
+            queue_gate.announced_epoch = -1
             self.wakeups.forget()
             self.parts.forget_queue(queue_gate)
             self.changed.append(queue_gate)
@@ -181,9 +181,9 @@ class Gates:
             if queue is not None and queue.shard == shard and not queue.durable:
                 queue_gate.lose_withheld()
 
-    def hear(self, id: int, epoch: int) -> None:
+    def on_broadcast(self, id: int, epoch: int) -> None:
         """Handle a shard's broadcast: a queue, or (`id` below 0) the shard itself, is saturated or has room again."""
-        self.wakeups.hear(id, epoch)
+        self.wakeups.on_broadcast(id, epoch)
         gate = self.links[-1 - id] if id < 0 else self.queue_gates.get(id)
         if gate is not None:
             self.poll(gate)
@@ -218,8 +218,8 @@ class Gates:
             return
         if gate.is_saturated():
             epoch = gate.flow_epoch()
-            if epoch != gate.told:
-                gate.told = epoch
+            if epoch != gate.announced_epoch:
+                gate.announced_epoch = epoch
                 if isinstance(gate, QueueGate):
                     self.stopped[gate] = None
                 for channel in [channel for channel in gate.waiting if channel.held_by is None]:
@@ -260,7 +260,7 @@ class Gates:
                 if queue_gate.fanned:
                     self.leave(queue_gate)
         if self.acceptors > 1:
-            self.parts.tell(dict.fromkeys([*waited_at, *self.contended]))
+            self.parts.report_weights(dict.fromkeys([*waited_at, *self.contended]))
         for queue_gate in list(self.contended):
             assert queue_gate.rounds is not None
             queue_gate.rounds.end_if_over(queue_gate)

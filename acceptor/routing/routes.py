@@ -79,7 +79,7 @@ class Routes:
         """Return the publishes counted so far (`Counting.told`); start counting if it is not on."""
         if self.counting.ask(now):
             self.clear()
-        return self.counting.told(now)
+        return self.counting.report(now)
 
     def end_idle_counting(self, now: float) -> None:
         """Stop counting if no operator asks any more; called once a second."""
@@ -252,9 +252,9 @@ class Routes:
         queue_gates = [
             queue_gate for target in targets for queue_gate in target.queue_gates if not isinstance(queue_gate, Pool)
         ]
-        return fan_of(queue_gates, self.topology, vhost, exchanges, self.tell_left)
+        return fan_of(queue_gates, self.topology, vhost, exchanges, self.report_lagging)
 
-    def tell_left(self, queue_gate: QueueGate) -> None:
+    def report_lagging(self, queue_gate: QueueGate) -> None:
         """Report to a queue's shard that the queue lags, ahead of the publishes that it gets for that reason."""
         queue = self.queue(queue_gate.id)
         if queue is not None:

@@ -151,7 +151,7 @@ def apply(
     records.keep(wanted)
     given = given_limits(messages_per_second, bytes_per_second, None, loop_lag_ms, stopped_percent, fill_percent)
     limits = replace(limits_of(node.settings.rebalance), **given)
-    run = Run(node, records, wanted, limits, partial(_tell, to_stderr=as_json))
+    run = Run(node, records, wanted, limits, partial(_print, to_stderr=as_json))
     ended = run.run()
     if as_json:
         facts = summary(wanted.id, records.of_plan(wanted.id), applying=False)
@@ -355,5 +355,5 @@ def directory_of(data: Path | None) -> Path:
     return data_directory(data)
 
 
-def _tell(line: str, *, to_stderr: bool) -> None:
+def _print(line: str, *, to_stderr: bool) -> None:
     print(show.readable(line), file=sys.stderr if to_stderr else sys.stdout, flush=True)

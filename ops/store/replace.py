@@ -88,7 +88,7 @@ def _copy_all(source: Path, made: Manifest, beside: Path) -> None:
     for name, commits in made.commits.items():
         witness = Witness(beside, name, made.node)
         try:
-            witness.note(commits, commits)
+            witness.record(commits, commits)
         finally:
             witness.close()
     sync_directories(*(path for path in (beside, *beside.rglob("*")) if path.is_dir()))

@@ -74,7 +74,7 @@ class Audit:
     def __init__(self, data: Path, role: Role, index: int) -> None:
         self._file = RecordFile(records_path(data, "audit", role, index), FILE_BYTES)
 
-    def note(self, who: Administrator | None, command: str, arguments: dict[str, Any], outcome: str) -> None:
+    def record(self, who: Administrator | None, command: str, arguments: dict[str, Any], outcome: str) -> None:
         """Write a record, or log it if it cannot be written. `who` is None if unknown."""
         record = readable(
             {

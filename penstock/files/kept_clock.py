@@ -105,7 +105,7 @@ class KeptClock:
         clock.follow(ahead(noted, boot, boot_us, wall_us))
         if noted is not None:
             _log_assumption(noted, noted.is_continued_by(boot, boot_us), wall_us)
-        self.note()
+        self.record()
 
     def keep(self) -> None:
         """Record the readings if it is time, and log it if the wall clock was set."""
@@ -115,7 +115,7 @@ class KeptClock:
             log.warning("the machine's clock was set: deadlines stay", by_seconds=_seconds(moved))
         elif noted is not None and now.boot_us < noted.boot_us + RECORD_SECONDS * 1e6:
             return
-        self.note()
+        self.record()
 
     def _read(self) -> Noted | None:
         try:
@@ -124,7 +124,7 @@ class KeptClock:
             log.warning("the last clock readings are unknown", path=str(self._data / FILE_NAME), problem=str(error))
             return None
 
-    def note(self) -> None:
+    def record(self) -> None:
         """Record the readings of this moment."""
         self._recorded = Noted.now()
         try:

@@ -84,7 +84,7 @@ class Witness:
             return f"it is from another time: it has {commits} commits, {least} were made"
         return None
 
-    def note(self, commits: int, flushed: int = 0) -> None:
+    def record(self, commits: int, flushed: int = 0) -> None:
         """Record the store's commits, and how many of them are on the disk. OSError only at the first record: a failure
         to update the witness is no reason not to write the store.
         """

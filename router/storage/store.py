@@ -226,7 +226,7 @@ class Store:
     def _inform_witness(self, version: int, durable: bool) -> None:
         """Record the stored version with the witness."""
         if self._witness is not None:
-            self._witness.note(version, version if durable else 0)
+            self._witness.record(version, version if durable else 0)
 
     def _migrate(self) -> None:
         version = _known_format(self.path, self._database)

@@ -77,7 +77,7 @@ def dead_letter(record: Record, death: Death) -> DeadLetter:
         headers.pop(b"CC", None)
     entry = _entry(death, exchange, keys, properties.pop("expiration", None))
     deaths = _with_death(headers, death, entry)
-    _note(headers, death, exchange)
+    _set_death_headers(headers, death, exchange)
     properties["headers"] = joined = join_table(headers)
     to = keys if death.routing_key is None else [death.routing_key]
     return DeadLetter(
@@ -137,7 +137,7 @@ def _count(entry: dict[bytes, bytes]) -> int:
     return min(max(known, 1), 2**63 - 2)
 
 
-def _note(headers: dict[bytes, bytes], death: Death, exchange: bytes) -> None:
+def _set_death_headers(headers: dict[bytes, bytes], death: Death, exchange: bytes) -> None:
     """Set x-first-death-* once, x-last-death-* each time."""
     facts = ((b"reason", death.reason), (b"queue", death.queue), (b"exchange", exchange))
     if b"x-first-death-reason" not in headers:

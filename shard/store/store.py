@@ -119,7 +119,7 @@ class Store:
     def _update_witness(self, flushed: int) -> None:
         """Record in the witness how far the store has come. Raises OSError only for the first record."""
         if self._witness is not None:
-            self._witness.note(self.commits, flushed)
+            self._witness.record(self.commits, flushed)
 
     # Reading
 

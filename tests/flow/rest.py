@@ -107,7 +107,7 @@ class AtRest(Moves):
             assert not queue_gate.withheld or queue_gate.is_saturated()
             assert not queue_gate.warned or queue_gate.is_saturated()
             for channel in queue_gate.warned:
-                assert isinstance(channel, Channel) and channel.told.early is queue_gate
+                assert isinstance(channel, Channel) and channel.notices.early is queue_gate
                 assert channel.connection.channels[channel.number] is channel and channel.held_by is None
                 assert not acknowledges(channel.connection)
         for channel in [
@@ -341,7 +341,7 @@ def elsewhere(queue_gate: QueueGate) -> bool:
 
 def is_stopped(channel: Channel) -> bool:
     """Whether a channel is held, or warned early that it will be."""
-    return channel.held_by is not None or channel.told.early is not None
+    return channel.held_by is not None or channel.notices.early is not None
 
 
 def is_blocked(gate: Gate) -> bool:

@@ -17,8 +17,8 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
     php-amqplib answers the broker's own channel.flow with this method: it then counts as the flow-ok that is due.
     """
-    if channel.told.flow and not arguments["active"] and channel.receiving.active:
-        channel.told.compliance.answered()
+    if channel.notices.flow and not arguments["active"] and channel.receiving.active:
+        channel.notices.compliance.answered()
         return
     channel.receiving.active = arguments["active"]
     for shard, ids in channel.consumers_by_shard().items():
@@ -28,7 +28,7 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 def flow_ok(channel: Channel, arguments: dict[str, Any]) -> None:
     """Record that the client received the broker's channel.flow; whether it obeys shows in its publishes."""
-    channel.told.compliance.answered()
+    channel.notices.compliance.answered()
 
 
 def close(channel: Channel, arguments: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ def ignored(node: Node) -> int:
 
 
 def ignores(client: Client) -> bool:
-    ignores = client.connection.told.ignores_flow
+    ignores = client.connection.notices.ignores_flow
     assert client.connection.services.throttle.ignoring == ignores
     return ignores
 

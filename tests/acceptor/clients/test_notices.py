@@ -12,13 +12,13 @@ def test_a_connection_is_blocked_for_each_of_its_channels_that_was_told() -> Non
         node.declare("full", **MARKS)
         client = open_channel(node)
         client.call("channel.open", 2)
-        told = client.connection.told
+        told = client.connection.notices
         assert told.blocked_channels == 0 and told.reason == ""
         for number in (1, 2):
             for _ in range(4):
                 client.publish(number, b"m", routing_key="full")
             node.settle()
-            assert client.connection.channels[number].told.blocked
+            assert client.connection.channels[number].notices.blocked
             assert told.blocked_channels == number
         assert client.names() == ["connection.blocked"]
         assert told.reason == str(client.connection.channels[1].held_by)
@@ -26,14 +26,16 @@ def test_a_connection_is_blocked_for_each_of_its_channels_that_was_told() -> Non
         while any(each.inbox or each.gates for each in client.connection.channels.values()):
             other.call("queue.purge", 1, queue="full")
             node.settle(rechecks=1)
-        assert told.blocked_channels == 0 and not any(each.told.blocked for each in client.connection.channels.values())
+        assert told.blocked_channels == 0 and not any(
+            each.notices.blocked for each in client.connection.channels.values()
+        )
 
 
 def test_a_channel_that_channel_flow_has_stopped_is_told_so_until_it_may_go_on() -> None:
     with Node() as node:
         node.declare("full", **MARKS)
         client = open_channel(node, properties={"product": "RabbitMQ", "platform": "Java"})
-        told = client.connection.channels[1].told
+        told = client.connection.channels[1].notices
         assert not told.flow and not told.compliance.due
         for _ in range(4):
             client.publish(1, b"m", routing_key="full")

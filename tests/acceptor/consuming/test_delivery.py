@@ -143,11 +143,11 @@ def test_a_client_is_told_of_the_end_of_its_queue_if_it_can_be(node: Node, told:
 def test_a_message_about_a_consumer_that_is_gone_is_ignored(node: Node) -> None:
     _, consumer = consuming(node)
     delivery = node.core(0).delivery
-    delivery.hear(0, Elected(consumer.id + 256))
+    delivery.on_operation(0, Elected(consumer.id + 256))
     assert not consumer.elected
-    delivery.hear(0, Elected(consumer.id))
+    delivery.on_operation(0, Elected(consumer.id))
     assert consumer.elected
-    delivery.hear(0, Cancelled(consumer.id + 256))
+    delivery.on_operation(0, Cancelled(consumer.id + 256))
     assert delivery.consumers == {consumer.id: consumer}
 
 

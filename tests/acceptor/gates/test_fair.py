@@ -191,7 +191,7 @@ def test_who_waits_elsewhere_no_more_takes_nothing_from_others() -> None:
         node.now += RECENT_SECONDS
         node.settle(rechecks=2)
         assert (queue_gate.weights.own, queue_gate.weights.most, queue_gate.weights.total) == (0, 0, 0)
-        assert not node.core(0).gates.parts.told
+        assert not node.core(0).gates.parts.reported
 
 
 def test_what_is_no_longer_waiting_is_forgotten(node: Node) -> None:

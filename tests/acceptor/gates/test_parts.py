@@ -53,11 +53,11 @@ def test_a_weight_is_reported_when_it_has_changed_by_enough(node: Node) -> None:
         channel = wait(queue_gate, weight or 1)
         if not weight:
             queue_gate.waiting.pop(channel)
-        parts.tell([queue_gate] if weight else [])
+        parts.report_weights([queue_gate] if weight else [])
         assert reported(node) == ([Waiters(queue_gate.id, weight)] if is_reported else []), weight
         if is_reported:
             assert queue_gate.weights.own == weight
-    assert not parts.told
+    assert not parts.reported
 
 
 def test_queues_that_are_paced_or_deleted_have_no_weight(node: Node) -> None:
@@ -66,20 +66,24 @@ def test_queues_that_are_paced_or_deleted_have_no_weight(node: Node) -> None:
     for each in (queue_gate, paced):
         wait(each, 5)
     queue_gate.closed = True
-    parts.tell([queue_gate, paced])
-    assert reported(node) == reported(node, 1) == [] and not parts.told
+    parts.report_weights([queue_gate, paced])
+    assert reported(node) == reported(node, 1) == [] and not parts.reported
 
 
 def test_nothing_is_reported_while_the_shard_is_down_and_all_is_to_its_next_incarnation(node: Node) -> None:
     parts, queue_gate = parts_of(node)
     wait(queue_gate, 5)
-    parts.tell([queue_gate])
+    parts.report_weights([queue_gate])
     queue_gate.weights.most = queue_gate.weights.total = 9
     node.kill_shard(0)
     node.meet(0)
-    assert (queue_gate.weights.own, queue_gate.weights.most, queue_gate.weights.total) == (0, 0, 0) and not parts.told
+    assert (queue_gate.weights.own, queue_gate.weights.most, queue_gate.weights.total) == (
+        0,
+        0,
+        0,
+    ) and not parts.reported
     reported(node)
-    parts.tell([queue_gate])
+    parts.report_weights([queue_gate])
     assert reported(node) == [] and queue_gate.weights.own == 0
     node.start_shard(0)
     node.meet(0)
@@ -88,17 +92,17 @@ def test_nothing_is_reported_while_the_shard_is_down_and_all_is_to_its_next_inca
         node.send_up(0, 0)
         node.finish_shard(0)
         node.send_down(0, 0)
-    parts.tell([queue_gate])
+    parts.report_weights([queue_gate])
     assert reported(node) == [Waiters(queue_gate.id, 5)]
 
 
 def test_the_death_of_another_shard_changes_nothing(node: Node) -> None:
     parts, queue_gate = parts_of(node)
     wait(queue_gate, 5)
-    parts.tell([queue_gate])
-    parts.hear(MostWaiters(queue_gate.id, 7, 12))
+    parts.report_weights([queue_gate])
+    parts.on_most_waiters(MostWaiters(queue_gate.id, 7, 12))
     parts.forget(1)
-    assert parts.told == {queue_gate.id: 5}
+    assert parts.reported == {queue_gate.id: 5}
     assert (queue_gate.weights.own, queue_gate.weights.most, queue_gate.weights.total) == (5, 7, 12)
 
 
@@ -106,12 +110,12 @@ def test_the_acceptor_with_less_weight_uses_less_of_its_part(node: Node) -> None
     parts, queue_gate = parts_of(node)
     whole = queue_gate.room()[0]
     wait(queue_gate, 5)
-    parts.tell([queue_gate])
-    parts.hear(MostWaiters(queue_gate.id, 5, 10))
+    parts.report_weights([queue_gate])
+    parts.on_most_waiters(MostWaiters(queue_gate.id, 5, 10))
     assert queue_gate.room()[0] == whole
-    parts.hear(MostWaiters(queue_gate.id, 10, 15))
+    parts.on_most_waiters(MostWaiters(queue_gate.id, 10, 15))
     assert queue_gate.room()[0] == whole // 2
-    parts.hear(MostWaiters(4711, 10, 15))  # a queue that is gone
+    parts.on_most_waiters(MostWaiters(4711, 10, 15))  # a queue that is gone
 
 
 def test_room_of_a_paced_queue_is_asked_for_at_its_home_while_that_is_up(node: Node) -> None:

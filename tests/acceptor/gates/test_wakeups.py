@@ -62,8 +62,8 @@ def test_a_change_that_is_broadcast_before_or_after_the_poll_is_not_lost(gauges:
     change(gauges, 3)
     for poll in (1, 2):
         if poll == heard_at:
-            wakeups.hear(ID, 3)
-            wakeups.hear(ID, 2)  # a late one
+            wakeups.on_broadcast(ID, 3)
+            wakeups.on_broadcast(ID, 2)  # a late one
         wakeups.poll([queue_gate])
     wakeups.poll([queue_gate])
     assert wakeups.lost == 0
@@ -73,7 +73,7 @@ def test_an_older_broadcast_is_not_that_of_the_change(gauges: Gauges) -> None:
     wakeups, queue_gate = WakeUps(gauges), queue_gate_of(gauges)
     wakeups.poll([queue_gate])
     change(gauges, 3)
-    wakeups.hear(ID, 2)
+    wakeups.on_broadcast(ID, 2)
     wakeups.poll([queue_gate])
     wakeups.poll([queue_gate])
     assert wakeups.lost == 1

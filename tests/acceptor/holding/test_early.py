@@ -56,7 +56,7 @@ def flows(client: Client) -> list[bool]:
 
 
 def is_warned(client: Client) -> bool:
-    return client.connection.channels[1].told.early is not None
+    return client.connection.channels[1].notices.early is not None
 
 
 def test_who_published_before_is_told_when_the_queue_stops_and_when_it_resumes(node: Node) -> None:
@@ -112,7 +112,7 @@ def test_a_connection_that_is_blocked_already_is_not_told_the_same_again(node: N
     client.take("connection.blocked", 0)
     publish(open_channel(node), 30, "more")
     node.settle(1)
-    assert client.connection.channels[2].told.early is not None
+    assert client.connection.channels[2].notices.early is not None
     client.publish(2, b"", routing_key="work")
     node.settle()
     assert str(client.connection.channels[2].held_by) == str(client.connection.channels[1].held_by)

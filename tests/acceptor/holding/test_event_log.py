@@ -34,8 +34,8 @@ def operations(node: Node, shard: int) -> list[Operation]:
 
 
 def test_an_event_comes_to_each_queue_that_is_bound_for_it(node: Node) -> None:
-    node.core(0).events.tell(FACTS, AT)
-    node.core(0).events.tell({**FACTS, "event": "unlimited"}, AT)
+    node.core(0).events.publish(FACTS, AT)
+    node.core(0).events.publish({**FACTS, "event": "unlimited"}, AT)
     node.settle()
     reader = open_channel(node)
     for name in ("one", "two"):
@@ -48,8 +48,8 @@ def test_an_event_comes_to_each_queue_that_is_bound_for_it(node: Node) -> None:
 
 def test_events_are_recorded_with_their_time_whether_or_not_a_queue_gets_them(node: Node) -> None:
     log = node.core(0).events
-    log.tell(FACTS, AT)
-    log.tell({**FACTS, "event": "unlimited"}, AT + 1)
+    log.publish(FACTS, AT)
+    log.publish({**FACTS, "event": "unlimited"}, AT + 1)
     assert log.take() == [{"at": AT, **FACTS}, {"at": AT + 1, **FACTS, "event": "unlimited"}]
     assert log.take() == []
 
@@ -57,8 +57,8 @@ def test_events_are_recorded_with_their_time_whether_or_not_a_queue_gets_them(no
 def test_beyond_so_many_records_events_are_only_published(node: Node) -> None:
     log = node.core(0).events
     for number in range(MOST_RECORDS + 1):
-        log.tell({**FACTS, "event": "unlimited", "count": number}, AT)
-    log.tell(FACTS, AT)
+        log.publish({**FACTS, "event": "unlimited", "count": number}, AT)
+    log.publish(FACTS, AT)
     assert [record["count"] for record in log.take()] == [*range(MOST_RECORDS)]
     node.settle()
     assert node.state("one").depth == 1
@@ -68,13 +68,13 @@ def test_a_full_queue_gets_no_event(node: Node) -> None:
     publish(open_channel(node), "one", *[b"m"] * 10)
     assert node.state("one").saturation.saturated
     depth = node.state("one").depth
-    node.core(0).events.tell(FACTS, AT)
+    node.core(0).events.publish(FACTS, AT)
     node.settle()
     assert (node.state("one").depth, node.state("two").depth) == (depth, 1)
 
 
 def test_a_shard_learns_first_that_an_event_counts_as_no_overshoot(node: Node) -> None:
-    node.core(0).events.tell(FACTS, AT)
+    node.core(0).events.publish(FACTS, AT)
     for shard in range(2):
         excused, _ = operations(node, shard)
         assert isinstance(excused, Excused) and [*node.core(0).links[shard].turn.contents.publishes] == [1]
@@ -83,7 +83,7 @@ def test_a_shard_learns_first_that_an_event_counts_as_no_overshoot(node: Node) -
 def test_what_a_link_has_no_room_for_is_dropped(node: Node) -> None:
     node.kill_shard(0)
     node.settle()
-    node.core(0).events.tell(FACTS, AT)
+    node.core(0).events.publish(FACTS, AT)
     assert operations(node, 0) == []
     node.start_shard(0)
     node.settle()

@@ -49,9 +49,9 @@ def test_what_was_open_when_an_incarnation_died_is_over_and_its_accounts_go_on(t
         later = Ledger()
         FlowFiles(tmp_path, incarnation_of(node, 2), later, events)
         assert [each["begun"] for each in incidents(tmp_path)] == [1005.0]
-        assert [each["seconds"] for each in later.told(0.0)] == [7.0]
+        assert [each["seconds"] for each in later.report(0.0)] == [7.0]
         FlowFiles(tmp_path, incarnation_of(node, 3), Ledger(), events)
         assert len(incidents(tmp_path)) == 1, "it was over already"
         fresh = Ledger()
         FlowFiles(tmp_path, incarnation_of(node, 1), fresh, events)
-        assert not fresh.told(0.0), "a new run of the node"
+        assert not fresh.report(0.0), "a new run of the node"

@@ -12,7 +12,7 @@ from acceptor.holding.ledger import Ledger
 
 
 def accounts(ledger: Ledger) -> dict[tuple[str, str, str], tuple[float, int]]:
-    told = ledger.told(0.0)
+    told = ledger.report(0.0)
     return {(each["by"], each["vhost"], each["name"]): (each["seconds"], each["stops"]) for each in told}
 
 

@@ -23,7 +23,7 @@ def publisher(node: Node, *channels: int) -> Client:
 
 
 def accounts(node: Node, by: str) -> dict[tuple[str, str], tuple[float, int]]:
-    told = node.core(0).throttle.ledger.told(node.core(0).state.now)
+    told = node.core(0).throttle.ledger.report(node.core(0).state.now)
     return {(each["vhost"], each["name"]): (each["seconds"], each["stops"]) for each in told if each["by"] == by}
 
 
@@ -64,7 +64,7 @@ def test_accounts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Ledger()
     for number in range(100):
         made.enter("queue", ("/", f"q{number}"), float(number))
-    told = [each for each in made.told(0.0) if each["by"] == "queue"]
+    told = [each for each in made.report(0.0) if each["by"] == "queue"]
     assert len(told) <= 11
     assert sum(each["seconds"] for each in told) == sum(range(100))
     assert sum(each["stops"] for each in told) == 100
@@ -124,7 +124,7 @@ def test_incidents_that_are_not_over_have_who_is_held_and_was(monkeypatch: pytes
         assert record["begun"] == gone["since"] < there["since"] < core.state.now - 10
         assert 5 <= gone["held_seconds"] < 10 < there["held_seconds"]
         assert gone["held_seconds"] + there["held_seconds"] == pytest.approx(record["held_seconds"], abs=0.01)
-        running = sum(each["seconds"] for each in core.throttle.ledger.told(core.state.now) if each["by"] == "queue")
+        running = sum(each["seconds"] for each in core.throttle.ledger.report(core.state.now) if each["by"] == "queue")
         assert record["held_seconds"] == pytest.approx(running, abs=0.01)
         monkeypatch.setattr(ledger, "OPEN_MOST", 0)
         assert core.throttle.ledger.open_records(core.state.now) == []

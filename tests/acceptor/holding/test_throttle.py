@@ -254,7 +254,7 @@ def test_the_reason_is_brought_up_to_date_once_in_a_while() -> None:
         for seconds in (20, 15, 100):
             node.now += seconds
             node.core(0).state.now = node.now
-            node.core(0).throttle.tell_again(node.now)
+            node.core(0).throttle.refresh_notices(node.now)
             node.settle()
         again = [event.reason for event in client.events[0] if event.name == "connection.blocked"]
         assert again == ["queue 'full' in vhost '/': 2 of 2 messages, resume at 0"]

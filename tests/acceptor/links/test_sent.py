@@ -72,7 +72,7 @@ def test_each_mandatory_message_among_refused_rows_is_returned_once(
     producers = []
     for count, mandatory in runs:
         producer = Producer()
-        publish.note(row, count, None, producer if mandatory else None, None)
+        publish.add_origin(row, count, None, producer if mandatory else None, None)
         rows = [each for each in range(row, row + count) if each in refused and mandatory]
         producers.append(producer)
         expected.append([(QUEUE, each - row, b"%d" % (before + each)) for each in rows])
@@ -86,10 +86,10 @@ def test_the_origin_of_rows_is_their_span_or_else_their_channel() -> None:
         channel = open_channel(node).connection.channels[1]
     publish = Publish((QUEUE,), WHOLE)
     span = Span(Confirms(), 1, 2, 1, (), channel)
-    publish.note(0, 2, span, None, channel)
+    publish.add_origin(0, 2, span, None, channel)
     assert publish.spans == [(0, span)] and publish.senders is None
-    publish.note(2, 1, None, None, channel)
-    publish.note(3, 1, None, None, channel)
+    publish.add_origin(2, 1, None, None, channel)
+    publish.add_origin(3, 1, None, None, channel)
     assert publish.senders == {channel: None} and not publish.returns
 
 

@@ -131,11 +131,11 @@ def test_who_guesses_is_refused_for_longer_and_longer(asking: Asking) -> None:
     for number in range(guesses.FREE):
         asking.guess("slow", number)
     for seconds in 1.0, 2.0, 4.0:
-        assert asking.logins.told() == [{"user": "slow", "address": HERE, "wrong": asking.wrong, "seconds": seconds}]
+        assert asking.logins.report() == [{"user": "slow", "address": HERE, "wrong": asking.wrong, "seconds": seconds}]
         (reason,) = asking.ask("slow", "secret")
         assert "wrong passwords, no other one for" in reason
         asking.now += seconds
-        assert asking.logins.told() == []
+        assert asking.logins.report() == []
         asking.guess("slow", asking.wrong)
     asking.now += 3600
     right = asking.ask("slow", "secret")
@@ -213,7 +213,7 @@ def test_a_verification_that_fails_lets_nobody_in_and_keeps_nobody_out(
     assert first == second == ["the password could not be verified"]
     third, fourth = asking.ask("slow", "secret"), asking.ask("quick", "secret")
     asking.do()
-    assert third == fourth == [""] and not asking.logins.told()
+    assert third == fourth == [""] and not asking.logins.report()
 
 
 def test_a_client_that_fails_with_its_answer_keeps_nobody_from_a_turn(asking: Asking) -> None:

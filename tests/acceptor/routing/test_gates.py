@@ -119,12 +119,12 @@ def test_the_gate_of_a_moved_queue_looks_at_its_new_place(node: Node, gates: Gat
     queue = node.declare("q", 0, durable=True, **{"x-flow-stop-count": 10})
     node.settle()
     gate = gates.queue_gates[queue.queue_id]
-    gate.told = 7
+    gate.announced_epoch = 7
     results = node.move("q", 1)
     node.settle(rechecks=3)
     assert [result["result"] for result in results] == ["moved"]
     assert gates.queue_gates[queue.queue_id] is gate
-    assert gate.slot == node.queue("q").slot != queue.slot and gate.told != 7
+    assert gate.slot == node.queue("q").slot != queue.slot and gate.announced_epoch != 7
     assert queue.queue_id not in gates.away
 
 

@@ -16,7 +16,7 @@ from penstock.files.record_file import read_records, records_path
 
 
 def noted(data: Path, **arguments: Any) -> dict[str, Any]:
-    Audit(data, "router", 0).note(own(), "do", arguments, outcome_of({"result": None}))
+    Audit(data, "router", 0).record(own(), "do", arguments, outcome_of({"result": None}))
     return list(read_records(records_path(data, "audit", "router", 0)))[-1]
 
 
@@ -61,7 +61,7 @@ def test_what_json_cannot_say(tmp_path: Path) -> None:
 def test_who_is_gone_already(tmp_path: Path) -> None:
     gone = Administrator.of(4711, 2**22 + 1)
     assert (gone.uid, gone.login, gone.program, gone.terminal) == (4711, None, None, None)
-    Audit(tmp_path, "router", 0).note(gone, "do", {}, outcome_of({"error": "no", "kind": "invalid"}))
+    Audit(tmp_path, "router", 0).record(gone, "do", {}, outcome_of({"error": "no", "kind": "invalid"}))
     (record,) = read_records(records_path(tmp_path, "audit", "router", 0))
     assert (record["who"]["user"], record["outcome"]) == (None, "refused: no")
 
@@ -69,6 +69,6 @@ def test_who_is_gone_already(tmp_path: Path) -> None:
 def test_what_the_disk_does_not_take_is_in_the_log(tmp_path: Path) -> None:
     (tmp_path / "audit").touch()
     with capture_logs() as lines:
-        Audit(tmp_path, "router", 0).note(None, "do", {"name": "bob"}, "done")
+        Audit(tmp_path, "router", 0).record(None, "do", {"name": "bob"}, "done")
     (line,) = [line for line in lines if line["event"] == "audit"]
     assert (line["command"], line["arguments"], line["outcome"]) == ("do", {"name": "bob"}, "done")

@@ -21,7 +21,7 @@ def test_a_store_that_nobody_has_seen(tmp_path: Path) -> None:
 def test_a_store_is_not_behind_its_witness(tmp_path: Path) -> None:
     witness = Witness(tmp_path, "shard.0", 7)
     for commits in (1, 2, 3):
-        witness.note(commits, 1)
+        witness.record(commits, 1)
     witness.close()
     later = Witness(tmp_path, "shard.0", 7)
     assert later.complaint(7, 3) is None
@@ -34,7 +34,7 @@ def test_a_store_is_not_behind_its_witness(tmp_path: Path) -> None:
 def test_after_a_start_of_the_system_what_was_flushed_counts(tmp_path: Path) -> None:
     witness = Witness(tmp_path, "shard.0", 7)
     witness._boot = b"another".ljust(36)
-    witness.note(3, 2)
+    witness.record(3, 2)
     witness.close()
     later = Witness(tmp_path, "shard.0", 7)
     assert later.complaint(7, 2) is None
@@ -44,7 +44,7 @@ def test_after_a_start_of_the_system_what_was_flushed_counts(tmp_path: Path) -> 
 @pytest.mark.parametrize("place", [0, 20, 59, -1])
 def test_a_witness_that_is_damaged(tmp_path: Path, place: int) -> None:
     witness = Witness(tmp_path, "shard.0", 7)
-    witness.note(1)
+    witness.record(1)
     witness.close()
     data = bytearray(witness.path.read_bytes())
     data[place] ^= 1
@@ -62,18 +62,18 @@ def test_a_disk_that_takes_a_part_only(tmp_path: Path, monkeypatch: pytest.Monke
         with monkeypatch.context() as patch:
             if commits % 5 not in {0, 1}:
                 patch.setattr(os, "pwrite", lambda file, data, at: whole(file, data[: len(data) // 2], at))
-            witness.note(commits)
+            witness.record(commits)
         seen = witness.seen()
         assert seen is not None
         assert seen.commits == commits - max(commits % 5 - 1, 0)
 
 
 def test_a_disk_that_takes_a_part_of_the_first_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Witness(tmp_path, "shard.0", 7).note(3)
+    Witness(tmp_path, "shard.0", 7).record(3)
     whole = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: whole(file, data[:30], at))
     with pytest.raises(OSError, match="No space left"):
-        Witness(tmp_path, "shard.0", 7).note(4)
+        Witness(tmp_path, "shard.0", 7).record(4)
     seen = Witness(tmp_path, "shard.0", 7).seen()
     assert seen is not None
     assert seen.commits == 3
@@ -82,6 +82,6 @@ def test_a_disk_that_takes_a_part_of_the_first_note(tmp_path: Path, monkeypatch:
 def test_a_store_that_is_to_be_gone(tmp_path: Path) -> None:
     witness = Witness(tmp_path, "shard.0", 7)
     witness.forget()
-    witness.note(1)
+    witness.record(1)
     witness.forget()
     assert witness.seen() is None

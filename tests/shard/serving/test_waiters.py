@@ -61,7 +61,7 @@ def test_it_is_known_of_what_is_there_only(node: Node) -> None:
     assert weights(node) == [(1, 1)]
     node.ask("queue_delete", queue_id=node.queue("q").queue_id)
     node.settle(rechecks=1)
-    assert not shard.waiters.weights and not node.core(1).gates.parts.told
+    assert not shard.waiters.weights and not node.core(1).gates.parts.reported
 
 
 def test_marks_that_go_and_come_back(node: Node) -> None:

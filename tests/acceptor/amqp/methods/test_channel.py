@@ -63,10 +63,10 @@ def test_either_method_answers_the_brokers_flow(node: Node, answer: str) -> None
     """php-amqplib answers with channel.flow, which must then not stop its deliveries."""
     client = stopped(node)
     channel = client.connection.channels[1]
-    assert channel.told.compliance.due == 1
+    assert channel.notices.compliance.due == 1
     client.send(answer, 1, active=False)
     node.settle()
-    assert channel.told.compliance.due == 0
+    assert channel.notices.compliance.due == 0
     assert channel.receiving.active
     assert "channel.flow-ok" not in client.names(1)
 
