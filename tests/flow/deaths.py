@@ -15,6 +15,7 @@ class FlowAndDeath(FlowAndRouter):
     def __init__(self) -> None:
         super().__init__()
         self.lost: dict[int, set[Id]] = {}
+        self.lost_prepared: dict[int, set[Id]] = {}
         self.bereft: set[int] = set()
 
     @rule(which=st.integers(0, 9), heard=st.integers(0, 3))
@@ -26,6 +27,12 @@ class FlowAndDeath(FlowAndRouter):
             life = self.node.kill_shard(shard, heard)
             for id, book in life.books.items():
                 self.lost.setdefault(id, set()).update(map(identity, book.entered))
+            for part in life.core.two_phase.parts.values():
+                for publish in part.publishes:
+                    bodies = [publish.batch.record(row)[2] for row in range(publish.batch.count)]
+                    for id in publish.queues:
+                        if isinstance(id, int):
+                            self.lost_prepared.setdefault(id, set()).update(map(identity, bodies))
 
     @rule(which=st.integers(0, 9))
     def start_shard(self, which: int) -> None:
@@ -69,3 +76,6 @@ class FlowAndDeath(FlowAndRouter):
     def gone_with_others(self, kept: Kept) -> set[Id]:
         """Return the messages that died with a shard or with an acceptor."""
         return self.lost.get(kept.id, set()) | {id for id in self.arrived if id[0] in self.bereft}
+
+    def gone_prepared(self, kept: Kept) -> set[Id]:
+        return self.lost_prepared.get(kept.id, set())

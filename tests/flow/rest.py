@@ -211,7 +211,9 @@ class AtRest(Moves):
             assert len(set(entered)) == len(entered)
             assert self.lanes or in_order([id for id in entered if (kept.name, id) not in self.afresh])
             assert not must & waiting & set(entered)
-            missing = must - waiting - set(entered) - self.gone_with_others(kept) - self.nacked
+            missing = (
+                must - waiting - set(entered) - self.gone_with_others(kept) - self.gone_prepared(kept) - self.nacked
+            )
             whose, how_many = self.dropped()
             assert {id[0] for id in missing} <= whose and len(missing) <= how_many, missing
             if not self.losses:
@@ -243,6 +245,10 @@ class AtRest(Moves):
         """Return the messages that entered a queue in an earlier incarnation of its shard, or were with a dead
         acceptor.
         """
+        return set()
+
+    def gone_prepared(self, kept: Kept) -> set[Id]:
+        """Return the messages that died with a shard before the transaction that publishes them was decided."""
         return set()
 
     def held_deliveries(self) -> list[tuple[str, Id]]:
