@@ -29,13 +29,9 @@ from acceptor.gates.fair import Weights
 from acceptor.gates.permissions import Permissions
 from acceptor.gates.terms import UserTerms
 from acceptor.holding.early import EarlyNotice
-from acceptor.holding.episodes import Episodes
-from acceptor.holding.escalation import Escalations
 from acceptor.holding.event_log import EventLog
-from acceptor.holding.last_resort import LastResort
-from acceptor.holding.ledger import Ledger
+from acceptor.holding.holding import Holding
 from acceptor.holding.metered_events import facts as metered_facts
-from acceptor.holding.throttle import Throttle
 from acceptor.links.shard_link import ShardLink
 from acceptor.logins.logins import Logins
 from acceptor.moving.moving import Moves
@@ -86,38 +82,29 @@ class AcceptorCore:
         )  # fmt: skip
         self.events = EventLog(self.topology, gauges, self.links)
         self.quotas = Quotas(state)
-        self.throttle = throttle = self.make_throttle()
+        self.holding = holding = Holding(state, self.gates, self.quotas, self.user_terms, self.events)
         self.budgets = budgets = Budgets(state)
-        self.delivery = Delivery(state, throttle, budgets.outputs)
+        self.delivery = Delivery(state, holding.drip, budgets.outputs)
         self.moves = Moves(state, self.gates, self.delivery, self.queue_is_home)
         self.routes = Routes(self.topology, self.links, settings.acceptors, self.gates, self.moves)
-        self.early = EarlyNotice(state, self.gates, self.routes, throttle, self.user_terms)
+        self.early = EarlyNotice(state, self.gates, self.routes, holding.notifier, self.user_terms)
         self.patience = ConsumerTimeouts(state)
         self.replies = Replies(state, budgets.outputs)
         self.suspects = Suspects(state)
         self.orphans = Orphans(self.quotas)
         self.requests = Requests(state, self.moves)
-        overtaking = Overtaking(self.routes, throttle.recheck_cause_later)
+        overtaking = Overtaking(self.routes, holding.throttle.recheck_cause_later)
         publishing = Publishing(
-            state, self.gates, self.routes, overtaking, throttle, throttle.escalations, throttle.episodes
+            state, self.gates, self.routes, overtaking, holding.notifier, holding.escalations, holding.books.episodes
         )  # fmt: skip
         self.services = Services(
             acceptor=state, handlers=HANDLERS, permissions=Permissions(self.topology), logins=self.logins,
             headcount=self.headcount, weights=self.weights, user_terms=self.user_terms, gates=self.gates,
             routes=self.routes, overtaking=overtaking, publishing=publishing,
             settling=Settling(state, self.gates.queue_gates), delivery=self.delivery, replies=self.replies,
-            moves=self.moves, requests=self.requests, orphans=self.orphans, episodes=throttle.episodes,
-            escalations=throttle.escalations, throttle=throttle, early=self.early, accounts=budgets.accounts,
-            outputs=budgets.outputs, unfinished=budgets.unfinished, unread=budgets.unread,
+            moves=self.moves, requests=self.requests, orphans=self.orphans, holding=holding, early=self.early,
+            accounts=budgets.accounts, outputs=budgets.outputs, unfinished=budgets.unfinished, unread=budgets.unread,
         )  # fmt: skip
-
-    def make_throttle(self) -> Throttle:
-        """Return the throttle, with the ledger, the ladders and the last resort of what it holds."""
-        state, ledger, episodes = self.state, Ledger(), Episodes(self.state)
-        escalations = Escalations(state, self.gates, ledger, episodes, self.events)
-        last_resort = LastResort(state, self.quotas, ledger, escalations, episodes)
-        parking = state.settings.flow.parking_bytes
-        return Throttle(parking, self.user_terms, ledger, escalations, episodes, last_resort)
 
     def connect(self, transport: Transport, peer: str, peer_host: str) -> Connection:
         """Return the connection of a client that has connected."""
@@ -218,7 +205,7 @@ class AcceptorCore:
         self.weights.follow()
         self.gates.reconsider()
         self.early.reconsider()
-        self.throttle.take_terms()
+        self.holding.throttle.apply_terms()
 
     # Shards
 
@@ -341,7 +328,7 @@ class AcceptorCore:
 
     def drip(self) -> None:
         """Read a little from paused connections."""
-        self.throttle.drip(self.state.now)
+        self.holding.parking.read_paused(self.state.now)
 
     def update_pressure(self) -> None:
         """Stop or free vhosts over their guarantee; routes pass other gates then."""
@@ -354,7 +341,7 @@ class AcceptorCore:
 
     def escalate_holds(self) -> None:
         """Move held channels up and down their ladders."""
-        self.throttle.escalations.advance(self.state.now)
+        self.holding.escalations.advance(self.state.now)
 
     def publish_metered_events(self) -> None:
         """Publish events about limited rates and paced queues that begin or cease to hold channels."""
@@ -366,7 +353,7 @@ class AcceptorCore:
 
     def parked_in_memory(self) -> int:
         """Return the parked bytes that are not on disk."""
-        return self.throttle.parked_bytes - (0 if self.state.spool is None else self.state.spool.held)
+        return self.holding.parking.parked_bytes - (0 if self.state.spool is None else self.state.spool.held)
 
     def tick(self) -> None:
         """Run the chores of each second, such as heartbeats and deadlines."""
@@ -398,7 +385,7 @@ class AcceptorCore:
 
     def refresh_notices(self) -> None:
         """Notify clients of a changed cause, and refresh reasons."""
-        self.throttle.refresh_notices(self.state.now)
+        self.holding.refresh_notices(self.state.now)
 
     def write_counters(self) -> None:
         """Write the counters into the gauges if those are this incarnation's. Once all shards are up, clear the claims
@@ -410,13 +397,14 @@ class AcceptorCore:
             link.begin_counting()
         if self.loaded and all(self.links[shard].stage is UP for shard in self.topology.shards):
             self.gates.claims.succeed()
-        state, throttle = self.state, self.throttle
+        state, holding = self.state, self.holding
         state.gauges.counters_write(
             "acceptor", state.index, len(state.connections), state.counters.open_channels,
-            len(throttle.held), throttle.parked_bytes, len({*throttle.paused, *self.budgets.unread.since}),
+            len(holding.throttle.held), holding.parking.parked_bytes,
+            len({*holding.drip.paused, *self.budgets.unread.since}),
             state.counters.published, self.delivery.delivered_total, state.counters.confirmed, state.turns,
-            throttle.ignoring,
-            *[*throttle.escalations.counters(), self.gates.wakeups.lost, self.headcount.refused],
+            holding.notifier.ignoring,
+            *[*holding.escalations.counters(), self.gates.wakeups.lost, self.headcount.refused],
         )  # fmt: skip
 
     def shut_down(self) -> None:

@@ -108,7 +108,7 @@ class Acceptor:
             loop, listener, lambda: ClientProtocol(self.sockets),
             lambda: neighbours.have_fewer_than(len(self.sockets.protocols)),
         )  # fmt: skip
-        self.flow_files = FlowFiles(node.settings.data, self.state, self.core.throttle.ledger, self.core.events)
+        self.flow_files = FlowFiles(node.settings.data, self.state, self.core.holding.books.ledger, self.core.events)
         self.rechecks = Chores(
             loop, node.settings.flow.recheck_seconds, self.notice_hang_ups, *self.core.rechecks(), self.caught_up,
             neighbours.count_clients, self.finish_turn,
@@ -293,14 +293,14 @@ class Acceptor:
     def notice_hang_ups(self) -> None:
         """Process the events of paused sockets."""
         self.set_clock()
-        throttle = self.core.throttle
+        drip = self.core.holding.drip
         for protocol, dead, closed in self.sockets.hang_ups.poll():
             if dead:
                 protocol.transport.abort()
             elif protocol.connection is not None:
-                throttle.arrived(protocol.connection)
+                drip.arrived(protocol.connection)
                 if closed:
-                    throttle.hangs_up(protocol.connection)
+                    drip.hangs_up(protocol.connection)
                     self.core.budgets.unfinished.hangs_up(protocol.connection)
 
     # Clients

@@ -54,7 +54,7 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
         "logins": (core.logins.report, {}),
         "headcount": (core.headcount.report, {}),
         "entangled": (lambda: entangled(core), {}),
-        "ledger": (lambda: core.throttle.ledger.report(core.state.now), {}),
+        "ledger": (lambda: core.holding.books.ledger.report(core.state.now), {}),
         "publishes": (lambda: core.routes.count(core.state.now), {}),
         "consumers": (lambda ids: consumers(core, ids), {"ids": list}),
         "refuse": (partial(refuse, core), {"connection": str, "channel": int, "id": int}),
@@ -64,14 +64,14 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
 def held(core: AcceptorCore) -> list[dict[str, Any]]:
     """Answer the question `held`."""
     withheld = _withheld(core)
-    return [_held(core, channel, withheld) for channel in core.throttle.held]
+    return [_held(core, channel, withheld) for channel in core.holding.throttle.held]
 
 
 def entangled(core: AcceptorCore) -> list[dict[str, Any]]:
     """Answer the question `entangled`: the held channels for which others may wait in turn, to find deadlocks."""
-    withheld = _withheld(core) if core.throttle.held else {}
+    withheld = _withheld(core) if core.holding.throttle.held else {}
     found, seen = [], set()
-    for channel in core.throttle.held:
+    for channel in core.holding.throttle.held:
         party, settles = _party(channel), channel.connection.settles()
         if not settles:
             kind = party, *map(id, _causes(channel, withheld))
@@ -96,9 +96,9 @@ def refuse(core: AcceptorCore, connection: str, channel: int, id: int) -> bool:
     """Have a queue refuse the publishes of a held channel. Return False if the channel is not held."""
     found = core.state.connections.get(connection)
     held, queue_gate = found and found.channels.get(channel), core.gates.queue_gates.get(id)
-    if held is None or queue_gate is None or held not in core.throttle.held:
+    if held is None or queue_gate is None or held not in core.holding.throttle.held:
         return False
-    core.throttle.escalations.refuse(held, queue_gate)
+    core.holding.escalations.refuse(held, queue_gate)
     return True
 
 
@@ -112,7 +112,7 @@ def _withheld(core: AcceptorCore) -> dict[Any, dict[QueueGate, None]]:
 
 
 def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[QueueGate, None]]) -> dict[str, Any]:
-    connection = channel.connection
+    connection, last_resort = channel.connection, core.holding.last_resort
     told_blocked = channel.notices.blocked and connection.client.has_capability("connection.blocked")
     return {
         **state(channel),
@@ -122,10 +122,10 @@ def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Qu
         ],
         "withheld": channel.withheld,
         "parked_bytes_connection": connection.kept.parked,
-        "paused": connection in core.throttle.paused,
+        "paused": connection in core.holding.drip.paused,
         "ignores_flow": connection.notices.ignores_flow,
-        "spent": core.throttle.last_resort.bound(connection) if connection in core.throttle.last_resort.spent else None,
-        "rung": core.throttle.escalations.state(channel),
+        "spent": last_resort.bound(connection) if connection in last_resort.spent else None,
+        "rung": core.holding.escalations.state(channel),
         "causes": [_cause(core, gate) for gate in _causes(channel, withheld)],
     }
 

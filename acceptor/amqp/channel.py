@@ -186,7 +186,7 @@ class Channel(ChannelState):
         """Publish messages of a run as far as there is room, at most `most`. Return how many more may follow."""
         sent = self.services.publishing.forward(self, run, most)
         if sent:
-            self.services.escalations.progressed(self)
+            self.services.holding.escalations.progressed(self)
         # With its share used up the channel is a newcomer. Messages that need no room may have gone beyond the share.
         return most if most == UNLIMITED else max(most - sent, 0) or UNLIMITED
 
@@ -219,7 +219,7 @@ class Channel(ChannelState):
         at_gates = self.runs_at_gates()
         if self.overtaking and not at_gates:
             self.leave_opened()
-            self.services.throttle.recheck_cause_later(self)
+            self.services.holding.throttle.recheck_cause_later(self)
         else:
             self.leave_gates()
         if at_gates and self.running is not None:
@@ -272,19 +272,19 @@ class Channel(ChannelState):
         """Append an item to the inbox and account for its bytes. A run may go to disk."""
         if isinstance(item, ParkedRun):
             item.since = item.since or self.acceptor.now
-            self.services.episodes.parked(self, item.count, item.nbytes)
+            self.services.holding.books.episodes.parked(self, item.count, item.nbytes)
             if any(gate.is_saturated() for gate in self.gates):
                 item.batch = bus.taken_home(item.batch)  # the arena is for messages that need not wait
             if self.acceptor.spool is not None:
-                item = self.services.throttle.spooled(self, item, self.acceptor.spool)
+                item = self.services.holding.parking.spooled(self, item, self.acceptor.spool)
         if self.inbox is EMPTY:
             self.inbox = Inbox()
         self.inbox.put(item)
-        self.services.throttle.parked(self, item.nbytes)
+        self.services.holding.parking.account(self, item.nbytes)
 
     def unpark(self, at: int = 0) -> None:
         """Remove an item from the inbox and account for its bytes."""
-        self.services.throttle.parked(self, -self.inbox.take(at).nbytes)
+        self.services.holding.parking.account(self, -self.inbox.take(at).nbytes)
 
     # Gates
 
@@ -294,7 +294,7 @@ class Channel(ChannelState):
         if gate not in self.gates:
             self.gates.append(gate)
             if self.hold is not None and gate is not self.held_by:
-                self.services.throttle.recheck_cause_later(self)
+                self.services.holding.throttle.recheck_cause_later(self)
         if gate.opens_with_time:
             self.services.gates.waits_for_time(gate, self)
         if gate.is_saturated():
@@ -302,7 +302,7 @@ class Channel(ChannelState):
 
     def held_at(self, gate: Gate) -> None:
         """A gate at which the channel waits is saturated: hold the channel and notify its client."""
-        self.services.throttle.hold(self, gate)
+        self.services.holding.throttle.hold(self, gate)
 
     def unwarn(self) -> None:
         """Retract the early notice of a stop. The client of a held channel is notified only when that is released."""
@@ -310,7 +310,7 @@ class Channel(ChannelState):
         if queue_gate is not None:
             del queue_gate.warned[self]
             if self.hold is None:
-                self.services.throttle.untell(self)
+                self.services.holding.notifier.retract(self)
 
     def recheck_warning(self) -> None:
         """Retract the early notice if it does not concern the channel: routes or means may have changed."""
@@ -343,7 +343,7 @@ class Channel(ChannelState):
         """Release the channel if nothing of it waits, neither publishes nor confirms."""
         waits = self.inbox or self.gates or self.withheld or self.refusing is not None
         if self.hold is not None and not waits:
-            self.services.throttle.release(self)
+            self.services.holding.throttle.release(self)
 
     def withholds(self, queue_gate: Withholding) -> bool:
         """Whether confirms are withheld from the channel while this queue is saturated."""
@@ -362,7 +362,7 @@ class Channel(ChannelState):
         """The confirms of a withheld span are complete."""
         self.withheld -= 1
         self.release_if_free()
-        self.services.throttle.recheck_cause_later(self)
+        self.services.holding.throttle.recheck_cause_later(self)
 
     @contained
     def write_confirms(self) -> None:
@@ -423,7 +423,7 @@ class Channel(ChannelState):
         self.leave_gates()
         self.unwarn()
         if self.hold is not None:
-            self.services.throttle.release(self)
+            self.services.holding.throttle.release(self)
         parked = [item for item in self.inbox if isinstance(item, ParkedRun)] if keep_parked else []
         while self.inbox:
             self.unpark()

@@ -94,7 +94,7 @@ class Connection(ConnectionState):
             except Exception as error:
                 self.broken(error)
         if self.pauses & HELD:
-            self.services.throttle.read_for_acks(self)
+            self.services.holding.drip.read_soon(self)
         return used
 
     def read_bytes(self) -> int:
@@ -334,7 +334,7 @@ class Connection(ConnectionState):
         self.services.unfinished.forget(self)
         # After a frame error nothing that follows can be read, not even close-ok.
         self.deadline = self.acceptor.now + (UNREADABLE_SECONDS if self.scanner.failed else CLOSE_SECONDS)
-        if self not in self.services.throttle.last_resort.closing:
+        if self not in self.services.holding.last_resort.closing:
             self.resume_reading(self.pauses)
         self.services.requests.delete_exclusive(self, lambda: None)
 
@@ -410,7 +410,7 @@ class Connection(ConnectionState):
         services.outputs.lost(self, opened=self.stay.opened is not None)
         services.unfinished.forget(self)
         services.unread.forget(self)
-        services.throttle.forget(self)
+        services.holding.forget(self)
 
 
 def forced(text: str) -> HardError:

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from acceptor.gates.permissions import Permissions
     from acceptor.gates.terms import UserTerms
     from acceptor.holding.early import EarlyNotice
-    from acceptor.holding.episodes import Episodes
-    from acceptor.holding.escalation import Escalations
-    from acceptor.holding.throttle import Throttle
+    from acceptor.holding.holding import Holding
     from acceptor.logins.logins import Logins
     from acceptor.moving.moving import Moves
     from acceptor.moving.requests import Requests
@@ -57,9 +55,7 @@ class Services:
     moves: Moves
     requests: Requests
     orphans: Orphans
-    episodes: Episodes
-    escalations: Escalations
-    throttle: Throttle
+    holding: Holding
     early: EarlyNotice
     accounts: Accounts
     outputs: Outputs

@@ -223,19 +223,19 @@ class ChannelState(ABC):
 
     @abstractmethod
     def resume(self, answer: Answer) -> None:
-        """The running method gets the answer that it waits for."""
+        """Resume the running method with the answer that it waits for."""
 
     @abstractmethod
     def park(self, item: ParkedRun | ParkedMethod) -> None:
-        """Have something wait in the inbox."""
+        """Append an item to the inbox and account for its bytes."""
 
     @abstractmethod
     def unpark(self, at: int = 0) -> None:
-        """Take an item out of the inbox."""
+        """Remove an item from the inbox and account for its bytes."""
 
     @abstractmethod
     def handle(self, method: MethodSpec, arguments: dict[str, Any]) -> None:
-        """Carry out a method."""
+        """Handle a method."""
 
     @abstractmethod
     def forward(self, run: ParkedRun, most: int) -> int:
@@ -247,7 +247,7 @@ class ChannelState(ABC):
 
     @abstractmethod
     def overtake(self) -> None:
-        """Carry out the methods that may overtake parked publishes and wait for nothing else."""
+        """Handle parked methods that may overtake publishes, and were parked only behind a running method."""
 
     @abstractmethod
     def may_overtake(self, method: MethodSpec, arguments: dict[str, Any], end: int) -> bool:
@@ -275,7 +275,7 @@ class ChannelState(ABC):
 
     @abstractmethod
     def held_at(self, gate: Gate) -> None:
-        """A gate that it waits at is saturated: now its client is told."""
+        """A gate at which the channel waits is saturated: hold the channel and notify its client."""
 
     @abstractmethod
     def withholds(self, queue_gate: Withholding) -> bool:
@@ -283,40 +283,40 @@ class ChannelState(ABC):
 
     @abstractmethod
     def withheld_at(self, gate: Gate) -> None:
-        """Confirms of it wait for room at a gate."""
+        """A span's confirms are withheld at a gate: hold the channel, though nothing of it is parked."""
 
     @abstractmethod
     def no_longer_withheld(self) -> None:
-        """Some confirms of it wait for room no longer."""
+        """The confirms of a withheld span are complete."""
 
     @abstractmethod
     def wait_at(self, gate: Gate) -> None:
-        """Wait at a gate that has no room."""
+        """Wait at a gate. A saturated gate holds the channel at once."""
 
     @abstractmethod
     def leave_gates(self) -> None:
-        """Wait at no gate any more."""
+        """Stop waiting at every gate."""
 
     @abstractmethod
     def leave_gate(self, gate: Gate) -> None:
-        """Wait at a gate no more."""
+        """Stop waiting at this gate."""
 
     @abstractmethod
     def unwarn(self) -> None:
-        """It need not know any more of a stop that it was told of early."""
+        """Retract the early notice of a stop."""
 
     @abstractmethod
     def recheck_warning(self) -> None:
-        """A stop that it was told of early may not concern it any more."""
+        """Retract the early notice if it does not concern the channel: routes or means may have changed."""
 
     @abstractmethod
     def release_if_free(self) -> None:
-        """Let its client go on if nothing of it waits any more, neither publishes nor confirms."""
+        """Release the channel if nothing of it waits, neither publishes nor confirms."""
 
     @abstractmethod
     def end(self, event: ChannelEvent, *, keep_parked: bool) -> None:
-        """Stop for an event; publishes that are parked may outlive the channel."""
+        """End the channel for an event. Parked publishes may outlive the channel."""
 
     @abstractmethod
     def heir(self) -> ChannelState:
-        """A detached channel, for parked publishes that outlive it."""
+        """Return a detached channel for the parked publishes that outlive this one."""

@@ -99,12 +99,12 @@ class ConnectionState(ABC):
         self.acceptor.dirty[self] = None
 
     def log_error(self, error: AMQPError, channel: int) -> None:
-        """One line for an error of the client, on a channel or (0) the connection."""
+        """Log an error of the client, on a channel or (0) the connection."""
         log.warning("client error", code=error.code, text=error.text, connection=self.id, channel=channel,
                     peer=self.client.peer, user=self.user, client=self.client.name)  # fmt: skip
 
     def whose(self) -> dict[str, Any]:
-        """What tells it from others, in log lines and answers."""
+        """Return the fields that identify the connection in log lines and answers."""
         return {
             "connection": self.id, "peer": self.client.peer, "client": self.client.name, "user": self.user,
             "vhost": self.access.vhost,
@@ -140,15 +140,15 @@ class ConnectionState(ABC):
 
     @abstractmethod
     def close(self, error: AMQPError, *, keep_parked: bool = False) -> None:
-        """End its channels and say why."""
+        """End all channels and send connection.close with the reason."""
 
     @abstractmethod
     def tick(self, now: float) -> None:
-        """Once a second: deadlines and heartbeats."""
+        """Enforce deadlines and heartbeats; called once a second."""
 
     @abstractmethod
     def fail(self, error: AMQPError, *, keep_parked: bool = False) -> None:
-        """Close it for an error that it does not survive."""
+        """Close the connection for a hard error."""
 
     @abstractmethod
     def broken(self, error: Exception) -> None:
@@ -168,4 +168,4 @@ class ConnectionState(ABC):
 
     @abstractmethod
     def forget_channel(self, channel: ChannelState) -> None:
-        """The channel's end is agreed on: its number is free."""
+        """Free the number of a channel whose end is agreed on."""

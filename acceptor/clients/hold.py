@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from acceptor.gates.gate import Gate
 from acceptor.gates.queue_gate import QueueGate
+from acceptor.gates.terms import Terms
 
 
 class Hold:
@@ -11,21 +12,20 @@ class Hold:
 
     `gate` and `cause` are those that its client was notified of; the `cause` has the numbers of that moment. `since` is
     the beginning, whatever the gate was then, in seconds of the acceptor's clock; `causes` counts the gates so far.
-    The channel may park `budgets` times the parking budget before its socket is paused. A queue that is `refusing` its
-    publishes gets none of them (the rung `reject`).
+    A queue that is `refusing` its publishes gets none of them (the rung `reject`).
     """
 
-    __slots__ = ("budgets", "cause", "causes", "gate", "refusing", "since")
+    __slots__ = ("cause", "causes", "gate", "refusing", "since", "terms")
 
-    def __init__(self, gate: Gate, since: float) -> None:
+    def __init__(self, gate: Gate, terms: Terms, since: float) -> None:
         self.since = since
         self.causes = 0
-        self.budgets = 1
         self.refusing: QueueGate | None = None
-        self.change(gate)
+        self.change(gate, terms)
 
-    def change(self, gate: Gate) -> None:
+    def change(self, gate: Gate, terms: Terms) -> None:
         """Another gate holds from now on."""
         self.gate = gate
+        self.terms = terms
         self.cause = gate.describe()
         self.causes += 1

@@ -1,4 +1,4 @@
-"""What a client was told of stops: by channel.flow on a channel, by connection.blocked on its connection."""
+"""The notices of stops that a client has: by channel.flow on a channel, by connection.blocked on its connection."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from acceptor.gates.queue_gate import QueueGate
 
 
 class ChannelNotices:
-    """What a client was told of the stop of one channel.
+    """The notices of the stop of one channel.
 
     `flow`: channel.flow has stopped it, and `compliance` is how the client obeys. `blocked`: the channel is one for
-    which its connection is blocked. `early` is the gate of a queue whose stop it was told of before a publish waited.
+    which its connection is blocked. `early` is the gate of a queue of whose stop the client was notified before a
+    publish waited.
     """
 
     __slots__ = ("blocked", "compliance", "early", "flow")
@@ -23,7 +24,7 @@ class ChannelNotices:
 
 
 class ConnectionNotices:
-    """What a client was told of the stops of all its channels.
+    """The notices of the stops of all its channels.
 
     connection.blocked is for so many `blocked_channels`, and was sent last at `sent_at` (seconds of the acceptor's
     clock), with a `reason`. A client that `ignores_flow` has published on, and is sent channel.flow no more.

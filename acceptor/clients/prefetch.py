@@ -61,7 +61,7 @@ class Consuming(Protocol):
 
 
 class SharedPrefetch:
-    """The limit of one channel, 0 for none. `told` is what its shards know of it: that value, or BY_GRANTS.
+    """The limit of one channel, 0 for none. `announced` is the limit its shards know: that value, or BY_GRANTS.
 
     `shards` are all that it has ever consumed from: their deliveries remain unacked even if their consumers are gone.
     `uncommitted` counts messages that were settled in a transaction which is not committed: they count as unacked.

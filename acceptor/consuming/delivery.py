@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from acceptor.budgets.outputs import Outputs
     from acceptor.clients.connection_state import ConnectionState
     from acceptor.clients.state import AcceptorState
-    from acceptor.holding.throttle import Throttle
+    from acceptor.holding.drip import Drip
 
 # A consumer's window is reopened once an eighth of it has left for its socket.
 WINDOW_SHARE = 8
@@ -32,9 +32,9 @@ class Delivery:
     `uncredited` are connections whose sockets take nothing: their consumers' windows are not opened.
     """
 
-    def __init__(self, acceptor: AcceptorState, throttle: Throttle, outputs: Outputs) -> None:
+    def __init__(self, acceptor: AcceptorState, drip: Drip, outputs: Outputs) -> None:
         self.acceptor = acceptor
-        self.throttle = throttle
+        self.drip = drip
         self.outputs = outputs
         self.window = acceptor.settings.flow.consumer_window_bytes
         self.connection_window = acceptor.settings.flow.connection_window_bytes
@@ -88,7 +88,7 @@ class Delivery:
         connection.unreported += nbytes
         self.delivered_total += count
         if connection.pauses & HELD:
-            self.throttle.read_for_acks(connection)
+            self.drip.read_soon(connection)
         overdue = connection.unreported * WINDOW_SHARE > self.connection_window
         if overdue or consumer.written * WINDOW_SHARE > self.window:
             if not connection.writable:

@@ -115,8 +115,8 @@ class Span:
 
     `route` is the route of its publishes. Where queues of it are a flow set (`fan`), the span waits for them as long as
     the set holds its producers, and for no queue that lags. `queue_gates` are its queues with marks, and those that it
-    waits for while it is `withheld`; `left` has the tags that have left each queue, `untold` the unconfirmed tags once
-    some of the span are confirmed.
+    waits for while it is `withheld`; `left` has the tags that have left each queue, `unconfirmed` the rest once some of
+    the span are confirmed.
     """
 
     __slots__ = (
@@ -131,7 +131,7 @@ class Span:
         "queue_gates",
         "rejected",
         "route",
-        "untold",
+        "unconfirmed",
         "withheld",
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ class Span:
         self.channel = channel
         self.withheld = False
         self.left: dict[Withholding, RangeSet] | None = None
-        self.untold: RangeSet | None = None
+        self.unconfirmed: RangeSet | None = None
 
     def heeds(self, queue: int) -> bool:
         """Whether a refusal by this queue is passed on to the publisher: not if the queue is powerless."""
@@ -234,11 +234,11 @@ class Span:
             if queue_gate not in self.left:
                 return
             tags = overlaps(tags, self.left[queue_gate].ranges())
-        if self.untold is None:
-            self.untold = RangeSet()
-            self.untold.add(self.first, self.count)
-        given = [part for low, high in tags for part in self.untold.remove(low, high - low)]
-        if not self.untold:
+        if self.unconfirmed is None:
+            self.unconfirmed = RangeSet()
+            self.unconfirmed.add(self.first, self.count)
+        given = [part for low, high in tags for part in self.unconfirmed.remove(low, high - low)]
+        if not self.unconfirmed:
             self.end(given)
         elif given:
             self.confirm(given)
@@ -246,10 +246,10 @@ class Span:
 
     def complete(self) -> None:
         """Confirm all remaining tags."""
-        if self.untold is None:
+        if self.unconfirmed is None:
             self.end([(self.first, self.count)])
         else:
-            self.end([(low, high - low) for low, high in self.untold.ranges()])
+            self.end([(low, high - low) for low, high in self.unconfirmed.ranges()])
 
     def end(self, parts: list[tuple[int, int]]) -> None:
         """Confirm the last (first tag, count) parts; the channel is no longer held for this span."""

@@ -15,7 +15,7 @@ from acceptor.gates.queue_gate import QueueGate
 # Shortest poll interval of rates, in seconds; acceptors poll in turn, each at its own phase of the interval.
 INTERVAL = 0.01
 # A channel that waits longer is held, and its client notified. A shorter wait is a burst that has ended for a moment.
-TOLD_AFTER = 0.5 + INTERVAL
+HELD_AFTER = 0.5 + INTERVAL
 # A channel that has not waited for this long has ceased to: one that is admitted may come back a little later.
 FORGOTTEN_AFTER = 0.25
 
@@ -44,11 +44,11 @@ class Metered:
     """The gates of an acceptor that had no room (`closed`), and since when channels wait there. No channel is visited
     before it is due.
 
-    `phase` is where in the interval this acceptor's turn is, in seconds. `untold` channels are not held yet, `leaving`
-    ones were admitted; `told` counts those held since the last call of `changed`.
+    `phase` is where in the interval this acceptor's turn is, in seconds. `pending` channels are not held yet, `leaving`
+    ones were admitted; `newly_held` counts those held since the last call of `changed`.
 
-          ──(waits)──▶ untold ──(`TOLD_AFTER`)──▶ told
-          leaving ◀──(admitted)── untold, told      leaving ──(`FORGOTTEN_AFTER`)──▶ forgotten
+          ──(waits)──▶ pending ──(`HELD_AFTER`)──▶ held
+          leaving ◀──(admitted)── pending, held      leaving ──(`FORGOTTEN_AFTER`)──▶ forgotten
           leaving ──(waits again)──▶ as before
     """
 
@@ -56,10 +56,10 @@ class Metered:
         self.phase = phase
         self.closed: dict[MeteredGate, None] = {}
         self.since: dict[Wait, float] = {}
-        self.untold: DeadlineQueue[Wait] = DeadlineQueue()
+        self.pending: DeadlineQueue[Wait] = DeadlineQueue()
         self.leaving: DeadlineQueue[Wait] = DeadlineQueue()
         self.channels: Counter[Place] = Counter()
-        self.told: Counter[Place] = Counter()
+        self.newly_held: Counter[Place] = Counter()
         self.left: dict[Place, None] = {}
         self.held: dict[Place, Held] = {}
 
@@ -69,11 +69,11 @@ class Metered:
         if wait not in self.since:
             self.since[wait] = now
             self.channels[gate, channel.access.vhost] += 1
-            self.untold.put(wait, now + TOLD_AFTER)
+            self.pending.put(wait, now + HELD_AFTER)
             return
         self.leaving.discard(wait)
-        if channel.held_by is None and wait not in self.untold:
-            self.untold.put(wait, now)
+        if channel.held_by is None and wait not in self.pending:
+            self.pending.put(wait, now)
 
     def leaves(self, gate: Gate, channel: WaitingChannel, now: float) -> None:
         """A channel waits at a gate no longer, for the moment."""
@@ -105,19 +105,19 @@ class Metered:
         """Hold channels that have waited for long, and forget those that have not come back."""
         for gate, channel in self.leaving.take(now):
             self.forget(gate, channel)
-        for gate, channel in self.untold.take(now):
+        for gate, channel in self.pending.take(now):
             if channel not in gate.waiting:
-                self.untold.put((gate, channel), now + FORGOTTEN_AFTER)
+                self.pending.put((gate, channel), now + FORGOTTEN_AFTER)
             elif gate.is_saturated():  # the stop holds it, not the pace
-                self.untold.put((gate, channel), now + TOLD_AFTER)
+                self.pending.put((gate, channel), now + HELD_AFTER)
             else:
                 channel.held_at(gate)
-                self.told[gate, channel.access.vhost] += 1
+                self.newly_held[gate, channel.access.vhost] += 1
 
     def forget(self, gate: Gate, channel: WaitingChannel) -> None:
         """Forget a channel that has ceased to wait at a gate."""
         del self.since[gate, channel]
-        self.untold.discard((gate, channel))
+        self.pending.discard((gate, channel))
         place = gate, channel.access.vhost
         self.channels[place] -= 1
         if not self.channels[place]:
@@ -128,8 +128,8 @@ class Metered:
         """Return the places where channels came to be held since the last call, and those with earlier ones where no
         channel waits any more.
         """
-        told, self.told = self.told, Counter()
+        newly_held, self.newly_held = self.newly_held, Counter()
         left, self.left = self.left, {}
-        begun = [Held(*place, now, count) for place, count in told.items() if place not in self.held]
+        begun = [Held(*place, now, count) for place, count in newly_held.items() if place not in self.held]
         self.held |= {(held.gate, held.vhost): held for held in begun}
         return begun, [self.held.pop(place) for place in left if place in self.held and place not in self.channels]

@@ -34,7 +34,7 @@ class Shard(Protocol):
 
 
 class Parts:
-    """The exchange of weights between one acceptor and the shards. `told` has the weight last reported, by queue id."""
+    """The exchange of weights between one acceptor and the shards. `reported` has the last weight by queue id."""
 
     def __init__(
         self, index: int, topology: Topology, links: Sequence[Shard], queue_gates: dict[int, QueueGate]

@@ -3,7 +3,7 @@
       publishes lately ──(the queue has stopped, and still is at the next poll)──▶ warned ──(a publish waits)──▶ held
       warned ──(room again, the queue is gone or no longer on its way, it begins to settle)──▶ notice retracted
 
-A warned channel is notified like a held one (acceptor/holding/throttle.py) but is not held: nothing of it waits, and it
+A warned channel is notified like a held one (acceptor/holding/notifier.py) but is not held: nothing of it waits, and it
 is on no ladder and in no account. A channel is not warned if it publishes more rarely than `flow.early_rate`, if it
 cannot be notified or must not be stopped (its connection settles, see acceptor/holding/channel_flow.py, or its socket
 is paused), or at a queue with a priority lane, which lets the lane's messages pass.
@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from acceptor.clients.channel_stage import OPEN
+from acceptor.clients.pauses import HELD
 from acceptor.holding import channel_flow
 from penstock.node.logs import get_logger
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from acceptor.clients.state import AcceptorState
     from acceptor.gates.queue_gate import QueueGate
     from acceptor.gates.terms import UserTerms
-    from acceptor.holding.throttle import Throttle
+    from acceptor.holding.notifier import Notifier
     from acceptor.routing.gates import Gates
     from acceptor.routing.routes import Routes
     from penstock.limits.means import Means
@@ -40,12 +41,12 @@ class EarlyNotice:
     """The early notices of an acceptor, to channels that publish at least at `rate` messages a second; 0: to none."""
 
     def __init__(
-        self, acceptor: AcceptorState, gates: Gates, routes: Routes, throttle: Throttle, user_terms: UserTerms,
+        self, acceptor: AcceptorState, gates: Gates, routes: Routes, notifier: Notifier, user_terms: UserTerms,
     ) -> None:  # fmt: skip
         self.acceptor = acceptor
         self.gates = gates
         self.routes = routes
-        self.throttle = throttle
+        self.notifier = notifier
         self.user_terms = user_terms
         self.rate = acceptor.settings.flow.early_rate
         self.next_check = 0.0
@@ -95,15 +96,15 @@ class EarlyNotice:
 
     def warn(self, channel: ChannelState, queue_gate: QueueGate) -> bool:
         """Notify the client of a stop, if that is possible. Return whether it was notified."""
-        connection, throttle = channel.connection, self.throttle
-        if channel.stage is not OPEN or connection in throttle.paused or channel_flow.acknowledges(connection):
+        connection = channel.connection
+        if channel.stage is not OPEN or connection.pauses & HELD or channel_flow.acknowledges(connection):
             return False
         means = self.means(channel, queue_gate)
         if not self.notifies(channel, means):
             return False
         channel.notices.early = queue_gate
         queue_gate.warned[channel] = None
-        throttle.notify(channel, queue_gate, means)
+        self.notifier.notify(channel, queue_gate, means)
         return True
 
     def means(self, channel: ChannelState, queue_gate: QueueGate) -> Means:

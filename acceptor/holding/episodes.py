@@ -14,6 +14,7 @@ from acceptor.clients.flow_compliance import AFTER_ANSWER_COUNT
 from acceptor.clients.pauses import HELD
 from acceptor.gates.gate import Gate
 from acceptor.gates.pools import itself
+from acceptor.holding.observer import HoldObserver
 from acceptor.holding.peaks import Peak, Peaks
 from penstock.telemetry.schema import FLOW, Event, Outcome
 
@@ -55,7 +56,7 @@ class Episode:
             self.paused_since = None
 
 
-class Episodes:
+class Episodes(HoldObserver):
     """The episodes of an acceptor's channels that are not over. The rows go to `AcceptorState.record`."""
 
     def __init__(self, acceptor: AcceptorState) -> None:

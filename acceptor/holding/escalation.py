@@ -18,6 +18,7 @@ from acceptor.gates.deadline_queue import DeadlineQueue
 from acceptor.gates.gate import UNLIMITED
 from acceptor.gates.pools import itself
 from acceptor.gates.queue_gate import QueueGate
+from acceptor.holding.observer import HoldObserver
 from penstock.amqp.errors import amqp_error
 from penstock.limits.ladder import (
     CLOSE_CHANNEL,
@@ -37,11 +38,11 @@ from penstock.text.durations import shown
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.connection_state import ConnectionState
+    from acceptor.clients.hold import Hold
     from acceptor.clients.state import AcceptorState
     from acceptor.gates.gate import Gate
-    from acceptor.holding.episodes import Episodes
+    from acceptor.holding.books import Books
     from acceptor.holding.event_log import EventLog
-    from acceptor.holding.ledger import Ledger
     from acceptor.routing.gates import Gates
 
 log = get_logger()
@@ -92,22 +93,19 @@ class Climb:
         return self.ladder.rungs[self.at].seconds if self.next is not None else None
 
 
-class Escalations:
+class Escalations(HoldObserver):
     """The channels of an acceptor that are on a ladder. `counts` has how often each rung was reached, by name.
 
     `drained` has of each gate the time at which the first channel came to be on a ladder there, and the messages that
     had left the queue by then; `closed_at` when each connection last had a channel closed at a gate.
     """
 
-    def __init__(
-        self, acceptor: AcceptorState, gates: Gates, ledger: Ledger, episodes: Episodes, events: EventLog
-    ) -> None:
+    def __init__(self, acceptor: AcceptorState, gates: Gates, books: Books, events: EventLog) -> None:
         self.acceptor = acceptor
         self.gates = gates
-        self.ledger = ledger
-        self.episodes = episodes
+        self.books = books
         self.events = events
-        self.terms_changed: Callable[[ChannelState], None] = lambda channel: None
+        self.budget_changed: Callable[[ConnectionState], None] = lambda connection: None
         self.climbs: dict[ChannelState, Climb] = {}
         self.at_gates: dict[QueueGate, dict[ChannelState, None]] = {}
         self.due: DeadlineQueue[ChannelState] = DeadlineQueue()
@@ -125,6 +123,20 @@ class Escalations:
         return [*self.counts.values(), self.refused_total]
 
     # On a ladder
+
+    def held(self, channel: ChannelState, hold: Hold, now: float) -> None:
+        """Put a channel on the ladder of the gate that holds it."""
+        self.begin(channel, hold.gate, hold.terms.ladder)
+
+    def released(self, channel: ChannelState, hold: Hold, now: float) -> None:
+        """Take a channel off its ladder."""
+        self.end(channel)
+
+    def apply_terms(self, channel: ChannelState) -> None:
+        """Have a held channel's ladder and parking budget be those of its terms, which may have changed."""
+        if channel.hold is not None:
+            self.begin(channel, channel.hold.gate, channel.hold.terms.ladder)
+        self.budget_changed(channel.connection)
 
     def begin(self, channel: ChannelState, gate: Gate, ladder: Ladder) -> None:
         """Put a channel on the ladder of the gate that holds it, if that is another one than before. A refusal by last
@@ -180,7 +192,7 @@ class Escalations:
         climb = self.climbs.get(channel)
         if climb is not None and channel.refusing is None:
             self.restart(channel, climb, self.acceptor.now)
-            self.terms_changed(channel)
+            self.apply_terms(channel)
 
     def restart(self, channel: ChannelState, climb: Climb, now: float) -> None:
         """Put a channel back to the start of its ladder."""
@@ -192,13 +204,10 @@ class Escalations:
         if climb.next is not None and climb.seconds is not None:
             self.due.put(channel, climb.since + climb.seconds)
 
-    def budgets(self, channel: ChannelState, by_means: int) -> int:
-        """Return the parking budgets that a channel may use up before its socket is paused: by its rung, else by the
-        means.
-        """
+    def budgets(self, channel: ChannelState) -> int | None:
+        """Return the parking budgets that a channel may use up before its socket is paused; None: as the means say."""
         climb = self.climbs.get(channel)
-        said = HOLDING.get(climb.rung) if climb is not None else None
-        return by_means if said is None else said
+        return HOLDING.get(climb.rung) if climb is not None else None
 
     # Up
 
@@ -210,7 +219,7 @@ class Escalations:
                 if climb is not None and climb.gate is gate:
                     self.restart(channel, climb, now)
                     self.end_refusals(channel, climb)
-                    self.terms_changed(channel)
+                    self.apply_terms(channel)
                     channel.release_if_free()
         for channel in self.due.take(now):
             climb = self.climbs.get(channel)
@@ -243,8 +252,7 @@ class Escalations:
         """Count and log that a channel, held for so many seconds, has reached a rung, and publish the event."""
         connection, rung = channel.connection, climb.rung
         self.counts[rung] += 1
-        self.ledger.acted(channel, rung)
-        self.episodes.escalated(channel, climb.gate, rung)
+        self.books.escalated(channel, climb.gate, rung)
         cause = climb.gate.describe()
         log.info("escalation", rung=rung, reason=cause.text, held_seconds=held, **channel.whose())
         self.events.publish(
@@ -271,7 +279,7 @@ class Escalations:
 
     def hold(self, channel: ChannelState, climb: Climb) -> None:
         """Carry out a rung that only holds: apply its parking budget."""
-        self.terms_changed(channel)
+        self.apply_terms(channel)
 
     def reject(self, channel: ChannelState, climb: Climb) -> None:
         """Refuse parked and further publishes for the queue, and give the confirms of messages that it has. A commit

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from acceptor.holding.observer import HoldObserver
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
@@ -13,19 +14,7 @@ if TYPE_CHECKING:
 log = get_logger()
 
 
-class HoldObserver(Protocol):
-    """Keeps a book of holds. Times are seconds of the acceptor's clock."""
-
-    def held(self, channel: ChannelState, hold: Hold, now: float) -> None:
-        """A channel is held, or (`hold.causes` > 1) held for another cause than before."""
-        ...
-
-    def released(self, channel: ChannelState, hold: Hold, now: float) -> None:
-        """A channel is not held any more; it may be closing."""
-        ...
-
-
-class HoldLog:
+class HoldLog(HoldObserver):
     """Writes the lines `stop`, `still stopped` and `resume`."""
 
     def held(self, channel: ChannelState, hold: Hold, now: float) -> None:

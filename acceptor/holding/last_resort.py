@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from acceptor.clients.connection_state import ConnectionState
     from acceptor.clients.state import AcceptorState
     from acceptor.gates.gate import Gate
-    from acceptor.holding.episodes import Episodes
+    from acceptor.holding.books import Books
     from acceptor.holding.escalation import Escalations
-    from acceptor.holding.ledger import Ledger
 
 log = get_logger()
 
@@ -58,14 +57,11 @@ class LastResort:
     their sockets are still open.
     """
 
-    def __init__(
-        self, acceptor: AcceptorState, quotas: Quotas, ledger: Ledger, escalations: Escalations, episodes: Episodes
-    ) -> None:
+    def __init__(self, acceptor: AcceptorState, quotas: Quotas, books: Books, escalations: Escalations) -> None:
         self.acceptor = acceptor
         self.quotas = quotas
-        self.ledger = ledger
+        self.books = books
         self.escalations = escalations
-        self.episodes = episodes
         self.stop_drip: Callable[[ConnectionState], None] = lambda connection: None
         self.spent: dict[ConnectionState, None] = {}
         self.due: DeadlineQueue[ConnectionState] = DeadlineQueue()
@@ -208,8 +204,7 @@ class LastResort:
     def count(self, channel: ChannelState, gate: Gate, rung: str) -> None:
         """Count the last resort as the rung of a ladder that has the same effect."""
         self.escalations.counts[rung] += 1
-        self.ledger.acted(channel, rung)
-        self.episodes.escalated(channel, itself(gate), rung)
+        self.books.escalated(channel, itself(gate), rung)
 
     def log(self, channel: ChannelState, gate: Gate, way: str) -> None:
         """Log the last resort of a connection."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from acceptor.gates.cause import HoldCause
 from acceptor.gates.gate import Gate
 from acceptor.gates.pools import itself
+from acceptor.holding.observer import HoldObserver
 from penstock.flow.flow_events import INCIDENT_SECONDS
 from penstock.flow.short_stops import VICTIMS, ShortStops
 
@@ -114,7 +115,7 @@ class Incident(Held):
             self.victims[connection.id].lets_go(since, now)
 
 
-class Ledger:
+class Ledger(HoldObserver):
     """The accounts and incidents of one acceptor. `records` are incidents that are over, `short_stops` the short ones,
     for the shell to write down; if it does not, the oldest records are dropped.
     """
@@ -188,7 +189,7 @@ class Ledger:
         ]
 
     def kept(self, now: float) -> list[dict[str, Any]]:
-        """Return, as `told` does, the largest `KEPT_MOST` accounts of each kind but connections, the rest summed up."""
+        """Return the largest `KEPT_MOST` accounts of each kind but connections as `report` does, the rest summed up."""
         found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS if kind != "connection"}
         for each in self.report(now):
             if each["by"] in found:

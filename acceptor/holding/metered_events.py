@@ -1,7 +1,7 @@
 """Events about limited rates and paced queues: `limited` when channels come to be held there, `unlimited` when none is.
 
 A rate is used up again and again, and channels wait there again and again: a channel is held once it has waited for
-`acceptor.gates.metered.TOLD_AFTER`, and free once it has not waited for a while. Each acceptor reports its own
+`acceptor.gates.metered.HELD_AFTER`, and free once it has not waited for a while. Each acceptor reports its own
 channels, by vhost.
 """
 

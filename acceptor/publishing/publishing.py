@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from acceptor.clients.state import AcceptorState
     from acceptor.holding.episodes import Episodes
     from acceptor.holding.escalation import Escalations
-    from acceptor.holding.throttle import Throttle
+    from acceptor.holding.notifier import Notifier
     from acceptor.publishing.overtaking import Overtaking
     from acceptor.routing.gates import Gates
     from acceptor.routing.routes import Routes
@@ -45,14 +45,14 @@ class Publishing:
     """The publishing of an acceptor's channels."""
 
     def __init__(
-        self, acceptor: AcceptorState, gates: Gates, routes: Routes, overtaking: Overtaking, throttle: Throttle,
+        self, acceptor: AcceptorState, gates: Gates, routes: Routes, overtaking: Overtaking, notifier: Notifier,
         escalations: Escalations, episodes: Episodes,
     ) -> None:  # fmt: skip
         self.acceptor = acceptor
         self.gates = gates
         self.routes = routes
         self.overtaking = overtaking
-        self.throttle = throttle
+        self.notifier = notifier
         self.escalations = escalations
         self.episodes = episodes
 
@@ -61,7 +61,7 @@ class Publishing:
         if channel.hold is not None:
             self.episodes.came(channel, run.batch.count)
         if channel.notices.flow:
-            self.throttle.published_on(channel, run.batch.count, len(run.batch.contents))
+            self.notifier.published_on(channel, run.batch.count, len(run.batch.contents))
             if channel.stage is not OPEN:
                 return
         if run.immediate:

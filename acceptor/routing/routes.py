@@ -76,7 +76,7 @@ class Routes:
         self.headers_cache.clear()
 
     def count(self, now: float) -> dict[str, Any]:
-        """Return the publishes counted so far (`Counting.told`); start counting if it is not on."""
+        """Return the publishes counted so far (`Counting.report`); start counting if it is not on."""
         if self.counting.ask(now):
             self.clear()
         return self.counting.report(now)

@@ -224,12 +224,12 @@ def test_who_only_waits_for_withheld_confirms_is_held_and_told(node: Node) -> No
     assert not client.connection.channels[1].inbox
     assert client.take("channel.flow", 1).active is False
     assert "queue 'q'" in client.take("connection.blocked").reason
-    assert len(node.core(0).throttle.held) == 1
+    assert len(node.core(0).holding.throttle.held) == 1
     drain(open_channel(node), "q", 5)
     node.settle(1)
     assert client.take("channel.flow", 1).active is True
     client.take("connection.unblocked")
-    assert not node.core(0).throttle.held
+    assert not node.core(0).holding.throttle.held
 
 
 def test_what_waited_for_its_confirm_is_not_in_a_shard_that_died(node: Node) -> None:
@@ -244,4 +244,4 @@ def test_what_waited_for_its_confirm_is_not_in_a_shard_that_died(node: Node) -> 
     node.start_shard(0)
     node.settle(1)
     assert [event.name for event in client.events[1] if event.delivery_tag == 5] == ["basic.nack"]
-    assert not node.core(0).throttle.held
+    assert not node.core(0).holding.throttle.held

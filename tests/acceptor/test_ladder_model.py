@@ -126,7 +126,7 @@ class Climbing(RuleBasedStateMachine):
         node, core = self.node, self.node.core(0)
         node.now += seconds
         full = core.gates.queue_gates[node.queue("q").queue_id].is_saturated()
-        escalations = core.throttle.escalations
+        escalations = core.holding.escalations
         before = {channel: (climb, climb.at, climb.ladder) for channel, climb in escalations.climbs.items()}
         closed_at = {channel: dict(escalations.closed_at.get(channel.connection, {})) for channel in before}
         counts = dict(escalations.counts)
@@ -134,12 +134,12 @@ class Climbing(RuleBasedStateMachine):
         for channel, (climb, at, ladder) in before.items():
             self.check_step(climb, at, ladder, bool(closed_at[channel]), full)
         if not full:
-            assert core.throttle.escalations.counts == counts or self.began(before)
+            assert core.holding.escalations.counts == counts or self.began(before)
         node.settle()
         self.come_back()
 
     def began(self, before: dict[Channel, Any]) -> bool:
-        return any(channel not in before for channel in self.node.core(0).throttle.escalations.climbs)
+        return any(channel not in before for channel in self.node.core(0).holding.escalations.climbs)
 
     def check_step(self, climb: Climb, at: int, ladder: Ladder, closed_before: bool, full: bool) -> None:
         assert climb.ladder == ladder
@@ -184,16 +184,16 @@ class Climbing(RuleBasedStateMachine):
         if not hasattr(self, "node"):
             return
         core = self.node.core(0)
-        for channel, climb in core.throttle.escalations.climbs.items():
-            assert channel in core.throttle.held and channel.held_by is not None
+        for channel, climb in core.holding.escalations.climbs.items():
+            assert channel in core.holding.throttle.held and channel.held_by is not None
             assert 0 <= climb.at < len(climb.ladder.rungs) or climb.at == -1
         for channel in [producer.channel for producer in self.producers]:
             if channel.refusing is not None:
-                assert channel in core.throttle.escalations.climbs
+                assert channel in core.holding.escalations.climbs
             if channel.held_by is None:
                 assert not channel.inbox or not any(gate.is_saturated() for gate in channel.gates)
             connection: Connection = channel.connection
-            assert connection.reads == (connection not in core.throttle.paused)
+            assert connection.reads == (connection not in core.holding.drip.paused)
 
     def everything_ends(self) -> None:
         """The queue is emptied: everybody is free, every publish is confirmed one way or the other."""
@@ -203,7 +203,7 @@ class Climbing(RuleBasedStateMachine):
             self.node.settle(1)
             if not any(producer.channel.inbox or producer.channel.held_by for producer in self.producers):
                 break
-        assert not self.node.core(0).throttle.escalations.climbs
+        assert not self.node.core(0).holding.escalations.climbs
         self.take(8)
         self.node.settle(2)
         for producer in self.producers:

@@ -39,7 +39,7 @@ def test_a_messages_own_expiration_runs_while_it_is_parked(
         pass_ms(node, waited)
         taker = open_channel(node)
         assert drain(taker, "full") == [b"1", b"2", b"3"] + [b"4", b"5"] * alive
-        assert node.core(0).throttle.parked_bytes == 0
+        assert node.core(0).holding.parking.parked_bytes == 0
 
 
 def test_what_is_left_of_it_counts_in_the_queue() -> None:

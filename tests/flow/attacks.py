@@ -229,4 +229,4 @@ def at_once(core: AcceptorCore) -> int:
     """Return how many bytes may be written before a socket is known to accept nothing: its buffer, or all that was
     parked and is returned when a stop ends.
     """
-    return max(WRITE_HIGH_BYTES, core.throttle.most_parked + ATTACKER_READ)
+    return max(WRITE_HIGH_BYTES, core.holding.drip.most_parked + ATTACKER_READ)

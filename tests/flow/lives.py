@@ -130,7 +130,7 @@ class FlowAndLives(FlowAndRouter):
             session.tags[tag]
             for person in self.people
             for session in person.sessions.values()
-            for tag, positive in session.told.items()
+            for tag, positive in session.answered.items()
             if positive
         }
         assert not (confirmed | self.committed) & {id for _, id in unsafe}

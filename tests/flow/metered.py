@@ -6,7 +6,7 @@ from typing import Any
 
 from acceptor.core import AcceptorCore
 from acceptor.gates.gate import Gate
-from acceptor.gates.metered import TOLD_AFTER
+from acceptor.gates.metered import HELD_AFTER
 from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.rates import SECOND, RateGate
 from acceptor.gates.rounds import PATIENCE_SECONDS
@@ -90,7 +90,7 @@ def only_just_waits(core: AcceptorCore, session: Any) -> bool:
     return bool(shut) and all(
         is_metered(gate)
         and not gate.is_saturated()
-        and core.state.now <= core.gates.metered.since[gate, session] + TOLD_AFTER
+        and core.state.now <= core.gates.metered.since[gate, session] + HELD_AFTER
         for gate in shut
     )
 
@@ -132,6 +132,6 @@ def nobody_is_remembered(core: AcceptorCore) -> None:
     """Check that nothing is kept of waiting sessions once none has waited for a while."""
     metered = core.gates.metered
     assert (metered.closed, metered.since, metered.channels, metered.held) == ({}, {}, {}, {})
-    assert not metered.untold and not metered.leaving and not metered.left
-    escalations = core.throttle.escalations
-    assert not escalations.climbs and not escalations.drained and not core.throttle.episodes.open
+    assert not metered.pending and not metered.leaving and not metered.left
+    escalations = core.holding.escalations
+    assert not escalations.climbs and not escalations.drained and not core.holding.books.episodes.open

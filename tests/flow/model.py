@@ -166,10 +166,11 @@ class Flow(AtRest):
         """Every held channel has an open episode, and no other has one."""
         if hasattr(self, "node"):
             for _, acceptor in self.node.running_acceptors():
-                episodes, throttle = acceptor.core.throttle.episodes.open, acceptor.core.throttle
-                assert episodes.keys() == throttle.held.keys()
+                holding = acceptor.core.holding
+                episodes = holding.books.episodes.open
+                assert episodes.keys() == holding.throttle.held.keys()
                 for channel, episode in episodes.items():
-                    assert (episode.paused_since is not None) == (channel.connection in throttle.paused)
+                    assert (episode.paused_since is not None) == (channel.connection in holding.drip.paused)
 
     @invariant()
     def shared_prefetch_holds(self) -> None:
@@ -244,13 +245,14 @@ class Flow(AtRest):
         self.rest()
         assert not any(self.depths())
         for _, life in self.node.running_acceptors():
-            assert (life.core.throttle.parked_bytes, life.core.throttle.held, life.core.throttle.paused) == (0, {}, {})
+            holding = life.core.holding
+            assert (holding.parking.parked_bytes, holding.throttle.held, holding.drip.paused) == (0, {}, {})
             nobody_is_remembered(life.core)
             self.nothing_is_kept(life.core)
         for person in self.people:
             assert not person.blocked
             for session in person.sessions.values():
-                assert session.told.keys() == session.tags.keys()
+                assert session.answered.keys() == session.tags.keys()
         self.all_was_seen()
 
     def give_up_commits(self) -> None:

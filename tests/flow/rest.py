@@ -148,22 +148,22 @@ class AtRest(Moves):
 
     def parking_is_counted(self, index: int, core: AcceptorCore) -> None:
         """Check the counts of parked bytes, held channels and paused connections."""
-        throttle = core.throttle
+        held, parking, paused = core.holding.throttle.held, core.holding.parking, core.holding.drip.paused
         sizes = {channel: sum(item.nbytes for item in channel.inbox) for channel in self.node.channels()}
         here = {channel: size for channel, size in sizes.items() if channel.acceptor is core.state}
-        assert throttle.parked_bytes == sum(here.values())
-        assert throttle.orphan_bytes == sum(size for channel, size in here.items() if channel.stage is DETACHED)
-        assert set(throttle.held) == {channel for channel in here if channel.held_by is not None}
+        assert parking.parked_bytes == sum(here.values())
+        assert parking.orphan_bytes == sum(size for channel, size in here.items() if channel.stage is DETACHED)
+        assert set(held) == {channel for channel in here if channel.held_by is not None}
         for connection in core.state.connections.values():
             assert connection.kept.parked == sum(here[channel] for channel in connection.channels.values())
             if connection.stage is not OPEN:
                 continue
             assert connection.reads == (not connection.pauses)
-            assert bool(connection.pauses & HELD) == (connection in throttle.paused)
-            least = min(throttle.parking_bytes // 2, throttle.budget(connection))
-            assert connection not in throttle.paused or connection.kept.parked > least
+            assert bool(connection.pauses & HELD) == (connection in paused)
+            least = min(parking.parking_bytes // 2, parking.budget(connection))
+            assert connection not in paused or connection.kept.parked > least
         counters = self.node.gauges.counters_read("acceptor", index)
-        assert (counters.held_channels, counters.parked_bytes) == (len(throttle.held), throttle.parked_bytes)
+        assert (counters.held_channels, counters.parked_bytes) == (len(held), parking.parked_bytes)
         unread = sum(each.pauses != 0 and each.stage is OPEN for each in core.state.connections.values())
         assert (counters.connections, counters.paused_connections) == (len(core.state.connections), unread)
 
@@ -307,18 +307,18 @@ class AtRest(Moves):
                     tags = {identity(body)[2] for _, body in parked(channel)}
                     for span in withheld:
                         if span.confirms is channel.confirms:
-                            tags |= (waiting := set(untold(span)))
+                            tags |= (waiting := set(unconfirmed(span)))
                             assert (
                                 self.losses
                                 or not all(self.tells_of_leaving(queue_gate.name) for queue_gate in span.queue_gates)
                                 or all(self.is_in_one_of(span.queue_gates, session.tags[tag]) for tag in waiting)
                             )
-                    assert tags == {tag for tag, id in session.tags.items() if id in arrived} - session.told.keys()
+                    assert tags == {tag for tag, id in session.tags.items() if id in arrived} - session.answered.keys()
 
 
-def untold(span: Span) -> list[int]:
+def unconfirmed(span: Span) -> list[int]:
     """Return the unconfirmed tags of a withheld span."""
-    ranges = [(span.first, span.first + span.count)] if span.untold is None else span.untold.ranges()
+    ranges = [(span.first, span.first + span.count)] if span.unconfirmed is None else span.unconfirmed.ranges()
     return [tag for low, high in ranges for tag in range(low, high)]
 
 

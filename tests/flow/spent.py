@@ -64,7 +64,7 @@ class Spent(Unprivileged):
         """Drop clients that wait for ever under the last resort `pause`: their acks are beyond what may be kept."""
         for person in list(self.people):
             connection = person.client.connection
-            if self.last_resort == "pause" and connection in connection.services.throttle.last_resort.resorted:
+            if self.last_resort == "pause" and connection in connection.services.holding.last_resort.resorted:
                 self.drop(person)
 
     def session(self, which: int) -> Session:
@@ -75,10 +75,10 @@ class Spent(Unprivileged):
 
     def confirmed(self, session: Session, event: Event) -> None:
         """Check confirms; note messages nacked by the last resort."""
-        before = session.told.keys() | set()
+        before = session.answered.keys() | set()
         super().confirmed(session, event)
         if event.name == "basic.nack" and self.last_resort == "nack":
-            self.nacked |= {session.tags[tag] for tag in session.told.keys() - before}
+            self.nacked |= {session.tags[tag] for tag in session.answered.keys() - before}
 
     def may_refuse(self, id: Id) -> bool:
         """Whether a message may be nacked."""
@@ -98,7 +98,7 @@ class Spent(Unprivileged):
         """Check that a connection has no more kept than its limit and one read."""
         client = self.node.clients.get(connection)
         if client is not None:
-            most = connection.services.throttle.quotas.of_connection * OVERDRAFT + client.largest_charge
+            most = connection.services.holding.parking.quotas.of_connection * OVERDRAFT + client.largest_charge
             assert connection.kept.held <= most, (connection.kept.held, most)
 
     def user_keeps_to_its_share(self, core: AcceptorCore) -> None:
@@ -133,7 +133,7 @@ class Spent(Unprivileged):
         """Check that nothing is kept once all has been let in, and closed clients have gone."""
         assert (core.quotas.kept, core.quotas.users) == (0, {})
         assert (core.budgets.accounts.kept, core.budgets.accounts.users) == (0, {})
-        last_resort = core.throttle.last_resort
+        last_resort = core.holding.last_resort
         assert not last_resort.spent and not last_resort.resorted and not last_resort.closing
         assert core.state.spool is None or core.state.spool.held == 0
 

@@ -133,8 +133,8 @@ def tidy(node: Node) -> None:
         acceptor.core.state.now = node.now
         acceptor.core.tick()
         acceptor.core.events.take()
-        acceptor.core.throttle.ledger.records.clear()
-        acceptor.core.throttle.ledger.short_stops.take_all()
+        acceptor.core.holding.books.ledger.records.clear()
+        acceptor.core.holding.books.ledger.short_stops.take_all()
         for link in acceptor.core.links:
             link.holders.enough = 0
     for _, shard in node.running_shards():

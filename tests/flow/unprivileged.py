@@ -93,15 +93,15 @@ class Unprivileged(Transactions):
             for session in person.sessions.values():
                 if person.client.connection is channel.connection and session.number == channel.number:
                     ids |= {id for published, _ in session.committing for id in published}
-                    ids |= {id for tag, id in session.tags.items() if tag not in session.told}
+                    ids |= {id for tag, id in session.tags.items() if tag not in session.answered}
         return ids
 
     def confirmed(self, session: Session, event: Event) -> None:
         """Check that every refused message was for a queue that may refuse it."""
-        before = session.told.keys() | set()
+        before = session.answered.keys() | set()
         super().confirmed(session, event)
         if event.name == "basic.nack" and not self.losses:
-            for tag in session.told.keys() - before:
+            for tag in session.answered.keys() - before:
                 assert self.may_refuse(session.tags[tag])
 
     def may_refuse(self, id: Id) -> bool:

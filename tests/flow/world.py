@@ -94,7 +94,7 @@ class Session:
     confirms: bool
     tx: bool
     published: int = 0
-    told: dict[int, bool] = field(default_factory=dict)
+    answered: dict[int, bool] = field(default_factory=dict)
     tags: dict[int, Id] = field(default_factory=dict)
     next_tag: int = 1
     open: dict[int, tuple[str, Id]] = field(default_factory=dict)
@@ -299,10 +299,10 @@ class World(RuleBasedStateMachine):
 
     def confirmed(self, session: Session, event: Event) -> None:
         """Check that no confirm comes twice, and none for a tag that was not published."""
-        waiting = session.tags.keys() - session.told.keys()
+        waiting = session.tags.keys() - session.answered.keys()
         tags = {tag for tag in waiting if tag <= event.delivery_tag} if event.multiple else {event.delivery_tag}
         assert tags and tags <= waiting
-        session.told.update(dict.fromkeys(tags, event.name == "basic.ack"))
+        session.answered.update(dict.fromkeys(tags, event.name == "basic.ack"))
 
     def delivered(self, session: Session, queue: str, event: Event) -> None:
         """Check that a delivery was meant for the queue, and comes in order, or was given back before."""

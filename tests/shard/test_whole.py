@@ -91,7 +91,7 @@ def test_headers_count_in_what_a_shard_has_in_memory() -> None:
         assert 80 <= node.state("q").depth < 200
         while node.state("q").depth:
             purge(node)
-        assert node.shard(0).gate.weight == 0 == client.node.core(0).throttle.parked_bytes
+        assert node.shard(0).gate.weight == 0 == client.node.core(0).holding.parking.parked_bytes
 
 
 def test_nothing_is_left_when_all_has_gone(node: Node) -> None:

@@ -75,7 +75,7 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
     # Registered before the shard answers: deliveries may come with the answer.
     channel.consumers[tag] = consumer
     channel.services.delivery.consumers[consumer.id] = consumer
-    channel.services.throttle.begins_to_settle(channel.connection)
+    channel.services.holding.begins_to_settle(channel.connection)
     answer: Answer = yield ToShard(queue.shard, consumer.request())
     if answer.error is not None:
         del channel.consumers[tag]
@@ -144,7 +144,7 @@ def get_in_turn(channel: Channel, arguments: dict[str, Any]) -> Handling:
         if no_ack
         else channel.unacked.deliver(getter, got.sequence, 1, int(channel.acceptor.now), batch.whole(0, 1))
     )
-    channel.services.throttle.begins_to_settle(channel.connection)
+    channel.services.holding.begins_to_settle(channel.connection)
     suffix = got.remaining.to_bytes(4, "big")
     channel.connection.write_contents(channel.number, GET_OK, tag, got.redelivered, suffix, batch, 0, 1)
 

@@ -59,7 +59,7 @@ def test_one_that_comes_while_another_waits_for_its_answer_goes_next(node: Node,
 def test_a_close_that_comes_while_another_method_waits_for_its_answer(node: Node, client: Client) -> None:
     client.send("basic.consume", 1, queue="free")
     client.call("channel.close", 1)
-    assert node.core(0).throttle.orphan_bytes > 0
+    assert node.core(0).holding.parking.orphan_bytes > 0
 
 
 def test_what_may_mean_what_is_parked_waits_behind_it(node: Node, client: Client) -> None:

@@ -46,4 +46,4 @@ def test_connections_and_channels_share_the_parts_of_their_acceptor_and_no_other
             if field.name != "handlers":
                 assert getattr(services, field.name) is not getattr(other.connection.services, field.name)
         core = node.core(0)
-        assert (services.acceptor, services.gates, services.throttle) == (core.state, core.gates, core.throttle)
+        assert (services.acceptor, services.gates, services.holding) == (core.state, core.gates, core.holding)

@@ -37,12 +37,12 @@ def publish(client: Client, count: int, size: int = 1) -> None:
 
 
 def ignored(node: Node) -> int:
-    return node.core(0).throttle.ignoring
+    return node.core(0).holding.notifier.ignoring
 
 
 def ignores(client: Client) -> bool:
     ignores = client.connection.notices.ignores_flow
-    assert client.connection.services.throttle.ignoring == ignores
+    assert client.connection.services.holding.notifier.ignoring == ignores
     return ignores
 
 
@@ -146,4 +146,4 @@ def test_no_channel_flow_any_more_and_a_pause_at_once(node: Node) -> None:
     assert not client.socket.reads
     assert "channel.flow" not in client.names(1)
     client.lose()
-    assert not node.core(0).throttle.ignoring
+    assert not node.core(0).holding.notifier.ignoring

@@ -93,7 +93,7 @@ def test_parked_publishes_come_back_from_disk_in_order(tmp_path: Path) -> None:
             taken += drain(taker, "full")
             node.settle()
         assert taken == bodies
-        assert spool.held == 0 and node.core(0).throttle.parked_bytes == 0
+        assert spool.held == 0 and node.core(0).holding.parking.parked_bytes == 0
 
 
 def test_orphans_keep_what_is_on_disk_and_who_is_dropped_gives_it_back(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acceptor.gates.metered import FORGOTTEN_AFTER, INTERVAL, TOLD_AFTER, Held, Metered
+from acceptor.gates.metered import FORGOTTEN_AFTER, HELD_AFTER, INTERVAL, Held, Metered
 from acceptor.gates.shut_gate import ShutGate
 from tests.acceptor.gates.test_rates import depth, limit, opened, publish
 from tests.acceptor.gates.waiter import Shut, Waiter
@@ -44,9 +44,9 @@ def leave(metered: Metered, gate: ShutGate, channel: Waiter, now: float) -> None
 def test_a_channel_is_held_once_it_has_waited_for_long() -> None:
     metered, gate, channel = Metered(0.0), open_gate(), Waiter()
     wait(metered, gate, channel, 10.0)
-    metered.hold_overdue(10.0 + TOLD_AFTER - MOMENT)
+    metered.hold_overdue(10.0 + HELD_AFTER - MOMENT)
     assert channel.held_by is None
-    metered.hold_overdue(10.0 + TOLD_AFTER)
+    metered.hold_overdue(10.0 + HELD_AFTER)
     assert channel.held_by is gate
     assert metered.changed(11.0) == ([Held(gate, "/", 11.0, 1)], [])
 
@@ -54,7 +54,7 @@ def test_a_channel_is_held_once_it_has_waited_for_long() -> None:
 def test_a_channel_that_waits_again_and_again_has_waited_since_the_first_time() -> None:
     metered, gate, channel = Metered(0.0), open_gate(), Waiter()
     now = 10.0
-    while now < 10.0 + TOLD_AFTER:
+    while now < 10.0 + HELD_AFTER:
         wait(metered, gate, channel, now)
         leave(metered, gate, channel, now + MOMENT)
         now += FORGOTTEN_AFTER / 2
@@ -70,19 +70,19 @@ def test_a_channel_that_stays_away_is_forgotten() -> None:
     leave(metered, gate, channel, 10.1)
     metered.hold_overdue(10.1 + FORGOTTEN_AFTER)
     assert not metered.since and not metered.channels
-    assert len(metered.untold) == len(metered.leaving) == 0
+    assert len(metered.pending) == len(metered.leaving) == 0
     wait(metered, gate, channel, 20.0)
-    metered.hold_overdue(20.0 + TOLD_AFTER - MOMENT)
+    metered.hold_overdue(20.0 + HELD_AFTER - MOMENT)
     assert channel.held_by is None, "its time begins anew"
 
 
 def test_a_stop_that_holds_the_channels_is_left_to_announce_it() -> None:
     metered, gate, channel = Metered(0.0), Shut(), Waiter()
     wait(metered, gate, channel, 10.0)
-    metered.hold_overdue(10.0 + TOLD_AFTER)
+    metered.hold_overdue(10.0 + HELD_AFTER)
     assert channel.held_by is None
     gate.lifted = True
-    metered.hold_overdue(10.0 + 2 * TOLD_AFTER)
+    metered.hold_overdue(10.0 + 2 * HELD_AFTER)
     assert channel.held_by is gate
 
 
@@ -137,8 +137,8 @@ def test_nobody_is_looked_at_before_it_is_time(node: Node) -> None:
         publish(each, 3)
     node.settle(rechecks=8)
     metered = node.core(0).gates.metered
-    assert len(node.core(0).throttle.held) == len(metered.since) == 30
-    assert not metered.untold and not metered.leaving
+    assert len(node.core(0).holding.throttle.held) == len(metered.since) == 30
+    assert not metered.pending and not metered.leaving
     node.settle(rechecks=60)
     assert depth(node) < 90 and len(metered.since) > 5
     for each in clients:

@@ -90,7 +90,7 @@ def test_who_ends_while_it_is_held_has_an_episode_too(node: Node) -> None:
     publish(client, 6)
     client.lose()
     assert [row["outcome"] for row in flow(node, "resume")] == ["closed"]
-    assert not node.core(0).throttle.episodes.open
+    assert not node.core(0).holding.books.episodes.open
 
 
 def test_a_pause_is_told_with_its_time(node: Node) -> None:
@@ -115,7 +115,7 @@ def test_who_publishes_on_after_its_flow_ok_has_not_obeyed(after: int, obeyed: b
         assert client.take("channel.flow", 1).active is False
         client.send("channel.flow-ok", 1, active=False)
         node.settle()
-        before = node.core(0).throttle.episodes.open[client.connection.channels[1]].after_stop
+        before = node.core(0).holding.books.episodes.open[client.connection.channels[1]].after_stop
         publish(client, after)
         client.lose()
         (resume,) = flow(node, "resume")

@@ -58,7 +58,7 @@ def later(node: Node, seconds: float) -> None:
 
 
 def rung(client: Client) -> str | None:
-    climb = client.connection.services.escalations.climbs.get(client.connection.channels[1])
+    climb = client.connection.services.holding.escalations.climbs.get(client.connection.channels[1])
     return None if climb is None else climb.rung
 
 
@@ -88,7 +88,7 @@ def take(node: Node, count: int) -> None:
 def test_no_rung_is_skipped_however_much_time_has_passed(node: Node) -> None:
     hold = "withhold 1 s, park 1 s, pause 1 s, reject 1 s, close-channel 1 s, close-connection"
     client = held(node, hold)
-    counts = node.core(0).throttle.escalations.counts
+    counts = node.core(0).holding.escalations.counts
     assert rung(client) == "withhold"
     for name in ("park", "pause", "reject"):
         later(node, 100)
@@ -96,7 +96,7 @@ def test_no_rung_is_skipped_however_much_time_has_passed(node: Node) -> None:
     later(node, 100)
     assert client.take("channel.close", 1).code == 311
     assert counts == {**dict.fromkeys(RUNGS[:5], 1), "close-connection": 0, "hold-off": 0}
-    assert client.connection.services.escalations.climbs == {}
+    assert client.connection.services.holding.escalations.climbs == {}
 
 
 def test_each_rung_lasts_its_time(node: Node) -> None:
@@ -157,7 +157,7 @@ def test_what_is_refused_is_counted_and_logged(node: Node, rung: str) -> None:
     (line,) = [line for line in lines if line["event"] == "refused"]
     assert (line["messages"], line["connection"]) == (3, client.connection.id)
     assert line["reason"].startswith("queue 'q' in vhost '/': ")
-    assert node.core(0).throttle.escalations.refused_total == 3
+    assert node.core(0).holding.escalations.refused_total == 3
 
 
 def test_a_second_channel_that_comes_so_far_ends_the_connection(node: Node) -> None:
@@ -181,7 +181,7 @@ def test_a_channel_that_was_closed_is_forgotten_with_its_connection(node: Node) 
     client = held(node, "park 1 s, close-channel 60 s, close-connection")
     later(node, 1)
     client.take("channel.close", 1)
-    escalations = node.core(0).throttle.escalations
+    escalations = node.core(0).holding.escalations
     assert list(escalations.closed_at) == [client.connection]
     client.lose()
     assert not escalations.closed_at
@@ -191,7 +191,7 @@ def test_who_opens_its_channel_again_comes_to_the_end_of_the_ladder(node: Node) 
     """However much longer the rungs before `close-channel` last than it does."""
     hold = "withhold 5 s, park 30 s, pause 5 min, reject 10 min, close-channel 1 min, close-connection, hold-off 5 s"
     client = held(node, hold)
-    counts = node.core(0).throttle.escalations.counts
+    counts = node.core(0).holding.escalations.counts
     for method, channel in (("channel.close", 1), ("connection.close", 0)):
         for seconds in (5, 30, 300, 600):
             later(node, seconds + 0.1)

@@ -103,13 +103,13 @@ def test_a_client_that_would_give_up_is_closed_with_a_reason_and_what_was_read_i
         assert method.code == 506
         assert method.text.startswith("RESOURCE_ERROR - queue 'full' in vhost '/': 3 of 2 messages, resume at 0; ")
         assert [line["way"] for line in lines if line["event"] == "last resort"] == ["close"]
-        throttle = node.core(0).throttle
-        assert HELD * 3 // 4 <= throttle.parked_bytes <= HELD + READ + KIB
-        assert throttle.orphan_bytes == throttle.parked_bytes and not throttle.paused
-        assert node.core(0).throttle.escalations.counts["close-connection"] == 1
-        kept = taken(node, throttle.parked_bytes // (KIB + 200))
+        parking = node.core(0).holding.parking
+        assert HELD * 3 // 4 <= parking.parked_bytes <= HELD + READ + KIB
+        assert parking.orphan_bytes == parking.parked_bytes and not parking.drip.paused
+        assert node.core(0).holding.escalations.counts["close-connection"] == 1
+        kept = taken(node, parking.parked_bytes // (KIB + 200))
         assert kept == bodies[: len(kept)] and len(kept) > 40
-        assert throttle.parked_bytes == 0 and node.core(0).quotas.users == {}
+        assert parking.parked_bytes == 0 and node.core(0).quotas.users == {}
 
 
 @pytest.mark.parametrize("properties", [PIKA, JAVA, {}])
@@ -132,7 +132,7 @@ def test_a_client_that_would_give_up_but_sends_no_more_is_left_waiting() -> None
         flood(client, 70)
         client.socket.filled = False
         pass_time(node, 60)
-        assert not closed(client) and client.connection in node.core(0).throttle.last_resort.spent
+        assert not closed(client) and client.connection in node.core(0).holding.last_resort.spent
 
 
 def consuming(node: Node, properties: dict[str, Any] = PIKA) -> Client:
@@ -187,7 +187,7 @@ def test_who_never_acks_is_closed_all_the_same() -> None:
         flood(client, 1000)
         pass_time(node, 60)
         assert closed(client)
-        assert node.core(0).throttle.parked_bytes < HELD * OVERDRAFT + READ + 4 * KIB
+        assert node.core(0).holding.parking.parked_bytes < HELD * OVERDRAFT + READ + 4 * KIB
         assert node.state("in").contents.ready == 2
 
 
@@ -264,7 +264,7 @@ def test_confirmed_publishes_are_nacked_where_that_is_asked_for(asked: str) -> N
         bodies = flood(client, 300)
         pass_time(node, 20)
         assert not closed(client) and nacked(client)
-        assert node.core(0).throttle.parked_bytes == 0
+        assert node.core(0).holding.parking.parked_bytes == 0
         assert taken(node, 3) == bodies[:3]
         pass_time(node, 1)
         client.publish(1, b"more", routing_key="full")
@@ -320,7 +320,7 @@ def test_what_a_closed_connection_sends_on_is_read_slowly_and_its_close_ok_ends_
         pass_time(node, 10)
         assert closed(client) and client.socket.closed and not client.unread
         client.lose()
-        assert not node.core(0).throttle.last_resort.closing
+        assert not node.core(0).holding.last_resort.closing
 
 
 def overdrawn(node: Node) -> Client:

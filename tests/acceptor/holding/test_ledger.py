@@ -23,7 +23,7 @@ def publisher(node: Node, *channels: int) -> Client:
 
 
 def accounts(node: Node, by: str) -> dict[tuple[str, str], tuple[float, int]]:
-    told = node.core(0).throttle.ledger.report(node.core(0).state.now)
+    told = node.core(0).holding.books.ledger.report(node.core(0).state.now)
     return {(each["vhost"], each["name"]): (each["seconds"], each["stops"]) for each in told if each["by"] == by}
 
 
@@ -37,7 +37,7 @@ def test_each_account_has_the_seconds_also_of_who_is_held_still() -> None:
         node.declare("full", **MARKS)
         client = publisher(node, 1, 2)
         connection = next(iter(node.core(0).state.connections.values()))
-        held = len(node.core(0).throttle.held)
+        held = len(node.core(0).holding.throttle.held)
         assert held
         pass_time(node, 5)
         (expected,) = accounts(node, "queue").values()
@@ -51,8 +51,8 @@ def test_each_account_has_the_seconds_also_of_who_is_held_still() -> None:
         node.settle()
         assert accounts(node, "connection") == {}
         assert accounts(node, "queue")["/", "full"][0] >= expected[0]
-        (record,) = node.core(0).throttle.ledger.records
-        assert node.core(0).throttle.ledger.open_records(node.core(0).state.now) == []
+        (record,) = node.core(0).holding.books.ledger.records
+        assert node.core(0).holding.books.ledger.open_records(node.core(0).state.now) == []
         assert (record["kind"], record["vhost"], record["queue"]) == ("queue", "/", "full")
         assert record["holds"] == held and record["held_seconds"] >= expected[0]
         assert record["ended"] - record["begun"] >= 5
@@ -83,7 +83,7 @@ def test_what_holds_for_short_is_summed_up() -> None:
                 purger.call("queue.purge", 1, queue="full")
                 node.settle(1)
             client.lose()
-        ledger = node.core(0).throttle.ledger
+        ledger = node.core(0).holding.books.ledger
         assert ledger.records == []
         (found,) = ledger.short_stops.take_all()
         assert (found["kind"], found["queue"], found["stops"], found["holds"]) == ("queue", "full", 3, 3)
@@ -100,7 +100,7 @@ def test_a_limit_over_several_queues_is_no_queue() -> None:
         assert set(accounts(node, "queue")) == {("/", "(limit)")}
         client.lose()
         node.settle()
-        (record,) = node.core(0).throttle.ledger.records
+        (record,) = node.core(0).holding.books.ledger.records
         assert (record["kind"], record["vhost"], record["queue"], record["of"]) == ("limit", None, None, "vhost '/'")
 
 
@@ -110,24 +110,24 @@ def test_incidents_that_are_not_over_have_who_is_held_and_was(monkeypatch: pytes
             node.declare(name, **MARKS)
         first, second = publisher(node, 1), publisher(node, 1, 2)
         core = node.core(0)
-        held = len(core.throttle.held)
-        (incident,) = core.throttle.ledger.open.values()
-        assert core.throttle.ledger.open_records(incident.begun + 0.5) == [], "it is short so far"
+        held = len(core.holding.throttle.held)
+        (incident,) = core.holding.books.ledger.open.values()
+        assert core.holding.books.ledger.open_records(incident.begun + 0.5) == [], "it is short so far"
         pass_time(node, 5)
         first.lose()
         node.settle()
         pass_time(node, 5)
-        (record,) = core.throttle.ledger.open_records(core.state.now)
+        (record,) = core.holding.books.ledger.open_records(core.state.now)
         assert (record["kind"], record["queue"], record["ended"]) == ("queue", "full", core.state.now)
         assert record["holds"] == held and len(record["victims"]) == 2
         gone, there = record["victims"]
         assert record["begun"] == gone["since"] < there["since"] < core.state.now - 10
         assert 5 <= gone["held_seconds"] < 10 < there["held_seconds"]
         assert gone["held_seconds"] + there["held_seconds"] == pytest.approx(record["held_seconds"], abs=0.01)
-        running = sum(each["seconds"] for each in core.throttle.ledger.report(core.state.now) if each["by"] == "queue")
+        running = sum(seconds for seconds, _ in accounts(node, "queue").values())
         assert record["held_seconds"] == pytest.approx(running, abs=0.01)
         monkeypatch.setattr(ledger, "OPEN_MOST", 0)
-        assert core.throttle.ledger.open_records(core.state.now) == []
+        assert core.holding.books.ledger.open_records(core.state.now) == []
         second.lose()
         node.settle()
-        assert len(core.throttle.ledger.records) == 1
+        assert len(core.holding.books.ledger.records) == 1

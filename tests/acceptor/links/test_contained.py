@@ -114,13 +114,13 @@ def test_what_waits_for_room_behind_it(
     for client in (unlucky, other):
         client.publish(1, b"x", routing_key="full")
         node.settle()
-    held = [channel for channel in node.core(0).throttle.held if channel.connection is unlucky.connection]
+    held = [channel for channel in node.core(0).holding.throttle.held if channel.connection is unlucky.connection]
     assert held
     monkeypatch.setattr(held[0], "pump", lambda most: 1 // 0)
     getter.call("queue.purge", 1, queue="full")
     node.settle(rechecks=2)
     assert unlucky.take("connection.close").code == 541
-    assert not any(channel.connection is other.connection for channel in node.core(0).throttle.held)
+    assert not any(channel.connection is other.connection for channel in node.core(0).holding.throttle.held)
     assert getter.call("basic.get", 1, queue="full", no_ack=True).body == b"x"
 
 

@@ -97,7 +97,7 @@ def test_a_producer_without_confirms_learns_nothing_of_what_is_not_mandatory(nod
     client = held(node, "reject", parked=1, confirms=False)
     later(node, 0.1)
     publish(client, 2)
-    assert node.core(0).throttle.escalations.refused_total == 3
+    assert node.core(0).holding.escalations.refused_total == 3
     assert not {"basic.return", "basic.nack", "basic.ack"} & {*client.names(1)}
     publish(client, 1, mandatory=True)
     assert client.names(1).count("basic.return") == 1
@@ -113,7 +113,7 @@ def test_what_is_rejected_is_nacked_and_what_the_queue_has_is_confirmed(node: No
     assert confirmed(client) == {**dict.fromkeys(range(1, FULL + 1), True), **dict.fromkeys(range(6, 9), False)}
     publish(client, 2)
     assert confirmed(client)[9] is confirmed(client)[10] is False
-    assert node.core(0).throttle.escalations.refused_total == 5
+    assert node.core(0).holding.escalations.refused_total == 5
     assert client.connection.kept.parked == 0 and client.socket.reads
     assert "connection.unblocked" not in client.names()
     take(node, 3)

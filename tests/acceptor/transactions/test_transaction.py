@@ -278,7 +278,7 @@ def test_a_close_gives_up_a_commit_that_waits(node: Node, client: Client) -> Non
     client.send("tx.commit", 1)
     client.call("channel.close", 1, code=200)
     assert node.core(0).budgets.accounts.kept == 0
-    assert not node.core(0).throttle.held
+    assert not node.core(0).holding.throttle.held
     other.send("basic.get", 1, queue="full", no_ack=True)
     for _ in range(5):
         other.send("basic.get", 1, queue="full", no_ack=True)

@@ -178,7 +178,7 @@ def test_a_consume_that_waits_for_the_home_is_active_if_that_was_said_meanwhile(
     move = Move(id, 1, 1, 0, HOMING, 1, 1, None, 0.0, outcome="moved")
     homing = shard.moving.homings.by_id[id] = Homing(move, {("shard", 9, 1)}, NEVER)
     shard.moving.homings.freeze(id)
-    withhold = node.core(0).throttle.last_resort.withhold
+    withhold = node.core(0).holding.last_resort.withhold
     withhold(client.connection, True)
     client.send("basic.consume", 1, queue=QUEUE, consumer_tag="c")
     node.settle()

@@ -1,0 +1,50 @@
+"""How much is parked for held producers."""
+
+from __future__ import annotations
+
+import pytest
+
+from acceptor.clients.parked import ParkedRun
+from penstock.batch.arena import BLOCK_BYTES, Arena
+from penstock.batch.batch_cy import BatchBuilder
+from tests.acceptor.holding.producers import PARKING, PIKA, held, paused
+from tests.joined import Node
+from tests.living import living
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_what_a_connection_had_sent_goes_with_it() -> None:
+    """Parked publishes, and one that has come by half."""
+    with Node(flow={"parking_bytes": PARKING, "parked_memory": 0, "spool_limit": 0}) as node:
+        client = paused(node, 2 * PARKING, PIKA)
+        client.socket.reads = True
+        client.publish(1, bytes(PARKING), routing_key="full")
+        client.unread[0] = client.unread[0][0][:-PARKING], None
+        node.settle(1)
+        assert client.connection.kept.parked
+        assert living(BatchBuilder)
+        client.lose()
+        node.settle(1)
+        assert (living(BatchBuilder), living(ParkedRun)) == (0, 0)
+
+
+def test_what_is_held_leaves_the_arena_to_what_passes() -> None:
+    with Node(flow={"parking_bytes": PARKING}) as node:
+        arena = node.core(0).state.arena = Arena(3 * BLOCK_BYTES, shards=1, acceptors=1)
+        for _ in range(4):
+            paused(node, 64 * PARKING, PIKA)
+        blocks = [arena.take() for _ in range(4)]
+        assert [block is None for block in blocks] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(("throttle", "budgets"), [("pause", 0), ("park, pause", 1), ("park", 16), ("auto", 1)])
+def test_how_much_is_parked_before_the_pause(throttle: str, budgets: int) -> None:
+    """However it is chosen there is an end."""
+    with Node(flow={"parking_bytes": PARKING}) as node:
+        client = held(node, throttle, {"product": PIKA})
+        while client.socket.reads:
+            client.publish(1, bytes(500), routing_key="full")
+            node.settle()
+        parked = client.connection.kept.parked
+        assert budgets * PARKING < parked <= budgets * PARKING + PARKING
+        assert node.core(0).holding.parking.budget(client.connection) == budgets * PARKING
