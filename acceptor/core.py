@@ -165,7 +165,7 @@ class AcceptorCore:
         elif change[0] == "queue_gone":
             self.gates.close_queue_gate(change[3])
         elif change[0] == "move":
-            self.moves.follow(self.topology.moves[change[1]])
+            self.moves.apply(self.topology.moves[change[1]])
         elif change[0] == "move_gone":
             self.moves.over(change[1])
         elif change[0] == "stop":
@@ -202,7 +202,7 @@ class AcceptorCore:
         """Drop all that was derived from the topology: routes, terms, weights; recheck waiting and held channels."""
         self.routes.clear()
         self.user_terms.clear()
-        self.weights.follow()
+        self.weights.apply_topology()
         self.gates.reconsider()
         self.early.reconsider()
         self.holding.throttle.apply_terms()
@@ -234,8 +234,8 @@ class AcceptorCore:
             channel.shared_prefetch.shard_gone(shard)
         self.links[shard].end()
 
-    def receive(self, shard: int, taken: int, operations: list[Operation], parts: list[Any]) -> None:
-        """Process one turn of a shard. An operation that fails affects its own consumer only. The report, `taken`, is
+    def receive(self, shard: int, safe: int, operations: list[Operation], parts: list[Any]) -> None:
+        """Process one turn of a shard. An operation that fails affects its own consumer only. The report, `safe`, is
         applied after the operations: refusals are known before their turn counts as safe.
         """
         link = self.links[shard]
@@ -244,13 +244,13 @@ class AcceptorCore:
                 self.take_in(link, operation, parts)
             except Exception as error:
                 self.break_off(operation, error)
-        link.taken(taken)
+        link.processed(safe)
         if link.dequeued:
             self.gates.give_dequeued(link)
-        self.gates.turn_taken()
+        self.gates.on_turn()
         if link.stage is not UP and link.stage is LinkStage.AWAITING:
-            self.delivery.go_on(shard)
-            self.moves.went_on(shard)
+            self.delivery.resume(shard)
+            self.moves.resumed(shard)
             self.replies.announce_all(shard)
 
     def take_in(self, link: ShardLink, operation: Operation, parts: list[Any]) -> None:

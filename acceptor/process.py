@@ -357,7 +357,7 @@ async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> N
     process.on_terminate(loop, stop.set)
     process.on_reload(loop, partial(logs.read_level, runtime))
     node = Node.load(runtime)
-    clock.follow(node.clock_ahead_us)
+    clock.adopt(node.clock_ahead_us)
     logs.configure(node.settings, "acceptor", index)
     acceptor = Acceptor(loop, node, index, incarnation, listener)
     collector.collect_and_keep()

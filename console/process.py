@@ -162,7 +162,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     process.on_terminate(loop, stop.set)
     process.on_reload(loop, partial(logs.read_level, runtime))
     node = Node.load(runtime)
-    clock.follow(node.clock_ahead_us)
+    clock.adopt(node.clock_ahead_us)
     logs.configure(node.settings, "console", index)
     console = Console(loop, node, index, incarnation)
     collector.collect_and_keep()

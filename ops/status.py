@@ -86,7 +86,7 @@ def collect(data: Path) -> Status:
             raise FileNotFoundError
         node = Node.load(pointer.runtime)
         with Gauges.open(node.gauges, writable=False) as gauges:
-            clock.follow(node.clock_ahead_us)
+            clock.adopt(node.clock_ahead_us)
             return _collect(node, gauges, clock.now())
     except FileNotFoundError:
         raise NotRunning(f"the node on {data} is starting or stopping") from None

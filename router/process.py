@@ -264,7 +264,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     process.on_reload(loop, partial(logs.read_level, runtime))
     end_on_failure(loop)
     node = Node.load(runtime)
-    clock.follow(node.clock_ahead_us)
+    clock.adopt(node.clock_ahead_us)
     logs.configure(node.settings, "router", index)
     try:
         with collector.paused():

@@ -196,7 +196,7 @@ class ShardCore:
         if version > self.state.version or link.waiting or held_back:
             link.waiting.append((turn, version, operations, parts))
             return
-        link.taken = turn
+        link.received = turn
         recording = self.doing.recording
         steps = iter(enumerate(operations))
         for index, operation in steps:
@@ -244,7 +244,7 @@ class ShardCore:
         self.paging.page_out()
         self.weigh_all(now)
         self.commits.make_safe()
-        if self.doing.taken:
+        if self.doing.received:
             self.doing.has_finished()
         return [out for link in self.state.links.values() if (out := link.close_turn()) is not None]
 
@@ -281,7 +281,7 @@ class ShardCore:
         """
         touched, self.state.touched = self.state.touched, {}
         for queue in touched.values():
-            if self.doing.taken:
+            if self.doing.received:
                 self.doing.finishes(queue.id)
             self.serving.serve(queue)
             if queue.contents.dead:
@@ -304,7 +304,7 @@ class ShardCore:
                 ):
                     self.deletions.ask(queue, lambda error: None)
                 self.alarms.set(queue.id, queue.next_event())
-        if self.doing.taken:
+        if self.doing.received:
             self.doing.finishes(0)
 
     def is_ready(self) -> bool:

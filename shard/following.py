@@ -88,7 +88,7 @@ class Following:
         elif change[0] == "queue_gone":
             self.close_queue(change[3])
         elif change[0] == "move":
-            self.moving.follow(self.state.topology.moves[change[1]])
+            self.moving.apply(self.state.topology.moves[change[1]])
         elif change[0] == "move_gone":
             self.moving.end_move(change[1])
 

@@ -36,7 +36,7 @@ class Measures:
         self.node_memory = NodeMemory(gauges)
         self.idle_memory = IdleMemory(limit)
 
-    def take(self) -> None:
+    def measure(self) -> None:
         """Measure, have the gate decide by the memory of the node's processes, and publish the figures."""
         with suppress(OSError, psutil.Error):  # too many files are open
             self.idle_memory.give_back(self.state.weight, self.gate.room.is_scarce(PROCESSES))

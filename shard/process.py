@@ -176,8 +176,8 @@ class Shard:
         self.recheck_processes()
         self.shown_hands.publish_changes()
         self.state.wall_ahead = clock.wall_ahead_us()
-        self.measures.take()
-        self.flow_files.write(self.flow.short_stops.take(now_us() / 1e6))
+        self.measures.measure()
+        self.flow_files.write(self.flow.short_stops.take_due(now_us() / 1e6))
         self.keep_open_stops(INCIDENT_SECONDS)
         self.finish_turn()
 
@@ -255,7 +255,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     process.on_reload(loop, partial(logs.read_level, runtime))
     end_on_failure(loop)
     node = Node.load(runtime)
-    clock.follow(node.clock_ahead_us)
+    clock.adopt(node.clock_ahead_us)
     logs.configure(node.settings, "shard", index)
     try:
         shard = Shard(loop, node, index, incarnation)

@@ -456,7 +456,7 @@ class Shard:
 
     def note_safe(self) -> None:
         """Record the end of a turn: if there was nothing to write all of it is safe."""
-        if all(link.safe == link.taken for link in self.core.state.links.values()):
+        if all(link.safe == link.received for link in self.core.state.links.values()):
             for book, size in self.sizes():
                 book.safe = size
 
@@ -509,7 +509,7 @@ class Shard:
         self.parts |= self.core.two_phase.parts
         for identity, turns in self.read.items():
             link = self.core.state.links.get(identity)
-            while turns and link is not None and link.taken >= turns[0][0]:
+            while turns and link is not None and link.received >= turns[0][0]:
                 turn, bodies, done = turns.popleft()
                 for transaction in done:
                     self.note_done(transaction)

@@ -76,7 +76,7 @@ class Channel(ChannelState):
     def take_publishes(self, run: PublishRun) -> None:
         """Publishes arrived."""
         if self.stage is OPEN:
-            self.services.publishing.take(self, run)
+            self.services.publishing.publish(self, run)
 
     def take_settlements(self, run: SettleRun) -> None:
         """Acks, nacks and rejects arrived."""
@@ -124,7 +124,7 @@ class Channel(ChannelState):
             running = handler(self, arguments)
             if running is not None:
                 self.running = Running(running)
-                self.go_on(None)
+                self.step(None)
         except AMQPError as error:
             self.fail(error)
         if self.running is None:
@@ -134,10 +134,10 @@ class Channel(ChannelState):
     def resume(self, answer: Any) -> None:
         """Give the running method its answer; when it is done, go on with the inbox."""
         if self.running is not None:
-            self.go_on(answer)
+            self.step(answer)
             self.pump(UNLIMITED)
 
-    def go_on(self, answer: Any) -> None:
+    def step(self, answer: Any) -> None:
         """Run the handler up to its next request, or its end."""
         assert self.running is not None
         try:
@@ -224,7 +224,7 @@ class Channel(ChannelState):
             self.leave_gates()
         if at_gates and self.running is not None:
             self.running.at_gates = False
-            self.go_on(None)
+            self.step(None)
             most = UNLIMITED
         self.pump(most)
 
@@ -284,7 +284,7 @@ class Channel(ChannelState):
 
     def unpark(self, at: int = 0) -> None:
         """Remove an item from the inbox and account for its bytes."""
-        self.services.holding.parking.account(self, -self.inbox.take(at).nbytes)
+        self.services.holding.parking.account(self, -self.inbox.pop_at(at).nbytes)
 
     # Gates
 

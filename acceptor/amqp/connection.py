@@ -83,14 +83,14 @@ class Connection(ConnectionState):
         events: list[object] = []
         used = self.scanner.scan(data, start, end, events)
         if self.scanner.unfinished > UNFINISHED_BYTES or self.kept.unfinished:
-            self.services.unfinished.follow(self)
+            self.services.unfinished.recount(self)
         if len(events) > MANY_EVENTS or self.read_size.nbytes < READ_BYTES:
-            self.read_size.follow(len(events))
+            self.read_size.adapt(len(events))
         for event in events:
             if self.stage is not OPEN and self.stage in OVER:
                 break
             try:
-                self.take(event)
+                self.process(event)
             except Exception as error:
                 self.broken(error)
         if self.pauses & HELD:
@@ -108,7 +108,7 @@ class Connection(ConnectionState):
         self.output.write(PROTOCOL_HEADER)
         self.finish(ConnectionEvent.OTHER_HEADER)
 
-    def take(self, event: object) -> None:
+    def process(self, event: object) -> None:
         """Process one event of the scanner."""
         if isinstance(event, PublishRun):
             channel = self.channel(event.channel)

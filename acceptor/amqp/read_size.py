@@ -22,7 +22,7 @@ class ReadSize:
     def __init__(self) -> None:
         self.nbytes = READ_BYTES
 
-    def follow(self, events: int) -> None:
+    def adapt(self, events: int) -> None:
         """Adapt to the number of events in a read. Called after many events, or below the largest size."""
         if events > MANY_EVENTS:
             self.nbytes = max(self.nbytes // 2, LEAST_READ_BYTES)

@@ -56,7 +56,7 @@ class Unfinished:
         self.limit = min(acceptor.settings.amqp.unfinished_bytes, accounts.of_user // OF_SHARE)
         self.lines: dict[str, Line] = {}
 
-    def follow(self, connection: ConnectionState) -> None:
+    def recount(self, connection: ConnectionState) -> None:
         """Count the unfinished bodies of a connection that has been read; close it if they are too large."""
         nbytes = connection.scanner.unfinished
         if nbytes > LEAST_BYTES and connection.stage in HANDSHAKE:  # there is no user to charge

@@ -21,7 +21,7 @@ class Inbox(deque[ParkedRun | ParkedMethod]):
         self.append(item)
         self.methods += isinstance(item, ParkedMethod)
 
-    def take(self, at: int = 0) -> ParkedRun | ParkedMethod:
+    def pop_at(self, at: int = 0) -> ParkedRun | ParkedMethod:
         """Remove an item and return it."""
         item = self[at]
         del self[at]

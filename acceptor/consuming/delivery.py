@@ -174,13 +174,13 @@ class Delivery:
                     held.extend(commit.settlements, requeues=True)
         return held
 
-    def go_on(self, shard: int) -> None:
+    def resume(self, shard: int) -> None:
         """Send the consumers and their unacked messages to a shard's next incarnation once it has reported its safe
         turns.
         """
         living = {channel.group for channel in self.acceptor.channels()}
         version = self.acceptor.topology.version
-        self.acceptor.links[shard].go_on(version, self.attach_again(shard), self.in_hand(shard), living)
+        self.acceptor.links[shard].resume(version, self.attach_again(shard), self.in_hand(shard), living)
 
     def forget_holders(self) -> None:
         """Forget consumers whose deliveries are all settled for good; called now and then."""

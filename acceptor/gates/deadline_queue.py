@@ -44,7 +44,7 @@ class DeadlineQueue(Generic[T]):
         if number is not None:
             del self._due[number]
 
-    def take(self, now: float) -> list[T]:
+    def pop_due(self, now: float) -> list[T]:
         """Remove and return the keys that are due, in the order of their times."""
         found = []
         while self._heap and self._heap[0][0] <= now:

@@ -166,7 +166,7 @@ class Weights:
         self.known: dict[tuple[str, str], int] = {}
         self.active = False
 
-    def follow(self) -> None:
+    def apply_topology(self) -> None:
         """Forget known weights: the topology has changed."""
         self.known.clear()
         self.active = any(WEIGHT in policy.definition for policy in self.topology.all_policies())

@@ -123,7 +123,7 @@ class LaneLine:
 
     some_room = room
 
-    def taken(self, count: int, nbytes: int) -> None:
+    def arrived(self, count: int, nbytes: int) -> None:
         """The shard has reported so much as safe: it is in flight no longer."""
         self.in_flight -= count
         self.in_flight_bytes -= nbytes

@@ -103,9 +103,9 @@ class Metered:
 
     def hold_overdue(self, now: float) -> None:
         """Hold channels that have waited for long, and forget those that have not come back."""
-        for gate, channel in self.leaving.take(now):
+        for gate, channel in self.leaving.pop_due(now):
             self.forget(gate, channel)
-        for gate, channel in self.pending.take(now):
+        for gate, channel in self.pending.pop_due(now):
             if channel not in gate.waiting:
                 self.pending.put((gate, channel), now + FORGOTTEN_AFTER)
             elif gate.is_saturated():  # the stop holds it, not the pace

@@ -169,5 +169,5 @@ def paced(
     if not features.paced:
         return None
     pace = known or Pace(clock, metered, parts)
-    pace.pacing.follow(features.pace_depth, None if features.pace_wait is None else features.pace_wait / 1000)
+    pace.pacing.adopt(features.pace_depth, None if features.pace_wait is None else features.pace_wait / 1000)
     return pace

@@ -186,9 +186,9 @@ class Pool(QueueGate):
         self.claim.settle()  # a part of an amount that is needed at once is of no use here, but may be to others
         return False
 
-    def taken(self, count: int, nbytes: int) -> None:
+    def arrived(self, count: int, nbytes: int) -> None:
         """A shard has reported so much as safe: reduce the claim by it."""
-        super().taken(count, nbytes)
+        super().arrived(count, nbytes)
         self.tried = -1
         self.claim.settle()
 
@@ -232,7 +232,7 @@ class Pool(QueueGate):
         """Return the number of this acceptor's present stop or resume of the limit."""
         return self.epoch
 
-    def follow(self, limit: SharedLimit) -> bool:
+    def adopt(self, limit: SharedLimit) -> bool:
         """Adopt the present limit and queues. Return whether the marks have changed."""
         self.refresh()
         self.stale = True
@@ -372,7 +372,7 @@ class Pools:
             pool.refresh()
         return found
 
-    def follow(self, freed: dict[WaitingChannel, None]) -> list[Pool]:
+    def apply_topology(self, freed: dict[WaitingChannel, None]) -> list[Pool]:
         """Adopt a changed topology. Return the pools whose marks have changed; channels that wait at a pool that is
         gone are `freed`.
         """
@@ -385,7 +385,7 @@ class Pools:
                 pool.close()
                 freed |= pool.waiting
                 continue
-            if pool.follow(limit):
+            if pool.adopt(limit):
                 changed.append(pool)
         return changed
 

@@ -106,7 +106,7 @@ class QueueLane(Protocol):
 
     def room(self) -> tuple[int, int]: ...
 
-    def taken(self, count: int, nbytes: int) -> None: ...
+    def arrived(self, count: int, nbytes: int) -> None: ...
 
     def serve(self) -> None: ...
 
@@ -335,7 +335,7 @@ class QueueGate:
         most_bytes = (marks.stop_bytes + marks.overshoot_bytes) // self.acceptors if marks.stop_bytes else UNLIMITED
         return self.in_flight == 0 and (count > most or nbytes > most_bytes)
 
-    def taken(self, count: int, nbytes: int) -> None:
+    def arrived(self, count: int, nbytes: int) -> None:
         """The shard has reported so much as safe: it is in flight no longer."""
         self.in_flight -= count
         self.in_flight_bytes -= nbytes

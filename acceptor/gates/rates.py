@@ -50,9 +50,9 @@ class RateGate:
         self.metered = metered
         self.terms = None
         self.waiting: OrderedDict[WaitingChannel, None] = OrderedDict()
-        self.follow(limit)
+        self.adopt(limit)
 
-    def follow(self, limit: RateLimit) -> None:
+    def adopt(self, limit: RateLimit) -> None:
         """Adopt a limit, and derive the buckets' depths from it."""
         self.limit = limit
         self.bucket = limit.bucket
@@ -216,7 +216,7 @@ class Rates:
         if gate is None:
             gate = self.by_bucket[limit.bucket] = self.new(limit)
         elif gate.limit != limit:
-            gate.follow(limit)
+            gate.adopt(limit)
         return gate
 
     def new(self, limit: RateLimit) -> RateGate:
@@ -224,7 +224,7 @@ class Rates:
         part = RatePart(self.gauges, self.index) if self.divides else None
         return RateGate(limit, self.gauges, self.clock, self.metered, part)
 
-    def follow(self) -> None:
+    def apply_topology(self) -> None:
         """The topology has changed: keep only gates with waiting channels; new routes create the others again."""
         self.active = any(limits_rates(policy) for policy in self.topology.all_policies())
         self.by_bucket = {bucket: gate for bucket, gate in self.by_bucket.items() if gate.waiting}

@@ -98,7 +98,7 @@ class Drip:
             elif not self.last_resort.may_read(connection):
                 self.to_read[connection] = None  # the share of its user may have room by the next poll
         self.relieve()
-        for connection in self.visits.take(now):
+        for connection in self.visits.pop_due(now):
             self.visits.put(connection, now + connection.drip_seconds())
             self.filled[connection] = None  # segments out of order fill the buffer too, without an event
             if connection.client.traits.impatient and self.last_resort.may_read(connection):

@@ -221,7 +221,7 @@ class Escalations(HoldObserver):
                     self.end_refusals(channel, climb)
                     self.apply_terms(channel)
                     channel.release_if_free()
-        for channel in self.due.take(now):
+        for channel in self.due.pop_due(now):
             climb = self.climbs.get(channel)
             if climb is None or climb.next is None or climb.seconds is None:
                 continue

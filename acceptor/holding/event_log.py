@@ -39,7 +39,7 @@ class EventLog:
                 link.send(to_shard.Excused(ids, 1, batch.whole(0, 1)))
                 link.publish(ids, batch, 0, 1, None)
 
-    def take(self) -> list[dict[str, Any]]:
+    def take_all(self) -> list[dict[str, Any]]:
         """Remove and return the records."""
         records, self.records = self.records, []
         return records

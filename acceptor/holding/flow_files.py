@@ -38,7 +38,7 @@ class FlowFiles:
 
     def write_due(self) -> None:
         """Write the gathered records, with the sums of short stops that are due."""
-        self._write(self.ledger.short_stops.take(self.acceptor.now))
+        self._write(self.ledger.short_stops.take_due(self.acceptor.now))
 
     def write_all(self) -> None:
         """Write the gathered records, with all sums of short stops: the process ends."""
@@ -54,7 +54,7 @@ class FlowFiles:
             record["ended"] += began
             for victim in record["victims"]:
                 victim["since"] += began
-        self.records.write(self.events.take(), incidents, short_stops)
+        self.records.write(self.events.take_all(), incidents, short_stops)
         self.open_holds.keep(holds)
 
     def keep_accounts(self) -> None:

@@ -138,7 +138,7 @@ class LastResort:
 
     def advance(self, now: float) -> None:
         """Have connections that were spent for too long meet the last resort, and read closed ones; called often."""
-        for connection in self.due.take(now):
+        for connection in self.due.pop_due(now):
             if connection in self.spent:
                 self.due.put(connection, now + self.patience(connection))
                 if not self.may_read(connection) and connection not in self.resorted and self.cannot_wait(connection):

@@ -155,7 +155,7 @@ class Notifier(HoldObserver):
 
     def refresh(self, now: float) -> None:
         """Send blocked connections their reason again where it has stood for `UPDATED_SECONDS` and its text changed."""
-        for connection in self.updates.take(now):
+        for connection in self.updates.pop_due(now):
             self.update(connection)
 
     def update(self, connection: ConnectionState) -> None:

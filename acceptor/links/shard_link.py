@@ -2,8 +2,8 @@
 
 Theory of operation. Operations are collected in a turn (`turn`), with the contents that must not be lost. `leave` gives
 the turn its number, counted from 1 through all incarnations of the shard, and moves its contents to the end of `sent`.
-Each turn of the shard brings a *report*: the number of the last turn that is safe there. `taken` then removes the turns
-up to that number from `sent`, subtracts their load from `in_flight`, and lets their spans wait for one shard less.
+Each turn of the shard brings a *report*: the number of the last turn that is safe there. `processed` then removes the
+turns up to it from `sent`, subtracts their load from `in_flight`, and lets their spans wait for one shard less.
 Outcomes in the same turn of the shard (Rejected, Refused) are handled before its report, while `sent` still has the
 turns that they name.
 
@@ -184,7 +184,7 @@ class ShardLink:
         self.under_way(queue_gate, count, nbytes)
 
     def under_way(self, queue_gate: QueueGate | QueueLane, count: int, nbytes: int) -> None:
-        """Record an amount that this turn puts in flight for a queue gate; `taken` subtracts it there."""
+        """Record an amount that this turn puts in flight for a queue gate; `processed` subtracts it there."""
         known = self.turn.contents.queue_gates.get(queue_gate)
         if known is None:
             self.turn.contents.queue_gates[queue_gate] = [count, nbytes]
@@ -283,7 +283,7 @@ class ShardLink:
             if sent.number == refused.turn:
                 sent.commits[refused.commit].transaction.refused_by(refused.queue)
 
-    def taken(self, number: int) -> None:
+    def processed(self, number: int) -> None:
         """Apply a report: all turns up to `number` are safe at the shard."""
         self.heard = max(self.heard, number)
         served: dict[QueueGate | QueueLane, None] = {}
@@ -301,7 +301,7 @@ class ShardLink:
                     self.withheld[sent.number, index] = publish.spans
             commits += sent.commits.values()
             for queue_gate, (count, nbytes) in sent.queue_gates.items():
-                queue_gate.taken(count, nbytes)
+                queue_gate.arrived(count, nbytes)
                 if queue_gate.waiting:
                     served[queue_gate] = None
         if not self.sent:
@@ -309,7 +309,7 @@ class ShardLink:
         if self.counts and not self.sent:  # a part may have been received before this acceptor began to count
             self.gauges.pair_reset_sent(self.acceptor, self.index)
         for commit in commits:
-            commit.transaction.taken()
+            commit.transaction.part_reported()
         for queue_gate in served:
             queue_gate.serve()
         if self.waiting:
@@ -361,7 +361,7 @@ class ShardLink:
         self.sent.append(self.turn.contents)
         requests, self.requests = self.requests, {}
         self.turn = OutgoingTurn(self.index)
-        self.taken(self.number)
+        self.processed(self.number)
         self.in_flight.forget()
         self.unheard_bytes = 0
         for _, reply in requests.values():
@@ -371,7 +371,7 @@ class ShardLink:
         """Return the turns that are not reported as safe, and the one being written, in order."""
         return [*self.sent, self.turn.contents]
 
-    def go_on(self, version: int, consumers: list[tuple[Consume, Reply]], held: Settlements, living: set[int]) -> None:
+    def resume(self, version: int, consumers: list[tuple[Consume, Reply]], held: Settlements, living: set[int]) -> None:
         """Resume after the first report of a new incarnation: one turn attaches consumers and names unacked messages,
         the next one resends the turns that are not safe.
 

@@ -84,7 +84,7 @@ class Moves:
 
     # Changes of the topology
 
-    def follow(self, move: Move) -> None:
+    def apply(self, move: Move) -> None:
         """Handle a new or changed record of a move."""
         away = self.away.get(move.queue_id)
         if away is None or away.move.epoch != move.epoch:
@@ -157,7 +157,7 @@ class Moves:
                 if away.move.phase == HOMING:
                     self.go_home(away)
 
-    def went_on(self, shard: int) -> None:
+    def resumed(self, shard: int) -> None:
         """A new incarnation of a shard was sent consumers and unacked messages: repeat Reattached to it, or Fence."""
         link = self.acceptor.links[shard]
         for away in self.away.values():

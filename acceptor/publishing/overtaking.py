@@ -56,7 +56,7 @@ class Overtaking:
     def destinations(self, channel: ChannelState, run: ParkedRun) -> frozenset[int | str] | None:
         """The queues that a run goes to; None where each message has a route of its own, or none is known yet."""
         try:
-            route = self.routes.go_on(channel, run)
+            route = self.routes.route_for(channel, run)
         except AMQPError:
             return None
         if route is None or route.by_headers:

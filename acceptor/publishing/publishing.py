@@ -56,7 +56,7 @@ class Publishing:
         self.escalations = escalations
         self.episodes = episodes
 
-    def take(self, channel: ChannelState, run: PublishRun) -> None:
+    def publish(self, channel: ChannelState, run: PublishRun) -> None:
         """Accept publishes that have arrived. An invalid one ends the channel, or the connection."""
         if channel.hold is not None:
             self.episodes.came(channel, run.batch.count)
@@ -152,7 +152,7 @@ class Publishing:
         """Send what there is room for, at most `most` messages; return how many went. `run` keeps the rest."""
         before = run.count
         try:
-            route = self.routes.go_on(channel, run)
+            route = self.routes.route_for(channel, run)
             if route is None:
                 channel.wait_at(self.gates.routing)
             elif channel.transaction is not None:
@@ -285,7 +285,7 @@ class Publishing:
         """Remove from a run the messages that go the same way; return them and their route, or None if that needs
         another turn. AMQPError if there is no such exchange.
         """
-        route = self.routes.go_on(channel, rest)
+        route = self.routes.route_for(channel, rest)
         if route is None:
             return None
         if not route.by_headers:

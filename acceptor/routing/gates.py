@@ -152,8 +152,8 @@ class Gates:
 
     def reconsider(self) -> None:
         """The topology has changed: have waiting channels leave gates that their publishes need not pass."""
-        self.changed += self.pools.follow(self.freed)
-        self.rates.follow()
+        self.changed += self.pools.apply_topology(self.freed)
+        self.rates.apply_topology()
         waiting, self.freed = self.freed, {}
         gates: list[Gate] = [*self.stops.values(), *self.rates.by_bucket.values(), *self.limited(), *self.links]
         for gate in gates:
@@ -195,7 +195,7 @@ class Gates:
             if id in self.queue_gates:
                 link.give_dequeued(self.queue_gates[id], rows)
 
-    def turn_taken(self) -> None:
+    def on_turn(self) -> None:
         """A turn of a shard has arrived: serve gates that may have new room without a broadcast."""
         if self.metered.closed:
             self.metered.serve_paced()

@@ -117,7 +117,7 @@ class Routes:
                 raise Unfinished
         return route
 
-    def go_on(self, channel: RoutingChannel, run: Run) -> Route | None:
+    def route_for(self, channel: RoutingChannel, run: Run) -> Route | None:
         """Return the route of a channel's next publishes, made from turn to turn; None if it needs another turn.
         AMQPError as in `check`.
         """
@@ -126,7 +126,7 @@ class Routes:
         if route is None:
             work = channel.budget()
             routing = self.routing(channel, run, lambda: self.making(work, access, address, further))
-            route = routing.go_on()
+            route = routing.advance()
             if route is not None:
                 channel.routes.in_the_making = None
                 self.keep(access, address, route, routing.epoch)
@@ -186,7 +186,7 @@ class Routes:
         found = None if where is None else self.headers_cache.get(where)
         if found is None:
             routing = self.routing(channel, run, lambda: self.of_message(work, channel.access, route, headers))
-            found = routing.go_on()
+            found = routing.advance()
             if found is not None:
                 channel.routes.in_the_making = None
                 if where is not None and routing.epoch == self.epoch:

@@ -93,7 +93,7 @@ class Routing:
         self.epoch = epoch
         self.making = making
 
-    def go_on(self) -> Route | None:
+    def advance(self) -> Route | None:
         """Return the route; None if the budget is used up. AMQPError if there is no route."""
         try:
             next(self.making)

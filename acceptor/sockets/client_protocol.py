@@ -77,9 +77,9 @@ class ClientProtocol(asyncio.BufferedProtocol):
         if self.dripping:
             self.dripping = 0
             self.transport.pause_reading()
-        self.take(self.sockets.buffer, len(self.rest) + received)
+        self.receive(self.sockets.buffer, len(self.rest) + received)
 
-    def take(self, buffer: memoryview, end: int) -> None:
+    def receive(self, buffer: memoryview, end: int) -> None:
         """Give the bytes to the connection; while the replica is behind the topology, keep them instead."""
         connection = self.connection
         if self.lingers or connection is None:
@@ -108,7 +108,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         if not self.connection.pauses:
             self.transport.resume_reading()
         data = memoryview(bytearray(self.rest))
-        self.take(data, len(data))
+        self.receive(data, len(data))
 
     def eof_received(self) -> bool:
         """Have the transport close once the client has closed its side."""

@@ -304,7 +304,7 @@ class Committing:
         """Record the queue that had no room."""
         self.full = queue
 
-    def taken(self) -> None:
+    def part_reported(self) -> None:
         """Process a shard's report that its part is taken in or refused; a `firm` one is ended by its coordinator."""
         if not self.firm:
             self.ends()

@@ -36,7 +36,7 @@ class RunningNode:
         self.processes = Processes(data)
         self.gauges = self.processes.gauges
         self.settings: Settings = self.processes.node.settings
-        clock.follow(self.processes.node.clock_ahead_us)
+        clock.adopt(self.processes.node.clock_ahead_us)
 
     def ask(self, command: str, **arguments: Any) -> Any:
         """Return the router's answer. Refusal if it refuses."""

@@ -97,14 +97,14 @@ class Follower:
             self.version = snapshot["version"]
             self.load(self.version, snapshot["changes"])
         for version, changes in early:
-            self.follow(version, changes)
+            self.receive(version, changes)
 
     def on_change(self, frame: bytes) -> None:
-        """Follow a published change."""
+        """Apply a published change."""
         with collector.paused():
-            self.follow(*Published(*bus.unpack(frame)))
+            self.receive(*Published(*bus.unpack(frame)))
 
-    def follow(self, version: int, changes: list[Any] | None) -> None:
+    def receive(self, version: int, changes: list[Any] | None) -> None:
         """Apply the changes that lead to a version. None: the router is at that version, and the changes to it were
         published before.
         """

@@ -102,7 +102,7 @@ class KeptClock:
         """Start to follow the node's clock, and log any assumption about it."""
         noted = self._read()
         boot, boot_us, wall_us = boot_id(), clock.boot_us(), clock.wall_us()
-        clock.follow(ahead(noted, boot, boot_us, wall_us))
+        clock.adopt(ahead(noted, boot, boot_us, wall_us))
         if noted is not None:
             _log_assumption(noted, noted.is_continued_by(boot, boot_us), wall_us)
         self.record()

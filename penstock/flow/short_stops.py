@@ -48,7 +48,7 @@ class ShortStops:
             key = key_of(stop)
         self.sums[key] = merged(self.sums[key], stop) if key in self.sums else stop
 
-    def take(self, now: float) -> list[Record]:
+    def take_due(self, now: float) -> list[Record]:
         """Remove and return the sums once `SUMMED_SECONDS` have passed."""
         return self.take_all() if self.sums and now >= self.since + SUMMED_SECONDS else []
 

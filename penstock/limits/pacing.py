@@ -35,7 +35,7 @@ class Pacing:
         self.drained = 0
         self.since = self.observed_at = self.moved_at = -STALE_SECONDS
 
-    def follow(self, depth: int | None, wait: float | None) -> None:
+    def adopt(self, depth: int | None, wait: float | None) -> None:
         """Adopt the targets of a changed policy."""
         self.depth, self.wait = depth, wait
 

@@ -36,7 +36,7 @@ def wall_us() -> int:
 _ahead_us = wall_us() - boot_us()
 
 
-def follow(ahead_us: int) -> None:
+def adopt(ahead_us: int) -> None:
     """Adopt the clock of a node, which is `ahead_us` microseconds ahead of the time since boot."""
     global _ahead_us
     _ahead_us = ahead_us

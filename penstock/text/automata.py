@@ -95,7 +95,7 @@ class Parser:
         """The next character, "" at the end."""
         return self.text[self.at : self.at + 1]
 
-    def take(self, wanted: str) -> bool:
+    def skip(self, wanted: str) -> bool:
         """Skip the wanted text if it is next; return whether it was."""
         if found := self.text.startswith(wanted, self.at):
             self.at += len(wanted)
@@ -111,7 +111,7 @@ class Parser:
     def choice(self, newlines: bool) -> Node:
         """Parse alternatives. `newlines`: whether a dot matches a newline."""
         parts = [self.sequence(newlines)]
-        while self.take("|"):
+        while self.skip("|"):
             parts.append(self.sequence(newlines))
         return parts[0] if len(parts) == 1 else Choice(tuple(parts))
 
@@ -128,7 +128,7 @@ class Parser:
             least, most = self.times()
             if isinstance(part, Repeat) or max(least, most or 0) > REPEATS_MAX:
                 raise Undecided(self.text)
-            self.take("?")
+            self.skip("?")
             part = Repeat(part, least, most)
         return part
 
@@ -163,18 +163,18 @@ class Parser:
 
     def group(self, newlines: bool) -> Node:
         """Parse the rest of a group, after its opening parenthesis."""
-        if self.take("?s:"):
+        if self.skip("?s:"):
             newlines = True
-        elif self.take("?P<"):
+        elif self.skip("?P<"):
             self.at = self.text.index(">", self.at) + 1
-        elif not self.take("?:") and self.peek() == "?":
+        elif not self.skip("?:") and self.peek() == "?":
             raise Undecided(self.text)
         self.depth += 1
         if self.depth > DEPTH_MAX:
             raise Undecided(self.text)
         node = self.choice(newlines)
         self.depth -= 1
-        if not self.take(")"):
+        if not self.skip(")"):
             raise Undecided(self.text)
         return node
 
@@ -199,7 +199,7 @@ class Parser:
 
     def set(self) -> Ranges:
         """Parse the rest of a class, after its opening bracket."""
-        negated = self.take("^")
+        negated = self.skip("^")
         found: list[tuple[int, int]] = []
         while not found or self.peek() != "]":
             found += self.member()
@@ -211,11 +211,11 @@ class Parser:
         """Parse a character or range within a class."""
         if self.text.startswith("[:", self.at):
             raise Undecided(self.text)
-        first = self.escape() if self.take("\\") else just(self.next())
+        first = self.escape() if self.skip("\\") else just(self.next())
         if self.peek() != "-" or self.text.startswith("-]", self.at):
             return first
         self.at += 1
-        last = self.escape() if self.take("\\") else just(self.next())
+        last = self.escape() if self.skip("\\") else just(self.next())
         if len(first) != 1 or len(last) != 1 or first[0][0] != first[0][1] or last[0][0] != last[0][1]:
             raise Undecided(self.text)
         return ((first[0][0], last[0][0]),)

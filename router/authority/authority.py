@@ -102,7 +102,7 @@ class Authority:
             check_new_name("exchange", name)
             if "alternate-exchange" in arguments:
                 queue_arguments.check_exchange_name(wanted, "alternate-exchange", arguments["alternate-exchange"])
-            extent.check(wanted, self.ledger.taken, self.topology, self.bounds)
+            extent.check(wanted, self.ledger.usage, self.topology, self.bounds)
             self.ledger.add_exchange(governed_exchange(wanted, self.topology))
 
     def exchange_delete(self, vhost: str, name: str, if_unused: bool) -> None:
@@ -189,7 +189,7 @@ class Authority:
             raise amqp_error(320, f"connection {owner} is gone")
         shard = place(vhost, name, self.shards, self.topology.placements)
         wanted = Queue(vhost, name, 0, 0, shard, durable, auto_delete, owner, arguments, [], [], maker=user)
-        extent.check(wanted, self.ledger.taken, self.topology, self.bounds)
+        extent.check(wanted, self.ledger.usage, self.topology, self.bounds)
         slot = self.ledger.take_slot(shard)
         if slot is None:
             count = len(self.topology.queues())
@@ -294,7 +294,7 @@ class Authority:
             raise missing(described(kind, destination, vhost))
         binding = Binding(vhost, source, kind, destination, key, arguments, user)
         if self.topology.binding(binding) is None:
-            extent.check(binding, self.ledger.taken, self.topology, self.bounds)
+            extent.check(binding, self.ledger.usage, self.topology, self.bounds)
             binding_limits.check(binding, exchange.type, self.topology, self.binding_limits)
         self.ledger.bind(binding)
         follow_bindings(self.ledger, vhost, destination if kind == "queue" else None, self.defaults)

@@ -40,7 +40,7 @@ class Bounds(NamedTuple):
     limits: LimitSettings = LimitSettings()
 
 
-class Taken:
+class Usage:
     """The bytes that the topology takes: `nbytes` in all, `made` by maker (None: by no user). `numbers` counts records
     by vhost and by user; `touched` has the numbers that have changed, or whose limits have.
     """
@@ -68,7 +68,7 @@ class Taken:
             if not self.numbers[key]:
                 del self.numbers[key]
 
-    def follow(self, topology: Topology, change: Change) -> None:
+    def register(self, topology: Topology, change: Change) -> None:
         """Count a change that is about to be applied to the topology."""
         kind, *fields = change
         made, gone = kind.removesuffix("_gone"), kind.endswith("_gone")
@@ -117,22 +117,22 @@ COUNTED: dict[type[Exchange | Queue | Binding], Counted] = {
 _MADE = {record_type.record_kind.name: record_type for record_type in COUNTED}
 
 
-def check(record: Exchange | Queue | Binding, taken: Taken, topology: Topology, bounds: Bounds) -> None:
-    """406 unless a new record is within the limits, in addition to the records in `taken`."""
-    _check_number(record, taken, topology, bounds.limits)
+def check(record: Exchange | Queue | Binding, usage: Usage, topology: Topology, bounds: Bounds) -> None:
+    """406 unless a new record is within the limits, in addition to the records in `usage`."""
+    _check_number(record, usage, topology, bounds.limits)
     nbytes = len(pack(dict(record.arguments)))
     if nbytes > bounds.arguments:
         raise amqp_error(
             406, f"{record} has {nbytes} bytes of arguments, more than {bounds.arguments} (amqp.max_arguments_bytes)"
         )
     more = bytes_of(record)
-    if bounds.topology and taken.nbytes + more > bounds.topology:
+    if bounds.topology and usage.nbytes + more > bounds.topology:
         raise amqp_error(
             406,
-            f"cannot declare {record}: queues, exchanges and bindings of the node take {taken.nbytes} bytes, of "
+            f"cannot declare {record}: queues, exchanges and bindings of the node take {usage.nbytes} bytes, of "
             f"{bounds.topology} (max_topology_bytes)",
         )
-    own = taken.made[record.maker]
+    own = usage.made[record.maker]
     if bounds.of_user and record.maker is not None and own + more > bounds.of_user:
         raise amqp_error(
             406,
@@ -142,13 +142,13 @@ def check(record: Exchange | Queue | Binding, taken: Taken, topology: Topology, 
 
 
 def _check_number(
-    record: Exchange | Queue | Binding, taken: Taken, topology: Topology, defaults: LimitSettings
+    record: Exchange | Queue | Binding, usage: Usage, topology: Topology, defaults: LimitSettings
 ) -> None:
     """406, in RabbitMQ's words, if the record's vhost or maker may not have one more."""
     counted = COUNTED[type(record)]
     for holder in holders(record):
         limit = topology.limits.limit(holder, counted, defaults)
-        if limit is not None and taken.numbers[holder, counted] >= limit:
+        if limit is not None and usage.numbers[holder, counted] >= limit:
             what = f"{_word(counted)} limit {PLACE[holder.scope]} {holder}"
             raise amqp_error(406, f"cannot declare {_named(record)}: {what} ({limit}) is reached")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from router.authority.extent import Taken
+from router.authority.extent import Usage
 from router.authority.slots import Slots
 from router.model.grants import grants
 from router.model.record_kind import Change
@@ -28,7 +28,7 @@ class Step(NamedTuple):
 class Ledger:
     """The topology, the free slots and ids for new queues, and the steps since the last `take_steps`.
 
-    `taken` is the size of queues, exchanges and bindings, `recorded` the number of all steps so far.
+    `usage` is the size of queues, exchanges and bindings, `recorded` the number of all steps so far.
     """
 
     def __init__(self, topology: Topology, slots: Slots, last_queue_id: int) -> None:
@@ -37,11 +37,11 @@ class Ledger:
         self._slots = slots
         self._steps: list[Step] = []
         self.recorded = 0
-        self.taken = Taken(topology)
+        self.usage = Usage(topology)
 
     def measure(self) -> None:
         """Measure the topology anew, after changes that were not recorded here."""
-        self.taken = Taken(self.topology)
+        self.usage = Usage(self.topology)
 
     def take_steps(self) -> list[Step]:
         """Return and forget the steps so far."""
@@ -51,13 +51,13 @@ class Ledger:
     def record(self, change: Change, durable: bool) -> None:
         """Apply a change to the topology and add it to the steps."""
         self.recorded += 1
-        self.taken.follow(self.topology, change)
+        self.usage.register(self.topology, change)
         self.topology.apply(change)
         self._steps.append(Step(change, durable))
 
     def take_slot(self, shard: int) -> int | None:
         """Return a slot for `add_queue`; None if the node has as many queues as it can have."""
-        return self._slots.take(shard)
+        return self._slots.allocate(shard)
 
     def next_queue_id(self) -> int:
         """Return a new queue id. Ids count from 1 and are never reused."""

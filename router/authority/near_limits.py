@@ -23,13 +23,13 @@ class NearLimits:
 
     def update(self) -> None:
         """Update the rows of numbers and limits that have changed since the last call."""
-        taken = self._ledger.taken
-        touched, taken.touched = taken.touched, set()
-        for key in touched | (self._near - taken.numbers.keys()):
+        usage = self._ledger.usage
+        touched, usage.touched = usage.touched, set()
+        for key in touched | (self._near - usage.numbers.keys()):
             self._update_row(*key)
 
     def _update_row(self, holder: Holder, counted: Counted) -> None:
-        used = self._ledger.taken.numbers[holder, counted]
+        used = self._ledger.usage.numbers[holder, counted]
         limit = self._ledger.topology.limits.limit(holder, counted, self._defaults)
         near = limit is not None and Use(counted, *holder, used, limit).is_near
         if near or (holder, counted) in self._near:

@@ -21,7 +21,7 @@ class Slots:
         free = [slot for slot in range(first, self._next) if slot not in taken]
         self._freed: dict[int | None, deque[int]] = {None: deque(sorted(free, key=lambda slot: slot in open))}
 
-    def take(self, shard: int) -> int | None:
+    def allocate(self, shard: int) -> int | None:
         """Return a slot for a queue of the shard; None if all are taken."""
         if self._freed.get(shard):
             return self._freed[shard].popleft()

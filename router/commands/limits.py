@@ -60,7 +60,7 @@ def _row(administration: Administration, holder: Holder, counted: Counted) -> di
         "limit": counted.value,
         "number": limits.limit(holder, counted, administration.limits),
         "set": counted in limits.of(holder),
-        "used": None if by_acceptors else ledger.taken.numbers[holder, counted],
+        "used": None if by_acceptors else ledger.usage.numbers[holder, counted],
     }
 
 

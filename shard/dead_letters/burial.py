@@ -229,7 +229,7 @@ class Burial:
                 builder.add(*letter.record, item.batch.flags(row) & ~HAS_EXPIRATION | flags)
                 nbytes += size
                 for target in targets:
-                    self.room.taken(target, size)
+                    self.room.sent(target, size)
         self.publish(last, builder, nbytes, grave)
 
     def route(self, vhost: str, exchange: str, letter: DeadLetter, cut: bool) -> tuple[Targets, frozenset[int]]:

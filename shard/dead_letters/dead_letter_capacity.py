@@ -54,7 +54,7 @@ class DeadLetterCapacity:
             return Marks.NONE, 0, 0
         return marks, gauge.ready + gauge.unacked, gauge.whole_bytes
 
-    def taken(self, target: Queue, nbytes: int) -> None:
+    def sent(self, target: Queue, nbytes: int) -> None:
         """A letter is in flight to the queue."""
         known = self.under_way.setdefault(target.queue_id, [0, 0])
         known[0] += 1

@@ -101,7 +101,7 @@ class Moving:
 
     # Decisions of the router
 
-    def follow(self, move: Move) -> None:
+    def apply(self, move: Move) -> None:
         """Follow a step of a move, or the repetition of one after the router was lost.
 
         The end of an earlier move may have gone unseen: it is then ended first.

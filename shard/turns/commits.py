@@ -53,8 +53,8 @@ class Commits:
                 being_kept, self._keeping = self._keeping, []
                 self.are_kept(being_kept)
             for link in self.state.links.values():
-                if link.safe != link.taken:
-                    self.are_written(link, link.taken)
+                if link.safe != link.received:
+                    self.are_written(link, link.received)
 
     def are_written(self, link: Link, turn: int) -> None:
         """The store has the effects of a link's turns up to `turn`."""
@@ -87,9 +87,9 @@ class Commits:
         self._making_safe = []
         self._being_kept, self._keeping = self._keeping, []
         for identity, link in self.state.links.items():
-            if link.safe != link.taken:
+            if link.safe != link.received:
                 journal.link(identity, link.record())
-                self._making_safe.append((link, link.taken))
+                self._making_safe.append((link, link.received))
         return journal.hand_over()
 
     def written(self) -> None:

@@ -22,7 +22,7 @@ NOTED = 60_000_000
 
 
 class Doing:
-    """The work of one shard. `recording` says whether it is recorded; `taken` is the last turn applied and not yet
+    """The work of one shard. `recording` says whether it is recorded; `received` is the last turn applied and not yet
     finished, by acceptor and its incarnation.
     """
 
@@ -30,7 +30,7 @@ class Doing:
         self.state = state
         self.gauges = state.gauges
         self.recording = False
-        self.taken: dict[tuple[int, int], int] = {}
+        self.received: dict[tuple[int, int], int] = {}
         self._until = NEVER
 
     def begins(self, incarnation: int) -> None:
@@ -45,7 +45,7 @@ class Doing:
     def has_taken_in(self, link: Link, turn: int) -> None:
         """All operations of a turn have been applied; their consequences follow."""
         if link.receiver is not None:
-            self.taken[link.receiver, link.incarnation] = turn
+            self.received[link.receiver, link.incarnation] = turn
             incarnation = self.state.incarnation
             self.gauges.pair_write_finishing(link.receiver, self.state.index, link.incarnation, turn, incarnation)
 
@@ -58,6 +58,6 @@ class Doing:
         if self._until == NEVER:
             self._until = self.state.now + NOTED
         self.recording = self.state.now < self._until
-        for (acceptor, incarnation), turn in self.taken.items():
+        for (acceptor, incarnation), turn in self.received.items():
             self.gauges.pair_write_doing(acceptor, self.state.index, incarnation, turn, 0)
-        self.taken.clear()
+        self.received.clear()

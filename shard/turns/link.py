@@ -45,7 +45,7 @@ class Link:
     """One incarnation of an acceptor, or of another shard, which only publishes (dead letters) and is sent no
     operations.
 
-    `taken` is its last turn applied, `safe` the last turn whose effects outlive the shard, `reported` the last turn
+    `received` is its last turn applied, `safe` the last turn whose effects outlive the shard, `reported` the last turn
     reported as safe. `verdicts` are the operations that name refused publishes, in the order of their turns; each
     leaves with the report of its turn and is kept until that report is confirmed.
 
@@ -57,18 +57,18 @@ class Link:
     """
 
     __slots__ = (
-        "consumers", "greeted", "groups", "identity", "incarnation", "lending", "outlets", "promised", "receiver",
-        "replies", "reported", "reserved", "safe", "source", "taken", "turn", "verdicts", "waiting",
+        "consumers", "greeted", "groups", "identity", "incarnation", "lending", "outlets", "promised", "received",
+        "receiver", "replies", "reported", "reserved", "safe", "source", "turn", "verdicts", "waiting",
     )  # fmt: skip
 
     def __init__(self, identity: bytes, record: bytes | None = None) -> None:
         self.identity = identity
-        self.taken = 0
+        self.received = 0
         self.verdicts: deque[Verdict] = deque()
         if record is not None:
-            self.taken, verdicts = bus.unpack(record)
+            self.received, verdicts = bus.unpack(record)
             self.verdicts.extend(cast(list[Verdict], to_acceptor.OPERATIONS.read(verdicts)))
-        self.safe = self.reported = self.taken
+        self.safe = self.reported = self.received
         self.greeted = False
         self.source = Source()
         role, index, self.incarnation = incarnation_of(identity)
@@ -113,7 +113,7 @@ class Link:
 
     def send_when_safe(self, operation: Operation) -> None:
         """Send an operation behind the report that the turn being applied is safe, and behind the turn's refusals."""
-        self.promised.append((self.taken, operation))
+        self.promised.append((self.received, operation))
 
     def send_dequeued(self) -> None:
         """Announce which messages have left saturated queues, once their turns are safe (Dequeued).
@@ -133,7 +133,7 @@ class Link:
                 kept.append(leaving)
         self.source.left = kept
         for id, gone in rows.items():
-            if self.safe == self.taken:
+            if self.safe == self.received:
                 self.turn.add(to_acceptor.Dequeued(id, gone))
             else:
                 self.send_when_safe(to_acceptor.Dequeued(id, gone))
@@ -156,7 +156,7 @@ class Link:
 
     def record(self) -> bytes:
         """The state that the shard's next incarnation needs to answer a hello, once all applied turns are safe."""
-        return bus.pack([self.taken, to_wires([*self.verdicts])])
+        return bus.pack([self.received, to_wires([*self.verdicts])])
 
     def make_safe(self, turn: int) -> None:
         """Make all turns up to `turn` safe: send their verdicts and the operations promised with them."""

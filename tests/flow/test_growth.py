@@ -132,7 +132,7 @@ def tidy(node: Node) -> None:
     for _, acceptor in node.running_acceptors():
         acceptor.core.state.now = node.now
         acceptor.core.tick()
-        acceptor.core.events.take()
+        acceptor.core.events.take_all()
         acceptor.core.holding.books.ledger.records.clear()
         acceptor.core.holding.books.ledger.short_stops.take_all()
         for link in acceptor.core.links:

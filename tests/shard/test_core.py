@@ -190,6 +190,6 @@ def test_a_turn_is_held_until_the_shard_knows_what_it_was_routed_by(node: Node) 
         node.finish(0)
     node.send_up(0, 0)
     node.send_up(0, 0)
-    assert node.shard(0).state.links[acceptor.identity].taken < 2
+    assert node.shard(0).state.links[acceptor.identity].received < 2
     node.settle()
     assert shard.entered(record.queue_id) == [b"1", b"2"]

@@ -24,13 +24,13 @@ def test_methods_are_counted_wherever_they_are_taken_from() -> None:
     for item in items:
         inbox.put(item)
     assert list(inbox) == items and inbox.methods == 2
-    assert inbox.take(3) is items[3] and inbox.methods == 1
-    assert inbox.take() is items[0] and inbox.methods == 1
-    assert inbox.take() is items[1] and inbox.methods == 0
+    assert inbox.pop_at(3) is items[3] and inbox.methods == 1
+    assert inbox.pop_at() is items[0] and inbox.methods == 1
+    assert inbox.pop_at() is items[1] and inbox.methods == 0
     assert list(inbox) == [items[2]]
 
 
 def test_nothing_is_taken_from_an_empty_inbox() -> None:
     with pytest.raises(IndexError):
-        EMPTY.take()
+        EMPTY.pop_at()
     assert not EMPTY and EMPTY.methods == 0

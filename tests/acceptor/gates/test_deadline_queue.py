@@ -25,7 +25,7 @@ def test_each_is_due_once_at_its_latest_time(steps: list[tuple[str, int, int]]) 
             due.discard(who)
             times.pop(who, None)
         else:
-            found = due.take(when)
+            found = due.pop_due(when)
             assert sorted(found) == sorted(who for who in times if times[who] <= when)
             came = [times.pop(who) for who in found]
             assert came == sorted(came)
@@ -37,8 +37,8 @@ def test_what_is_put_off_again_and_again_takes_no_memory() -> None:
     for when in range(10_000):
         due.put("a", when)
     assert len(due._heap) <= 2 * len(due) + SPARE
-    assert due.take(9_998.0) == []
-    assert due.take(9_999.0) == ["a"]
+    assert due.pop_due(9_998.0) == []
+    assert due.pop_due(9_999.0) == ["a"]
 
 
 class Someone:
@@ -55,7 +55,7 @@ def test_who_is_taken_out_is_forgotten_at_once() -> None:
     due.discard(someone)
     del someone
     gc.collect()
-    assert gone() is None and due.take(5.0) == []
+    assert gone() is None and due.pop_due(5.0) == []
 
 
 def test_who_is_due_is_known() -> None:
@@ -64,5 +64,5 @@ def test_who_is_due_is_known() -> None:
     due.put("b", 2.0)
     due.discard("b")
     assert "a" in due and "b" not in due
-    due.take(1.0)
+    due.pop_due(1.0)
     assert "a" not in due

@@ -96,7 +96,7 @@ def test_two_acceptors_are_given_the_reserve_once(gauges: Gauges) -> None:
         line.in_flight = line.queue_gate.in_flight = 15
     assert one.room()[0] == other.room()[0] == 0
     one.queue_gate.in_flight = 0
-    one.taken(15, 0)
+    one.arrived(15, 0)
     deep(gauges, 195)
     assert (one.in_flight, one.claim.count) == (0, 0)
     assert one.room()[0] == 0, "the other's messages are not in the depth yet"

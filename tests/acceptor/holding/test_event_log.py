@@ -50,8 +50,8 @@ def test_events_are_recorded_with_their_time_whether_or_not_a_queue_gets_them(no
     log = node.core(0).events
     log.publish(FACTS, AT)
     log.publish({**FACTS, "event": "unlimited"}, AT + 1)
-    assert log.take() == [{"at": AT, **FACTS}, {"at": AT + 1, **FACTS, "event": "unlimited"}]
-    assert log.take() == []
+    assert log.take_all() == [{"at": AT, **FACTS}, {"at": AT + 1, **FACTS, "event": "unlimited"}]
+    assert log.take_all() == []
 
 
 def test_beyond_so_many_records_events_are_only_published(node: Node) -> None:
@@ -59,7 +59,7 @@ def test_beyond_so_many_records_events_are_only_published(node: Node) -> None:
     for number in range(MOST_RECORDS + 1):
         log.publish({**FACTS, "event": "unlimited", "count": number}, AT)
     log.publish(FACTS, AT)
-    assert [record["count"] for record in log.take()] == [*range(MOST_RECORDS)]
+    assert [record["count"] for record in log.take_all()] == [*range(MOST_RECORDS)]
     node.settle()
     assert node.state("one").depth == 1
 
@@ -88,4 +88,4 @@ def test_what_a_link_has_no_room_for_is_dropped(node: Node) -> None:
     node.start_shard(0)
     node.settle()
     assert (node.state("one").depth, node.state("two").depth) == (0, 1)
-    assert len(node.core(0).events.take()) == 1
+    assert len(node.core(0).events.take_all()) == 1

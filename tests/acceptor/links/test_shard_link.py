@@ -157,7 +157,7 @@ def test_what_the_next_incarnation_of_the_shard_is_sent_counts_as_before(node: N
     node.meet(0)
     link.start()
     link.hello(node.version)
-    link.go_on(node.version, [], node.core(0).delivery.in_hand(0), set())
+    link.resume(node.version, [], node.core(0).delivery.in_hand(0), set())
     assert abs(used(link) - before) < LARGE // WHOLE
     assert link.turn.contents.load.bytes_weight == link.in_flight.load.bytes_weight
 

@@ -63,7 +63,7 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     before = clock.ahead_us()
     yield Machine(monkeypatch)
-    clock.follow(before)
+    clock.adopt(before)
 
 
 def test_a_life(machine: Machine, tmp_path: Path) -> None:

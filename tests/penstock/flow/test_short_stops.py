@@ -21,7 +21,7 @@ def test_there_is_one_record_for_each_queue() -> None:
     stops.add(stop(1.0, 1.25, cause="12 of 10 messages", peak_count=12), 1.25)
     stops.add(stop(2.0, 2.5, cause="11 of 10 messages", peak_count=11), 2.5)
     stops.add(stop(3.0, 3.125, "other", cause="7 of 6 messages", peak_count=7), 3.125)
-    first, other = stops.take(1.25 + SUMMED_SECONDS)
+    first, other = stops.take_due(1.25 + SUMMED_SECONDS)
     assert (first["queue"], first["stops"], first["seconds"], first["longest"]) == ("q", 2, 0.75, 0.5)
     assert (first["begun"], first["ended"], first["peak_count"]) == (1.0, 2.5, 12)
     assert first["cause"] == "11 of 10 messages", "that of the longest"
@@ -30,13 +30,13 @@ def test_there_is_one_record_for_each_queue() -> None:
 
 def test_it_is_written_down_each_minute() -> None:
     stops = ShortStops()
-    assert stops.take(1e9) == []
+    assert stops.take_due(1e9) == []
     stops.add(stop(1e9, 1e9 + 0.5), 1e9 + 0.5)
-    assert stops.take(1e9 + SUMMED_SECONDS) == []
-    assert len(stops.take(1e9 + 0.5 + SUMMED_SECONDS)) == 1
+    assert stops.take_due(1e9 + SUMMED_SECONDS) == []
+    assert len(stops.take_due(1e9 + 0.5 + SUMMED_SECONDS)) == 1
     assert stops.take_all() == []
     stops.add(stop(1e9, 1e9 + 0.5), 2e9)
-    assert stops.take(2e9 + 1) == [] and len(stops.take_all()) == 1
+    assert stops.take_due(2e9 + 1) == [] and len(stops.take_all()) == 1
 
 
 def test_holds_victims_and_actions_are_summed_up() -> None:

@@ -19,7 +19,7 @@ HOUR = 3_600_000_000
 def the_clock_before() -> Iterator[None]:
     before = clock.ahead_us()
     yield
-    clock.follow(before)
+    clock.adopt(before)
 
 
 def between(before: int, moment: float, after: int) -> bool:
@@ -27,7 +27,7 @@ def between(before: int, moment: float, after: int) -> bool:
 
 
 def test_it_is_as_far_ahead_of_the_time_since_boot_as_the_node_says() -> None:
-    clock.follow(5 * HOUR)
+    clock.adopt(5 * HOUR)
     assert clock.ahead_us() == 5 * HOUR
     before = clock.boot_us()
     found = clock.now_us()
@@ -46,7 +46,7 @@ def test_the_clocks_of_a_machine_count_microseconds() -> None:
 
 
 def follow_behind_the_wall(us: int) -> None:
-    clock.follow(clock.wall_us() - clock.boot_us() - us)
+    clock.adopt(clock.wall_us() - clock.boot_us() - us)
 
 
 @pytest.mark.parametrize("us", [HOUR, -HOUR, 0])
@@ -74,7 +74,7 @@ def test_a_clock_that_is_handed_in_goes_by_its_own_time() -> None:
 
 @given(st.integers(-(10**12), 10**12))
 def test_the_loops_clock_was_0_when_its_beginning_says(ahead_us: int) -> None:
-    clock.follow(ahead_us)
+    clock.adopt(ahead_us)
     before = clock.now() - time.monotonic()
     began = clock.loop_began()
     assert before - 0.006 <= began <= clock.now() - time.monotonic() + 0.006

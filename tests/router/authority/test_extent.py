@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.bus import pack
-from router.authority.extent import RECORD, Bounds, Taken, bytes_of, topology_limit
+from router.authority.extent import RECORD, Bounds, Usage, bytes_of, topology_limit
 from router.authority.operations import Outcome
 from router.core import for_replicas
 from tests.router.making import Asked
@@ -43,7 +43,7 @@ def test_arguments_of_a_declaration_are_bounded(asked: Asked, operation: str, ar
 def test_a_full_topology_takes_nothing_new(asked: Asked, operation: str, arguments: dict[str, Any]) -> None:
     asked.done("queue_declare", name="old", arguments={"x-note": "x" * 5000})
     asked.done("queue_bind", queue="old", source="amq.topic", key="k")
-    held = asked.authority.ledger.taken.nbytes
+    held = asked.authority.ledger.usage.nbytes
     asked.authority.bounds = Bounds(topology=held)
     code, text = asked.refused(operation, **arguments)
     assert code == 406 and text.startswith("cannot declare ")
@@ -59,7 +59,7 @@ def test_a_user_may_take_a_share_and_others_declare_on(asked: Asked, operation: 
     asked.done("queue_declare", name="mine", user="mallory", arguments={"x-note": "x" * 5000})
     asked.done("exchange_declare", name="mine", user="mallory")
     asked.done("queue_bind", queue="mine", source="amq.topic", user="mallory")
-    taken = asked.authority.ledger.taken
+    taken = asked.authority.ledger.usage
     own = taken.made["mallory"]
     asked.authority.bounds = Bounds(topology=2 * taken.nbytes, of_user=own)
     code, text = asked.refused(operation, **arguments, user="mallory")
@@ -75,7 +75,7 @@ def test_a_user_may_take_a_share_and_others_declare_on(asked: Asked, operation: 
 
 
 def test_what_no_user_has_made_is_nobodys_share(asked: Asked) -> None:
-    taken = asked.authority.ledger.taken
+    taken = asked.authority.ledger.usage
     assert taken.made[None] > 0
     asked.authority.bounds = Bounds(topology=2 * taken.nbytes, of_user=1)
     asked.done("queue_declare", name="new", user=None)
@@ -93,7 +93,7 @@ tables = st.sampled_from([{}, {"x-max-length": 3}, {"x-note": "x" * 500}, {"x-ma
 def test_what_is_counted_is_what_is_there(steps: list[tuple[str, str, str, str, dict[str, Any], str | None]]) -> None:
     """Whatever is declared, bound, governed and deleted, with what goes along."""
     asked = Asked()
-    empty = asked.authority.ledger.taken.nbytes
+    empty = asked.authority.ledger.usage.nbytes
     for step, name, other, key, table, user in steps:
         queue = asked.topology.queue("/", name)
         if step == "queue":
@@ -111,19 +111,19 @@ def test_what_is_counted_is_what_is_there(steps: list[tuple[str, str, str, str, 
         elif step == "policy":
             facts = {"vhost": "/", "operator": False, "name": "p", "apply_to": "queues", "priority": 0}
             asked.command("policy_set", pattern=name, definition={"max-length": len(key) + 1}, **facts)
-        assert asked.authority.ledger.taken.made == Taken(asked.topology).made
+        assert asked.authority.ledger.usage.made == Usage(asked.topology).made
     for queue in list(asked.topology.queues()):
         asked.done("queue_delete", queue_id=queue.queue_id)
     for exchange in ("a", "b", "queue-c"):
         asked.ask("exchange_delete", name=exchange)
-    assert asked.authority.ledger.taken.nbytes == empty
+    assert asked.authority.ledger.usage.nbytes == empty
 
 
 def test_a_later_incarnation_counts_what_was_stored(asked: Asked) -> None:
     asked.done("queue_bind", queue="q", source="amq.topic", key="k", arguments={"x": "y" * 100})
-    before = asked.authority.ledger.taken.made
+    before = asked.authority.ledger.usage.made
     asked.start_again(version=1)
-    assert asked.authority.ledger.taken.made == before and before["guest"] > 2 * RECORD
+    assert asked.authority.ledger.usage.made == before and before["guest"] > 2 * RECORD
 
 
 def test_replicas_are_not_told_what_says_nothing() -> None:
@@ -150,8 +150,8 @@ def test_unless_said_all_copies_take_a_quarter_of_the_memory() -> None:
 
 def test_outcomes_are_refusals_of_the_declaration_alone(asked: Asked) -> None:
     """Nothing of it stays, and the next one is taken."""
-    before = asked.authority.ledger.taken.nbytes
+    before = asked.authority.ledger.usage.nbytes
     outcome = asked.ask("queue_declare", name="fat", arguments=FAT)
     assert isinstance(outcome, Outcome) and outcome.error is not None
-    assert asked.topology.queue("/", "fat") is None and asked.authority.ledger.taken.nbytes == before
+    assert asked.topology.queue("/", "fat") is None and asked.authority.ledger.usage.nbytes == before
     asked.done("queue_declare", name="fat")

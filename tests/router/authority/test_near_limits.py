@@ -89,7 +89,7 @@ def expected(asked: Asked) -> set[Use]:
     for holder in holders:
         for counted in LIMITS[holder.scope]:
             limit = asked.topology.limits.limit(holder, counted, DEFAULTS)
-            used = ledger.taken.numbers[holder, counted]
+            used = ledger.usage.numbers[holder, counted]
             if limit is not None and used and used >= 0.9 * limit:
                 found.add(Use(counted, *holder, used, limit))
     return found

@@ -20,7 +20,7 @@ def test_every_slot_is_taken_once(first: int, count: int, acts: list[tuple[bool,
     slots = Slots(first, first + count, set(taken))
     for take, shard in acts:
         if take:
-            slot = slots.take(shard)
+            slot = slots.allocate(shard)
             assert (slot is None) is (len(taken) == count)
             if slot is not None:
                 assert slot in every and slot not in taken
@@ -32,14 +32,14 @@ def test_every_slot_is_taken_once(first: int, count: int, acts: list[tuple[bool,
 
 def test_a_freed_slot_stays_with_its_shard_while_there_are_others() -> None:
     slots = Slots(2, 5, ())
-    assert slots.take(0) == 2
+    assert slots.allocate(0) == 2
     slots.free(2, 0)
-    assert [slots.take(1), slots.take(0), slots.take(1)] == [3, 2, 4]
+    assert [slots.allocate(1), slots.allocate(0), slots.allocate(1)] == [3, 2, 4]
     slots.free(2, 0)
-    assert slots.take(1) == 2
-    assert slots.take(1) is None
+    assert slots.allocate(1) == 2
+    assert slots.allocate(1) is None
 
 
 def test_slots_that_shards_may_still_close_come_last() -> None:
     slots = Slots(2, 8, {3}, {2, 3, 5})
-    assert [slots.take(0) for _ in range(6)] == [6, 7, 4, 2, 5, None]
+    assert [slots.allocate(0) for _ in range(6)] == [6, 7, 4, 2, 5, None]

@@ -31,7 +31,7 @@ def test_letters_in_flight_take_room_up_to_the_stop_mark_and_its_overshoot(node:
     free = 100 + node.state("dead").limits.marks.overshoot_count - 90
     for _ in range(free):
         assert room.is_for(dead, 80)
-        room.taken(dead, 80)
+        room.sent(dead, 80)
     assert not room.is_for(dead, 80)
     room.arrived((dead.queue_id,), 1, 80)
     assert room.is_for(dead, 80)
@@ -43,7 +43,7 @@ def test_an_empty_queue_has_room_for_a_letter_of_any_size(node: Node) -> None:
     room, dead = room_for(node, "dead", **{"x-flow-stop-size": 1000, "x-flow-resume-size": 0})
     most = 1000 + node.state("dead").limits.marks.overshoot_bytes
     assert room.is_for(dead, 100 * most)
-    room.taken(dead, 600)
+    room.sent(dead, 600)
     assert room.is_for(dead, most - 600) and not room.is_for(dead, most - 599)
 
 
@@ -65,7 +65,7 @@ def test_a_queue_that_holds_no_producer_has_room_for_every_letter(node: Node) ->
     _, full = room_for(node, "full", **marks)
     for queue in (spills, full):
         for _ in range(10):
-            room.taken(queue, 80)
+            room.sent(queue, 80)
     assert room.is_for(spills, 80)
     assert not room.is_for(full, 80)
     assert room.is_for(full, 80, heeded=False), "a binding on the way to it grants it nothing"

@@ -36,7 +36,7 @@ class World:
 
     def take_in(self, turn: int, writes: bool = True) -> None:
         """Apply a turn of both links, with an action that waits for it."""
-        self.acceptor.taken = self.shard.taken = turn
+        self.acceptor.received = self.shard.received = turn
         if writes:
             self.journal.count(7, turn, 1)
         self.commits.when_kept(lambda: self.done.append(f"after {turn}"))

@@ -48,14 +48,14 @@ def test_the_end_of_a_turn_is_recorded_with_its_queue(doing: Doing) -> None:
     assert doing.gauges.finishing_read(INDEX, LIFE) == 77
     doing.finishes(0)
     doing.has_finished()
-    assert (recorded(doing), doing.gauges.finishing_read(INDEX, LIFE), doing.taken) == (0, 0, {})
+    assert (recorded(doing), doing.gauges.finishing_read(INDEX, LIFE), doing.received) == (0, 0, {})
 
 
 def test_turns_of_other_shards_are_not_recorded(doing: Doing) -> None:
     """No acceptor would resend them."""
     doing.takes_in(SHARD, TURN, 0)
     doing.has_taken_in(SHARD, TURN)
-    assert not doing.taken
+    assert not doing.received
     assert all(doing.gauges.pair_read_doing(acceptor, INDEX, 2, TURN) == 0 for acceptor in (0, 1))
 
 

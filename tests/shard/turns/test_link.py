@@ -46,7 +46,7 @@ def test_a_hello_is_answered_though_there_is_nothing_to_say() -> None:
 
 def test_what_is_taken_in_is_reported_once_it_is_safe() -> None:
     link = Link(ME)
-    link.taken = 3
+    link.received = 3
     assert turn_of(link) is None
     link.make_safe(2)
     assert turn_of(link) == (2, [])
@@ -57,7 +57,7 @@ def test_what_is_taken_in_is_reported_once_it_is_safe() -> None:
 def test_a_verdict_leaves_with_the_report_of_its_turn() -> None:
     link = Link(ME)
     link.verdicts += [rejected(1), rejected(2), rejected(4)]
-    link.taken = 4
+    link.received = 4
     link.make_safe(2)
     assert turn_of(link) == (2, [rejected(1), rejected(2)])
     link.make_safe(3)
@@ -70,7 +70,7 @@ def test_a_verdict_is_kept_until_its_report_is_heard() -> None:
     """A later incarnation must not have a refused message confirmed."""
     link = Link(ME)
     link.verdicts += [rejected(1), rejected(2)]
-    link.taken = 2
+    link.received = 2
     link.report_received(1)
     again = Link(ME, link.record())
     again.greet()
@@ -85,7 +85,7 @@ def test_records_answer_hellos() -> None:
     with Node(acceptors=3) as node:
         shard = node.shard(0)
         link = Link(ME)
-        link.taken = 41
+        link.received = 41
         shard.recover_links({ME: link.record(), b"acceptor.2.1": link.record()})
         shard.receive(ME, bus.HELLO, 0, 0, [], [])
         shard.receive(b"acceptor.1.2", bus.HELLO, 0, 0, [], [])
