@@ -1,4 +1,4 @@
-"""One real process of a node, whose supervisor and router are the test."""
+"""One real process of a node; the test plays its supervisor and router."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ main(Path(sys.argv[1]), 0, 1, *map(int, sys.argv[2:]))
 
 
 class Alone:
-    """A child of the first incarnation, and the sockets at which it looks for a supervisor and a router.
+    """A child of the first incarnation, and the sockets where it expects a supervisor and a router.
 
-    `router` has the topology; requests to it wait until the test answers them.
+    `router` has the topology; the child's requests wait until the test answers them.
     """
 
     def __init__(self, role: Role, data: Path, arguments: Sequence[int] = ()) -> None:
         self.role = role
         self.exits = ExitStack()
-        # Short, for sockets live in it (unix(7): 107 bytes).
+        # A short path, because sockets are made there (unix(7): 107 bytes).
         runtime = Path(self.exits.enter_context(tempfile.TemporaryDirectory(prefix="pstk-", dir="/tmp")))
         self.router = Asked(shards=1, queues=20, clock=clock.own())
         self.version = 1
@@ -90,11 +90,11 @@ class Alone:
 
     @property
     def log(self) -> str:
-        """All that it has logged so far."""
+        """The child's log so far."""
         return self.log_file.read_text()
 
     def answer(self) -> tuple[str, dict[str, Any]]:
-        """Answer its next request to the router; return what it asked for."""
+        """Answer the child's next request to the router; return the operation and its arguments."""
         identity, frame = self.requests.recv_multipart()
         number, name, arguments = unpack(frame)
         if name == SNAPSHOT:
@@ -107,7 +107,7 @@ class Alone:
         return name, arguments
 
     def publish(self) -> None:
-        """Publish what has changed in the topology."""
+        """Publish the recorded changes of the topology."""
         steps, self.router.recorded = self.router.recorded, []
         if steps:
             self.version += 1
@@ -115,7 +115,7 @@ class Alone:
             self.gauges.set_topology_version(self.version)
 
     def wait_ready(self) -> None:
-        """Give it the topology, and wait until it reports that it is ready and has subscribed to all events."""
+        """Send the child the topology; wait until it has reported ready and subscribed to all events."""
         self.router.recorded.clear()
         assert self.answer()[0] == SNAPSHOT
         assert unpack(self.reports.recv()) == ["ready", self.role, 0, 1, self.process.pid]
@@ -126,6 +126,6 @@ class Alone:
         self.events.send(pack([event, role, index, incarnation, 0]))
 
     def stop(self) -> int:
-        """Ask it to end; return its exit status."""
+        """Ask the child to end; return its exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE)

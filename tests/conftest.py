@@ -1,6 +1,6 @@
-"""Fixtures for tests that talk to a broker: one broker a worker for ordinary tests, their own for the destructive ones.
+"""Fixtures for tests with a broker: ordinary tests share one per worker, destructive ones start their own.
 
-`--amqp-url` runs the ordinary tests against another AMQP 0-9-1 broker, to see what others do.
+`--amqp-url` runs the ordinary tests against another AMQP 0-9-1 broker, for comparison.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ pytest_plugins = ["tests.unsteady"]
 
 Names = Callable[[str], str]
 
-# Spark has little to do in a test: better code from the JVM would cost more than it gains.
+# Spark has little to do in a test: the JVM's optimizing compiler would cost more than it gains.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# The time of an example shows how busy the machine is, so it has no deadline.
-# A test run shows the effect of a change: it has the same cases every time. `make check` runs few of them,
-# `make search` draws others each time.
+# The time of an example depends on how busy the machine is, so there is no deadline.
+# A test run shows the effect of a change, so it has the same cases every time. `make check` runs few of them;
+# `make search` draws new ones each time.
 hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
 hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
@@ -48,7 +48,7 @@ CONTAINED = {
     (kind, name): getattr(kind, name)
     for kind, name in ((Connection, "broken"), (AcceptorChannel, "broken"), (AcceptorCore, "break_off"))
 }
-"""The methods that end a connection or channel at a bug, instead of the process."""
+"""The methods that, at a bug, end a connection or channel instead of the process."""
 
 
 def raise_last(*arguments: Any) -> None:
@@ -64,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Exit if a source was changed after it was compiled: the old module would be tested in its place."""
+    """Exit if a source is newer than its compiled module: the old code would be tested."""
     built = (path for package in PACKAGES for path in (ROOT / package).rglob("*.so"))
     sources = ((path, source) for path in built for source in path.parent.glob(f"{path.name.split('.')[0]}.p*"))
     stale = [str(source) for path, source in sources if is_newer(source, path)]
@@ -73,13 +73,13 @@ def pytest_sessionstart() -> None:
 
 
 def is_newer(one: Path, other: Path) -> bool:
-    """Whether a file was modified after another."""
+    """Whether `one` was modified after `other`."""
     return one.stat().st_mtime_ns > other.stat().st_mtime_ns
 
 
 @pytest.fixture(scope="session", autouse=True)
 def bugs_are_raised() -> Iterator[None]:
-    """Let a bug end its test and no connection, as parts of the broker are tested in this process."""
+    """Let a bug fail the test instead of ending a connection: parts of the broker are tested in this process."""
 
     with pytest.MonkeyPatch.context() as patch:
         for kind, name in CONTAINED:
@@ -89,28 +89,28 @@ def bugs_are_raised() -> Iterator[None]:
 
 @pytest.fixture
 def bugs_are_contained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a bug end a connection or channel, as outside of tests."""
+    """Let a bug end a connection or channel, as it does outside of tests."""
     for (kind, name), method in CONTAINED.items():
         monkeypatch.setattr(kind, name, method)
 
 
 @pytest.fixture(scope="session")
 def penstock_only(request: pytest.FixtureRequest) -> None:
-    """Skip tests that need more than AMQP when another broker is tested."""
+    """Skip a test that needs more than AMQP if another broker is tested."""
     if request.config.getoption("--amqp-url"):
         pytest.skip("asks for more than AMQP")
 
 
 @pytest.fixture(scope="session")
 def broker(penstock_only: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The worker's penstock. It has two acceptors and two shards, so that agreement across processes is tested."""
+    """The worker's penstock, with two acceptors and two shards, so that agreement across processes is tested."""
     with Broker(tmp_path_factory.mktemp("broker"), acceptors=2, shards=2) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
 def address(request: pytest.FixtureRequest) -> Address:
-    """Where AMQP is served: by penstock, or by the broker named with --amqp-url."""
+    """The address of the AMQP server: penstock, or the broker named with --amqp-url."""
     url = request.config.getoption("--amqp-url")
     if url:
         parts = urlsplit(url)
@@ -121,7 +121,7 @@ def address(request: pytest.FixtureRequest) -> Address:
 
 @pytest.fixture
 def without_collector() -> Iterator[None]:
-    """Disable the collection of cycles."""
+    """Disable the cycle collector."""
     gc.collect()
     gc.disable()
     yield

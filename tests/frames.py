@@ -1,7 +1,7 @@
-"""AMQP 0-9-1 frames, methods, field tables and properties, written for the tests alone.
+"""AMQP 0-9-1 frames, methods, field tables and properties, written for the tests only.
 
-The broker's codec is on trial here, so nothing of it is used: bytes are built and taken apart in the plainest way,
-from the tables of the specification (sections 4.2 and 1.4 ff.) and of the extensions that brokers agree on.
+The broker's codec is under test, so none of it is used: bytes are built and parsed in the plainest way, from the
+tables of the specification (sections 4.2 and 1.4 ff.) and of the extensions that brokers agree on.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Signature(NamedTuple):
     class_id: int
     method_id: int
     arguments: tuple[tuple[str, str], ...]
-    """(name, domain) in wire order; bits that follow one another share bytes, lowest bit first."""
+    """(name, domain) in wire order; consecutive bits share bytes, lowest bit first."""
 
 
 def _signature(line: str) -> Signature:
@@ -138,7 +138,7 @@ class Timestamp:
 
 @dataclass
 class Event:
-    """One method from the broker, with the content that belongs to it, if any. Arguments read as attributes."""
+    """One method from the broker, with its content, if any. Arguments are readable as attributes."""
 
     name: str
     channel: int
@@ -154,7 +154,7 @@ class Event:
 
 
 class Reader:
-    """Reads values off the front of some bytes. struct.error or IndexError if they end too early."""
+    """Reads values from the front of a byte string. struct.error or IndexError if it ends too early."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

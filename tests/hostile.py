@@ -1,4 +1,4 @@
-"""Queues that are made to hold, slow or refuse others: their arguments, and kinds of queues."""
+"""Queues declared to hold, slow or refuse others: their arguments, and kinds of queues."""
 
 from __future__ import annotations
 

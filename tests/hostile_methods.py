@@ -1,4 +1,4 @@
-"""Methods as no client library sends them: correct as frames, with any bytes, lengths, types and values inside.
+"""Methods that no client library sends: well-formed frames with any bytes, lengths, types and values inside.
 
 All randomness comes from the `random.Random` that is passed, so that a seed reproduces it.
 """
@@ -102,7 +102,7 @@ def number(random: Random, size: int) -> bytes:
 
 
 def plain(random: Random, domain: str) -> bytes:
-    """Return a value of a field that is no bit."""
+    """Return a value of a field that is not a bit."""
     if domain in WIDTHS:
         return number(random, WIDTHS[domain])
     made: dict[str, Callable[[], bytes]] = {
@@ -143,7 +143,7 @@ def content(random: Random, channel: int) -> bytes:
 
 
 def methods(random: Random, count: int) -> bytes:
-    """Return so many methods on channels 1 and 2, of those that clients send and those that only brokers do."""
+    """Return `count` methods on channels 1 and 2, both of clients and of brokers only."""
     out = bytearray()
     for _ in range(count):
         name = random.choice(PLAIN) if random.random() < 0.5 else random.choice(sorted(METHODS))

@@ -1,7 +1,7 @@
 """Code metrics of the repository, with bounds: `python -m tests.house` prints them and fails if one is over its bound.
 
-Import circles, classes and names are read from the syntax, type-only imports and cimports included; phrases from
-comments and docstrings.
+Import circles, classes and names are read from the syntax, including type-only imports and cimports; phrases are
+read from comments and docstrings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ["acceptor", "shard", "router", "penstock", "console", "ops", "load", "pipeline", "pyspark_penstock"]
 MIRRORED = [package for package in PACKAGES if package != "load"]
-"""Packages whose modules have test modules as partners; programs in `load/` are run instead."""
+"""Packages whose modules have partners among the test modules; programs in `load/` are run instead."""
 
 PHRASES = re.compile(
     r"(?:(?:^|[.:;]\s+)(?:Who|What|Whom|Whoever|Whatever)\s(?!.*\?))"
@@ -56,7 +56,7 @@ class Module:
         return own + (beside.read_text() if beside.exists() else "")
 
     def imported(self, modules: Iterable[str]) -> set[str]:
-        """Return those of `modules` that the module imports, at any place."""
+        """Return those of `modules` that the module imports, at the top or anywhere else."""
         found = set()
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
@@ -68,7 +68,7 @@ class Module:
         return {name for name in found & set(modules) if name != self.name}
 
     def fields(self) -> dict[str, int]:
-        """Return, for each class, how many attributes it declares or its methods assign."""
+        """Return, for each class, the number of attributes that it declares or its methods assign."""
         found: dict[str, set[str]] = defaultdict(set)
         for owner in (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)):
             for node in ast.walk(owner):
@@ -80,8 +80,8 @@ class Module:
         return {f"{self.name}.{owner}": len(names) for owner, names in found.items()}
 
     def undocumented(self) -> tuple[int, int]:
-        """Return how many public classes, functions and methods lack a docstring, and how many there are. Overrides of
-        a base's methods and properties count.
+        """Return the number of public classes, functions and methods without a docstring, and their total number.
+        Overrides of a base's methods and properties count.
         """
         without = count = 0
         bodies = [self.tree.body, *(node.body for node in self.tree.body if isinstance(node, ast.ClassDef))]
@@ -171,7 +171,7 @@ def connected(imports: Mapping[str, Sequence[str]]) -> list[list[str]]:
 
 
 def has_partner(module: Module) -> bool:
-    """Whether a module's tests are where they should be, by the layout of the folders."""
+    """Whether a module has a test module where the layout of the folders requires one."""
     path = module.path.relative_to(ROOT)
     folder = ROOT / "tests" / path.parent
     return any((folder / f"test_{stem}.py").exists() for stem in (path.stem, path.stem.removesuffix("_cy")))
@@ -193,7 +193,7 @@ def folder_of(name: str) -> str:
 
 
 class Figure(NamedTuple):
-    """A number, the bound it may not exceed, and where it comes from."""
+    """A number, the bound that it may not exceed, and its origin."""
 
     name: str
     value: float

@@ -1,8 +1,8 @@
 """A node without processes: acceptor cores, shard cores and the router's authority, joined by lists.
 
-Nothing moves by itself. Messages between them lie in lists, in order, until the test delivers them (or `settle`
-delivers all of them); the test decides which broadcasts are lost, which processes die and what time it is. Bytes go in
-and out of connections as a socket would bring and accept them.
+Nothing moves by itself. Messages between them stay in lists, in order, until the test delivers them (or `settle`
+delivers all of them); the test decides which broadcasts are lost, which processes die and what time it is. Connections
+read and write bytes as they would through a socket.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ QUEUES = 200
 STORE_BYTES = 64 * 1024 * 1024
 PROCESSES = 8
 WRITE_HIGH_BYTES = 32 * 1024
-"""Bytes that wait for the socket of a client that reads nothing before its acceptor is informed."""
+"""Bytes that may wait for a client that reads nothing before its acceptor is informed."""
 
 
 class Socket:
-    """A socket that records the calls of its connection. `drips` bytes may be read although it is paused."""
+    """A socket that records the calls of its connection. While it is paused, `drips` bytes may still be read."""
 
     def __init__(self) -> None:
         self.reads = True
@@ -130,11 +130,11 @@ class Socket:
 
 
 class Client:
-    """A client of one acceptor. Its output lies in `unread` until the acceptor reads it, up to `most` bytes at once.
+    """A client of one acceptor. Its output stays in `unread` until the acceptor reads it, up to `most` bytes at once.
     `fills`: unread output fills the kernel's buffer.
 
-    `largest_charge` is the most by which one read has increased the memory kept for it. While it is `deaf` it reads
-    nothing: output for it is `untaken`.
+    `largest_charge` is the largest increase, by one read, of the memory kept for the client. A `deaf` client reads
+    nothing: its input collects in `untaken`.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class Client:
         self.send("connection.open", vhost=vhost)
 
     def call(self, name: str, channel: int = 0, **arguments: Any) -> Event:
-        """Send a method, let everything settle, and return its -ok. AssertionError with the events if another came."""
+        """Send a method, let everything settle, and return its -ok. AssertionError with the events if there is none."""
         self.send(name, channel, **arguments)
         self.node.settle()
         return self.take(f"{name}-ok", channel)
@@ -202,7 +202,7 @@ class Client:
     # In
 
     def take(self, name: str, channel: int = 0) -> Event:
-        """Remove and return the first event of that name on a channel; deliveries and confirms may come before it."""
+        """Remove and return the first event with a name on a channel, leaving other events in line."""
         line = self.events[channel]
         for event in line:
             if event.name == name:
@@ -215,7 +215,7 @@ class Client:
         return [event.name for event in self.events[channel]]
 
     def read(self, most: int = 1 << 30) -> bool:
-        """Have the acceptor read up to `most` bytes; return whether it did. Bytes that it ignores remain unread."""
+        """Have the acceptor read up to `most` bytes; return whether it did. Bytes it does not use stay in `rest`."""
         core = self.node.core(self.acceptor)
         most = self.socket.lets(min(most, self.most))
         if not self.unread or not most or core.state.behind():
@@ -242,7 +242,7 @@ class Client:
         return True
 
     def take_bytes(self, chunks: list[Any]) -> None:
-        """Receive bytes at its socket; process them at once, unless it is deaf."""
+        """Receive bytes at the socket; process them at once unless the client is deaf."""
         if not self.deaf:
             self.hear(chunks)
             return
@@ -255,7 +255,7 @@ class Client:
             core.budgets.outputs.wrote(self.connection)
 
     def listen(self, most: int = 1 << 30) -> None:
-        """Read up to `most` bytes of what waits for it; after all of it, whatever comes."""
+        """Read up to `most` of the bytes that wait for the client; once all are read, it is no longer deaf."""
         taken, self.untaken = self.untaken[:most], self.untaken[most:]
         self.socket.waits = len(self.untaken)
         self.hear([taken])
@@ -265,7 +265,7 @@ class Client:
                 self.node.core(self.acceptor).delivery.writable(self.connection, True)
 
     def hear(self, chunks: list[Any]) -> None:
-        """Process bytes from the acceptor: frames, whole or not."""
+        """Process bytes from the acceptor: whole frames, or parts of them."""
         self.data += b"".join(chunks)
         if len(self.header) < 8 and self.data.startswith(b"AMQP"):
             self.header, self.data = self.data[:8], self.data[8:]
@@ -314,7 +314,7 @@ class Client:
 
 
 class Acceptor:
-    """One incarnation of an acceptor. `meets` is the incarnation of each shard it is connected to, 0 for none."""
+    """One incarnation of an acceptor. `meets` has the incarnation of each shard that it is connected to, 0 for none."""
 
     def __init__(self, node: Node, index: int, incarnation: int) -> None:
         self.core = AcceptorCore(index, incarnation, node.gauges, node.settings, "penstock@here")
@@ -336,11 +336,11 @@ class Acceptor:
 
 
 class Book:
-    """The messages that a queue took in, and that a shard reported as refused, in one incarnation of its home, or of
-    several homes if it has moved.
+    """The messages that entered a queue, and the number that its shard reported as refused, in one incarnation of its
+    home, or of several homes if it has moved.
 
-    The first `safe` of `entered` outlive its home. Of the first `written` the next incarnation knows that they existed;
-    others were gone before. It had `recovered` messages from the start.
+    The first `safe` of `entered` outlive the home. The next incarnation knows that the first `written` existed; others
+    were gone before. The queue had `recovered` messages from the start.
     """
 
     def __init__(self) -> None:
@@ -352,10 +352,10 @@ class Book:
 
 
 class Shard:
-    """One incarnation of a shard. `books` are those of the queues whose home it is, by queue id; `handed_on` those of
-    queues that have moved from it. `known` is the last turn of each link that was safe from the start. `published` has
-    the bodies of each PUBLISH, `dequeued` those that it has reported to acceptors as having left a queue. `parts` are
-    its parts of transactions, by id.
+    """One incarnation of a shard. `books` has the books of the queues whose home it is, by queue id; `handed_on` those
+    of queues that have moved away. `known` is the last turn of each link that was safe from the start. `published` has
+    the bodies of each PUBLISH, `dequeued` the bodies reported to acceptors as having left a queue. `parts` has the
+    shard's parts of transactions, by id.
     """
 
     def __init__(self, node: Node, index: int, incarnation: int) -> None:
@@ -385,7 +385,7 @@ class Shard:
         self.dequeued: dict[tuple[int, bytes, int, int, int], bytes] = {}
 
     def make_core(self, node: Node, index: int, incarnation: int) -> ShardCore:
-        """Return the core, with the contents of its store if it has one."""
+        """Return a core, with the contents of the store if there is one."""
         if not node.stores:
             return ShardCore(index, node.gauges, node.settings, node.microseconds(), incarnation)
         self.store = Store(node.stored / str(index), STORE_BYTES, durable=False, epoch=1)
@@ -408,15 +408,15 @@ class Shard:
             self.core.paging.were_read(queue, segments, batches)
 
     def entered(self, id: int) -> list[bytes]:
-        """Return the bodies that a queue took in."""
+        """Return the bodies that entered a queue."""
         return self.books[id].entered
 
     def sizes(self) -> list[tuple[Book, int]]:
-        """Return how many messages have entered each book."""
+        """Return the number of messages entered in each book."""
         return [(book, len(book.entered)) for book in self.books.values()]
 
     def commit(self) -> bool:
-        """Write the commit that was handed over, or hand over the next one; return whether there was any."""
+        """Write the commit that was handed over, or hand over the next one; return whether there was one."""
         if self.writing is None:
             commit = self.core.commits.hand_over()
             if commit is not None:
@@ -431,7 +431,7 @@ class Shard:
         return True
 
     def end(self, written: bool) -> None:
-        """End this incarnation; with `written` the commit that was handed over is in the store all the same."""
+        """End this incarnation; with `written`, the commit handed over still reaches the store."""
         if self.store is None:
             return
         if self.writing is not None and written:
@@ -441,32 +441,32 @@ class Shard:
         self.store.close()
 
     def hand_on(self, id: int, other: Shard) -> None:
-        """Hand a queue to another shard, which has all of it in its store."""
+        """Hand a queue's book to another shard, whose store has the whole queue."""
         book = self.handed_on[id] = other.books[id] = self.books.pop(id, None) or Book()
         book.safe = book.written = len(book.entered)
 
     def queue(self, id: int) -> QueueState | None:
-        """Return a queue whose home this is, even while only the router knows of it."""
+        """Return a queue whose home this is, even while only the router knows that."""
         arriving = self.core.moving.arriving.get(id)
         return self.core.state.queues.get(id) if arriving is None else arriving.queue
 
     def unsafe(self) -> set[tuple[int, bytes]]:
-        """Return (queue id, body) of the messages that it took in and that the next incarnation will not know."""
+        """Return (queue id, body) of the messages that entered and that the next incarnation will not know."""
         return {(id, body) for id, book in self.books.items() for body in book.entered[book.safe :]}
 
     def note_safe(self) -> None:
-        """Record the end of a turn: if there was nothing to write all of it is safe."""
+        """Record the end of a turn: everything is safe if nothing remains to be written."""
         if all(link.safe == link.received for link in self.core.state.links.values()):
             for book, size in self.sizes():
                 book.safe = size
 
     def note_rejected(self, id: int, count: int) -> None:
-        """Record that it reports `count` messages refused by a queue, which may have moved meanwhile."""
+        """Record that the shard reports `count` messages refused by a queue, which may have moved meanwhile."""
         book = self.books[id] if id in self.books else self.handed_on[id]
         book.rejected += count
 
     def note_dequeued(self, identity: bytes, id: int, rows: list[int]) -> None:
-        """Record that it reports messages to an acceptor as having left a queue."""
+        """Record that the shard reports messages to an acceptor as having left a queue."""
         for turn, index, first, count in zip(*[iter(rows)] * 4, strict=True):
             bodies = self.published[identity, turn, index]
             for row in range(first, first + count):
@@ -474,8 +474,8 @@ class Shard:
                 self.dequeued[id, identity, turn, index, row] = bodies[row]
 
     def note(self, identity: bytes, turn: int, operations: list[Operation], parts: list[Any]) -> None:
-        """Record the contents of a turn until it is taken in; for publishes of a transaction, which one, as it may be
-        refused.
+        """Record the contents of a turn until the shard enters it. Publishes of a transaction are recorded with its
+        commit, which may be refused.
         """
         bodies: list[tuple[int, int, bytes]] = []
         done: list[bytes] = []
@@ -505,7 +505,7 @@ class Shard:
         self.look()
 
     def look(self) -> None:
-        """Enter the turns taken in since the last call into the books."""
+        """Enter in the books the turns received since the last call."""
         self.parts |= self.core.two_phase.parts
         for identity, turns in self.read.items():
             link = self.core.state.links.get(identity)
@@ -520,7 +520,7 @@ class Shard:
                         self.books[id].entered.append(body)
 
     def note_done(self, transaction: bytes) -> None:
-        """Enter its part of a transaction, now done, unless that happened before."""
+        """Enter the shard's part of a transaction, now done, unless it was entered before."""
         part = self.parts.pop(transaction, None)
         for queues, _, batch in part.publishes if part is not None else ():
             for id in queues:
@@ -529,7 +529,7 @@ class Shard:
 
 
 def were_written(sizes: list[tuple[Book, int]]) -> None:
-    """Record that the books were written up to these sizes."""
+    """Record that the books have been written up to these sizes."""
     for book, size in sizes:
         book.written = max(book.written, size)
         book.safe = max(book.safe, book.written)
@@ -551,8 +551,8 @@ Frames = list[Any]
 class Node:
     """Acceptors and shards, the authority and the gauges, and all messages in flight between them.
 
-    With `spools` acceptors have parked contents on disk. With `stores` shards write persistent messages, as soon as
-    they can or, if `commits` is unset, when told to (`commit_shard`).
+    With `spools`, acceptors keep parked contents on disk. With `stores`, shards write persistent messages: as soon as
+    possible or, if `commits` is unset, on request (`commit_shard`).
     """
 
     def __init__(
@@ -583,7 +583,7 @@ class Node:
         self.gauges.set_topology_version(1)
         self.clients: dict[Connection, Client] = {}
         self.up: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
-        # Turns of dead acceptors: their successors' turns have a line of their own.
+        # Turns of dead acceptors, apart from their successors' turns.
         self.last_words: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
         self.across: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
         self.down: dict[tuple[int, int], deque[Frames]] = defaultdict(deque)
@@ -608,7 +608,7 @@ class Node:
         self.exits.close()
 
     def record(self, table: Table, ts: int, facts: dict[str, Any]) -> None:
-        """Record a row of telemetry; AssertionError if it is not as declared."""
+        """Record a row of telemetry; AssertionError if it does not match its declaration."""
         common = {"v": VERSION, "ts": ts, "node": "n", "epoch": 1, "writer": "w", "seq": 1, "rows_lost": 0}
         check(table.name, {**common, **readable(facts)})
         self.rows[table.name].append({"ts": ts, **facts})
@@ -640,7 +640,7 @@ class Node:
         return ((index, life) for index, life in enumerate(self.shards) if life is not None)
 
     def recovered(self, shard: int, queue_id: int) -> int:
-        """Return how many messages a queue had when the present incarnation of its shard began."""
+        """Return the number of messages that a queue had when the present incarnation of its shard began."""
         life = self.shards[shard]
         assert life is not None
         return life.books[queue_id].recovered
@@ -649,7 +649,7 @@ class Node:
         self, acceptor: int = 0, properties: dict[str, Any] | None = None,
         capabilities: dict[str, bool] | None = None, heartbeat: int = 0, vhost: str = "/", user: str = "guest",
     ) -> Client:  # fmt: skip
-        """Return a client that is logged in; all users have the same password."""
+        """Return a logged-in client; all users have the same password."""
         client = self.visit(acceptor, properties, capabilities, user)
         client.log_in(vhost, heartbeat)
         self.settle()
@@ -661,19 +661,19 @@ class Node:
         self, acceptor: int = 0, properties: dict[str, Any] | None = None, capabilities: dict[str, bool] | None = None,
         user: str = "guest",
     ) -> Client:  # fmt: skip
-        """Return a client that has not sent anything yet."""
+        """Return a client that has sent nothing yet."""
         client = Client(self, acceptor, properties or {}, CAPABILITIES if capabilities is None else capabilities, user)
         self.clients[client.connection] = client
         return client
 
     def queue(self, name: str) -> Queue:
-        """Return the record of a queue, as the authority has it."""
+        """Return the authority's record of a queue."""
         queue = self.router.topology.queue("/", name)
         assert queue is not None, name
         return queue
 
     def state(self, name: str) -> QueueState:
-        """Return a queue as its shard has it."""
+        """Return the shard's state of a queue."""
         record = self.queue(name)
         return self.shard(record.shard).state.queues[record.queue_id]
 
@@ -696,7 +696,7 @@ class Node:
         self.publish_changes()
 
     def declare(self, name: str, shard: int = 0, durable: bool = False, **arguments: Any) -> Queue:
-        """Declare a queue on that shard; all replicas know it once things settle."""
+        """Declare a queue on a shard; all replicas know it once the node has settled."""
         self.ask("queue_place", vhost="/", name=name, shard=shard)
         self.ask("queue_declare", name=name, durable=durable, arguments=arguments)
         return self.queue(name)
@@ -710,7 +710,7 @@ class Node:
             self.ask("queue_bind", queue=queue, source=exchange, key=key, user=user, **options)
 
     def command(self, command: str, /, **arguments: Any) -> Any:
-        """Return the result of a command of the control socket."""
+        """Run a command of the control socket; return its result."""
         result = self.router.command(command, **arguments)
         self.publish_changes()
         return result
@@ -736,7 +736,7 @@ class Node:
         return outcome.result
 
     def publish_changes(self) -> None:
-        """Publish changes as the router does: first the changes, then the version in the gauges, then the answers."""
+        """Publish as the router does: first the changes, then the version in the gauges, then the answers."""
         steps, self.router.recorded = self.router.recorded, []
         if steps:
             self.publish_steps(steps)
@@ -757,7 +757,7 @@ class Node:
         self.gauges.set_topology_version(self.version)
 
     def note_home(self, queue: Queue) -> None:
-        """Record where a queue is to live: its book goes with it, unless its old home has just died."""
+        """Record a queue's new home: its book moves along, unless the old home has just died."""
         home = self.homes.get(queue.queue_id, queue.shard)
         source, target = self.shards[home], self.shards[queue.shard]
         if home != queue.shard and source is not None and target is not None:
@@ -803,7 +803,7 @@ class Node:
         return 0 if life is None else life.incarnation
 
     def move(self, name: str, shard: int) -> list[dict[str, Any]]:
-        """Start to move a queue to a shard; the result will be in the list."""
+        """Start to move a queue to a shard; return the list that the result will be in."""
         self.show_lives()
         results: list[dict[str, Any]] = []
         self.router.authority.moves.start("/", name, shard, None, None, results.append)
@@ -819,13 +819,13 @@ class Node:
         return aborted
 
     def look_at_moves(self) -> None:
-        """Have the router check which processes are running."""
+        """Have the router roll back the moves whose processes have died."""
         self.router.authority.moves.roll_back_failed()
         self.router.recorded += self.router.authority.ledger.take_steps()
         self.publish_changes()
 
     def show_lives(self) -> None:
-        """Write to the gauges which processes are running, as the supervisor does; from the first move on."""
+        """Write the running processes to the gauges, as the supervisor does; needed from the first move on."""
         self.shown = True
         places: list[tuple[Role, int, Acceptor | Shard | None]] = [
             *(("acceptor", index, life) for index, life in enumerate(self.acceptors)),
@@ -850,7 +850,7 @@ class Node:
         self.reply(life)
 
     def carry_out(self, life: Acceptor | Shard) -> None:
-        """Send a core's requests to the router: carried out at once if it is running, answered by `reply`."""
+        """Send a core's requests to the router, carried out at once if it is running; `reply` delivers the answers."""
         requests, life.requesting.router_requests = life.requesting.router_requests, []
         for name, arguments, done in requests:
             life.router.request(name, arguments, done)
@@ -936,7 +936,7 @@ class Node:
         return said
 
     def commit_shard(self, index: int) -> bool:
-        """Have a shard hand over or write a commit, reported when it ends a turn; return whether there was one."""
+        """Have a shard hand over or write a commit; return whether there was one. The end of a turn reports it."""
         life = self.shards[index]
         return life is not None and life.commit()
 
@@ -997,7 +997,7 @@ class Node:
         return self.hear_router(life, life.router.on_reply, life.replies)
 
     def hear_router(self, life: Acceptor | Shard, hear: Callable[[bytes], None], line: deque[bytes]) -> bool:
-        """Deliver a message of the router: any may let a shard take in turns that were ahead of its topology."""
+        """Deliver a message of the router: any may let a shard process turns that were ahead of its topology."""
         if not line:
             return False
         if isinstance(life, Shard):
@@ -1022,7 +1022,7 @@ class Node:
         return True
 
     def mourn(self, shard: int) -> bool:
-        """Inform a shard of the death of an acceptor."""
+        """Inform a shard of the next death of an acceptor or of another shard."""
         life = self.shards[shard]
         if life is None or not life.events:
             return False
@@ -1049,7 +1049,7 @@ class Node:
         for client in list(self.clients.values()):
             while client.read():
                 moved = True
-                if client.deaf:  # the output that a read causes is known once it is written
+                if client.deaf:  # the output caused by a read counts only once it is written
                     break
         for index, _ in self.running_acceptors():
             moved |= self.finish(index)
@@ -1069,7 +1069,7 @@ class Node:
         return moved
 
     def settle(self, rechecks: int = 0) -> None:
-        """Take steps until nothing moves; then let time pass, `rechecks` times."""
+        """Take steps until nothing moves; then let time pass and recheck, `rechecks` times."""
         for _ in range(rechecks + 1):
             for _ in range(10_000):
                 if not self.step():
@@ -1089,7 +1089,7 @@ class Node:
             life.core.gates.metered.serve()
 
     def come_to_rest(self) -> None:
-        """Take steps and run rechecks until nothing can go on."""
+        """Take steps and run rechecks until nothing moves any more."""
         for _ in range(1000):
             self.settle()
             for index, _ in self.running_acceptors():
@@ -1101,7 +1101,7 @@ class Node:
     # Starts and deaths
 
     def start_shard(self, index: int, earlier: Mapping[int, Stop] | None = None) -> None:
-        """Start a shard. `earlier`: the stops that were not over when an earlier run of the node ended, by queue id."""
+        """Start a shard. `earlier`: stops not over when an earlier epoch of the node ended, by queue id."""
         assert self.shards[index] is None
         self.lives["shard", index] += 1
         incarnation = self.lives["shard", index]
@@ -1124,9 +1124,9 @@ class Node:
             acceptor.events.append(("started", index, incarnation))
 
     def kill_shard(self, index: int, heard: int = 1 << 30, written: bool = True, noticed: bool = True) -> Shard:
-        """Kill a shard, of which each acceptor still receives `heard` turns; return the incarnation that ended.
+        """Kill a shard; each acceptor still receives `heard` of its turns. Return the incarnation that ended.
 
-        A commit that it has handed over is `written`, or not; the router has `noticed` its death at once, or has not.
+        `written`: the commit that was handed over reaches the store. `noticed`: the router rolls back moves at once.
         """
         life = self.shards[index]
         assert life is not None
@@ -1211,15 +1211,15 @@ def parked(channel: Channel) -> list[tuple[bytes, bytes]]:
 
 
 def open_channel(node: Node, acceptor: int = 0, number: int = 1, **options: Any) -> Client:
-    """Return a client of an acceptor, with an open channel."""
+    """Return a client of an acceptor, with one open channel."""
     client = node.connect(acceptor, **options)
     client.call("channel.open", number)
     return client
 
 
 def fill_beside(node: Node, queue: Queue, late: Client, client: Client) -> None:
-    """Fill a queue from one client while publishes of `late`, let in by another acceptor, are in flight; then deliver
-    these.
+    """Fill a queue from `client` while publishes of `late`, which another acceptor let through, are in flight; then
+    deliver those.
     """
     late.read()
     node.finish(late.acceptor)

@@ -1,4 +1,4 @@
-"""Checks that tests often make on a raw channel: which publishes were confirmed, which messages a queue holds."""
+"""Common checks on a raw channel: the confirms of publishes, and the messages in a queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Confirms:
     """The outcome of each publish on a channel in confirm mode, gathered from acks and nacks (multiple or not)."""
 
     def __init__(self, channel: Channel) -> None:
-        """Switches the channel to confirm mode."""
+        """Switch the channel to confirm mode."""
         self.channel = channel
         self.published = 0
         self.acked: set[int] = set()
@@ -54,17 +54,17 @@ class Confirms:
 
 
 def wait_depth(channel: Channel, queue: str, depth: int) -> None:
-    """Wait until the queue holds so many ready messages. A count may be answered before publishes in flight arrive."""
+    """Wait until the queue has `depth` ready messages. A count may be answered before publishes in flight arrive."""
     wait_for(lambda: channel.depth(queue) == depth, what=f"{depth} messages in {queue}")
 
 
 def wait_get(channel: Channel, queue: str, no_ack: bool = True) -> Event:
-    """Return the next message of a queue, by basic.get, waiting until there is one."""
+    """Return the next message of a queue, by basic.get; wait until there is one."""
     return wait_for(lambda: channel.get(queue, no_ack), what=f"a message in {queue}")
 
 
 def bodies(channel: Channel, queue: str) -> list[bytes]:
-    """Return all ready messages, by basic.get."""
+    """Return the bodies of all ready messages, by basic.get."""
     found = []
     while event := channel.get(queue):
         found.append(event.body)
@@ -72,6 +72,6 @@ def bodies(channel: Channel, queue: str) -> list[bytes]:
 
 
 def jain(shares: Iterable[float]) -> float:
-    """Return Jain's index of fairness: 1 where all have the same, 1/n where one of n has everything."""
+    """Return Jain's fairness index: 1 if all shares are equal, 1/n if one of n has everything."""
     found = list(shares)
     return sum(found) ** 2 / (len(found) * sum(share * share for share in found))

@@ -1,4 +1,4 @@
-"""Ports for programs that must be told one and cannot take port 0."""
+"""Ports for programs that need a number and cannot bind port 0."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ CLIENTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_port() -> int:
-    """Return a free port of 127.0.0.1 below the range that the system assigns: no other process gets it by chance
-    meanwhile.
+    """Return a free port of 127.0.0.1 below the range that the system assigns from, so that no other process gets it
+    by chance.
     """
     highest = int(CLIENTS.read_text().split()[0])
-    chance = random.SystemRandom()  # workers that were given the same seed must not meet
+    chance = random.SystemRandom()  # workers with the same seed must not collide
     while True:
         port = chance.randrange(LOWEST, highest)
         try:
@@ -29,7 +29,7 @@ def free_port() -> int:
 
 @contextmanager
 def closed_port() -> Iterator[int]:
-    """A port of 127.0.0.1 that refuses connections: it is bound, and no process listens."""
+    """A port of 127.0.0.1 that refuses connections: it is bound, and nothing listens."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         yield int(holder.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Many flat-out producers in one thread, and a ledger that checks that their messages arrive whole and in order."""
+"""Many flat-out producers in one thread, and a ledger that checks that all their messages arrive in order."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.raw import Address, Client, HungUp
 from tests.waiting import PATIENCE
 
 STAMP = struct.Struct(">II")
-"""The beginning of each body: the number of its producer, and of the message among those of the producer."""
+"""The beginning of each body: the number of the producer, and the number of the message of that producer."""
 
 
 class Producer:
-    """One connection with one channel that publishes the same message, numbered, for as long as it can."""
+    """One connection with one channel that publishes the same message, numbered, up to `count` times."""
 
     def __init__(
         self, client: Client, number: int, routing_key: str, size: int, count: int, batch: int, persistent: bool
@@ -28,11 +28,11 @@ class Producer:
         self.number = number
         self.count = count
         self.written = 0
-        """Messages handed to the socket, the last of them perhaps in part."""
+        """Messages handed to the socket, the last one perhaps in part."""
         self.flow_stops = 0
         self.held = False
         self.blocked = False
-        """Whether the broker has sent connection.blocked, and not connection.unblocked since."""
+        """Whether the broker has sent connection.blocked and no connection.unblocked since."""
         self.ended: Exception | None = None
         options = {"delivery_mode": 2} if persistent else {}
         self._message = publish_frames(1, bytes(size), routing_key=routing_key, **options)
@@ -42,18 +42,18 @@ class Producer:
 
     @property
     def done(self) -> bool:
-        """Whether all its messages have left for the socket."""
+        """Whether all messages have been written to the socket."""
         return self.written == self.count and not self._pending
 
     @property
     def wants_to_write(self) -> bool:
-        """Whether it has something to write. A message once begun is finished even while held (specification:
-        channel.flow).
+        """Whether there is something to write. A message once begun is finished even while the producer is held
+        (specification: channel.flow).
         """
         return bool(self._pending) or not (self.held or self.done)
 
     def write(self) -> None:
-        """Write as much as the socket accepts now."""
+        """Write all that the socket accepts now."""
         if not self._pending:
             self._pending = memoryview(self._next_batch())
         try:
@@ -70,7 +70,7 @@ class Producer:
         return data
 
     def read(self, honour: bool) -> None:
-        """Process the broker's events; `honour`: answer Channel.Flow and obey it."""
+        """Process the broker's events; with `honour`, answer channel.flow and obey it."""
         self.client.receive()
         control = self.client.line(0)
         for event in [event for event in control if event.name in ("connection.blocked", "connection.unblocked")]:
@@ -86,7 +86,7 @@ class Producer:
 
 
 class Producers:
-    """Producers that publish flat out in a thread of their own from entering `with` to its end."""
+    """Producers that publish flat out, in a thread of their own, inside the `with` block."""
 
     def __init__(
         self,
@@ -101,10 +101,10 @@ class Producers:
         properties: Mapping[str, str] | None = None,
         clients: Sequence[Client] = (),
     ) -> None:
-        """One producer for each routing key, `count` messages each; connected when this returns.
+        """Connect one producer for each routing key, with `count` messages each.
 
-        `honour`: stop for Channel.Flow, as the client named by `properties` would. `clients`: the clients to use, if
-        that matters.
+        `honour`: stop for channel.flow, as the client named by `properties` would. `clients`: connections to use
+        instead of new ones.
         """
         self.honour = honour
         clients = clients or [Client.connect(address, properties=properties) for _ in routing_keys]
@@ -134,17 +134,17 @@ class Producers:
 
     @property
     def flow_stops(self) -> int:
-        """Channel.Flow stops received by all producers."""
+        """The number of channel.flow stops received by all producers."""
         return sum(producer.flow_stops for producer in self.producers)
 
     @property
     def done(self) -> bool:
-        """Whether all messages of all producers have left."""
+        """Whether all messages of all producers have been written."""
         return all(producer.done for producer in self.producers)
 
     @property
     def blocked(self) -> bool:
-        """Whether all producers have got connection.blocked."""
+        """Whether all producers are blocked by connection.blocked."""
         return all(producer.blocked for producer in self.producers)
 
     @property
@@ -153,8 +153,8 @@ class Producers:
         return sum(producer.ended is None for producer in self.producers)
 
     def finish(self) -> None:
-        """Begin no new messages, and finish those begun."""
-        self._finish.set()  # the thread does it: in the middle of a batch the count is not known
+        """Begin no new messages; finish those begun."""
+        self._finish.set()  # the thread does the rest: in the middle of a batch the count is unknown
         assert self._finished.wait(PATIENCE)
 
     def _run(self) -> None:
@@ -172,9 +172,7 @@ class Producers:
                     self._serve(key.data, events)
 
     def _watch(self, selector: selectors.BaseSelector, producer: Producer) -> None:
-        """Wait for the events the producer can use; a socket that always accepts more must not be polled for writing in
-        vain.
-        """
+        """Register for the events that the producer can use: polling a writable socket without need would spin."""
         if producer.ended:
             return
         wanted = selectors.EVENT_READ
@@ -194,14 +192,14 @@ class Producers:
 
 
 class Ledger:
-    """The arrived messages of the producers: each once, each producer's in order."""
+    """The messages of producers that have arrived: each once, and each producer's in order."""
 
     def __init__(self) -> None:
         self.next: dict[int, int] = {}
         self.total = 0
 
     def note(self, body: bytes) -> None:
-        """Enter one message. AssertionError for a gap, a repetition or a change of order."""
+        """Enter one message. AssertionError on a gap, a repetition or a reordering."""
         producer, number = STAMP.unpack_from(body)
         expected = self.next.get(producer, 0)
         assert number == expected, f"producer {producer}: message {number} where {expected} was due"
@@ -210,7 +208,7 @@ class Ledger:
 
 
 class Drain:
-    """Consumes a queue and keeps the ledger; acknowledges in batches."""
+    """A consumer that enters the messages of a queue in a ledger and acknowledges them in batches."""
 
     def __init__(self, client: Client, queue: str, prefetch: int = 500, ledger: Ledger | None = None) -> None:
         self.ledger = ledger or Ledger()
@@ -220,7 +218,7 @@ class Drain:
         self.channel.call("basic.consume", queue=queue, consumer_tag="drain")
 
     def take(self, count: int, timeout: float = PATIENCE) -> None:
-        """Consume and acknowledge `count` messages; no single one may take longer than `timeout` seconds."""
+        """Consume and acknowledge `count` messages, waiting at most `timeout` seconds for each."""
         every = max(self.prefetch // 4, 1)
         for number in range(1, count + 1):
             event = self.channel.take("basic.deliver", timeout=timeout)

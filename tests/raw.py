@@ -1,4 +1,4 @@
-"""A small AMQP 0-9-1 client that speaks frames: for methods that no client library would send, or would hide.
+"""A small AMQP 0-9-1 client at the level of frames, for methods that client libraries would not send, or would hide.
 
     with Client.connect(address) as client:
         channel = client.channel()
@@ -7,7 +7,7 @@
         channel.call("basic.consume", queue=queue)
         assert channel.take("basic.deliver").body == b"hello"
 
-It answers nothing by itself: no heartbeat, no flow-ok, no close-ok. Every wait has a deadline.
+The client answers nothing by itself: no heartbeat, no flow-ok, no close-ok. Every wait has a deadline.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 READ_SIZE = 256 * 1024
 MIN_FRAME = 4096
-"""Frames of this size are allowed whatever was negotiated."""
+"""Frames up to this size are always allowed, regardless of tuning."""
 CAPABILITIES = {
     "publisher_confirms": True,
     "exchange_exchange_bindings": True,
@@ -52,7 +52,7 @@ CAPABILITIES = {
     "authentication_failure_close": True,
 }
 JAVA = {"product": "RabbitMQ", "platform": "Java", "version": "5.20.0"}
-"""Client-properties of a client that is known to honour Channel.Flow."""
+"""Client properties of a client that is known to honour channel.flow."""
 
 
 class Address(NamedTuple):
@@ -90,7 +90,7 @@ class HungUp(Exception):
 
 
 class Client:
-    """One connection. Not to be used by several threads at once."""
+    """One connection. Not thread-safe."""
 
     def __init__(self, address: tuple[str, int], receive_buffer: int = 0) -> None:
         self.socket = socket.socket()
@@ -107,7 +107,7 @@ class Client:
         self._input = bytearray()
         self._events: dict[int, deque[Event]] = {}
         self._contents: dict[int, tuple[Event, int | None]] = {}
-        """Per channel the incomplete content and the size of its body, once known."""
+        """The incomplete content of each channel, and the size of its body once known."""
         self._next_channel = 1
 
     @classmethod
@@ -125,7 +125,7 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave politely where the broker still listens, and drop the socket in any case."""
+        """Close the connection cleanly if the broker still answers, and the socket in any case."""
         if self.socket.fileno() < 0:
             return
         try:
@@ -149,8 +149,8 @@ class Client:
         frame_max: int | None = None,
         heartbeat: int = 0,
     ) -> None:
-        """Do the handshake, from the protocol header to open-ok (section 2.2.4). Values left None are the broker's
-        offers.
+        """Do the handshake, from the protocol header to open-ok (section 2.2.4). For values left None, the broker's
+        offers are used.
         """
         self.write(PROTOCOL_HEADER)
         self.server_properties = self.take("connection.start").server_properties
@@ -178,7 +178,7 @@ class Client:
         self.call("connection.open", vhost=vhost)
 
     def close(self) -> None:
-        """Send connection.close and take its answer."""
+        """Send connection.close, wait for the answer and close the socket."""
         self.call("connection.close", code=200, text="bye")
         self.socket.close()
 
@@ -188,14 +188,14 @@ class Client:
         self.socket.close()
 
     def channel(self, number: int = 0) -> Channel:
-        """Return an opened channel; 0 takes the next number."""
+        """Open a channel and return it; 0 stands for the next number."""
         number = number or self._next_channel
         self._next_channel = number + 1
         self.call("channel.open", number)
         return Channel(self, number)
 
     def ready(self, events: int, seconds: float) -> int:
-        """Return the events (of select.poll) that the socket shows within so many seconds; 0 for none."""
+        """Return the events (of select.poll) that the socket reports within `seconds`; 0 for none."""
         poll = select.poll()
         poll.register(self.socket, events)
         return sum(shown for _, shown in poll.poll(max(seconds, 0) * 1000))
@@ -203,7 +203,7 @@ class Client:
     # --- out
 
     def write(self, data: bytes) -> None:
-        """Send bytes as they are. Read arriving bytes meanwhile, so that neither side waits for the other."""
+        """Send bytes as they are, reading what arrives meanwhile, so that neither side waits for the other."""
         view = memoryview(data)
         deadline = time.monotonic() + PATIENCE
         while view:
@@ -234,7 +234,7 @@ class Client:
         """Remove and return the first event with one of these names on the channel, leaving the others in line.
 
         Closed if the broker closes the channel or the connection instead, HungUp at the end of the stream, TimeoutError
-        when it does not come.
+        if no such event arrives in time.
         """
 
         def found() -> Event | None:
@@ -251,17 +251,17 @@ class Client:
         return self._until(found, f"{' or '.join(names)} on channel {channel}", timeout)
 
     def next(self, channel: int = 0, timeout: float = PATIENCE) -> Event:
-        """Remove and return the next event of the channel, whichever it is."""
+        """Remove and return the next event of the channel."""
         line = self.line(channel)
         return self._until(lambda: line.popleft() if line else None, f"an event on channel {channel}", timeout)
 
     def pending(self, channel: int = 0) -> list[Event]:
-        """Read, and return the events in line on the channel."""
+        """Read without waiting; return the events in line on the channel."""
         self.poll()
         return list(self.line(channel))
 
     def arrived(self) -> list[str]:
-        """Return the names of the events in line, of all channels, without reading."""
+        """Return the names of the events in line on all channels, without reading."""
         return [event.name for line in self._events.values() for event in line]
 
     def poll(self) -> None:
@@ -280,7 +280,7 @@ class Client:
         raise AssertionError("unreachable")
 
     def read_bytes(self, count: int) -> bytes:
-        """Return up to `count` bytes as they come, not parsed as frames."""
+        """Return the next `count` bytes, fewer at the end of the stream, not parsed as frames."""
         while len(self._input) < count:
             data = self.socket.recv(READ_SIZE)
             if not data:
@@ -291,7 +291,7 @@ class Client:
         return taken
 
     def ended(self, timeout: float = PATIENCE) -> Closed | HungUp:
-        """Return how the broker ends the connection: with connection.close or without."""
+        """Wait for the broker to end the connection; return how: with connection.close or without."""
         try:
             self.take("nothing", timeout=timeout)
         except (Closed, HungUp) as end:
@@ -299,7 +299,7 @@ class Client:
         raise AssertionError("unreachable")
 
     def line(self, channel: int) -> deque[Event]:
-        """Return the line of events on the channel; the queue itself."""
+        """Return the line of events on the channel itself, not a copy."""
         return self._events.setdefault(channel, deque())
 
     def _until(self, found: Callable[[], T | None], what: str, timeout: float) -> T:
@@ -315,7 +315,7 @@ class Client:
             self.receive()
 
     def receive(self) -> None:
-        """Read once from the socket, waiting if there is nothing; complete events go in line. HungUp at the end."""
+        """Read once from the socket, waiting if need be; put complete events in line. HungUp at the end."""
         try:
             data = self.socket.recv(READ_SIZE)
         except ConnectionResetError as error:
@@ -365,7 +365,7 @@ class Client:
 
 
 class Channel:
-    """One channel of a `Client`: the same verbs, the number filled in."""
+    """One channel of a `Client`: the same methods, with the channel number filled in."""
 
     def __init__(self, client: Client, number: int) -> None:
         self.client = client
@@ -412,7 +412,7 @@ class Channel:
         return int(self.call("queue.declare", queue=queue, passive=True).messages)
 
     def closed(self, timeout: float = PATIENCE) -> Closed:
-        """Return how the broker closes this channel, or the connection; answer a channel.close."""
+        """Wait for the broker to close this channel or the connection; return how. Answer a channel.close."""
         try:
             self.take("nothing", timeout=timeout)
         except Closed as closed:

@@ -1,11 +1,11 @@
-"""Repeat the tests that a branch adds or changes, with every core kept busy: an unsteady one shows before its commit.
+"""Repeat the tests that a branch adds or changes, with every core busy, to find unsteady ones before a commit.
 
 make shake                                        # against the branch point from origin/main, or main make shake
 BASE=HEAD~3 TIMES=100 make shake TESTS='tests/acceptor/gates/test_deadline_queue.py
 tests/shard/turns/test_room.py::test_a_queue'   # these as well
 
-A test counts as changed if a line of it is, or of a function, fixture or constant of its file that it uses. Changes to
-other files are not followed: name the tests that rely on them.
+A test counts as changed if one of its lines is, or a line of a function, fixture or constant of its file that it uses.
+Changes to other files are not followed: name the tests that rely on them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BASES = ("origin/main", "main")
 HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 SPIN = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    sum(range(100_000))\n"
-"""Keeps a core busy as long as its parent, whose pid is its argument, is running."""
+"""A program that keeps a core busy as long as its parent, whose pid is the argument, is running."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,7 +68,7 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def base(root: Path) -> str:
-    """Return the commit where this branch has left the main one."""
+    """Return the commit where this branch left the main one."""
     known = git(root, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes").split()
     name = next((name for name in BASES if name in known), None)
     if name is None:
@@ -91,7 +91,7 @@ def changed_tests(root: Path, since: str) -> Iterator[str]:
 
 
 def changed_lines(diff: str) -> set[int]:
-    """Return the current numbers of added or changed lines; of removed lines, of those around them."""
+    """Return the current numbers of added or changed lines, and of the lines around removed ones."""
     found: set[int] = set()
     for first, count in HUNK.findall(diff):
         start, size = int(first), int(count or 1)
@@ -100,7 +100,7 @@ def changed_lines(diff: str) -> set[int]:
 
 
 def tests_at(text: str, lines: set[int]) -> list[str]:
-    """Return the tests in a module's text that depend on some of its lines, as pytest names them."""
+    """Return the names of the tests in a module's text that depend on any of these lines."""
     body = ast.parse(text).body
     touched = {name for node in body if lines & lines_of(node) for name in defined(node)}
     uses = {name: used(node) for node in body for name in defined(node)}
@@ -124,13 +124,13 @@ def defined(node: ast.stmt) -> set[str]:
 
 
 def used(node: ast.stmt) -> set[str]:
-    """Return the names that a statement reads, and those of its parameters: fixtures."""
+    """Return the names that a statement reads, and the names of its parameters, which are fixtures."""
     names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
     return names | {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
 
 
 def is_test(node: ast.stmt) -> bool:
-    """Whether pytest collects it; a state machine of Hypothesis' is a class by assignment."""
+    """Whether pytest collects a statement; a state machine of Hypothesis is a class made by assignment."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return node.name.startswith("test_")
     if isinstance(node, ast.ClassDef | ast.Assign):
@@ -143,7 +143,7 @@ def is_test(node: ast.stmt) -> bool:
 
 @contextmanager
 def busy(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Run so many processes that only use their core. They end with this one, however it ends."""
+    """Run `count` processes that only keep a core busy. They end with this process, however it ends."""
     spinning: list[subprocess.Popen[bytes]] = []
     try:
         spinning += (subprocess.Popen([sys.executable, "-c", SPIN, str(os.getpid())]) for _ in range(count))
@@ -155,7 +155,7 @@ def busy(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def repeated(root: Path, tests: list[str], times: int) -> Counter[str]:
-    """Return how often each test failed; print the first failure of each."""
+    """Run the tests `times` times; return how often each failed. Print the first failure of each."""
     failed: Counter[str] = Counter()
     for number in range(1, times + 1):
         output, names = once(root, tests)
@@ -167,7 +167,7 @@ def repeated(root: Path, tests: list[str], times: int) -> Counter[str]:
 
 
 def once(root: Path, tests: list[str]) -> tuple[str, set[str]]:
-    """Return a run's output, and the names of tests that failed in it; "the run" if it could not be done."""
+    """Run the tests once; return the output and the names of failed tests, or "the run" if pytest could not run."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
         asked = [sys.executable, "-m", "pytest", "-q", "-n0", f"--junit-xml={results}", *tests]

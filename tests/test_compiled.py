@@ -1,6 +1,6 @@
-"""The compiled modules are compiled, with their types, and their inner loops stay clear of Python.
+"""Compiled modules are compiled with their types, and their inner loops do not call Python.
 
-Without its `.pxd` a module still builds, and without the type of one local it still works: only many times slower.
+Without its `.pxd` a module still builds, and without the type of one local it still works, only many times slower.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_there_are_compiled_modules() -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_was_compiled_with_its_types(name: str) -> None:
-    """What its `.pxd` declares is there as C: types without a dict, methods in a table, functions for others."""
+    """The declarations of its `.pxd` exist in C: types without a dict, methods in a table, exported functions."""
     module = load_compiled(name)
     declared = source_of(name, ".pxd").read_text()
     exported = getattr(module, "__pyx_capi__", {})
@@ -51,7 +51,7 @@ def test_a_module_was_compiled_with_its_types(name: str) -> None:
             assert hasattr(kind, "__pyx_vtable__"), f"{kind} has no table of methods"
 
 
-# What is done for every message, settlement or delivery: a function's "body", or only its loops.
+# Code that runs for every message, settlement or delivery: a function's "body", or only its loops.
 HOT: dict[str, dict[str, str]] = {
     "penstock.batch.batch_cy": {
         "Batch.body_bytes": "loops",
@@ -95,7 +95,7 @@ HOT: dict[str, dict[str, str]] = {
         "UnackedTags.compact": "body",
     },
 }
-# Lines that call Python all the same, and why they may.
+# Lines that call Python all the same, with the reasons.
 NONE_CHECK = "the call is the error that None has no length, never made"
 GROWTH = "when a buffer doubles"
 A_RUN = "once for a run, not for each of its messages"
@@ -132,8 +132,8 @@ EXCEPTIONS = {
     "resize(self.rows, max(2 * len(self.rows), 8 * SETTLED_ROW))": GROWTH,
 }
 
-# Cython weighs a line: 5 for a call of Python's C API, 2 for a call of its own functions round that, 1 for a macro that
-# counts references. Setting or getting a typed reference is 2; arithmetic on an undeclared local is 4 and more.
+# Cython gives each line a weight: 5 for a call of Python's C API, 2 for a call of its own wrappers, 1 for a macro that
+# counts references. Setting or getting a typed reference weighs 2; arithmetic on an undeclared local, 4 or more.
 HEAVY = 3
 
 
@@ -145,7 +145,7 @@ class Line(NamedTuple):
 
 @cache
 def annotated(name: str) -> dict[int, int]:
-    """The weight of each line of a module, compiled as setup.py does."""
+    """Return the weight of each line of a module, compiled with the directives of setup.py."""
     path = str(source_of(name).relative_to(ROOT))
     with TemporaryDirectory() as build:
         cythonize(  # type: ignore[no-untyped-call]

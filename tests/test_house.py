@@ -1,4 +1,4 @@
-"""The figures of the house keep to their bounds (tests/house.py)."""
+"""The code metrics of the repository stay within their bounds (tests/house.py)."""
 
 from __future__ import annotations
 

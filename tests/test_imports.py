@@ -1,4 +1,4 @@
-"""Who may import whom (the contracts in pyproject.toml), who may read a clock, and that what is imported is this
+"""Rules for imports: the contracts in pyproject.toml, the only reader of a clock in the router, packages from this
 checkout.
 """
 
@@ -20,7 +20,7 @@ PACKAGES = ["penstock", "router", "shard", "acceptor", "console", "load", "ops",
 
 
 def test_imports_run_the_way_the_design_says() -> None:
-    """In a process of its own: it configures logging for good, and silences who logs in other tests."""
+    """Run in a process of its own, because import-linter configures logging for good and would silence other tests."""
     program = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(cache_dir=None))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -39,7 +39,7 @@ def test_every_package_is_under_a_contract() -> None:
 
 
 def test_only_the_shell_of_the_router_reads_a_clock() -> None:
-    """All else is handed a `Clock`, so that a test or a simulation sets the time."""
+    """All other modules are passed a `Clock`, so that a test or a simulation sets the time."""
     clock = "penstock.node.clock"
     functions = {f"{clock}.{name}" for name in vars(importlib.import_module(clock)) if name != "Clock"}
     readers = {"time", "datetime", "penstock.node", *functions} - {clock}

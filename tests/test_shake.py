@@ -1,4 +1,4 @@
-"""Which tests `make shake` repeats, and what comes of it."""
+"""`make shake`: the choice of tests to repeat, and the result of repeating them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_lines_that_a_diff_changes() -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A branch that has left main: one test was changed, one added and committed, one is not yet known to git."""
+    """A branch off main: one test changed, one added and committed, one not yet known to git."""
     (tmp_path / "tests").mkdir()
     module, helper = tmp_path / "tests" / "test_module.py", tmp_path / "tests" / "helper.py"
     module.write_text(MODULE)
@@ -134,7 +134,7 @@ def test_without_a_main_branch_the_base_has_to_be_said(repository: Path) -> None
 def test_failures_are_counted(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The third of four runs fails; a test that is named is repeated as well; the exit status says it."""
+    """A test fails in the third of four runs, so the exit status is 1; a test named as an argument is repeated too."""
     monkeypatch.chdir(repository)
     (repository / "tests" / "test_unknown.py").write_text(
         "import pathlib\n\n\ndef test_unknown():\n"
@@ -160,7 +160,7 @@ def test_a_run_that_cannot_be_has_failed(
 
 
 def runs(pid: int) -> bool:
-    """Whether it has not ended, be it that nobody has asked for its status yet."""
+    """Whether a process is still running; a zombie is not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -168,7 +168,7 @@ def runs(pid: int) -> bool:
 
 
 def test_busy_processes_end() -> None:
-    """With the block, and with the process that has started them if it is killed."""
+    """Busy processes end with the `with` block, and with the process that started them if that is killed."""
     with shake.busy(2) as spinning:
         assert [each.poll() for each in spinning] == [None, None]
     assert None not in [each.poll() for each in spinning]

@@ -1,4 +1,4 @@
-"""Runs of pytest with `--unsteady`: which failures are looked at again, and what comes of it."""
+"""Runs of pytest with `--unsteady`: the choice of failed tests to run again, and the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def {name}():
 
 
 def fails_once(name: str, fails_at: int = 0) -> str:
-    """A test that fails the first time, or the time after so many."""
+    """Return a test that fails in its first run, or after `fails_at` runs."""
     return FAILS_ONCE.format(name=name, fails_at=fails_at)
 
 
@@ -35,7 +35,7 @@ WORKERS = ["-n2", "--dist", "loadgroup"]
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    # The plugins of whatever else is installed cost more than the tests do.
+    # Loading the plugins of all other installed packages would cost more than the tests do.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     return Run(pytester)
 
@@ -53,7 +53,7 @@ class Run:
         return self.pytester.runpytest_subprocess(*self.args, at)
 
     def times(self, name: str) -> int:
-        """How often a test was run that fails once."""
+        """Return how often a test made by `fails_once` was run."""
         return int((self.pytester.path / f"{name}.txt").read_text())
 
 
@@ -87,7 +87,7 @@ def test_what_always_fails_is_a_failure(run: Run) -> None:
 
 @pytest.mark.parametrize("fails_at", [1, TIMES])
 def test_one_failure_when_run_again_is_enough(run: Run, fails_at: int) -> None:
-    """Of two that fail, one never does so again, the other once more."""
+    """Two tests fail: one never again, the other once more."""
     twice = fails_once("test_twice", fails_at).replace(f"!= {fails_at}", f"not in (0, {fails_at})")
     result = run(fails_once("test_once"), twice)
     assert (result.ret, result.parseoutcomes()) == (1, {"failed": 2})
@@ -160,7 +160,7 @@ def test_a_run_that_was_ended_early_has_failed(run: Run) -> None:
 
 
 def test_failures_of_fixtures_and_skips(run: Run) -> None:
-    """A test is one, however many parts of it fail; one that is skipped when run again did not pass."""
+    """A test counts once, however many of its parts fail; a test skipped when run again did not pass."""
     result = run(
         f"@pytest.fixture\n{fails_once('around').strip().replace('assert', 'yield; assert')}",
         "def test_around(around):\n    assert pathlib.Path('around.txt').read_text() != '1'\n",
@@ -171,7 +171,7 @@ def test_failures_of_fixtures_and_skips(run: Run) -> None:
 
 
 def test_names_are_taken_as_they_are(run: Run) -> None:
-    """Whatever its parameters, its marker and the group that it runs in."""
+    """A test is found by name despite parameters, a marker that is deselected and a group of workers."""
     once = fails_once("test_once").strip().replace("()", "(text)", 1)
     marks = "@pytest.mark.slow\n@pytest.mark.xdist_group('some')\n@pytest.mark.parametrize('text', ['a@b ::[c'])"
     run.args += [*WORKERS, "-m", "slow"]

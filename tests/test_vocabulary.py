@@ -1,4 +1,4 @@
-"""Retired words come back as no name: of a module, class, function, field or setting (docs/glossary.md)."""
+"""No module, class, function, field or setting has a retired word in its name (docs/glossary.md)."""
 
 from __future__ import annotations
 
@@ -28,22 +28,24 @@ RETIRED = {
     "looked": "checked",
     "looking": "checking",
 }
-"""Each retired word with the one to use."""
+"""Each retired word, with its replacement."""
 OF_THE_FIELD = re.compile("life_cycle|look_ahead|look_up")
-"""Terms that a retired word is a part of."""
+"""Established terms that contain a retired word."""
 WITH_SESSIONS = ("load", "pipeline", "pyspark_penstock")
-"""Packages that have sessions: of Spark, or of a load's client."""
+"""Packages that have sessions: those of Spark, or of a load's client."""
 WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def words_of(name: str) -> set[str]:
-    """The words of an identifier or key, in lower case and without a plural's s."""
+    """Return the words of an identifier or key in lower case, with and without a plural's s."""
     found = {word.lower() for word in WORDS.findall(OF_THE_FIELD.sub("", name))}
     return found | {word.removesuffix("s") for word in found}
 
 
 def names_of(module: Module) -> Iterator[str]:
-    """The names that a module defines: its own, classes, functions, parameters, variables and attributes."""
+    """Yield the names that a module defines: its own, and those of classes, functions, parameters, variables and
+    attributes.
+    """
     yield module.name
     for node in ast.walk(module.tree):
         match node:

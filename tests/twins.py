@@ -1,7 +1,7 @@
 """Loads the uncompiled twin of a compiled module, to run beside it.
 
-`*_cy.py` is the same source for both. Uncompiled it checks every bound, so a test that runs both and compares finds
-what the compiled one would have read or written outside its buffers.
+Both have the same source, `*_cy.py`. The uncompiled twin checks every bound, so a test that compares the two finds
+reads and writes of the compiled one outside its buffers.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _loaded: dict[str, ModuleType] = {}
 
 
 def load_plain(name: str) -> ModuleType:
-    """Return the module `name` (`package.some_cy`), run from its source.
+    """Return the module `name` (`package.some_cy`), loaded from its source.
 
-    Other `_cy` modules that it imports are plain too. All other code continues to use the compiled ones.
+    Other `_cy` modules that it imports are plain too. All other code still uses the compiled ones.
     """
     if name not in _loaded:
         source = ROOT / f"{name.replace('.', '/')}.py"
@@ -46,7 +46,7 @@ def load_compiled(name: str) -> ModuleType:
 
 
 def _is_typed(value: Any) -> bool:
-    """Whether it is a class with C methods, or with C fields."""
+    """Whether a value is a class with C methods or C fields."""
     fields = vars(value).items() if isinstance(value, type) else ()
     return hasattr(value, "__pyx_vtable__") or any(
         isinstance(field, GetSetDescriptorType) and not name.startswith("__") for name, field in fields
@@ -66,5 +66,5 @@ def _import(
     return __import__(name, globals, locals, fromlist or (), level)
 
 
-# For tests of modules that work together: `load` gives all of them compiled, or all of them plain.
+# For tests of modules that work together: `load` loads all of them compiled, or all of them plain.
 both_ways = pytest.mark.parametrize("load", [load_compiled, load_plain], ids=["compiled", "plain"])

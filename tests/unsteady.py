@@ -1,8 +1,8 @@
-"""A plugin for pytest: `--unsteady` distinguishes a test that failed once from one that fails.
+"""A pytest plugin: `--unsteady` distinguishes a test that failed once from one that keeps failing.
 
-If at most `MOST` tests fail, each is run again `TIMES` times when all others have ended, alone in a process of its own.
-A test that passes every time is printed as `unsteady: NAME` with its first failure, and the run counts as passed. All
-else stays failed, and so do, without a second run,
+If at most `MOST` tests fail, each is run again `TIMES` times after all others have ended, alone in a process of its
+own. A test that passes every time is printed as `unsteady: NAME` with its first failure; if all do, the run counts as
+passed. Everything else stays failed. Not run again at all are
 
 - tests that look for rare failures: property tests, the model of flow control, faults, and differential tests;
 - tests during which a worker crashed;
@@ -24,7 +24,7 @@ from _pytest.terminal import TerminalReporter
 MOST = 3
 TIMES = 3
 SECONDS = 900
-"""Seconds that one test may take by itself, with all that it starts and ends. Its own timeout is much shorter."""
+"""Seconds that one test may take when run alone, setup and teardown included. Its own timeout is much shorter."""
 
 NEVER = {
     "tests/flow/": "model test",
@@ -45,15 +45,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the plugin in the process that the user has started."""
+    """Register the plugin in the process that the user started."""
     if config.getoption("--unsteady") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Unsteady(config), "unsteady tests")
 
 
 class Unsteady:
-    """The failures of a run, in the process that the user has started.
+    """The failures of a run, in the process that the user started.
 
-    `failed` has the first report of each failed test by its name, `unsteady` those that passed when run again.
+    `failed` has the first report of each failed test, by name; `unsteady` those of tests that passed when run again.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -71,7 +71,7 @@ class Unsteady:
         if report.failed:
             self.failed.setdefault(name_of(report.nodeid), report)
 
-    # Last: workers have ended, and the terminal's own hook, which prints the summary, goes on after all others.
+    # Last, when workers have ended; the terminal's own hook, which prints the summary, resumes after all others.
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Run the failed tests again; the run has passed if they all pass every time."""
@@ -93,7 +93,7 @@ class Unsteady:
         session.exitstatus = pytest.ExitCode.OK
 
     def may_run_again(self, terminal: TerminalReporter) -> bool:
-        """Whether there are few enough, and none of a kind that is not run again; print why not."""
+        """Whether the failed tests are few enough, and all of a kind that is run again; print why not."""
         if len(self.failed) > MOST:
             terminal.write_line(f"{len(self.failed)} tests failed, none is run again: that is done for up to {MOST}")
             return False
@@ -112,7 +112,7 @@ class Unsteady:
 
 
 def why_not(report: pytest.TestReport) -> str:
-    """Return why a failed test is not to be run again; "" if it may be."""
+    """Return the reason why a failed test is not run again; "" if it may be."""
     if PROPERTY in report.keywords:
         return "property test"
     for folder, kind in NEVER.items():
@@ -124,13 +124,13 @@ def why_not(report: pytest.TestReport) -> str:
 
 
 def name_of(nodeid: str) -> str:
-    """Return a test's name as the command line takes it: without the group that pytest-xdist has appended."""
+    """Return a test's name as the command line takes it, without the group that pytest-xdist appends."""
     at = nodeid.rfind("@")
     return nodeid[:at] if at > nodeid.rfind("]") and at > nodeid.rfind("::") else nodeid
 
 
 def first_failure(root: Path, name: str) -> str:
-    """Run a test alone until it has failed, at most `TIMES` times; return its output, or "" if it never did."""
+    """Run a test alone until it fails, at most `TIMES` times; return the output, or "" if it never fails."""
     for _ in range(TIMES):
         if failure := failure_of(root, name):
             return failure
@@ -138,10 +138,10 @@ def first_failure(root: Path, name: str) -> str:
 
 
 def failure_of(root: Path, name: str) -> str:
-    """Run a test alone; return the output unless it, and nothing else, was run and passed."""
+    """Run a test alone; return "" if it, and nothing else, ran and passed, otherwise the output."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
-        # The test was chosen, whatever its markers.
+        # The test was selected already, so its markers do not matter.
         asked = [sys.executable, "-m", "pytest", "-q", "-n0", "-m", "", f"--junit-xml={results}", name]
         try:
             done = subprocess.run(
@@ -155,7 +155,7 @@ def failure_of(root: Path, name: str) -> str:
 
 
 def outcomes(results: Path) -> list[str]:
-    """Return the outcome of each test in a file of results in JUnit's format: passed, failure, error or skipped."""
+    """Return the outcome of each test in a JUnit results file: passed, failure, error or skipped."""
     cases = ElementTree.parse(results).iter("testcase")
     return [
         next((each.tag for each in case if each.tag in ("failure", "error", "skipped")), "passed") for case in cases

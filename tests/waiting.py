@@ -1,4 +1,4 @@
-"""Waiting for conditions: with a deadline, never by a sleep of a guessed length."""
+"""Waiting for conditions: with a deadline, never with a sleep of a guessed length."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE = 50.0
-"""Seconds a test waits for what should be immediate. Generous, because test machines are busy."""
+"""Seconds that a test waits for something immediate. Generous, because test machines are busy."""
 
 
 def wait_for(condition: Callable[[], T | None], timeout: float = PATIENCE, what: str = "", interval: float = 0.02) -> T:

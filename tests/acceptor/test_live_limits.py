@@ -1,6 +1,6 @@
-"""Limits that a policy changes under way: who waits is let go at once, and who is to be stopped is stopped at once.
+"""Limits that a policy changes at run time: producers are released at once, and stopped at once.
 
-Nothing here waits for the acceptors' regular look into the gauges.
+Nothing here waits for the acceptors' regular recheck of the gauges.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_withheld_confirms_go_with_the_mark(node: Node, client: Client) -> None:
 
 
 def test_a_snapshot_brings_other_limits_too(node: Node, client: Client) -> None:
-    """A follower that has missed changes starts again from a snapshot: it finds queues that it knows."""
+    """A follower that has missed changes starts again from a snapshot, which has queues that it knows."""
     set_policy(node, flow_stop_count=4)
     node.declare("q")
     publish(client, 30)

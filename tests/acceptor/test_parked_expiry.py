@@ -1,4 +1,4 @@
-"""Messages whose time is up while they are parked."""
+"""Messages that expire while they are parked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIFE = 1000
 
 
 def held(node: Node, **options: str) -> Client:
-    """A client of which the queue has three messages that do not expire, and two are parked that do."""
+    """Return a client with three messages in the queue that do not expire, and two parked ones that do."""
     client = open_channel(node)
     for body in (b"1", b"2", b"3"):
         client.publish(1, body, routing_key="full")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def port() -> Iterator[socket.socket]:
-    """The node's socket, which its acceptors inherit."""
+    """Yield the node's socket, which its acceptors inherit."""
     with socket.socket() as port:
         port.bind(("127.0.0.1", 0))
         yield port

@@ -1,4 +1,4 @@
-"""The answers to an operator's questions about held channels: which are named, by which causes, and which refuse."""
+"""Answers to an operator's questions about held channels: the channels named, their causes, and those refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def node() -> Iterator[Node]:
 
 
 def fill(client: Client, queue: str = "full") -> None:
-    """Fill a queue, and park three publishes more."""
+    """Fill a queue, and park three more publishes."""
     publish(client, queue, *[b"m"] * 5)
     publish(client, queue, *[b"m"] * 3)
 

@@ -1,4 +1,4 @@
-"""An acceptor that is killed, and its successor: what both have under way to a shard that has no processor."""
+"""A killed acceptor and its successor: what both have in flight to a shard that gets no processor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def node() -> Iterator[Node]:
 
 
 def send(node: Node, client: Client, count: int, **options: int) -> None:
-    """As much of it as there is room for is on its way to the shard."""
+    """Publish `count` messages; as many as there is room for are in flight to the shard afterwards."""
     for _ in range(count):
         client.publish(1, b"m", routing_key="q", **options)
     client.read()
@@ -29,8 +29,8 @@ def send(node: Node, client: Client, count: int, **options: int) -> None:
 
 
 def replace(node: Node) -> Client:
-    """The acceptor is killed, with turns in the socket of the shard, which has not heard of it; its successor is met
-    before anything else happens.
+    """Kill the acceptor, with turns in the shard's socket that the shard has not received; start its successor, which
+    the shard meets before anything else happens.
     """
     node.kill_acceptor(0)
     node.start_acceptor(0)
@@ -48,7 +48,7 @@ def replace(node: Node) -> Client:
 
 
 def fill(node: Node, client: Client) -> None:
-    """Another acceptor publishes until the queue holds it."""
+    """Publish from another acceptor until the queue is saturated."""
     for _ in range(100):
         send(node, client, 20)
         node.send_up(1, 0)
@@ -58,7 +58,7 @@ def fill(node: Node, client: Client) -> None:
 
 
 def end(node: Node) -> None:
-    """All that is under way arrives, that of the dead first."""
+    """Deliver everything in flight, that of the dead acceptor first."""
     while node.send_up(0, 0, last=True) or node.send_up(0, 0):
         node.finish_shard(0)
     node.settle()

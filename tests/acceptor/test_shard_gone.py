@@ -1,4 +1,4 @@
-"""A shard is removed from the node: its queues are elsewhere or gone, and nobody waits for it any more."""
+"""A shard removed from the node: its queues are elsewhere or gone, and nobody waits for it any more."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def channel(node: Node) -> Client:
 
 
 def remove(node: Node) -> None:
-    """Shard 1 ends for good; its queue was deleted, which it did not live to hear."""
+    """End shard 1 for good; its queue is deleted after its death."""
     placing = node.router.authority.placing
     placing.drain(1)
     node.kill_shard(1)

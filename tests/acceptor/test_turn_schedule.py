@@ -1,4 +1,4 @@
-"""When an acceptor finishes a turn: once for all that was read, and later for what waits."""
+"""The schedule of an acceptor's turns: one for everything that was read, and later ones for what waits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def loop() -> Iterator[Loop]:
 
 
 def schedule_of(node: Node, loop: Loop) -> tuple[TurnSchedule, list[float]]:
-    """The schedule of an acceptor's turns, and when it had one finished."""
+    """Return the schedule of an acceptor's turns, and a list of the times at which it had one finished."""
     finished: list[float] = []
     return TurnSchedule(loop, node.core(0), lambda: finished.append(loop.clock)), finished
 

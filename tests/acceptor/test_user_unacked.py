@@ -1,4 +1,4 @@
-"""What a user may have without acknowledging it, over connections, acceptors and shards, whatever happens to it."""
+"""The limits on a user's unacked messages, over connections, acceptors and shards, whatever happens to these."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fill(node: Node, queue: str, count: int, size: int = 1) -> None:
 
 
 def gather(*clients: Client) -> list[int]:
-    """How many have come to each."""
+    """Return how many deliveries have come to each client."""
     counts = []
     for client in clients:
         counts.append(client.names(1).count("basic.deliver"))
@@ -201,7 +201,7 @@ def test_nobody_waits_while_there_is_room(limits: dict[str, int], random: Random
 
 
 def look(node: Node, index: int, messages: int = 1 << 40, bytes: int = 1 << 40) -> None:
-    """A shard knows what the user has in hand, and keeps nobody waiting but by its part of the limits."""
+    """Check that a shard counts the user's unacked messages, and stops consumers only at its part of the limits."""
     core = node.shard(index)
     consumers = [each for link in core.state.links.values() for each in link.consumers.values()]
     hand = core.consuming.hands.of("guest")

@@ -10,7 +10,7 @@ import pytest
 from penstock.bus.to_acceptor import Dequeued
 from tests.joined import Client, Node, open_channel
 
-# It stops at the fifth message, and goes on once there is none.
+# The queue stops at the fifth message, and resumes once it is empty.
 FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 0}
 
 
@@ -27,7 +27,7 @@ def publisher(node: Node) -> Client:
 
 
 def fill(client: Client, queue: str, **properties: Any) -> None:
-    """Five messages in one turn: all are withheld."""
+    """Publish five messages in one turn: the confirms of all are withheld."""
     for number in range(5):
         client.publish(1, b"%d" % number, routing_key=queue, **properties)
     client.read()
@@ -35,7 +35,7 @@ def fill(client: Client, queue: str, **properties: Any) -> None:
 
 
 def acked(client: Client) -> set[int]:
-    """Tags that are confirmed. AssertionError if one is told twice."""
+    """Return the acked tags. AssertionError if one was nacked as well."""
     tags: list[int] = []
     for event in client.events[1]:
         if event.name == "basic.ack":
@@ -46,7 +46,7 @@ def acked(client: Client) -> set[int]:
 
 
 def take(client: Client, queue: str, count: int) -> list[int]:
-    """Take so many messages in hand; their delivery tags."""
+    """Get `count` messages without acking them; return their delivery tags."""
     for _ in range(count):
         client.send("basic.get", 1, queue=queue)
     client.node.settle(1)
@@ -83,7 +83,7 @@ def test_one_that_comes_back_is_not(node: Node) -> None:
 
 
 def test_whatever_takes_them_off(node: Node) -> None:
-    """No-ack, expiry; and a purge, which makes the queue resume as well."""
+    """Messages leave by a no-ack get, by expiry, or by a purge, which makes the queue resume as well."""
     node.declare("q", **FLOW)
     client, consumer = publisher(node), open_channel(node)
     client.publish(1, b"old", routing_key="q", expiration="1000")
@@ -118,7 +118,7 @@ def test_dead_letters_have_left(node: Node) -> None:
 
 
 def test_what_left_before_the_stop_is_confirmed_too(node: Node) -> None:
-    """It is gone when its acceptor hears of its turn, and of the stop, at once."""
+    """The message has left when its acceptor receives the report of its turn together with the stop."""
     node.declare("q", **{"qpid.flow_stop_count": 40, "qpid.flow_resume_count": 0})
     client, consumer = publisher(node), open_channel(node)
     client.publish(1, b"first", routing_key="q")
@@ -137,14 +137,14 @@ def test_what_left_before_the_stop_is_confirmed_too(node: Node) -> None:
 
 
 def turn(node: Node) -> None:
-    """A turn of the acceptor, and of the shard, whose report is on its way."""
+    """Run a turn of the acceptor and one of the shard, whose report is in flight."""
     node.finish(0)
     node.send_up(0, 0)
     node.finish_shard(0)
 
 
 def test_one_in_two_full_queues_waits_for_both(node: Node) -> None:
-    """On two shards; it leaves one of them while the other has it, and while the other has it not even taken in."""
+    """A message on two shards leaves one of them while the other has it, or has not even taken it in."""
     node.policy("share", "", {"flow-share": "0 %"}, "exchanges")
     node.declare("q", 0, **FLOW)
     node.declare("r", 1, **FLOW)
@@ -190,7 +190,7 @@ def test_messages_of_several_priorities(node: Node) -> None:
 
 
 def test_it_is_safe_before_it_is_confirmed() -> None:
-    """A message that leaves before its shard has written down its turn is confirmed once it has."""
+    """A message that leaves before its shard has written its turn is confirmed once the turn is written."""
     with Node(stores=True) as node:
         node.commits = False
         node.declare("q", durable=True, **FLOW)
@@ -210,7 +210,7 @@ def written(node: Node) -> None:
 
 
 def test_after_a_death_of_the_shard_the_rest_is_confirmed_at_the_resume() -> None:
-    """What the next incarnation takes in is confirmed when it leaves; of the rest it does not know whose it was."""
+    """The next incarnation confirms what it takes in when that leaves; it does not know the publisher of the rest."""
     with Node(stores=True) as node:
         node.declare("q", durable=True, **FLOW)
         client, consumer = publisher(node), open_channel(node)

@@ -1,4 +1,4 @@
-"""What waits for a socket and counts as taken is less for each of a user's connections, the more there are."""
+"""Write buffers: the more connections a user has, the less output of each may wait and count as received."""
 
 from __future__ import annotations
 

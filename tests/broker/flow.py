@@ -1,4 +1,4 @@
-"""Common parts of the flow-control tests: queues that stop their producers, and the overshoot allowed."""
+"""Common parts of the flow-control tests: marks that stop producers, and the overshoot allowed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.waiting import PATIENCE, settled, wait_for
 SIZE = 1024
 STOP, RESUME = 200, 100
 MARKS: dict[str, Any] = {"qpid.flow_stop_count": STOP, "qpid.flow_resume_count": RESUME}
-"""Arguments of a queue that stops its producers at 200 messages and lets them go at 100."""
+"""Arguments of a queue that stops its producers at 200 messages and releases them at 100."""
 
 
 def most(stop: int) -> int:
-    """Return the greatest depth allowed to a queue with this stop mark: a fifth over it."""
+    """Return the greatest depth allowed to a queue with this stop mark: a fifth above the mark."""
     return stop + stop // 5
 
 
@@ -28,12 +28,12 @@ def declaration_refused(channel: Channel, queue: str, arguments: dict[str, objec
 
 
 def settled_depth(channel: Channel, queue: str, quiet: float = 0.5, timeout: float = PATIENCE) -> int:
-    """Return how many messages the queue holds once that has stopped changing."""
+    """Return the depth of a queue once it has stopped changing."""
     return settled(lambda: channel.depth(queue), quiet, timeout)
 
 
 def wait_held(channel: Channel, queue: str, producers: Producers, timeout: float = PATIENCE) -> int:
-    """Wait until all producers know that they are held and messages in flight have arrived; return the depth then."""
+    """Wait until all producers know that they are held and messages in flight have arrived; return the depth."""
     wait_for(lambda: producers.blocked, timeout, f"producers held by {queue}")
     depth = settled_depth(channel, queue, timeout=timeout)
     assert depth < producers.written, "all of it went in: nobody was held"

@@ -1,4 +1,4 @@
-"""A broker as a user starts it: a process tree of its own, stopped and counted at the end."""
+"""A broker started as a user starts it: a process tree of its own, stopped and checked at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.waiting import wait_for
 
 START_SECONDS = 100.0
 STOP_SECONDS = 60.0
-"""Several times as long as a machine that is busy with other tests takes."""
+"""Several times as long as the stop takes on a machine that is busy with other tests."""
 READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,10 +45,10 @@ class Broker:
         options: Sequence[str] = (),
         provokes: str = "",
     ) -> None:
-        """Start it and wait until it is ready; `assignments` are "key=value" settings. AssertionError if it fails.
+        """Start the broker and wait until it is ready. AssertionError if it fails. `assignments`: "key=value" settings.
 
-        `environment`: variables that its processes get beside those of the test; `by`: the command that starts it;
-        `options`: further ones of `penstock serve`; `provokes`: what errors are called that the test makes.
+        `environment`: variables for the broker's processes beside those of the test; `by`: a command to start it with;
+        `options`: further options of `penstock serve`; `provokes`: the name of errors that the test provokes.
         """
         self.directory = directory
         self.environment = environment or {}
@@ -64,7 +64,7 @@ class Broker:
         self.start()
 
     def start(self) -> None:
-        """Start the process, again after `stop`, on the same data."""
+        """Start the process; after `stop`, start it anew on the same data."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         environment = {**clean, **self.environment}
         with self.log_file.open("ab") as log:
@@ -91,17 +91,17 @@ class Broker:
 
     @property
     def log(self) -> str:
-        """All it has written to standard error so far."""
+        """The output to standard error so far."""
         return self.log_file.read_text(errors="replace")
 
     def call(self, command: str, **arguments: Any) -> Any:
-        """Return the result of a command of the control socket. Refusal if it is refused."""
+        """Run a command of the control socket and return its result. Refusal if it is refused."""
         pointer = Pointer.load(self.directory / "data")
         assert pointer
         return control.call(Node.load(pointer.runtime).control, command, arguments)
 
     def held(self) -> list[dict[str, Any]]:
-        """Return the held channels, as acceptors report them."""
+        """Return the held channels, as reported by the acceptors."""
         return Processes(self.directory / "data").ask_acceptors("held")
 
     def queues(self) -> list[QueueGauge]:
@@ -151,7 +151,7 @@ class Broker:
             return []
 
     def children(self, role: str) -> list[int]:
-        """Return the pids of the running children of a role (router, shard, acceptor), by their index."""
+        """Return the pids of the running children of a role (router, shard, acceptor), in order of their index."""
         found = []
         for process in self.processes():
             try:
@@ -173,13 +173,13 @@ class Broker:
         return wait_for(connected, START_SECONDS, "a connection")
 
     def kill(self, role: str, index: int = 0) -> int:
-        """Kill a child, as soon as there is one in that place; return its pid."""
+        """Kill a child as soon as one runs in that place; return its pid."""
         (pid,) = wait_for(lambda: self.children(role)[index : index + 1], START_SECONDS, f"{role} {index}")
         os.kill(pid, signal.SIGKILL)
         return pid
 
     def wait_replaced(self, role: str, pid: int) -> None:
-        """Wait until as many children of the role as are configured run again, and `pid` is not one of them."""
+        """Wait until the configured number of children of the role runs again, without `pid` among them."""
         option = {"acceptor": "--acceptors", "shard": "--shards"}.get(role)
         count = int(self.command[self.command.index(option) + 1]) if option else 1
         wait_for(
@@ -189,12 +189,12 @@ class Broker:
         )
 
     def pss(self) -> int:
-        """Return the memory of all its processes in bytes, shared pages counted once between them."""
+        """Return the memory of all the broker's processes in bytes, each shared page counted once."""
         return sum(process.memory_full_info().pss for process in self.processes())
 
     def stop(self) -> None:
-        """Terminate it; AssertionError unless it ends in order and in time, nothing is left, and it logged no
-        traceback.
+        """Terminate the broker. AssertionError unless it ends in order and in time, leaves nothing behind and has
+        logged no traceback.
 
         AssertionError too if a queue was deeper than allowed.
         """
@@ -222,7 +222,7 @@ class Broker:
         assert not traces, f"{len(traces)} errors of its own, the first: {traces[0]}"
 
     def kill_all(self) -> None:
-        """Kill the whole process tree, for when it does not matter how it ends."""
+        """Kill the whole process tree, if the way it ends does not matter."""
         family = self.processes()
         for process in family:
             try:

@@ -1,4 +1,4 @@
-"""What administrators do leaves a record: who, what, when, from where, and what became of it."""
+"""The audit trail of administrators' actions: author, action, time, origin and result."""
 
 from __future__ import annotations
 

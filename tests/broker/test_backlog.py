@@ -1,4 +1,4 @@
-"""More in the queues than memory may hold: it goes to the disk and comes back, whole, in order and in time."""
+"""Backlogs beyond the memory limit: contents go to disk and come back, whole, in order and in time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZE = 4096
 
 
 def memory(broker: Broker) -> int:
-    """Octets of memory that belong to no file, of all shards."""
+    """Return the memory of all shards that belongs to no file, in bytes."""
     total = 0
     for pid in broker.children("shard"):
         status = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -32,7 +32,7 @@ def memory(broker: Broker) -> int:
 
 
 def drain(channel: Channel, queue: str, number: int, count: int) -> list[bool]:
-    """Consume a queue that has so many messages of one producer, in order; which of them say redelivered."""
+    """Consume `count` messages of one producer from a queue, in order; return the redelivered flag of each."""
     channel.call("basic.qos", prefetch_count=300)
     channel.call("basic.consume", queue=queue, consumer_tag=queue)
     redelivered = []
@@ -64,10 +64,10 @@ def test_a_backlog_beyond_memory(tmp_path: Path, persistent: bool) -> None:
             assert not any(drain(client.channel(), queues[number], number, COUNT))
         broker.wait_replaced("shard", broker.kill("shard"))
         for number in (0, 15):
-            if persistent:  # what was not in the store yet comes again, perhaps behind the first answer
+            if persistent:  # messages not yet in the store are sent again, perhaps behind the first answer
                 wait_depth(channel, queues[number], COUNT)
                 drain(client.channel(), queues[number], number, COUNT)
-            else:  # what was in memory only is gone
+            else:  # messages that were only in memory are gone
                 assert 0 < channel.depth(queues[number]) <= COUNT
         assert memory(broker) < before + LIMIT
 
@@ -96,7 +96,7 @@ def test_purging_and_deleting_give_the_disk_back(tmp_path: Path) -> None:
     ],
 )
 def test_a_backlog_of_a_queue_that_spills(tmp_path: Path, count: int, size: int) -> None:
-    """Nobody is stopped, memory is flat, and all of it comes in order."""
+    """A backlog that spills stops no producer, keeps memory flat and is delivered in order."""
     with Broker(tmp_path, f"memory_limit={4 * LIMIT}") as broker, Client.connect(broker.address) as client:
         channel = client.channel()
         channel.call("queue.declare", queue="spill", arguments={"x-overflow": "spill", "x-max-length-bytes": 1_000_000})
@@ -112,7 +112,7 @@ def test_a_backlog_of_a_queue_that_spills(tmp_path: Path, count: int, size: int)
 
 
 def test_the_disk_bounds_what_a_queue_spills(tmp_path: Path) -> None:
-    """At the limit its producers are held, are told why, and go on when there is room."""
+    """At the spill limit producers are held with the reason shown, and go on once there is room."""
     count = 20_000
     with Broker(tmp_path, "store.spill_limit=4 MiB") as broker, Client.connect(broker.address) as client:
         channel = client.channel()

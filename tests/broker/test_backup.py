@@ -1,4 +1,4 @@
-"""A node is backed up while its clients go on: what comes back is what it had at one moment of that, and whole."""
+"""Backup of a node while its clients go on: a restore brings back, whole, the contents of one moment."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tests.waiting import wait_for
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
 Work = Callable[[Client, Callable[[], bool]], object]
-"""What a client does until it is over."""
+"""The work of a client, repeated until the test ends it."""
 SHARDS = 2
 QUEUES = tuple(next(f"{stem}{n}" for n in range(99) if place("/", f"{stem}{n}", range(SHARDS), {}) == shard)
                for stem, shard in (("source", 0), ("target", 1)))  # fmt: skip
 
 
 def body_of(number: int) -> bytes:
-    """Its number, and bytes that vouch for it."""
+    """Return a body: a number, padding and a checksum."""
     data = b"%d:" % number + b"x" * (number * 37 % 5000)
     return data + sha256(data).digest()
 
 
 def number_of(body: bytes) -> int:
-    """AssertionError if it is not what was published."""
+    """Return the number in a body. AssertionError if the body has changed."""
     assert sha256(body[:-32]).digest() == body[-32:]
     return int(body.partition(b":")[0])
 
@@ -47,7 +47,7 @@ def declare(broker: Broker) -> None:
 
 
 def found(broker: Broker) -> list[int]:
-    """All that both queues have."""
+    """Consume both queues; return the numbers of all their messages."""
     came = []
     with Client.connect(broker.address) as client:
         channel = client.channel()
@@ -61,7 +61,7 @@ def found(broker: Broker) -> list[int]:
 
 @contextmanager
 def going_on(broker: Broker, work: Work) -> Iterator[None]:
-    """A client that works beside, until it is told to stop: whatever goes wrong there does so here."""
+    """Run a client's work in a thread until the block ends. AssertionError if the work has failed."""
     stop = threading.Event()
     problems: list[BaseException] = []
 
@@ -83,7 +83,7 @@ def going_on(broker: Broker, work: Work) -> Iterator[None]:
 
 
 class Publisher:
-    """Publishes to both queues in turn; `confirmed` are those that were."""
+    """A client that publishes to both queues in turn; `confirmed` has the numbers of confirmed messages."""
 
     def __init__(self) -> None:
         self.confirmed: set[int] = set()
@@ -141,7 +141,9 @@ MESSAGES = 40
 
 
 class Mover:
-    """Moves messages from one queue to the other and back, three in a transaction; `moved` counts transactions."""
+    """A client that moves messages from one queue to the other and back, three in a transaction; `moved` counts
+    transactions.
+    """
 
     def __init__(self) -> None:
         self.moved = 0
@@ -155,7 +157,7 @@ class Mover:
                 source, target = target, source
 
     def _move(self, channel: Channel, source: str, target: str) -> bool:
-        """Whether there was anything."""
+        """Move up to three messages in a transaction; return whether there were any."""
         taken = [event for _ in range(3) if (event := channel.get(source, no_ack=False)) is not None]
         for event in taken:
             channel.publish(event.body, target, delivery_mode=2)
@@ -166,7 +168,9 @@ class Mover:
 
 
 def backed_up_while(broker: Broker, directory: Path, work: Work, done: Callable[[], int]) -> Iterator[list[int]]:
-    """What nodes have that begin with backups of a node on which `work` goes on; `done` counts what it has done."""
+    """Make backups of a node during `work`, whose progress `done` counts; yield the contents of a node restored from
+    each.
+    """
     times = range(3)
     with going_on(broker, work):
         for turn in times:
@@ -186,7 +190,7 @@ def backed_up_while(broker: Broker, directory: Path, work: Work, done: Callable[
 
 
 def filled(broker: Broker) -> None:
-    """The first queue has all messages."""
+    """Declare both queues and publish all messages to the first."""
     declare(broker)
     with Client.connect(broker.address) as client:
         confirms = Confirms(client.channel())

@@ -1,4 +1,4 @@
-"""The machine's clock is set, and the machine is started again: what lasts so many seconds does."""
+"""Durations stay right when the machine's clock is set and when the machine is rebooted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.broker
 
 
 class Machine:
-    """A broker on a machine whose clock is set: two durable queues, where messages live for long (10 min) and short."""
+    """A broker on a machine whose clock can be set, with two durable queues: a long TTL (10 min) and a short one."""
 
     def __init__(self, directory: Path) -> None:
         self.clock = WallClock(directory / "clock")
@@ -46,7 +46,7 @@ class Machine:
         self.confirms.wait()
 
     def restart(self, seconds: int, another_boot: bool = False) -> None:
-        """Stop the node, set the clock to be so far ahead, start the machine again if asked to, start the node."""
+        """Restart the node with the clock set `seconds` ahead; `another_boot`: as after a reboot of the machine."""
         self.broker.stop()
         self.clock.set(seconds)
         if another_boot:
@@ -56,7 +56,7 @@ class Machine:
         self.connect()
 
     def told(self, event: str) -> dict[str, Any]:
-        """The one line of the log that says so."""
+        """Return the one line of the log about an event, once it is there."""
 
         def lines() -> list[dict[str, Any]]:
             found = [json.loads(line) for line in self.broker.log.splitlines() if line.startswith("{")]
@@ -152,6 +152,6 @@ NAMES = dict.fromkeys(("vhost", "exchange", "key", "queue", "user", "connection"
 
 
 def stops_at(machine: Machine, until: float) -> list[dict[str, Any]]:
-    """The operators' stops that end then."""
+    """Return the operators' stops that end at `until`, give or take ten seconds."""
     found: list[dict[str, Any]] = machine.broker.call("flow_stops")
     return [stop for stop in found if abs(stop["until"] - until) < 10]

@@ -27,7 +27,7 @@ def test_server_properties(client: Client) -> None:
 
 
 def test_a_close_with_publishes_behind_it_is_answered(client: Client, channel: Channel) -> None:
-    """As amqplib 2 sends it. What comes behind it is dropped, and the answer arrives all the same."""
+    """As amqplib 2 closes: everything behind the close is dropped, and the answer arrives all the same."""
     queue = channel.call("queue.declare", exclusive=True).queue
     behind = publish_frames(channel.number, bytes(2000), "", queue) * 20_000
     client.socket.sendall(method_frame("connection.close", code=200, text="bye") + behind)
@@ -42,7 +42,7 @@ def test_a_client_that_never_closes_its_socket_is_let_go(client: Client) -> None
 
 
 def is_reset(client: Client) -> bool:
-    """Whether what is sent comes to a closed socket."""
+    """Whether the broker's end of the socket is closed, so that sending fails."""
     try:
         client.socket.sendall(bytes(1))
     except (BrokenPipeError, ConnectionResetError):
@@ -130,7 +130,7 @@ def test_unknown_vhost(address: Address) -> None:
     ],
 )
 def test_limits_may_only_be_lowered(address: Address, limits: dict[str, int], text: str) -> None:
-    """Section 4.2.2: the broker says why, or (as RabbitMQ 3.10) only hangs up."""
+    """Section 4.2.2: the broker names the reason or, like RabbitMQ 3.10, only hangs up."""
     with pytest.raises((Closed, HungUp)) as refused:
         Client.connect(address, **limits)
     if isinstance(refused.value, Closed):
@@ -139,7 +139,7 @@ def test_limits_may_only_be_lowered(address: Address, limits: dict[str, int], te
 
 
 def test_any_channel_number_will_do(client: Client) -> None:
-    """RabbitMQ counts channels: channel_max is no bound of their numbers."""
+    """As in RabbitMQ, channel_max limits the count of channels, not their numbers."""
     with pytest.raises(Closed) as missing:
         client.channel(65535).call("queue.bind", queue="no-such", exchange="amq.direct")
     assert (missing.value.code, missing.value.event.channel) == (404, 65535)
@@ -167,7 +167,7 @@ def test_broker_sends_heartbeats(connect: Callable[..., Client]) -> None:
     client = connect(heartbeat=2)
 
     def two_came() -> bool:
-        client.heartbeat()  # silent it would be dropped, be it that the broker is late
+        client.heartbeat()  # a silent client would be dropped if the broker is late
         client.poll()
         return client.heartbeats >= 2
 
@@ -175,7 +175,7 @@ def test_broker_sends_heartbeats(connect: Callable[..., Client]) -> None:
 
 
 def test_silent_client_is_dropped(connect: Callable[..., Client]) -> None:
-    """Section 4.2.7: two to three intervals without an octet."""
+    """Section 4.2.7: a client is dropped after two to three intervals without a byte."""
     before = time.monotonic()
     assert connect(heartbeat=1).hung_up()
     assert time.monotonic() - before >= 2
@@ -237,7 +237,7 @@ def test_channel_error_leaves_the_other_channels_alone(client: Client) -> None:
 
 
 def test_a_closed_channel_ignores_all_until_close_ok(client: Client, queue: str) -> None:
-    """What was on its way when the broker closed the channel must harm nobody."""
+    """Methods in flight when the broker closes the channel have no effect."""
     channel = client.channel()
     channel.call("queue.declare", queue=queue)
     channel.send("queue.declare", queue="surely-not-there", passive=True)
@@ -271,7 +271,7 @@ def test_capabilities_are_not_taken_for_granted(connect: Callable[..., Client], 
 
 
 def test_handshake_that_stalls_is_dropped(address: Address) -> None:
-    """Within ten seconds, whether it stalls before the header, or after connection.start."""
+    """A handshake is dropped within ten seconds, whether it stalls before the header or after connection.start."""
     silent, started = Client(address), Client(address)
     started.write(PROTOCOL_HEADER)
     started.take("connection.start")
@@ -280,6 +280,6 @@ def test_handshake_that_stalls_is_dropped(address: Address) -> None:
 
 
 def test_update_secret(client: Client) -> None:
-    """RabbitMQ's extension, for tokens that are renewed; passwords are not asked for again."""
+    """RabbitMQ's extension for renewed tokens is answered; passwords are not checked once more."""
     client.call("connection.update-secret", new_secret=b"new", reason="renewed")
     client.channel()

@@ -1,4 +1,4 @@
-"""Consumers that are not served like any other: by priority, one at a time, alone (1.8.3.3; RabbitMQ's extensions)."""
+"""Special consumers: with a priority, single active, exclusive (1.8.3.3; RabbitMQ's extensions)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def in_use(queue: str) -> tuple[int, str]:
 
 
 def refusal(channel: Channel, **arguments: Any) -> tuple[int, str]:
-    """Code and text with which a basic.consume closes the channel."""
+    """Return the code and text with which a basic.consume closes the channel."""
     channel.send("basic.consume", **arguments)
     closed = channel.closed()
     assert (closed.event.class_id, closed.event.method_id) == (60, 20)
@@ -33,7 +33,7 @@ def refusal(channel: Channel, **arguments: Any) -> tuple[int, str]:
 
 
 def ended(channel: Channel, **arguments: Any) -> tuple[int, str]:
-    """Code and text with which a basic.consume closes the connection."""
+    """Return the code and text with which a basic.consume closes the connection."""
     channel.send("basic.consume", **arguments)
     closed = channel.closed()
     assert closed.event.name == "connection.close"
@@ -58,7 +58,7 @@ def test_priorities_are_announced(connect: Connect) -> None:
 
 
 def test_the_higher_priority_gets_what_it_can_take(connect: Connect, channel: Channel, queue: str) -> None:
-    """From another connection as well; the lower one gets what is left over."""
+    """The higher priority, on another connection, gets messages up to its prefetch; the lower one gets the rest."""
     channel.call("queue.declare", queue=queue)
     low, high = connect().channel(), connect().channel()
     low.call("basic.consume", queue=queue, consumer_tag="low", arguments={"x-priority": -1})
@@ -125,7 +125,7 @@ def test_no_exclusive_consumer_of_a_queue_with_a_single_active_one(channel: Chan
 
 
 def test_get_beside_a_single_active_consumer(channel: Channel, queue: str) -> None:
-    """As RabbitMQ 3.10 has it; 4.x refuses."""
+    """As in RabbitMQ 3.10; 4.x refuses."""
     channel.call("queue.declare", queue=queue, arguments=SINGLE)
     publish(channel, queue, b"0")
     wait_depth(channel, queue, 1)
@@ -174,7 +174,7 @@ def test_a_queue_that_goes_with_its_last_consumer_is_gone_when_that_is_cancelled
 
 
 def test_a_consumer_tag_is_used_once(connect: Connect, queue: str) -> None:
-    """Before anything else is looked at, as with RabbitMQ: here the queue is missing as well."""
+    """A tag in use is refused before anything else is checked, as in RabbitMQ: here the queue is missing too."""
     channel = connect().channel()
     channel.call("queue.declare", queue=queue)
     channel.call("basic.consume", queue=queue, consumer_tag="t")
@@ -224,7 +224,7 @@ def test_a_broker_may_limit_the_consumers_of_a_channel(penstock_only: None, tmp_
 
 
 def test_a_broker_may_limit_what_a_channel_has_in_hand(penstock_only: None, tmp_path: Path) -> None:
-    """Its consumers wait, those of another one do not."""
+    """Consumers of a channel at its limit wait; those of another channel do not."""
     with Broker(tmp_path, "amqp.unacked_bytes=10000") as broker, Client.connect(broker.address) as client:
         one, other = client.channel(), client.channel()
         queue = one.call("queue.declare", exclusive=True).queue

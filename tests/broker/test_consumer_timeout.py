@@ -1,4 +1,4 @@
-"""A channel that keeps its deliveries for too long is closed; what it had goes back (RabbitMQ's consumer timeout)."""
+"""The consumer timeout, as in RabbitMQ: a channel that keeps deliveries too long is closed, and they are requeued."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.broker
 
 
 def fill(channel: Channel, queue: str, numbers: Iterable[int]) -> None:
-    """Declare the queue if it is not there and publish the numbers as texts."""
+    """Declare the queue if it is missing, and publish the numbers as text."""
     channel.call("queue.declare", queue=queue)
     for number in numbers:
         channel.publish(b"%d" % number, queue)
@@ -67,7 +67,7 @@ def test_get(channel: Channel, queue: str) -> None:
 
 
 def test_ack_one_by_one(client: Client, queue: str) -> None:
-    """What is acked never comes back; what is not comes back when the channel closes."""
+    """Acked messages never come back; unacked ones come back when the channel closes."""
     channel = client.channel()
     fill(channel, queue, range(5))
     channel.call("basic.consume", queue=queue)
@@ -234,7 +234,7 @@ def test_consumer_is_told_when_its_queue_goes(connect: Callable[[], Client], cha
 
 
 def test_who_deletes_a_queue_that_it_consumes_from_is_answered_before_it_is_told(channel: Channel, queue: str) -> None:
-    """As with RabbitMQ: some clients drop the consumer when they see delete-ok."""
+    """As in RabbitMQ: some clients drop the consumer when they receive delete-ok."""
     for _ in range(20):
         channel.call("queue.declare", queue=queue)
         channel.call("basic.consume", queue=queue, consumer_tag="c")
@@ -243,7 +243,7 @@ def test_who_deletes_a_queue_that_it_consumes_from_is_answered_before_it_is_told
 
 
 def test_cancel_ok_of_a_client_is_accepted(broker: Broker, queue: str) -> None:
-    """Some clients answer the broker's basic.cancel; RabbitMQ minds that until 4.3."""
+    """Some clients answer the broker's basic.cancel, which RabbitMQ rejected until 4.3."""
     with Client.connect(broker.address) as client:
         consumer, other = client.channel(), client.channel()
         other.call("queue.declare", queue=queue)
@@ -280,7 +280,7 @@ def test_prefetch_limits_a_consumer(channel: Channel, queue: str) -> None:
 
 
 def test_prefetch_is_per_consumer(channel: Channel, queue: str) -> None:
-    """global=false: for each consumer started afterwards."""
+    """With global=false, the prefetch applies to each consumer started afterwards."""
     fill(channel, queue, range(20))
     channel.call("basic.qos", prefetch_count=2)
     channel.call("basic.consume", queue=queue, consumer_tag="two")
@@ -292,7 +292,7 @@ def test_prefetch_is_per_consumer(channel: Channel, queue: str) -> None:
 
 
 def test_prefetch_of_the_channel_is_shared(channel: Channel, queue: str) -> None:
-    """global=true: all consumers of the channel together, at once; both limits hold."""
+    """With global=true, the prefetch applies to all consumers of the channel together, at once; both limits hold."""
     fill(channel, queue, range(20))
     channel.call("basic.qos", prefetch_count=3)
     channel.call("basic.qos", prefetch_count=5, global_=True)
@@ -351,7 +351,7 @@ def test_consumers_take_turns(connect: Callable[[], Client], channel: Channel, q
 
 
 def test_turns_without_limit_are_fair(connect: Callable[[], Client], channel: Channel, queue: str) -> None:
-    """A queue that is filled while its consumers are there is shared out evenly, give or take a batch."""
+    """A queue filled while its consumers are attached is shared evenly among them, give or take a batch."""
     channel.call("queue.declare", queue=queue)
     consumers = [connect().channel() for _ in range(4)]
     for consumer in consumers:
@@ -366,7 +366,7 @@ def test_turns_without_limit_are_fair(connect: Callable[[], Client], channel: Ch
 
 
 def test_busy_consumer_does_not_hold_up_the_others(connect: Callable[[], Client], channel: Channel, queue: str) -> None:
-    """Fair dispatch: with prefetch 1 the work goes to who is free."""
+    """Fair dispatch: with prefetch 1, work goes to the consumer that is free."""
     channel.call("queue.declare", queue=queue)
     busy, free = connect().channel(), connect().channel()
     for consumer in (busy, free):
@@ -390,7 +390,7 @@ def test_many_consumers_on_one_channel(channel: Channel) -> None:
 
 
 def test_consumer_that_does_not_read_harms_nobody(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
-    """A consumer without limit whose socket is full must not keep the broker from serving others, nor lose anything."""
+    """A consumer without a limit whose socket is full delays no other client and loses nothing."""
     stuck = connect(receive_buffer=4096).channel()
     stuck.call("queue.declare", queue=queue)
     stuck.call("basic.consume", queue=queue)

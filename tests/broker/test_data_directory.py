@@ -1,4 +1,4 @@
-"""The data directory of a running node: for nobody else to read, and for no second node."""
+"""The data directory of a running node: no other user can read it, and no second node can start on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
 
 def refused(data: Path) -> list[str]:
-    """What a start on it says; AssertionError if it does not end with exit status 2."""
+    """Return the error output of a start on a data directory. AssertionError unless it ends with exit status 2."""
     command = [sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(data)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout) == (2, "")

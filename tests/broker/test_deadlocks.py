@@ -1,4 +1,4 @@
-"""Circles of full queues are found, told of, and broken where a policy says so."""
+"""Circles of full queues: detected, reported, and broken where a policy asks for it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SECONDS = 1
 
 
 class Worker:
-    """A client that acknowledges what it has of one queue once all it publishes to another one is confirmed; on one
-    connection, or on one for each.
+    """A client that acknowledges its deliveries from one queue once all its publishes to another are confirmed. It
+    consumes and publishes on one connection, or on two.
     """
 
     def __init__(self, broker: Broker, source: str, target: str, connections: int = 1) -> None:
@@ -41,7 +41,7 @@ class Worker:
             self.confirms.publish(b"x", self.target)
 
     def done(self) -> bool:
-        """Whether all is confirmed; then it acknowledges."""
+        """Whether all publishes have an outcome and none was nacked; with all outcomes known, acknowledge."""
         if self.confirms.gather():
             return False
         self.consumer.send("basic.ack", delivery_tag=0, multiple=True)
@@ -49,7 +49,7 @@ class Worker:
 
 
 def jam(broker: Broker, connections: int = 1) -> tuple[Worker, Worker]:
-    """Two in a ring, both queues full, neither of them to acknowledge before it has room."""
+    """Return two clients in a ring: both queues are full, and neither client acknowledges before it has room."""
     with Client.connect(broker.address) as client:
         for queue in ("a", "b"):
             client.channel().call("queue.declare", queue=queue, durable=True, arguments=MARKS)
@@ -60,7 +60,7 @@ def jam(broker: Broker, connections: int = 1) -> tuple[Worker, Worker]:
 
 
 def incidents_of(directory: Path) -> list[dict[str, Any]]:
-    """The deadlocks among the incidents of the node there, the latest first."""
+    """Return the deadlocks among the incidents of the node in a directory, the latest first."""
     return [each for each in incidents(directory / "data") if each["kind"] == "deadlock"]
 
 
@@ -122,7 +122,7 @@ def test_a_deadlock_is_told_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("connections", [1, 2])
 def test_it_is_broken_by_default_and_does_not_come_back(tmp_path: Path, connections: int) -> None:
-    """Also where programs consume and publish on separate connections. Who was let go on once is not stopped again."""
+    """Even with separate connections to consume and publish, a deadlock once broken does not recur in each round."""
     with Broker(tmp_path, f"flow.deadlock_seconds={SECONDS}") as broker:
         pair = jam(broker, connections)
         go_on(pair)
@@ -134,12 +134,12 @@ def test_it_is_broken_by_default_and_does_not_come_back(tmp_path: Path, connecti
             for worker in pair:
                 worker.publish(STOP + STOP // 2)
             go_on(pair)
-        # One that is slow to go on may be taken for another; without what stays lent each round would be one.
+        # A slow recovery may count as a new deadlock; without the room that stays lent, every round would be one.
         assert len(incidents_of(tmp_path)) - len(found) < rounds // 2
 
 
 def test_a_ring_whose_programs_have_settled_nothing_yet_is_let_through_early(tmp_path: Path) -> None:
-    """Nobody knows how quick they are; but each publishes on the very connection that it consumes on."""
+    """The pace of the programs is unknown, but each publishes on the connection that it consumes on."""
     with Broker(tmp_path, "flow.deadlock_seconds=50") as broker:
         pair = jam(broker)
         one, other = pair
@@ -170,7 +170,7 @@ def test_a_consumer_that_takes_more_than_the_marks_allow_before_it_acks(tmp_path
 
 
 def test_what_is_lent_has_a_bound_where_consumers_are_only_slow(tmp_path: Path) -> None:
-    """One user from one host has two full queues whose consumers have something in hand all the time."""
+    """One user from one host has two full queues, whose slow consumers always have unacked messages."""
     with Broker(tmp_path, f"flow.deadlock_seconds={SECONDS}") as broker, Client.connect(broker.address) as client:
         producers = [Client.connect(broker.address) for _ in "ab"]
         for producer, queue in zip(producers, "ab", strict=True):
@@ -194,7 +194,7 @@ def test_what_is_lent_has_a_bound_where_consumers_are_only_slow(tmp_path: Path) 
 
 
 class Transactor:
-    """A client that commits what it publishes to one queue together with the acks of what it has of another one."""
+    """A client that commits publishes to one queue together with acks of its deliveries from another."""
 
     def __init__(self, broker: Broker, source: str, target: str) -> None:
         self.channel = Client.connect(broker.address).channel()

@@ -1,4 +1,4 @@
-"""What declarations may take of the node, with a real broker."""
+"""Limits on the size of declarations, with a real broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
 
 def declare(client: Client, name: str, note: str) -> str:
-    """Declare a durable queue; why it was refused, "" if it was not."""
+    """Declare a durable queue; return the reason if it was refused, otherwise ""."""
     channel = client.channel()
     try:
         channel.call("queue.declare", queue=name, durable=True, arguments={"x-note": note})

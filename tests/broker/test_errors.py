@@ -1,4 +1,4 @@
-"""Reply codes, texts and the method they name: what clients match on (amqp0-9-1 constants, and the usual texts)."""
+"""Reply codes, texts and the methods named in errors, which clients match on (AMQP 0-9-1 constants, usual texts)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOFT = {311, 312, 313, 403, 404, 405, 406}
 
 
 class Case(NamedTuple):
-    """One method that must fail. {q} and {x} in values and text are a queue and an exchange that exist."""
+    """A method that must fail. {q} and {x} in values and text stand for an existing queue and exchange."""
 
     method: str
     arguments: dict[str, Any]
@@ -28,7 +28,7 @@ class Case(NamedTuple):
 
 @pytest.fixture
 def exchange(names: Names) -> str:
-    """An exchange name nobody else uses."""
+    """The unique name of an exchange."""
     return names("x")
 
 
@@ -118,7 +118,7 @@ ARGUMENT_CASES: list[tuple[dict[str, Any], str]] = [
 
 
 def refused(channel: Channel, case: Case) -> None:
-    """What the error must look like, and that a soft one leaves the connection alive."""
+    """Check the error of a case, and that a soft one leaves the connection open."""
     closed = channel.closed()
     name = {403: "ACCESS_REFUSED", 404: "NOT_FOUND", 406: "PRECONDITION_FAILED", 540: "NOT_IMPLEMENTED"}[case.code]
     assert (closed.code, closed.text) == (case.code, f"{name} - {case.text}")
@@ -166,7 +166,7 @@ def test_value_lost_and_value_changed(client: Client, queue: str) -> None:
 
 
 def test_unknown_exchange_type(client: Client, exchange: str) -> None:
-    """Hard in RabbitMQ 3, soft in 4: the words are the same."""
+    """The error is hard in RabbitMQ 3 and soft in 4, with the same text."""
     channel = client.channel()
     channel.send("exchange.declare", exchange=exchange, type="no-such-type")
     closed = channel.closed()
@@ -213,7 +213,7 @@ def test_wrong_user_id(client: Client) -> None:
 
 
 def test_error_after_many_publishes_names_the_right_method(client: Client, queue: str) -> None:
-    """An error in the middle of a run of publishes stops what comes after it, and nothing before it."""
+    """An error in the middle of a run stops the publishes after it, and none before it."""
     channel = client.channel()
     channel.call("queue.declare", queue=queue)
     data = [publish_frames(1, b"%d" % number, routing_key=queue) for number in range(100)]
@@ -225,7 +225,7 @@ def test_error_after_many_publishes_names_the_right_method(client: Client, queue
 
 
 def test_long_texts_are_cut(client: Client) -> None:
-    """A reply text is a short string."""
+    """A reply text is a short string, so it is cut at 255 bytes."""
     channel = client.channel()
     channel.send("queue.declare", queue="n" * 255, passive=True)
     closed = channel.closed()
@@ -235,7 +235,7 @@ def test_long_texts_are_cut(client: Client) -> None:
 
 @pytest.mark.parametrize("method", ["basic.consume-ok", "basic.get-empty", "queue.declare-ok", "tx.select-ok"])
 def test_answers_that_nobody_asked_for(connect: Callable[..., Client], method: str) -> None:
-    """Methods that only a server sends."""
+    """A method that only a server sends closes the connection."""
     channel = connect().channel()
     channel.send(method)
     closed = channel.closed()

@@ -1,4 +1,4 @@
-"""Exchanges and what they route (specification: class Exchange and section 3.1.3; exchange-to-exchange bindings)."""
+"""Exchanges and their routing (specification: class Exchange and section 3.1.3; exchange-to-exchange bindings)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def declare(channel: Channel, names: Names) -> Callable[..., str]:
 
 
 def bound(channel: Channel, exchange: str, *keys: str, **arguments: Any) -> str:
-    """A new queue of the connection, bound by each key."""
+    """Return a new exclusive queue, bound by each key."""
     queue = str(channel.call("queue.declare", exclusive=True).queue)
     for key in keys:
         channel.call("queue.bind", queue=queue, exchange=exchange, routing_key=key, **arguments)
@@ -77,12 +77,12 @@ TOPIC_PATTERNS: dict[str, Callable[[list[str]], bool]] = {
 
 
 def words_of(key: str) -> list[str]:
-    """An empty key has no words; empty words between dots count."""
+    """Return the words of a key: none in an empty key; empty words between dots count."""
     return key.split(".") if key else []
 
 
 def test_topic(channel: Channel, declare: Callable[..., str]) -> None:
-    """`*` is one word, `#` none or more."""
+    """`*` matches one word, `#` none or more."""
     exchange = declare("topic")
     queues = {pattern: bound(channel, exchange, pattern) for pattern in TOPIC_PATTERNS}
     for key in TOPIC_KEYS:
@@ -143,7 +143,7 @@ def test_default_exchange_routes_by_queue_name(channel: Channel) -> None:
 
 
 def test_exchange_to_exchange(channel: Channel, declare: Callable[..., str]) -> None:
-    """Bindings between exchanges route on, once per exchange, cycles included."""
+    """Bindings between exchanges route on, once per exchange, even in a cycle."""
     topic, fanout, direct = declare("topic"), declare("fanout"), declare("direct")
     channel.call("exchange.bind", destination=fanout, source=topic, routing_key="a.#")
     channel.call("exchange.bind", destination=direct, source=fanout)
@@ -220,7 +220,7 @@ def test_redeclared_exchange_has_no_old_bindings(channel: Channel, declare: Call
 
 
 def test_route_follows_every_change_at_once(connect: Callable[[], Client], declare: Callable[..., str]) -> None:
-    """A publisher's route is never older than what a declarer elsewhere was told is done."""
+    """A publisher's route is never older than a change confirmed to a declarer on another connection."""
     exchange = declare("direct")
     declarer, publisher = connect().channel(), connect().channel()
     queue = bound(declarer, exchange)

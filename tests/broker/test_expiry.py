@@ -37,7 +37,7 @@ def test_expired_messages_are_dead_lettered(channel: Channel, names: Names) -> N
 
 
 def test_dead_letters_reach_queues_of_every_shard(channel: Channel, names: Names) -> None:
-    """The queues are spread over the shards by their names."""
+    """Dead letters reach queues that their names spread over the shards."""
     exchange, work = names("x"), names("work")
     targets = [names(f"dead{number}") for number in range(6)]
     channel.call("exchange.declare", exchange=exchange, type="fanout")

@@ -1,4 +1,4 @@
-"""Who gets in while a full queue drains: nobody never. How equal their shares are is measured by `load.fairness`."""
+"""No producer starves while a full queue drains. `load.fairness` measures how equal their shares are."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.waiting import wait_for
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
 STOP = 2000
-# How many messages come in until the long run, in 20,000.
+# The most times 20,000 messages are drained until every producer has had a share.
 ROUNDS = 10
 
 
 def split(broker: Broker, few: int, many: int) -> list[Client]:
-    """Clients, so many of them at one acceptor and so many at the other."""
+    """Return clients: `few` connected to one acceptor and `many` to the other."""
     at: tuple[list[Client], list[Client]] = ([], [])
     pids = broker.children("acceptor")
     while min(map(len, at)) < few or max(map(len, at)) < many:
@@ -46,7 +46,7 @@ def connections(pid: int) -> list[Any]:
 
 
 def test_a_hundred_equal_producers_of_which_most_are_at_one_acceptor(tmp_path: Path) -> None:
-    """The first messages are those of who came first; from then on everybody's come."""
+    """The first messages are those of the first producers; after that, every producer's messages arrive."""
     with (
         Broker(tmp_path, acceptors=2) as broker,
         watched(broker.address, "q", {"x-flow-stop-count": STOP, "x-flow-resume-count": STOP // 2}) as watch,

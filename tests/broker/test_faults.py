@@ -1,4 +1,4 @@
-"""SIGKILL of each kind of process: the others go on, it comes back, and what it had is made good."""
+"""SIGKILL of each kind of process: the others go on, it is replaced, and its losses are made good."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Broker]:
-    """A broker that may be damaged; at the end it must stop in order and leave nothing behind all the same."""
+    """A broker whose processes may be killed; at the end it must still stop in order and leave nothing behind."""
     with Broker(tmp_path, acceptors=2, shards=2) as broker:
         yield broker
 
 
 def works(client: Client) -> bool:
-    """Whether the connection serves, or the broker has let it go."""
+    """Whether the connection works; False if the broker has ended it."""
     try:
         client.channel().call("queue.declare", exclusive=True)
     except (HungUp, OSError):
@@ -39,7 +39,7 @@ def works(client: Client) -> bool:
 
 
 def round_trip(client: Client, queue: str, body: bytes = b"x") -> None:
-    """Publish, wait for the confirm, get it back."""
+    """Publish a message, wait for its confirm and get it back."""
     channel = client.channel()
     confirms = Confirms(channel)
     confirms.publish(body, queue)
@@ -48,7 +48,9 @@ def round_trip(client: Client, queue: str, body: bytes = b"x") -> None:
 
 
 def test_acceptor(own: Broker) -> None:
-    """Its connections drop, its unacked come back redelivered, its exclusive queues go; the sibling's never notice."""
+    """When an acceptor dies, its connections drop, its unacked messages come back redelivered and its exclusive queues
+    go; connections of the other acceptor are not affected.
+    """
     clients = [Client.connect(own.address) for _ in range(16)]
     for number, client in enumerate(clients):
         channel = client.channel()
@@ -73,7 +75,7 @@ def test_acceptor(own: Broker) -> None:
 
 
 def check_orphaned(watcher: Client, number: int) -> None:
-    """The message that the lost consumer had in hand is back, and its exclusive queue is gone."""
+    """Check that the lost consumer's unacked message is back and its exclusive queue is gone."""
     channel = watcher.channel()
     got = wait_get(channel, f"work-{number}")
     assert (got.body, got.redelivered) == (b"%d" % number, True)
@@ -87,7 +89,9 @@ def check_orphaned(watcher: Client, number: int) -> None:
 
 
 def test_shard(own: Broker) -> None:
-    """The others keep what they hold; its queues can be used again; no connection is lost, no confirm forgotten."""
+    """When a shard dies, the others keep their messages, its queues work again, no connection is lost and no confirm
+    is missing.
+    """
     queues = [f"q-{number}" for number in range(24)]
     with Client.connect(own.address) as client:
         channel = client.channel()
@@ -130,7 +134,7 @@ def test_consumers_of_a_shard_are_attached_again(own: Broker) -> None:
 
 
 def test_acks_for_a_lost_shard_are_harmless(own: Broker) -> None:
-    """The deliveries in hand were lost with it; acknowledging them is no mistake of the client's."""
+    """The unacked deliveries were lost with the shard; acknowledging them is not an error of the client."""
     queues = [f"q-{number}" for number in range(8)]
     with Client.connect(own.address) as client:
         channel = client.channel()
@@ -148,7 +152,7 @@ def test_acks_for_a_lost_shard_are_harmless(own: Broker) -> None:
 
 
 def test_router(own: Broker) -> None:
-    """Messages flow while it is away; changes wait for it; it remembers what lives, lasting or passing."""
+    """While the router is down, messages flow and changes wait; the next one knows durable and transient queues."""
     with Client.connect(own.address) as client, Client.connect(own.address) as other:
         channel = client.channel()
         for queue, options in (("durable", {"durable": True}), ("passing", {}), ("owned", {"exclusive": True})):
@@ -171,10 +175,10 @@ def test_router(own: Broker) -> None:
 
 
 def test_one_after_the_other_under_load(own: Broker) -> None:
-    """Acceptor, shard, router, twice, with producers and a consumer at work: at the end all of it works."""
+    """Acceptor, shard and router are killed under load, twice: with producers and a consumer, all works at the end."""
     with Client.connect(own.address) as client:
         client.channel().call("queue.declare", queue="busy", durable=True, arguments={"qpid.flow_stop_count": 1000})
-    # Some at either acceptor: those of the one that is killed do not come back.
+    # Some at each acceptor: producers of the one that is killed do not come back.
     with Producers(own.address, ["busy"] * 6, clients=split(own, 3, 3)):
         for _ in range(2):
             for role in ("acceptor", "shard", "router"):
@@ -188,7 +192,7 @@ def test_one_after_the_other_under_load(own: Broker) -> None:
 
 
 def served(broker: Broker) -> None:
-    """A new client gets messages out of the busy queue. One that comes too early may try again."""
+    """Wait until a new client gets messages from the busy queue; one that connects too early is followed by another."""
 
     def consumed() -> bool:
         try:
@@ -205,7 +209,7 @@ def served(broker: Broker) -> None:
 
 
 def test_children_end_with_their_supervisor(tmp_path: Path) -> None:
-    """And a new node starts on what the dead one left."""
+    """Children end with a killed supervisor, and a new node starts on the data that is left."""
     broker = Broker(tmp_path, acceptors=2, shards=2)
     family = broker.processes()
     with Client.connect(broker.address) as client:
@@ -241,7 +245,7 @@ def consume_all(channel: Channel) -> None:
 
 
 def named_on(shard: int, begins: str) -> str:
-    """A name of a queue that lives on that shard of two."""
+    """Return a queue name whose home is the given one of two shards."""
     return next(name for name in (f"{begins}-{n}" for n in count()) if place("/", name, range(2), {}) == shard)
 
 
@@ -254,7 +258,9 @@ def is_gone(client: Client, queue: str) -> bool:
 
 
 def test_a_shard_that_hears_late_of_the_end_of_a_queue_closes_no_other_ones_slot(tmp_path: Path) -> None:
-    """The queue is gone and the router dies before its shard has heard; then there is a new queue on another shard."""
+    """A queue is deleted, and the router dies before the queue's shard is informed; then a queue is declared on
+    another shard.
+    """
     with Broker(tmp_path, acceptors=1, shards=2) as broker, Client.connect(broker.address) as client:
         late = psutil.Process(broker.children("shard")[1])
         with Client.connect(broker.address) as owner:
@@ -268,7 +274,7 @@ def test_a_shard_that_hears_late_of_the_end_of_a_queue_closes_no_other_ones_slot
             channel.call("queue.declare", queue=queue)
         finally:
             late.resume()
-        # The late shard has heard of all when it has this one.
+        # When the late shard has this queue it has received all changes.
         channel.call("queue.declare", queue=named_on(1, "last"))
         for number in range(3):
             channel.publish(b"%d" % number, queue)

@@ -1,4 +1,4 @@
-"""Two clients that feed each other's full queues and acknowledge on the connection that is held: they must go on."""
+"""Two clients that feed each other's full queues and acknowledge on their held connections: both must go on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("broker")]
 
 
 class Feeder:
-    """A client that publishes to one queue and consumes another on the same connection, never waiting for anything.
+    """A client that publishes to one queue and consumes another on the same connection, without ever waiting.
 
-    Like an event-driven client it keeps what the socket does not take yet, acknowledgements in order behind publishes.
+    Like an event-driven client, it buffers output that the socket does not accept yet, acks in order behind publishes.
     """
 
     def __init__(self, client: Client, source: str, target: str, channels: int, prefetch: int) -> None:
@@ -35,7 +35,7 @@ class Feeder:
         self._outgoing += nbytes * count
 
     def turn(self, echo: bool) -> None:
-        """Read what is there, acknowledge it, answer each with a publish if `echo`, write what goes."""
+        """Read and acknowledge arrived deliveries, answer each with a publish if `echo`, and write what fits."""
         self.client.poll()
         line = self.client.line(self.consumer.number)
         while any(event.name == "basic.deliver" for event in line):
@@ -54,7 +54,7 @@ class Feeder:
 def feeders(
     request: pytest.FixtureRequest, connect: Callable[..., Client], channel: Channel, names: Callable[[str], str]
 ) -> tuple[Feeder, Feeder]:
-    """Two clients that feed each other's queues, which hold next to nothing."""
+    """Two clients that feed each other's queues, which have small limits."""
     marks = {"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}
     queues = [names("left"), names("right")]
     for queue in queues:
@@ -67,7 +67,7 @@ def feeders(
 
 
 def test_two_clients_that_flood_each_other(feeders: tuple[Feeder, Feeder]) -> None:
-    """Both queues full, both clients held, both acknowledging on the connection that is held."""
+    """Both queues are full, both clients are held, and both acknowledge on the held connection."""
     count = 500
     for feeder in feeders:
         feeder.publish(count)
@@ -81,7 +81,9 @@ def test_two_clients_that_flood_each_other(feeders: tuple[Feeder, Feeder]) -> No
 
 
 def test_two_clients_that_answer_each_other_for_ever(feeders: tuple[Feeder, Feeder]) -> None:
-    """Each delivery is answered by a publish to the other, far more of them under way than the queues may hold."""
+    """Each delivery is answered by a publish to the other client, with far more in flight than the queues have room
+    for.
+    """
     for feeder in feeders:
         feeder.publish(200)
 
@@ -94,7 +96,7 @@ def test_two_clients_that_answer_each_other_for_ever(feeders: tuple[Feeder, Feed
 
 
 def test_two_clients_far_beyond_what_can_be_parked(feeders: tuple[Feeder, Feeder]) -> None:
-    """The socket is paused as well, acknowledgements stuck in it: the drip still brings them through."""
+    """The sockets are paused too, with acknowledgements stuck in them: the drip still reads them."""
     count = 1000
     for feeder in feeders:
         feeder.publish(count)

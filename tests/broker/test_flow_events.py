@@ -1,4 +1,4 @@
-"""What happens to the flow of queues, as messages on amq.flow."""
+"""Flow events of queues, published as messages on amq.flow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BODY = b"x" * 100
 
 @pytest.fixture
 def listener(connect: Callable[..., Client], queue: str) -> Iterator[tuple[Channel, str]]:
-    """A queue that hears all about the queue of the test."""
+    """A channel and a queue that receives all flow events of the test's queue."""
     channel, name = connect().channel(), f"{queue}-events"
     channel.call("queue.declare", queue=name)
     for event in ("stop", "resume", "near", "limits"):
@@ -32,7 +32,7 @@ def listener(connect: Callable[..., Client], queue: str) -> Iterator[tuple[Chann
 
 
 def told(listener: tuple[Channel, str]) -> tuple[str, dict[str, Any]]:
-    """The next event: its routing key and its facts, the same in headers and body."""
+    """Return the next event: its routing key and its facts, which are the same in headers and body."""
     event: Event = wait_get(*listener)
     facts = json.loads(event.body)
     assert event.properties["headers"] == facts
@@ -55,7 +55,7 @@ def test_near_stop_resume(
         publisher.publish(BODY, queue)
     key, stop = told(listener)
     assert key == f"stop./.{queue}"
-    # Whole messages: exchange and routing key as short strings, the header, which has no properties, and the body.
+    # A whole message: exchange and routing key as short strings, a header without properties, and the body.
     whole = MESSAGE_WEIGHT + 1 + 1 + len(queue) + 14 + len(BODY)
     assert stop["count"] > STOP and stop["bytes"] == stop["count"] * whole
     for _ in range(2 * STOP - 1 - RESUME):
@@ -83,7 +83,7 @@ def test_limits_that_a_policy_changes(
 
 
 def test_events_hold_nobody(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
-    """A queue of events that is full gets no more of them, its own among them; nothing stops for it."""
+    """A full queue of events receives no more events, not even its own, and holds nobody."""
     events = f"{queue}-events"
     channel.call("queue.declare", queue=events, arguments={"x-max-length": 1, "x-overflow": "flow"})
     channel.call("queue.bind", queue=events, exchange="amq.flow", routing_key="#")
@@ -91,7 +91,7 @@ def test_events_hold_nobody(connect: Callable[..., Client], channel: Channel, qu
     publisher = connect().channel()
 
     def pass_through() -> None:
-        """Messages of which most have to wait."""
+        """Publish messages, most of which have to wait, and get them back in order."""
         for number in range(200):
             publisher.publish(b"%d" % number, queue)
         wait_for(lambda: channel.depth(queue) >= 2, what="a full queue")
@@ -99,7 +99,7 @@ def test_events_hold_nobody(connect: Callable[..., Client], channel: Channel, qu
 
     pass_through()
     wait_for(lambda: channel.depth(events) >= 2, what="a full queue of events")
-    full = settled_depth(channel, events)  # another shard sends it events until it sees that it is full
+    full = settled_depth(channel, events)  # another shard sends events until it sees that the queue is full
     pass_through()
     assert settled_depth(channel, events) == full
     channel.call("queue.delete", queue=events)

@@ -1,4 +1,4 @@
-"""What holding producers has cost whom: `penstock flow ledger` and `penstock flow incidents`."""
+"""The history of held producers: `penstock flow ledger` and `penstock flow incidents`."""
 
 from __future__ import annotations
 

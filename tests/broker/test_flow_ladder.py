@@ -1,4 +1,4 @@
-"""Producers that are held for as long as they may (`x-hold`), and what comes then."""
+"""Ladders on a running node (`x-hold`): producers held for a bounded time, and the rungs that follow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("broker")]
 
 
 def full(channel: Channel, queue: str, hold: str) -> None:
-    """Declare a queue, and have somebody else fill it above its mark."""
+    """Declare a queue and fill it above its stop mark from another channel."""
     channel.call("queue.declare", queue=queue, arguments={**MARKS, "x-hold": hold})
     filler = channel.client.channel()
     for number in range(STOP + 1):
@@ -48,7 +48,7 @@ def test_rejected(
     broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str,
     listener: Callable[[], dict[str, Any]],
 ) -> None:  # fmt: skip
-    """Nacked and given back with the reason; counted, logged and told; then there is room again."""
+    """A publish is nacked and returned with the reason, counted, logged and announced; later there is room again."""
     full(channel, queue, "park 1 s, pause 1 s, reject")
     client = connect()
     publisher = client.channel()
@@ -104,7 +104,7 @@ def test_the_channel_is_closed_and_then_the_connection(
 
 @pytest.fixture
 def login(broker: Broker) -> Iterator[dict[str, str]]:
-    """A user of the test's own: hold-offs are of a user and an address."""
+    """A user of the test's own, because a hold-off applies to a user and an address."""
     name = f"user-{uuid4().hex[:8]}"
     broker.penstock("user", "add", name, given="secret\n")
     broker.call("permission_set", user=name, vhost="/", configure=".*", write=".*", read=".*")
@@ -113,7 +113,7 @@ def login(broker: Broker) -> Iterator[dict[str, str]]:
 
 
 def test_held_off_at_the_next_connect(broker: Broker, channel: Channel, queue: str, login: dict[str, str]) -> None:
-    """At every acceptor; seen and taken back by an operator. Others get in."""
+    """A hold-off applies at every acceptor; an operator sees it and lifts it. Other users can connect."""
     full(channel, queue, "close-connection, hold-off 2 min")
     with Client.connect(broker.address, **login) as client:
         client.channel().publish(b"too much", queue)
@@ -158,7 +158,7 @@ def connects(broker: Broker, login: dict[str, str]) -> bool:
 
 
 def test_a_client_library_gets_an_error(broker: Broker, url: str, channel: Channel, queue: str) -> None:
-    """pika with confirms: the publish fails instead of waiting for ever."""
+    """With confirms, a publish of pika fails instead of waiting for ever."""
     full(channel, queue, "park 500 ms, reject")
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
         publisher = connection.channel()

@@ -1,4 +1,4 @@
-"""A queue over its stop mark takes no more, and takes again from its resume mark on, however the marks were given."""
+"""Marks of queues: producers stop at the stop mark and resume at the resume mark, however the marks are set."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_resume_mark_above_the_stop_mark_is_refused(channel: Channel, queue: str
 
 
 def test_only_the_resume_mark_resumes(address: Address, channel: Channel, queue: str) -> None:
-    """Between the marks nothing changes: neither are the held let go, nor are those who are free held."""
+    """Between the marks nothing changes: held producers stay held, and free ones stay free."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     with Producers(address, [queue], size=SIZE, count=20_000) as producers:
         depth = wait_held(channel, queue, producers)
@@ -90,8 +90,8 @@ def test_only_the_resume_mark_resumes(address: Address, channel: Channel, queue:
 
 
 def test_count_and_bytes_must_both_be_below_to_resume(address: Address, channel: Channel, queue: str) -> None:
-    """Stopped by its messages, it resumes only when its bytes are low as well."""
-    whole = SIZE + len(f"..{queue}") + 14 + 64  # and address, header, and what each message counts
+    """A queue stopped by its messages resumes only when its bytes are low too."""
+    whole = SIZE + len(f"..{queue}") + 14 + 64  # body, address, header and the allowance per message
     arguments = MARKS | {"qpid.flow_stop_size": 1000 * whole, "qpid.flow_resume_size": 30 * whole}
     channel.call("queue.declare", queue=queue, arguments=arguments)
     with Producers(address, [queue], size=SIZE, count=20_000) as producers:
@@ -105,7 +105,7 @@ def test_count_and_bytes_must_both_be_below_to_resume(address: Address, channel:
 
 
 def test_many_stops_and_resumes_lose_nothing(address: Address, channel: Channel, queue: str) -> None:
-    """Ten producers over a hundred rounds of the marks, all of it in order."""
+    """Ten producers over a hundred stops and resumes: all messages arrive in order."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     with Producers(address, [queue] * 10, count=3000) as producers:
         drain = Drain(channel.client, queue, prefetch=20)
@@ -115,14 +115,14 @@ def test_many_stops_and_resumes_lose_nothing(address: Address, channel: Channel,
 
 
 def test_what_consumers_hold_unacknowledged_counts(address: Address, channel: Channel, queue: str) -> None:
-    """A consumer that takes all and acknowledges nothing does not let the producers pour on."""
+    """Unacked messages count in the depth, so a consumer that acknowledges nothing does not release the producers."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     channel.call("basic.consume", queue=queue)
     with Producers(address, [queue], size=SIZE, count=20_000) as producers:
         wait_for(lambda: producers.blocked, what="a held producer")
 
         def delivered() -> int:
-            channel.depth(queue)  # answered behind all that was delivered until then
+            channel.depth(queue)  # answered behind all deliveries until then
             return len(channel.pending())
 
         held = settled(delivered)
@@ -135,7 +135,7 @@ def test_what_consumers_hold_unacknowledged_counts(address: Address, channel: Ch
 
 
 def test_confirms_are_withheld(client: Client, channel: Channel, queue: str) -> None:
-    """So that a producer that waits for its confirms stops by itself."""
+    """Confirms are withheld, so a producer that waits for them stops by itself."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     publisher = client.channel()
     confirms = Confirms(publisher)
@@ -152,7 +152,9 @@ def test_confirms_are_withheld(client: Client, channel: Channel, queue: str) -> 
 
 
 def test_what_is_consumed_of_a_full_queue_is_confirmed(client: Client, channel: Channel, queue: str) -> None:
-    """One consumer holds the old ones; what another one acknowledges is confirmed though the queue does not resume."""
+    """While one consumer keeps the old messages unacked, a message acked by another is confirmed, although the queue
+    does not resume.
+    """
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     confirms = Confirms(client.channel())
     for number in range(STOP):
@@ -220,7 +222,7 @@ def test_channels_of_one_connection_are_held_separately(
 
 
 def test_order_on_a_held_channel_is_kept(client: Client, channel: Channel, names: Callable[[str], str]) -> None:
-    """Head of line: what comes after the first publish that is held waits behind it, wherever it goes."""
+    """Head of line: publishes behind the first held one wait, whatever their destination."""
     full, free = names("full"), names("free")
     channel.call("queue.declare", queue=full, arguments=MARKS)
     channel.call("queue.declare", queue=free)
@@ -238,7 +240,7 @@ def test_order_on_a_held_channel_is_kept(client: Client, channel: Channel, names
 def test_one_full_queue_of_several_holds_the_publisher(
     channel: Channel, client: Client, names: Callable[[str], str]
 ) -> None:
-    """It is the only one of them that has a limit; each gets every message once."""
+    """Only one of three queues has a limit; each receives every message once."""
     limits: dict[str, dict[str, Any]] = {names("a"): {}, names("b"): MARKS, names("c"): {}}
     queues = list(limits)
     for queue, arguments in limits.items():
@@ -258,7 +260,7 @@ def test_one_full_queue_of_several_holds_the_publisher(
 
 
 def test_limits_of_the_node(tmp_path: Path) -> None:
-    """A queue that names no limit has the node's; another overflow of its own keeps its meaning."""
+    """A queue without a limit gets the node's; a queue with another overflow keeps it."""
     with (
         Broker(tmp_path, "flow.max_count=100", "flow.stop_percent=50", "flow.resume_percent=20") as broker,
         Client.connect(broker.address) as client,
@@ -277,7 +279,7 @@ def test_limits_of_the_node(tmp_path: Path) -> None:
 def test_dead_letters_wait_for_room(
     address: Address, connect: Callable[..., Client], channel: Channel, names: Callable[[str], str]
 ) -> None:
-    """The producers of the queue where they died are held in the end; all of it arrives, in order."""
+    """Producers of the queue with the expired messages are held in the end; all dead letters arrive, in order."""
     work, dead, count = names("work"), names("dead"), 5000
     channel.call("queue.declare", queue=dead, durable=True, arguments=MARKS)
     dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead, "x-message-ttl": 1}

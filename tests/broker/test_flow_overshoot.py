@@ -1,4 +1,4 @@
-"""How far over its mark a queue can get, whatever the producers do; and that nobody starves meanwhile."""
+"""The overshoot of a queue is bounded whatever its producers do, and consumers do not starve meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 
 class DepthWatch:
-    """Asks for the depth of a queue again and again and remembers the deepest."""
+    """A client that polls the depth of a queue and keeps the maximum."""
 
     def __init__(self, address: Address, queue: str) -> None:
         self.client = Client.connect(address)
@@ -40,7 +40,7 @@ class DepthWatch:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Look all the time, in a thread."""
+        """Poll continually, in a thread."""
         done = threading.Event()
 
         def look() -> None:
@@ -58,7 +58,7 @@ class DepthWatch:
 
 @contextmanager
 def watched(address: Address, queue: str, arguments: dict[str, Any]) -> Iterator[DepthWatch]:
-    """Declare a queue and watch it."""
+    """Declare a queue; yield a watch of its depth."""
     watch = DepthWatch(address, queue)
     with watch.client:
         watch.channel.call("queue.declare", queue=queue, arguments=arguments)
@@ -66,7 +66,7 @@ def watched(address: Address, queue: str, arguments: dict[str, Any]) -> Iterator
 
 
 def reach(watch: DepthWatch, seconds: float) -> None:
-    """Until the queue is full, and then some time more."""
+    """Watch until the queue is full, and for `seconds` after that."""
     wait_for(lambda: watch.look() >= STOP, timeout=60)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -109,7 +109,7 @@ def test_overshoot_and_memory_of_five_hundred_producers(tmp_path: Path, honour: 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_overshoot_in_bytes_of_five_hundred_producers(tmp_path: Path) -> None:
-    """At most 2 MiB of content above the mark, and what is published for the queue says so."""
+    """The overshoot is at most 2 MiB of content, the bound shown in the status."""
     marks = {"qpid.flow_stop_size": 64 * MIB, "qpid.flow_resume_size": 48 * MIB}
     with (
         Broker(tmp_path, acceptors=2, shards=2) as broker,
@@ -125,7 +125,7 @@ def test_overshoot_in_bytes_of_five_hundred_producers(tmp_path: Path) -> None:
 
 
 def test_consumers_do_not_starve_while_producers_are_held(tmp_path: Path) -> None:
-    """Ten times what a full queue holds gets to its consumer, and the queue never holds more than it may."""
+    """Ten times the contents of a full queue reach its consumer, and the queue never exceeds its bound."""
     marks = {"qpid.flow_stop_count": 2000}
     with (
         Broker(tmp_path, acceptors=2, shards=2) as broker,

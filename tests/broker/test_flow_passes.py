@@ -1,4 +1,4 @@
-"""What goes on while publishes are held: acknowledgements, gets, cancels, heartbeats, closing."""
+"""Methods that pass while publishes are held: acknowledgements, gets, cancels, heartbeats, closes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.waiting import wait_for
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("broker")]
 
 HELD = 2 * STOP
-"""Messages that a test publishes to a queue it wants to be held by: small ones, so that they can all be parked."""
+"""Messages that a test publishes in order to be held: small ones, so that all can be parked."""
 
 
 def hold(publisher: Channel, queue: str) -> None:
-    """Declare the queue and publish until the channel is held."""
+    """Declare a queue and publish until the channel is held."""
     publisher.call("queue.declare", queue=queue, arguments=MARKS)
     for number in range(HELD):
         publisher.publish(b"%d" % number, queue)
@@ -72,7 +72,7 @@ def test_other_channels_can_declare_and_be_opened(client: Client, queue: str) ->
 def test_heartbeats_go_both_ways_while_the_socket_is_full(
     broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
-    """A paused peer is not declared dead for being paused: its own heartbeats are stuck behind what it published."""
+    """A paused peer is not taken for dead, although its heartbeats are stuck behind its publishes."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     client = connect(heartbeat=2)
     publisher = client.channel()
@@ -90,8 +90,8 @@ def test_heartbeats_go_both_ways_while_the_socket_is_full(
 
 
 def fill_socket(client: Client, data: bytes, broker: Broker, queue: str, quiet: float = 0.5) -> int:
-    """Write the bytes again and again until the broker has paused the socket for the queue, and it has taken nothing
-    for `quiet` seconds; how many it took.
+    """Write `data` repeatedly until the broker has paused the socket for the queue and the socket has accepted nothing
+    for `quiet` seconds; return the number of bytes written.
     """
     sent, since = 0, time.monotonic()
     while time.monotonic() - since < quiet or not paused(broker, queue):
@@ -107,7 +107,7 @@ def fill_socket(client: Client, data: bytes, broker: Broker, queue: str, quiet: 
 def test_what_a_closed_connection_had_parked_is_delivered(
     connect: Callable[[], Client], channel: Channel, queue: str
 ) -> None:
-    """Close is answered while publishes wait, and what was received before it is not lost."""
+    """The close is answered while publishes wait, and publishes received before it are not lost."""
     client = connect()
     hold(client.channel(), queue)
     client.close()
@@ -126,7 +126,7 @@ def test_what_a_closed_channel_had_parked_is_delivered(client: Client, channel: 
 def test_peer_that_dies_while_held_is_noticed(
     broker: Broker, connect: Callable[[], Client], channel: Channel, queue: str, names: Callable[[str], str]
 ) -> None:
-    """Hang-ups are seen although nothing is read: its consumer goes, its unacked messages come back."""
+    """A hang-up is noticed although the socket is not read: the consumer goes, its unacked messages come back."""
     work = names("work")
     channel.call("queue.declare", queue=work)
     channel.call("queue.declare", queue=queue, arguments=MARKS)
@@ -144,7 +144,7 @@ def test_peer_that_dies_while_held_is_noticed(
 def test_peer_that_hangs_up_while_held_leaves_nothing(
     broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
-    """It has closed its side in order, with more in the socket than is read from a paused one for a long time."""
+    """A peer shuts down its side with more in the socket than the drip reads in a long time; nothing stays parked."""
     client = connect()
     publisher = client.channel()
     hold(publisher, queue)
@@ -157,7 +157,7 @@ def test_peer_that_hangs_up_while_held_leaves_nothing(
 
 
 def paused(broker: Broker, queue: str) -> bool:
-    """Whether somebody is paused for a queue."""
+    """Whether a connection is paused for a queue."""
     return any(held["paused"] and held["causes"][0].get("name") == queue for held in broker.held())
 
 
@@ -169,7 +169,7 @@ def parked(broker: Broker) -> int:
 def test_held_producer_that_leaves_lets_the_others_in(
     address: Address, connect: Callable[[], Client], channel: Channel, queue: str
 ) -> None:
-    """A turn that is given to someone who has gone is not lost."""
+    """Room offered to a producer that has gone is not lost."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     with Producers(address, [queue] * 20, size=SIZE, count=5000) as gone:
         wait_held(channel, queue, gone)
@@ -182,7 +182,7 @@ def test_held_producer_that_leaves_lets_the_others_in(
 
 
 def test_parked_contents_go_to_disk_beyond_the_share_of_memory(tmp_path: Path) -> None:
-    """In a file without a name, which is empty again when all of it has gone."""
+    """Parked contents go to a file without a name, which is empty again once all of them have left."""
     settings = ("flow.parked_memory=128 KiB", "flow.parking_bytes=64 KiB")
     with Broker(tmp_path, *settings) as broker, Client.connect(broker.address) as client:
         channel = client.channel()
@@ -196,10 +196,10 @@ def test_parked_contents_go_to_disk_beyond_the_share_of_memory(tmp_path: Path) -
 
 
 def spooled(broker: Broker) -> int:
-    """Octets of the file of parked contents."""
+    """Return the size of the file of parked contents in bytes."""
     (pid,) = broker.children("acceptor")
     total = 0
     for each in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # another file that is closed by now
+        with suppress(FileNotFoundError):  # another file, closed by now
             total += os.stat(each).st_size if "/parked-" in os.readlink(each) else 0
     return total

@@ -1,4 +1,4 @@
-"""A stop that a restart interrupts is one incident from its real beginning, and who was held counts once in it."""
+"""A stop interrupted by a restart is one incident from its real beginning, and each held producer counts once."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def producing(broker: Broker) -> Client:
 
 
 def is_noted(directory: Path, file: str = "open_stops/shard.0") -> bool:
-    """Whether the file of open stops, or of holds, says so: the stop has lasted a second then."""
+    """Whether the file of open stops, or of open holds, has the stop, which has lasted a second then."""
     path = directory / "data" / f"{file}.json"
     return path.exists() and [each["queue"] for each in orjson.loads(path.read_bytes())] == ["work"]
 
 
 def kept_seconds(broker: Broker) -> float:
-    """For how long producers were held at the queue, as the acceptor has it in its file."""
+    """Return how long producers were held at the queue, according to the acceptor's file."""
     path = broker.directory / "data" / "accounts" / "acceptor.0.json"
     kept = orjson.loads(path.read_bytes()) if path.exists() else []
     return sum(each["seconds"] for each in kept if each["by"] == "queue")
 
 
 def stop(broker: Broker, channel: Channel, producer: Client) -> float:
-    """Fill a durable queue beyond its mark, and a little; the beginning of the stop, in seconds since 1970."""
+    """Fill a durable queue a little beyond its stop mark; return the beginning of the stop, in seconds since 1970."""
     channel.call("queue.declare", queue="work", durable=True, arguments=MARKS)
     publishing = producer.channel()
     for number in range(STOP + 20):
@@ -51,7 +51,7 @@ def stop(broker: Broker, channel: Channel, producer: Client) -> float:
 
 
 def wait_held(broker: Broker) -> None:
-    """Until somebody has been held for so long that it is an incident and no short stop."""
+    """Wait until a producer has been held long enough for an incident, not a short stop."""
     wait_for(lambda: [each for each in broker.held() if each["held_seconds"] > INCIDENT_SECONDS], what="an incident")
 
 
@@ -76,7 +76,7 @@ def test_a_stop_during_which_its_shard_is_killed(tmp_path: Path) -> None:
             channel = consumer.channel()
             since = stop(broker, channel, producer)
             broker.wait_replaced("shard", broker.kill("shard"))
-            # Asked before what was on its way to the dead one comes again, it answers without that.
+            # Before publishes in flight to the dead shard are sent again, the depth does not include them.
             wait_for(lambda: channel.depth("work") > STOP, what="its next incarnation to have all of it")
             assert begun(broker) == since
             resume(channel)
@@ -90,7 +90,7 @@ def test_a_stop_during_which_its_shard_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_stop_during_which_its_acceptor_is_killed(tmp_path: Path) -> None:
-    """Whom it held it can say no more; its next incarnation does, and who connects anew is another session."""
+    """The next incarnation reports the holds of the dead acceptor; a producer that reconnects counts as another."""
     with Broker(tmp_path) as broker:
         with Client.connect(broker.address) as consumer, producing(broker) as producer:
             since = stop(broker, consumer.channel(), producer)
@@ -98,7 +98,7 @@ def test_a_stop_during_which_its_acceptor_is_killed(tmp_path: Path) -> None:
             wait_for(lambda: kept_seconds(broker) > INCIDENT_SECONDS, what="for how long in its file")
             before = kept_seconds(broker)
             broker.wait_replaced("acceptor", broker.kill("acceptor"))
-        broker.connect().socket.close()  # it listens by now
+        broker.connect().socket.close()  # the new acceptor listens by now
         with Client.connect(broker.address) as consumer, producing(broker) as producer:
             channel, publishing = consumer.channel(), producer.channel()
             publishing.publish(b"again", "work", delivery_mode=PERSISTENT)
@@ -114,7 +114,7 @@ def test_a_stop_during_which_its_acceptor_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("killed", [True, False])
 def test_a_stop_during_which_the_node_restarts(tmp_path: Path, killed: bool) -> None:
-    """Acceptors that are killed leave whom they held."""
+    """The holds of acceptors survive a restart of the node, even after they were killed."""
     with Broker(tmp_path) as broker:
         with Client.connect(broker.address) as consumer, producing(broker) as producer:
             since = stop(broker, consumer.channel(), producer)

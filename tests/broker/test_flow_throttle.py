@@ -1,4 +1,4 @@
-"""Producers held by the means that a queue or a policy has chosen (`x-throttle`)."""
+"""Producers held by the means chosen by a queue or a policy (`x-throttle`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("broker")]
 
 
 def test_a_chosen_set(broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str) -> None:
-    """No Channel.Flow to a client that would honour it, no confirm withheld; the rest waits and arrives."""
+    """No channel.flow for a client that would honour it, no confirm withheld; later publishes wait and arrive."""
     channel.call("queue.declare", queue=queue, arguments={**MARKS, "x-throttle": "blocked, park"})
     client = connect(properties=JAVA)
     publisher = client.channel()

@@ -1,4 +1,4 @@
-"""Who is told to stop, and how: Channel.Flow where it is honoured, connection.blocked where it was asked for."""
+"""Notices to held producers: channel.flow to clients that honour it, connection.blocked to those that asked for it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fill(publisher: Channel, queue: str, count: int) -> None:
 
 
 def drained(channel: Channel, queue: str, count: int) -> None:
-    """Take so many messages out, waiting for those that are still held."""
+    """Get `count` messages, waiting for those still held."""
     for number in range(count):
         assert wait_get(channel, queue).body == b"%d" % number
 
@@ -58,7 +58,9 @@ def test_channel_flow_for_those_who_honour_it(
 
 
 def test_who_published_before_is_told_early(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
-    """Without a publish of its own to the full queue; and who settles on its connection is not."""
+    """An earlier publisher gets channel.flow before it publishes to the full queue; one that consumes on its
+    connection does not.
+    """
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     earlier, settles = connect(properties=JAVA).channel(), connect(properties=JAVA).channel()
     settles.call("basic.consume", queue=settles.call("queue.declare", exclusive=True).queue)
@@ -87,7 +89,7 @@ def test_channel_flow_is_for_the_channel_that_is_held(
 
 
 def test_flow_ok_is_not_waited_for(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
-    """A client that never answers, and publishes on, loses nothing but its freedom."""
+    """A client that never answers and publishes on is held, but loses nothing."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     publisher = connect(properties=JAVA).channel()
     fill(publisher, queue, 2 * STOP)
@@ -101,7 +103,9 @@ def test_flow_ok_is_not_waited_for(connect: Callable[..., Client], channel: Chan
 def test_a_client_that_publishes_on_after_its_flow_ok_is_told_no_more(
     broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
-    """It is paused at once instead, as long as it is connected; operators see it; another connection is told."""
+    """For the rest of its connection it is paused at once instead, which operators see; another connection still gets
+    channel.flow.
+    """
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     client = connect(properties=JAVA)
     publisher = client.channel()
@@ -133,7 +137,7 @@ def test_a_client_that_publishes_on_after_its_flow_ok_is_told_no_more(
 def test_channel_flow_instead_of_flow_ok_is_taken_for_it(
     connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
-    """As php-amqplib answers: it does not mean that deliveries should stop."""
+    """php-amqplib answers with channel.flow, which must not stop its deliveries."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     publisher = connect(properties=JAVA).channel()
     own = publisher.call("queue.declare", exclusive=True).queue
@@ -159,7 +163,7 @@ def test_no_channel_flow_for_the_others(
 
 
 def test_honouring_producers_stop_by_themselves(address: Address, channel: Channel, queue: str) -> None:
-    """None of them has so much that its socket is paused before it can be told."""
+    """No producer writes so much that its socket is paused before it reads channel.flow."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     with Producers(address, [queue] * 5, count=300, batch=5, honour=True, properties=JAVA) as producers:
         wait_for(lambda: producers.flow_stops, what="a stop")
@@ -222,7 +226,7 @@ def test_deleted_queue_unblocks(connect: Callable[..., Client], channel: Channel
 
 
 def test_clients_channel_flow_pauses_deliveries(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
-    """The other direction (specification: channel.flow); basic.get is exempt."""
+    """A client's channel.flow pauses its deliveries (specification: channel.flow); basic.get is exempt."""
     channel.call("queue.declare", queue=queue)
     consumer = connect().channel()
     consumer.call("basic.consume", queue=queue, no_ack=True)
@@ -236,11 +240,13 @@ def test_clients_channel_flow_pauses_deliveries(connect: Callable[..., Client], 
 
 
 def test_operators_are_told(broker: Broker, channel: Channel, queue: str) -> None:
-    """One line when a session is asked to stop, one when it goes on, with what there is to know about it."""
+    """The log has one line when a channel is stopped and one when it resumes, with the facts about both."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
 
     def told() -> dict[str, dict[str, object]]:
-        """Of a session more: a line is left out where there are too many within a second, those of other tests too."""
+        """Hold one more channel; return its lines. Lines are missing if the log had too many in a second, as other
+        tests log too.
+        """
         with Client.connect(broker.address, properties=JAVA) as client:
             fill(client.channel(), queue, 2 * STOP)
             drained(channel, queue, 2 * STOP)

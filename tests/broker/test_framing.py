@@ -116,7 +116,7 @@ def test_unknown_method(client: Client) -> None:
 
 
 def test_content_frames_of_two_channels_may_alternate(client: Client, queue: str) -> None:
-    """Section 4.2.6: frames of one channel are in order, others may come between."""
+    """Section 4.2.6: frames of one channel stay in order; frames of others may come between them."""
     one, two = client.channel(1), client.channel(2)
     one.call("queue.declare", queue=queue)
     publishes = [method_frame("basic.publish", number, routing_key=queue) for number in (1, 2)]
@@ -130,7 +130,7 @@ def test_content_frames_of_two_channels_may_alternate(client: Client, queue: str
 
 
 def test_octet_by_octet(client: Client, queue: str) -> None:
-    """The broker may receive a frame in any pieces."""
+    """A frame that arrives byte by byte is handled like a whole one."""
     channel = client.channel(1)
     channel.call("queue.declare", queue=queue)
     data = method_frame("basic.publish", 1, routing_key=queue) + header_frame(1, 3, {}) + frame(BODY, 1, b"abc")
@@ -155,7 +155,7 @@ def test_empty_body_frames_are_harmless(client: Client, queue: str) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_harms_only_its_sender(connect: Callable[[], Client], channel: Channel, seed: int) -> None:
-    """Random bytes after a proper login, some of them with a plausible frame round them."""
+    """Random bytes after a proper login, most of them inside a plausible frame, disturb no other client."""
     noise = random.Random(seed)
     for _ in range(5):
         broken = connect()

@@ -1,4 +1,4 @@
-"""A file system without room: producers are held and told why, consumers go on, and all goes on by itself."""
+"""A full file system: producers are held with the reason sent, consumers go on, and recovery needs no operator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST = DISK // SIZE
 
 
 def mounted(kind: str, place: Path, image: Path) -> None:
-    """A small file system of its own. The test is skipped where nobody may mount one."""
+    """Mount a small file system. Skip the test if that is not permitted."""
     commands = {
         "ext4": [["mkfs.ext4", "-q", str(image)], ["mount", "-o", "loop", str(image), str(place)]],
         "tmpfs": [["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(place)]],
@@ -62,7 +62,7 @@ def fill(broker: Broker, confirms: Confirms) -> None:
 
 
 def use_up(disk: Path, left: int = 0) -> Path:
-    """Somebody else takes all the room but so much; the file that does."""
+    """Use up the disk down to `left` bytes, as another program would; return the file that fills it."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as file, suppress(OSError):
         while shutil.disk_usage(disk).free > left and file.write(bytes(min(SIZE, DISK))):
@@ -71,7 +71,7 @@ def use_up(disk: Path, left: int = 0) -> Path:
 
 
 def test_a_full_disk_holds_producers_until_there_is_room(tmp_path: Path, disk: Path) -> None:
-    """What was confirmed is there after a crash of all, what was acked is not."""
+    """After a crash of the whole node, confirmed messages are there and acked ones are not."""
     with Broker(tmp_path, "store.limit=1 GiB") as broker:
         with Client.connect(broker.address) as client, Client.connect(broker.address) as other:
             channel, consumer = client.channel(), other.channel()
@@ -102,7 +102,7 @@ def test_a_full_disk_holds_producers_until_there_is_room(tmp_path: Path, disk: P
 
 @pytest.mark.parametrize("crashed", [False, True])
 def test_a_node_starts_on_a_full_disk_and_can_be_emptied(tmp_path: Path, disk: Path, crashed: bool) -> None:
-    """Nobody else makes room: what consumers have acked is enough for producers to go on."""
+    """No room is made from outside: acks of consumers free enough for producers to go on."""
     broker = Broker(tmp_path, "store.limit=1 GiB")
     with broker.connect() as client:
         channel = client.channel()

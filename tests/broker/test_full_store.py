@@ -1,4 +1,4 @@
-"""A store that is full, or cannot be written: producers are stopped and told why, consumers go on, nothing is lost."""
+"""A store that is full or not writable: producers are stopped with a reason, consumers go on, nothing is lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIZE = 16 * 1024
 
 
 def publish_until_held(client: Client, confirms: Confirms, queue: str, most: int) -> Event:
-    """Publish persistent messages, each when the one before is confirmed, until the client is told to stop."""
+    """Publish persistent messages, each after the previous confirm, until connection.blocked arrives; return it."""
     for number in range(most):
         confirms.publish(b"%d " % number + bytes(SIZE), queue, delivery_mode=2)
         wait_for(lambda: not confirms.gather() or client.pending(), what="a confirm, or connection.blocked")
@@ -37,7 +37,7 @@ def publish_until_held(client: Client, confirms: Confirms, queue: str, most: int
 
 
 def consumed(channel: Channel, queue: str, count: int) -> list[int]:
-    """The numbers of so many messages, acknowledged."""
+    """Get and acknowledge `count` messages; return their numbers."""
     numbers = []
     for _ in range(count):
         event = wait_get(channel, queue, no_ack=False)
@@ -57,14 +57,14 @@ def shard_facts(broker: Broker) -> dict[str, Any]:
 
 
 def lines(broker: Broker, event: str) -> list[dict[str, Any]]:
-    """Log lines of the shard that say so."""
+    """Return the shard's log lines about an event."""
     found = [json.loads(line) for line in broker.log.splitlines() if f'"event":"{event}"' in line]
     return [line for line in found if line["role"] == "shard"]
 
 
 @contextmanager
 def no_file_grows(broker: Broker, nbytes: int) -> Iterator[None]:
-    """Writes of the shard beyond that offset fail, as if there were no room: EFBIG (setrlimit(2))."""
+    """Make the shard's writes beyond an offset fail as if there were no room: EFBIG (setrlimit(2))."""
     shard = psutil.Process(broker.children("shard")[0])
     before = shard.rlimit(psutil.RLIMIT_FSIZE)
     shard.rlimit(psutil.RLIMIT_FSIZE, (nbytes, before[1]))
@@ -96,7 +96,7 @@ def test_a_full_store_holds_its_producers(tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_be_written_holds_its_producers(tmp_path: Path) -> None:
-    """Confirms wait, acks are remembered, and it goes on by itself."""
+    """While the store cannot be written, confirms wait and acks are kept; the shard recovers by itself."""
     with Broker(tmp_path) as broker:
         with Client.connect(broker.address) as client, Client.connect(broker.address) as other:
             channel, consumer = client.channel(), other.channel()
@@ -134,7 +134,7 @@ def test_a_store_that_cannot_be_written_holds_its_producers(tmp_path: Path) -> N
 
 
 def test_a_shard_whose_store_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
-    """One line of its log says why; the other shards serve, and it does once the store is there again."""
+    """The log has the reason; the other shard serves meanwhile, and this one once its store is there again."""
     with Broker(tmp_path, shards=2) as broker:
         queues = [f"q-{number}" for number in range(8)]
         with Client.connect(broker.address) as client:

@@ -1,4 +1,4 @@
-"""Who guesses passwords is refused; others log in meanwhile."""
+"""Guesses at passwords are refused while other clients log in."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_user(broker: Broker) -> str:
 
 
 def guess(broker: Broker, user: str, password: str) -> socket.socket:
-    """A connection that has said so, and does not wait for the answer."""
+    """Return a connection that has sent a login and does not wait for the answer."""
     connection = socket.create_connection(broker.address)
     response = b"\0" + user.encode() + b"\0" + password.encode()
     start_ok = method_frame(
@@ -50,7 +50,7 @@ def refused(broker: Broker, user: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def storm(broker: Broker) -> Iterator[Callable[[str], None]]:
-    """Many wrong passwords at once for a user."""
+    """A function that sends many wrong passwords for a user at once."""
     with ExitStack() as stack:
 
         def begin(user: str) -> None:
@@ -71,7 +71,7 @@ def test_guesses_keep_nobody_out(broker: Broker, connect: Callable[..., Client],
     wait_for(lambda: '"passwords are guessed"' in broker.log)
 
     def guess_on() -> list[dict[str, Any]]:
-        """Each time the next one is tried later, until the command is in time to see it."""
+        """Guess once more; return the user's pending refusals. Each guess is tried later, so one will show in time."""
         with guess(broker, guessed, uuid4().hex):
             return refused(broker, guessed)
 

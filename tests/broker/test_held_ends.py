@@ -1,4 +1,4 @@
-"""How a connection that is held ends: by its client's close, by its death; and what other channels of it get."""
+"""Ends of a held connection, by its client's close or death, and answers to its other channels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZE = 4096
 
 
 def fill(client: Client, queue: str) -> None:
-    """Publish until the socket has taken nothing for some time."""
+    """Publish until the socket has accepted nothing for some time."""
     data = publish_frames(1, bytes(SIZE), routing_key=queue)
     pending = memoryview(b"")
     written = 0
@@ -45,7 +45,7 @@ def is_held(broker: Broker, queue: str) -> bool:
 def test_a_producer_that_dies_while_its_socket_is_full_is_noticed(
     broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
-    """It says nothing: what it has not sent stands before its end."""
+    """The end itself does not arrive, because unsent bytes are queued before it."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     client = connect(heartbeat=0)
     client.channel()

@@ -1,7 +1,7 @@
-"""Methods with any bytes, lengths, types and values in them, and clients of another vhost beside them.
+"""Methods with arbitrary bytes, lengths, types and values, while clients of another vhost work.
 
-Whoever sends them gets an answer, and if it is the end of the connection. The others notice nothing, and the log has
-no traceback.
+The attacker always gets an answer, if only the end of the connection. The other clients are not affected, and the log
+has no errors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BATCH = 20
 
 
 class Attacker(threading.Thread):
-    """Connections one after the other; each sends methods, asks to be closed, and has to hear an answer."""
+    """A thread that opens connections one after the other; each sends methods and a close, and must get an answer."""
 
     def __init__(self, broker: Broker, seed: int, until: float) -> None:
         super().__init__(daemon=True)
@@ -70,7 +70,7 @@ class Attacker(threading.Thread):
 
 
 def hears(connection: socket.socket) -> bool:
-    """Whether connection.close or its answer comes, or the end of the stream."""
+    """Whether connection.close, its answer or the end of the stream arrives."""
     received = b""
     while CLOSED not in received and CLOSING not in received:
         try:
@@ -86,7 +86,7 @@ def hears(connection: socket.socket) -> bool:
 
 
 class Victim:
-    """A client of its own vhost: everything it asks for has to come, in order."""
+    """A client in another vhost: it must receive everything that it asks for, in order."""
 
     def __init__(self, client: Client) -> None:
         self.asking, self.publishing, self.consuming = (client.channel() for _ in range(3))
@@ -120,7 +120,7 @@ def attacked(directory: Path) -> Iterator[Broker]:
 
 
 def course(directory: Path, seed: int, seconds: float) -> int:
-    """So much of it; how many connections have attacked."""
+    """Attack for some seconds; return the number of connections that attacked."""
     with attacked(directory) as broker, Client.connect(broker.address) as one, Client.connect(broker.address) as two:
         victims = [Victim(one), Victim(two)]
         pids = {process.pid for process in broker.processes()}

@@ -1,4 +1,4 @@
-"""A process that hangs: it is found and replaced, and clients that come do not meet it."""
+"""Hung processes: they are detected and replaced, and new clients are not sent to a hung acceptor."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_no_acceptor_has_all_clients(tmp_path: Path) -> None:
 
 
 def counted(broker: Broker, pid: int) -> int:
-    """The clients of an acceptor."""
+    """Return the number of an acceptor's clients."""
     port = broker.address.port
     connections = psutil.Process(pid).net_connections("tcp")
     return sum(each.status == psutil.CONN_ESTABLISHED and each.laddr.port == port for each in connections)

@@ -1,4 +1,4 @@
-"""What connections cost that do nothing."""
+"""The memory of idle connections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 @contextmanager
 def many_files() -> Iterator[None]:
-    """Room for the sockets of this process; the broker has to see to its own."""
+    """Raise this process's limit of open files for its sockets; the broker raises its own."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
@@ -30,7 +30,7 @@ def many_files() -> Iterator[None]:
 
 
 def test_idle_connections(tmp_path: Path) -> None:
-    """2,000 of them, a channel and a consumer each, cost less than 100 MB in all."""
+    """2,000 connections with a channel and a consumer each cost less than 100 MB in all."""
     with Broker(tmp_path, acceptors=2) as broker, many_files(), ExitStack() as opened:
         first = opened.enter_context(Client.connect(broker.address)).channel()
         first.call("queue.declare", queue="q")

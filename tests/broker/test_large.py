@@ -1,4 +1,4 @@
-"""Large contents, which pass from process to process by reference: whole, in order, and whoever dies meanwhile."""
+"""Large contents, passed between processes by reference: they arrive whole and in order, even if a process dies."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def publish(client: Client, queue: str, bodies: list[bytes]) -> None:
 
 @pytest.mark.parametrize("arena", [0, ARENA])
 def test_every_size_arrives_whole(tmp_path: Path, arena: int) -> None:
-    """More than the arena holds, to a consumer and into a queue without one, from connections to both acceptors."""
+    """More contents than the arena has room for, to a queue with a consumer and one without, through both acceptors."""
     with Broker(tmp_path, f"arena_bytes={arena}", acceptors=2, shards=2) as broker:
         clients = [Client.connect(broker.address) for _ in range(4)]
         for number, (giver, taker) in enumerate([(0, 1), (1, 2), (2, 3), (3, 0)]):
@@ -58,7 +58,7 @@ def test_every_size_arrives_whole(tmp_path: Path, arena: int) -> None:
 
 
 def test_what_was_lent_survives_its_owner(own: Broker) -> None:
-    """Unacked large messages of a dead acceptor's producers go back to their queue and come again, as they were."""
+    """Unacked large messages of a dead acceptor's producers go back to their queue and are redelivered unchanged."""
     bodies = contents(12)
     for _ in range(3):
         clients = [Client.connect(own.address) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Leases between real processes, each of which is killed."""
+"""Leases in a real node whose processes are killed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def taken(channel: Channel) -> list[bytes]:
 
 
 def held_as_it_was(broker: Broker) -> None:
-    """Both leases hold what they held; the rest is ready."""
+    """Check that both leases still have their messages and that the rest is ready."""
     with broker.connect() as client:
         for number, lease in enumerate(("one", "two")):
             channel = client.channel()

@@ -1,4 +1,4 @@
-"""The log of a node: bounded whatever clients do, of another level when the configuration is read again."""
+"""The log of a node: bounded whatever clients do; its configuration can be reloaded."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def lines(broker: Broker, event: str) -> list[dict[str, Any]]:
 
 
 def told(entries: list[dict[str, Any]]) -> int:
-    """How many lines there would be."""
+    """Return the number of lines without suppression."""
     return sum(entry.get("lines", 1) for entry in entries)
 
 
 def seconds(entries: list[dict[str, Any]]) -> float:
-    """In how many seconds they can have begun, at most."""
+    """Return the longest time in which the entries can have begun, in seconds."""
     first, *_, last = (datetime.fromisoformat(entry["timestamp"]) for entry in entries)
     return (last - first).total_seconds() + 2
 
@@ -86,7 +86,7 @@ def test_nor_does_who_has_not_logged_in(tmp_path: Path) -> None:
 
 
 def test_the_configuration_is_read_again(tmp_path: Path) -> None:
-    """By SIGHUP: what can change does, in all processes and in those that are started later; the rest is said."""
+    """SIGHUP applies the settings that can change, in all processes and in later ones, and reports the rest."""
     config = tmp_path / "node.toml"
     config.write_text('max_queues = 1000\n[flow]\nmax_count = "5"\n')
     with Broker(tmp_path, acceptors=2, options=("--config", str(config))) as broker:
@@ -98,7 +98,7 @@ def test_the_configuration_is_read_again(tmp_path: Path) -> None:
             return wait_for(lambda: lines(broker, event)[before:], what=event)[-1]
 
         def mistakes(count: int) -> int:
-            """How many more there are once each acceptor has perhaps had one."""
+            """Make `count` client errors; return how many more are logged."""
             before = told(lines(broker, "client error"))
             for _ in range(count):
                 with broker.connect() as client, pytest.raises(Closed):

@@ -34,8 +34,9 @@ PUBLISHERS = 2
 
 
 class Memory(NamedTuple):
-    """Resident bytes of processes: of no file, of shared memory, and of files (the stores, which the system may take
-    back)."""
+    """Resident bytes of processes: anonymous, of shared memory, and of files (the stores, which the system may
+    reclaim).
+    """
 
     anonymous: int
     shared: int
@@ -43,7 +44,7 @@ class Memory(NamedTuple):
 
 
 def memory(broker: Broker) -> Memory:
-    """Of all shards, each page divided among those who share it (proc(5), smaps_rollup)."""
+    """Return the memory of all shards, each page divided among the processes that share it (proc(5), smaps_rollup)."""
     sums = dict.fromkeys(("Pss_Anon", "Pss_Shmem", "Pss_File"), 0)
     for pid in broker.children("shard"):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
@@ -54,13 +55,13 @@ def memory(broker: Broker) -> Memory:
 
 
 def publish(address: Address, queues: Sequence[str], persistent: bool, over: Event) -> None:
-    """In a process of its own: COUNT messages for each queue, and nobody hangs up before all is over."""
+    """Publish COUNT messages to each queue, in a process of its own; keep the connections until `over` is set."""
     with Producers(address, queues, size=SIZE, count=COUNT, batch=16, persistent=persistent):
         over.wait()
 
 
 class Reader:
-    """A consumer at the head of a queue, which looks at order; `taken` are so many messages."""
+    """A consumer at the head of a queue, which checks the order; `taken` counts its messages."""
 
     def __init__(self, client: Client, queue: str) -> None:
         self.channel: Channel = client.channel()
@@ -69,7 +70,7 @@ class Reader:
         self.taken = 0
 
     def taken_by_now(self) -> int:
-        """Take what has come, and acknowledge it; how many messages it is by now."""
+        """Take and acknowledge the messages that have arrived; return the number taken so far."""
         tag = None
         while any(event.name == "basic.deliver" for event in self.channel.pending()):
             event = self.channel.take("basic.deliver")
@@ -81,20 +82,22 @@ class Reader:
         return self.taken
 
     def go_on(self, count: int) -> None:
-        """So many messages more, as far as there are."""
+        """Take `count` more messages, as far as there are any."""
         goal = min(self.taken + count, COUNT)
         wait_for(lambda: self.taken_by_now() >= goal, what="the consumer to go on")
 
 
 def published(gauges: Gauges) -> int:
-    """Messages that queues have taken in."""
+    """Return the number of messages that have entered queues."""
     queues = (gauges.queue_read(slot) for slot in gauges.queue_slots())
     return sum(queue.counters.published for queue in queues if queue)
 
 
 @pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "transient"])
 def test_memory_stays_within_its_limit(tmp_path: Path, persistent: bool) -> None:
-    """A quarter more than the limit at most, with all that a process needs besides; consumers go on all the time."""
+    """Anonymous memory stays below 1.25 times the limit, the processes' own needs included; consumers go on all the
+    time.
+    """
     spawn = multiprocessing.get_context("spawn")
     over = spawn.Event()
     with Broker(tmp_path, f"memory_limit={LIMIT}", shards=2) as broker, Client.connect(broker.address) as client:

@@ -1,4 +1,4 @@
-"""What bindings may cost, with a real broker: limits of patterns, and who publishes what costs much beside others."""
+"""The cost of bindings, with a real broker: limits of patterns, and expensive publishes beside other clients."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PUBLISHES = 300
 
 
 def costly_keys() -> list[str]:
-    """Each comes to many places, another set of them than the ones before it."""
+    """Return routing keys that each reach many places of the trie, a different set each time."""
     generator = random.Random(7)
     return [".".join(generator.choices("abcd", k=120)) for _ in range(PUBLISHES)]
 
 
 def bind_topics(channel: Channel) -> list[Any]:
-    """A queue bound by a thousand patterns of many hashes; the publishes that come to all of their places."""
+    """Bind a queue by a thousand patterns with many hashes; return publishes that reach all their places."""
     channel.call("exchange.declare", exchange="costly", type="topic")
     channel.call("queue.declare", queue="sink")
     for words in itertools.product("abcd", repeat=5):
@@ -38,7 +38,7 @@ def bind_topics(channel: Channel) -> list[Any]:
 
 
 def bind_headers(channel: Channel) -> list[Any]:
-    """A queue bound by patterns of three of 64 pairs; publishes that have most of these."""
+    """Bind a queue by patterns of three of 64 pairs; return publishes that have most of the pairs."""
     channel.call("exchange.declare", exchange="costly", type="headers")
     channel.call("queue.declare", queue="sink")
     for three in itertools.islice(itertools.combinations(range(64), 3), 2000):
@@ -57,7 +57,7 @@ def bind_headers(channel: Channel) -> list[Any]:
 
 @pytest.mark.parametrize("bind", [bind_topics, bind_headers])
 def test_a_neighbour_comes_before_the_end_of_what_costs_much(tmp_path: Path, bind: Any) -> None:
-    """A client writes all at once; what another publishes then is in the queue before the last of it."""
+    """A client writes all its publishes at once; a later publish of another is in the queue before the last of them."""
     with Broker(tmp_path) as broker, Client.connect(broker.address) as costly, Client.connect(broker.address) as other:
         attacker, neighbour = costly.channel(), other.channel()
         neighbour.call("queue.declare", queue="order")
@@ -75,7 +75,7 @@ def test_a_neighbour_comes_before_the_end_of_what_costs_much(tmp_path: Path, bin
 
 
 def bind(broker: Broker, key: str, exchange: str = "amq.topic", arguments: dict[str, Any] | None = None) -> str:
-    """By a real client; why it was refused, "" if it was not."""
+    """Bind a queue by a real client; return the reason if it was refused, otherwise ""."""
     with pika.BlockingConnection(pika.ConnectionParameters(*broker.address)) as connection:
         channel = connection.channel()
         channel.queue_declare("q", durable=True)
@@ -87,7 +87,7 @@ def bind(broker: Broker, key: str, exchange: str = "amq.topic", arguments: dict[
 
 
 def test_limits_are_for_what_is_new(tmp_path: Path) -> None:
-    """Bindings of an older data directory work on."""
+    """New limits do not affect the bindings of an older data directory."""
     long, longer = ".".join("a" * 32), ".".join("a" * 33)
     with Broker(tmp_path) as broker:
         assert bind(broker, long) == ""

@@ -1,4 +1,4 @@
-"""Stores that are missing, damaged or from another time: nothing is lost without a word, nothing wrong is given."""
+"""Stores that are missing, damaged or from another time: no silent loss, and no wrong delivery."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def found(broker: Broker) -> list[bytes]:
 
 
 def refused(broker: Broker) -> str:
-    """The one line that the node says instead of starting."""
+    """Return the one line that the node prints instead of starting."""
     node = subprocess.run(broker.command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=100)
     assert node.returncode == 2
     (line,) = node.stderr.splitlines()
@@ -102,7 +102,7 @@ def test_a_shard_whose_store_is_cut_off_while_it_runs_says_so_and_does_not_die_o
 
 
 def test_what_is_damaged_is_never_delivered(tmp_path: Path) -> None:
-    """20 bytes of bodies change, and a page of contents; all that is not damaged comes, in order."""
+    """One byte changes in each of 19 bodies, and a page of contents; all undamaged messages arrive, in order."""
     with Broker(tmp_path) as broker:
         publish(broker)
         broker.stop()

@@ -1,4 +1,4 @@
-"""Queues that move from shard to shard while they are used."""
+"""Moves of queues from shard to shard while they are in use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def home(broker: Broker, queue: str) -> int:
 
 
 def move(broker: Broker, queue: str, shard: int | None = None, **more: Any) -> dict[str, Any]:
-    """Move a queue, to the other shard if none is given; AssertionError unless it was moved."""
+    """Move a queue, to the other shard if none is given; return the result."""
     shard = 1 - home(broker, queue) if shard is None else shard
     arguments = {"vhost": "/", "name": queue, "shard": shard, "placement_version": None, "plan": None, **more}
     result: dict[str, Any] = broker.call("queue_move", **arguments)
@@ -69,7 +69,7 @@ def test_empty(own: Broker, channel: Channel) -> None:
 
 @pytest.mark.parametrize("durable", [True, False])
 def test_contents_keep_their_order(own: Broker, channel: Channel, durable: bool) -> None:
-    """Persistent ones and others, of all sizes."""
+    """Persistent and transient messages of all sizes keep their order over several moves."""
     queue = f"contents-{durable}"
     channel.call("queue.declare", queue=queue, durable=durable)
     confirms = Confirms(channel)
@@ -84,7 +84,7 @@ def test_contents_keep_their_order(own: Broker, channel: Channel, durable: bool)
 
 
 def test_what_is_in_hand_is_settled_at_the_new_home(own: Broker, channel: Channel) -> None:
-    """Acks, requeues and rejects of what the old home has delivered, to consumers and gets."""
+    """Acks, requeues and rejects of messages delivered by the old home, to consumers and gets, reach the new one."""
     channel.call("queue.declare", queue="hands", durable=True)
     confirms = Confirms(channel)
     for number in range(20):
@@ -119,7 +119,7 @@ def test_what_is_in_hand_is_settled_at_the_new_home(own: Broker, channel: Channe
 
 
 class Mover:
-    """Moves a queue back and forth until it is told to stop."""
+    """Moves a queue back and forth during the `with` block."""
 
     def __init__(self, broker: Broker, queue: str) -> None:
         self.broker = broker
@@ -143,7 +143,7 @@ class Mover:
 
 @pytest.mark.parametrize("arguments", [{}, {"x-max-priority": 3}, {"qpid.flow_stop_count": 60}])
 def test_no_gap_no_repeat_no_reorder(own: Broker, arguments: dict[str, Any]) -> None:
-    """Publishers with confirms and consumers that ack go on while their queue moves back and forth."""
+    """Publishers with confirms and a consumer that acks go on while their queue moves back and forth."""
     queue = f"busy-{'-'.join(arguments)}"
     with Client.connect(own.address) as one, Client.connect(own.address) as two, Client.connect(own.address) as three:
         publisher, rest, consumer = one.channel(), two.channel(), three.channel()
@@ -174,7 +174,7 @@ def test_no_gap_no_repeat_no_reorder(own: Broker, arguments: dict[str, Any]) -> 
 
 
 def test_more_than_memory_has_room_for(tmp_path: Path) -> None:
-    """Contents that only the disks have move by way of them."""
+    """Contents that are only on disk move from disk to disk."""
     with Broker(tmp_path, "memory_limit=4MB", shards=2) as broker, Client.connect(broker.address) as client:
         channel = client.channel()
         channel.call("queue.declare", queue="large", durable=True)
@@ -187,7 +187,7 @@ def test_more_than_memory_has_room_for(tmp_path: Path) -> None:
 
 
 def test_a_move_that_hangs_is_seen_and_taken_back(tmp_path: Path) -> None:
-    """Its producers are held for a reason that everybody is told; aborted, all goes on where it was."""
+    """Producers are held during the move with the reason shown; after an abort, all goes on at the old home."""
     with Broker(tmp_path, acceptors=2, shards=2) as broker, Client.connect(broker.address) as client:
         channel = client.channel()
         channel.call("queue.declare", queue="hanging", durable=True)

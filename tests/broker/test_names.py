@@ -1,6 +1,6 @@
-"""Names and texts that are not UTF-8: whoever sends one gets a clear error, and nobody else notices.
+"""Names and texts that are not UTF-8: the sender gets a clear error, and no other client is affected.
 
-RabbitMQ 3.10 has the same rule: a short string of a method is UTF-8 (501), whatever else holds bytes may.
+RabbitMQ 3.10 has the same rule: a short string of a method must be UTF-8 (501), other strings may be any bytes.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ def test_short_string_of_a_method(connect: Callable[[], Client], channel: Channe
 
 
 UNREAD = {"x-queue-master-locator"}
-"""Arguments that are known and have no effect."""
+"""Known arguments without an effect."""
 
 
 def declaration(argument: str, value: bytes) -> bytes:
-    """queue.declare of an exclusive queue with one argument, whose value is given as it is on the wire."""
+    """Return the queue.declare of an exclusive queue with one argument, its value in wire format."""
     frame_of = struct.pack(">HHH", 50, 10, 0) + shortstr("") + b"\x04" + longstr(shortstr(argument) + value)
     return frame(METHOD, 1, frame_of)
 
 
 def refused(client: Client, answer: str) -> int:
-    """The reply code that closes channel 1, where the answer would be wrong."""
+    """Return the reply code that closes channel 1; the answer must not arrive."""
     with pytest.raises(Closed) as closed:
         client.take(answer, channel=1)
     return closed.value.code
@@ -71,7 +71,7 @@ def refused(client: Client, answer: str) -> int:
 @pytest.mark.parametrize("kind", [b"S", b"x"], ids=["text", "octets"])
 @pytest.mark.parametrize("argument", sorted(KNOWN))
 def test_argument_of_a_queue(connect: Callable[[], Client], channel: Channel, argument: str, kind: bytes) -> None:
-    """Where it means something it is refused; what nobody reads is kept as it is."""
+    """Invalid text is refused in an argument with an effect, and kept as it is in others."""
     sender = connect()
     sender.channel(1)
     sender.write(declaration(argument, kind + longstr(BROKEN)))
@@ -101,7 +101,7 @@ PROPERTIES = {
 
 @pytest.mark.parametrize(("name", "code"), PROPERTIES.items(), ids=PROPERTIES)
 def test_property(client: Client, channel: Channel, name: str, code: int) -> None:
-    """What the broker does not read passes as it is."""
+    """Properties that the broker does not read pass unchanged."""
     queue = channel.call("queue.declare", exclusive=True).queue
     channel.publish(b"x", queue, **{name: BROKEN})
     if code:

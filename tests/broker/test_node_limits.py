@@ -19,7 +19,7 @@ HELD = "the node's processes use up its memory: "
 
 
 def test_memory_of_the_processes(tmp_path: Path) -> None:
-    """Whatever they use it for: here they have more than the limit from the start."""
+    """The limit applies to all memory of the processes; here they exceed it from the start."""
     with Broker(tmp_path, "memory.process_limit=10 MiB") as broker, Client.connect(broker.address) as client:
         channel = client.channel()
         channel.call("queue.declare", queue="q")
@@ -38,7 +38,7 @@ def test_memory_of_the_processes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["queue.delete", "queue.purge"])
 def test_memory_of_what_is_gone_goes_back(tmp_path: Path, how: str) -> None:
-    """At once, since the processes have more than their resume mark."""
+    """Memory goes back at once, because the processes are above their resume mark."""
     options = ("memory_limit=8 GiB", "memory.process_limit=1 GiB", "memory.stop_percent=90", "memory.resume_percent=20")
     with Broker(tmp_path, *options) as broker, Client.connect(broker.address) as client:
         (shard,) = broker.children("shard")
@@ -54,7 +54,7 @@ def test_memory_of_what_is_gone_goes_back(tmp_path: Path, how: str) -> None:
 
 
 def test_the_spill(tmp_path: Path) -> None:
-    """What is not persistent goes to disk for want of memory, up to the limit for that."""
+    """Transient messages go to disk for want of memory, up to the spill limit."""
     options = (
         f"memory_limit={8 * MIB}",
         "store.spill_limit=16 MiB",
@@ -84,7 +84,7 @@ def confirmed(channel: Channel) -> int:
 
 
 def test_the_vhost_that_is_most_over_its_guarantee_is_stopped_first(tmp_path: Path) -> None:
-    """From the resume mark on; how much it holds by then is a matter of when the acceptor looks."""
+    """The vhost is stopped from the resume mark on; its contents by then depend on when the acceptor checks."""
     options = (f"store.limit={8 * MIB}", "store.stop_percent=90", "store.resume_percent=10")
     with Broker(tmp_path, *options) as broker:
         broker.call("vhost_add", name="v")

@@ -1,4 +1,4 @@
-"""As many connections as there may be files: more are refused, and what the broker does by the clock goes on."""
+"""Connections up to the limit of open files: more are refused, and the broker's timed work goes on."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 def heard(client: Client) -> int:
-    """Heartbeats so far; the client answers them."""
+    """Send a heartbeat; return the number of heartbeats received so far."""
     client.heartbeat()
     client.poll()
     return client.heartbeats

@@ -1,4 +1,4 @@
-"""What an operator does and is told while producers are held: `penstock flow`, stops of their own."""
+"""Operators and held producers: `penstock flow` and operators' stops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ SLOW_PREFETCH = 20
 
 @pytest.fixture
 def flow(broker: Broker) -> Iterator[Callable[..., Any]]:
-    """`penstock flow` with JSON, as values; in this process, that is quicker. All stops are lifted at the end."""
+    """A function that runs `penstock flow` and returns its JSON, in this process for speed; stops are lifted at the
+    end.
+    """
 
     def run(*arguments: str) -> Any:
         words = [*arguments[:1], "--data", str(broker.directory / "data"), "--json", *arguments[1:]]
@@ -51,7 +53,7 @@ def held_on(flow: Callable[..., Any], queue: str) -> list[dict[str, Any]]:
 def test_stop_and_start(
     flow: Callable[..., Any], connect: Callable[..., Client], channel: Channel, queue: str, selector: list[str]
 ) -> None:
-    """What is stopped waits in order, and the client is told by whom; then it goes."""
+    """Stopped publishes wait in order, and the client learns by whom; after the start they are sent."""
     selector = [queue if word == "QUEUE" else word for word in selector]
     channel.call("queue.declare", queue=queue)
     channel.call("queue.bind", queue=queue, exchange="amq.direct", routing_key="eu.west")
@@ -86,7 +88,7 @@ def test_others_go_on(flow: Callable[..., Any], channel: Channel, queue: str, se
 
 
 def test_one_connection(flow: Callable[..., Any], connect: Callable[..., Client], channel: Channel, queue: str) -> None:
-    """Its name is what a full queue, or the log, shows of it. Consuming and acknowledging go on."""
+    """The name of the connection is the one shown among held channels and in the log. Consuming and acking go on."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     publisher = connect(properties={"capabilities": CAPABILITIES}).channel()
     for number in range(2 * STOP):
@@ -108,7 +110,7 @@ def test_one_connection(flow: Callable[..., Any], connect: Callable[..., Client]
 def test_what_goes_nowhere_waits_as_well(
     flow: Callable[..., Any], connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
-    """So that an exchange can be bound anew behind a stop without losing anything."""
+    """An exchange can be bound anew behind a stop without losing anything."""
     publisher = connect().channel()
     flow("stop", "--exchange", "amq.direct")
     publisher.publish(b"to be routed", f"{queue}.key", exchange="amq.direct")
@@ -143,7 +145,7 @@ def test_a_transaction_waits_for_a_stop(
 
 
 def test_a_stop_survives_the_node(tmp_path: Path) -> None:
-    """All but those of single connections."""
+    """All stops survive a restart but those of single connections."""
     with Broker(tmp_path) as broker:
         made = [json.loads(broker.penstock("flow", "stop", *words, "--json").stdout)[0]
                 for words in (["--queue", "q", "--reason", "why"], ["--connection", "0.1.1"])]  # fmt: skip
@@ -184,7 +186,7 @@ def test_who_is_held_and_why(
 def test_a_circle_of_held_clients_is_seen(
     broker: Broker, flow: Callable[..., Any], connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
-    """Each consumes from the queue that the other fills, and takes no more."""
+    """Each client consumes from the queue that the other fills, up to a prefetch of one."""
     names = [f"{queue}-a", f"{queue}-b"]
     clients = [connect().channel() for _ in names]
     for name, client in zip(names, clients, strict=True):

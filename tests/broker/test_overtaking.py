@@ -1,4 +1,4 @@
-"""One channel that feeds a full and a free queue, on a running node."""
+"""A channel that feeds a full and a free queue, on a running node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A paced queue on a running node: its depth stays where it is to be while flat-out producers wait."""
+"""A paced queue on a running node: its depth stays at the target while flat-out producers wait."""
 
 from __future__ import annotations
 

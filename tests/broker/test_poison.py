@@ -1,4 +1,4 @@
-"""A bug in a shard that one client's publish runs into in every life of it: the others are served."""
+"""A publish that triggers a bug in every incarnation of its shard: other clients are served."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.broker
 
-# Every interpreter imports it at its start, before anything of penstock.
+# Written as sitecustomize.py, which every interpreter imports at its start, before anything of penstock.
 BUG = """
 import importlib.abc, importlib.util, os, signal, sys
 
@@ -84,7 +84,7 @@ def buggy(tmp_path: Path) -> Iterator[Broker]:
 
 
 def lines(broker: Broker, **facts: Any) -> list[dict[str, Any]]:
-    """Those of the log that say this."""
+    """Return the log lines with these facts."""
     told = (json.loads(line) for line in broker.log.splitlines() if line.startswith("{"))
     return [line for line in told if facts.items() <= line.items()]
 
@@ -100,7 +100,9 @@ def lines(broker: Broker, **facts: Any) -> list[dict[str, Any]]:
 def test_a_publish_that_ends_every_incarnation_of_its_shard(
     buggy: Broker, how: str, queue: str, operation: str
 ) -> None:
-    """Its connection ends with 541 after some lives, the log names it; all others are confirmed, in both acceptors."""
+    """After some incarnations the publisher's connection ends with 541, and the log names the operation; all other
+    publishes are confirmed, at both acceptors.
+    """
     others = [client.channel() for client in split(buggy, 2, 2)]
     confirms = [Confirms(channel) for channel in others]
     with Client.connect(buggy.address) as unlucky:

@@ -1,4 +1,4 @@
-"""Policies of a running node: queues and exchanges that are there follow at once, and nobody waits in vain."""
+"""Policies of a running node: existing queues and exchanges follow at once, and no producer waits in vain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SetPolicy = Callable[..., None]
 
 @pytest.fixture
 def policy(broker: Broker, queue: str) -> Iterator[SetPolicy]:
-    """Sets the policy of the test's own queue; with no definition deletes it."""
+    """A function that sets the policy of the test's queue, or deletes it if there is no definition."""
 
     def set_policy(operator: bool = False, **definition: Any) -> None:
         spelled = {key.replace("_", "-"): value for key, value in definition.items()}
@@ -45,7 +45,7 @@ def test_a_mark_stops_producers_that_are_at_it(
     address: Address, channel: Channel, queue: str, policy: SetPolicy
 ) -> None:
     channel.call("queue.declare", queue=queue)
-    with Producers(address, [queue], size=SIZE) as producers:  # without end: who knows how many pass until the policy
+    with Producers(address, [queue], size=SIZE) as producers:  # endless: any number may pass before the policy
         wait_for(lambda: channel.depth(queue) > 100, what="messages")
         policy(flow_stop_count=50)
         depth = wait_held(channel, queue, producers)
@@ -65,13 +65,13 @@ def test_a_policy_that_goes_frees_producers_of_a_queue_nobody_drains(
         assert 80 <= wait_held(channel, queue, producers) <= most(80)
         policy()
         wait_for(lambda: producers.done, what="producers that nothing holds any more")
-        # A socket that is closed with something unread in it is reset, and what its kernel had yet to send is lost.
+        # Closing a socket with unread input resets it, and unsent output in the kernel is lost.
         wait_for(lambda: channel.depth(queue) == 3000, what="all of it in the queue")
 
 
 @pytest.mark.parametrize("after", [{}, {"flow_stop_count": 1000}, {"max_length": 1000, "overflow": "reject-publish"}])
 def test_withheld_confirms_are_given(channel: Channel, queue: str, policy: SetPolicy, after: dict[str, Any]) -> None:
-    """As a mark is raised, removed, or another overflow takes its place."""
+    """Confirms are given when a mark is raised or removed, or replaced by another overflow."""
     policy(flow_stop_count=5)
     channel.call("queue.declare", queue=queue)
     channel.call("confirm.select")
@@ -170,11 +170,11 @@ def test_commands(broker: Broker, channel: Channel, queue: str, tmp_path: Path) 
 
 
 def test_held_by_a_policy_while_others_drain(address: Address, channel: Channel, queue: str, policy: SetPolicy) -> None:
-    """Marks go up and down under way: all arrives."""
+    """Marks go up and down while messages flow: all of them arrive."""
     channel.call("queue.declare", queue=queue)
     with Producers(address, [queue], size=SIZE, count=20_000) as producers:
         drain = Drain(channel.client, queue, prefetch=40)
-        for stop in (100, 20, 500, 40, 2000, 50):  # more than are taken between two acks
+        for stop in (100, 20, 500, 40, 2000, 50):  # more than are consumed between two acks
             policy(flow_stop_count=stop)
             drain.take(1000)
         policy()

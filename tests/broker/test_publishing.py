@@ -1,4 +1,4 @@
-"""Publishing: properties and bodies through the broker unchanged, returns, confirms (specification: class Basic)."""
+"""Publishing: unchanged properties and bodies, returns and confirms (specification: class Basic)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SIZES = [0, 1, 7, 8, 4087, 4088, 4089, 4096, 65_535, 131_063, 131_064, 131_065, 
 
 @pytest.mark.parametrize("frame_max", [4096, 131_072])
 def test_bodies_of_all_sizes(connect: Callable[..., Client], frame_max: int) -> None:
-    """A body is cut at frame-max less 8 (section 4.2.6.3); what the reader checks is that no frame exceeds it."""
+    """A body is cut at frame-max less 8 (section 4.2.6.3); the reader checks that no frame exceeds frame-max."""
     publisher, consumer = connect().channel(), connect(frame_max=frame_max).channel()
     queue = consumer.call("queue.declare").queue
     noise = random.Random(0)
@@ -99,7 +99,7 @@ def test_publisher_with_small_frames(connect: Callable[..., Client], channel: Ch
 
 
 def test_order_of_many(connect: Callable[..., Client], queue: str) -> None:
-    """Section 4.7: one channel, one exchange, one queue, one consumer: in order."""
+    """Section 4.7: messages of one channel, exchange, queue and consumer stay in order."""
     publisher, consumer = connect().channel(), connect().channel()
     publisher.call("queue.declare", queue=queue)
     count = 20_000

@@ -77,7 +77,7 @@ def test_bind_with_empty_queue_and_key_binds_under_its_name(channel: Channel) ->
 
 
 def test_a_passive_declare_takes_an_empty_name_as_it_is(channel: Channel) -> None:
-    """As RabbitMQ: everywhere else it means the queue last declared."""
+    """As in RabbitMQ: everywhere else an empty name means the queue last declared."""
     channel.call("queue.declare", exclusive=True)
     channel.send("queue.declare", queue="", passive=True)
     assert channel.closed().text == "NOT_FOUND - no queue '' in vhost '/'"
@@ -122,7 +122,7 @@ def test_exclusive_queue_goes_with_its_connection(
 
 
 def gone(client: Client, queue: str) -> bool:
-    """Wait until the queue is not found any more."""
+    """Wait until the queue no longer exists; return True."""
 
     def not_found() -> bool:
         channel = client.channel()
@@ -223,7 +223,7 @@ def test_unbind(channel: Channel, queue: str) -> None:
 
 
 def test_nowait(channel: Channel, queue: str, names: Names) -> None:
-    """No answer, and obeyed in order all the same."""
+    """Methods with nowait get no answer, but take effect in order."""
     exchange = names("x")
     channel.send("queue.declare", queue=queue, nowait=True)
     channel.send("exchange.declare", exchange=exchange, type="fanout", nowait=True)
@@ -242,7 +242,7 @@ def test_nowait(channel: Channel, queue: str, names: Names) -> None:
 def test_what_is_declared_can_be_used_at_once_from_everywhere(
     connect: Callable[[], Client], channel: Channel, names: Names
 ) -> None:
-    """Read-your-writes over all connections, whichever process serves them."""
+    """Read-your-writes holds over all connections, whichever process serves them."""
     others = [connect().channel() for _ in range(6)]
     for number in range(20):
         queue, exchange = names("q"), names("x")

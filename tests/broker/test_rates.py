@@ -1,4 +1,4 @@
-"""Limited rates on a running node: who exceeds one is told and slowed down, and loses nothing."""
+"""Rates on a running node: a producer that exceeds one is notified and slowed down, and loses nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.broker
 
 @pytest.fixture
 def limit(broker: Broker, queue: str) -> Callable[..., None]:
-    """Set a policy for the queue, or delete it."""
+    """A function that sets a policy for the queue, or deletes it if there is no definition."""
 
     def set_or_delete(**definition: object) -> None:
         name = {"vhost": "/", "operator": False, "name": f"rate-{queue}"}
@@ -74,7 +74,7 @@ def test_a_dry_run_lists_who_publishes_faster_than_a_rate(
     idle.publish(b"x", f"{queue}.idle")
     for _ in range(10_000):
         busy.publish(b"0123456789", queue)
-    client.take("connection.blocked")  # it goes on at 100 messages a second
+    client.take("connection.blocked")  # publishing goes on at 100 messages a second
     (held,) = [held for held in json.loads(broker.penstock("flow", "--json").stdout) if queue in str(held["causes"])]
 
     def trial(apply_to: str, pattern: str, **definition: object) -> list[tuple[int, str]]:
@@ -86,7 +86,7 @@ def test_a_dry_run_lists_who_publishes_faster_than_a_rate(
         return [(each["channel"], each["reason"]) for each in stopped]
 
     def stopped(apply_to: str, pattern: str, **definition: object) -> tuple[int, str]:
-        """Who is, once an acceptor was at work while it was watched."""
+        """Return the one channel stopped, once an acceptor was observed at work."""
         (found,) = wait_for(lambda: trial(apply_to, pattern, **definition), what="a session that is too fast")
         return found
 

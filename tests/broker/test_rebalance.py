@@ -1,4 +1,4 @@
-"""A node whose load is uneven is planned for, and evened out while clients go on: `penstock rebalance`."""
+"""`penstock rebalance`: a plan for uneven load, applied while clients go on."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SHARDS = 4
 HOT_WEIGHT = 5
 WINDOW_MESSAGES = 2000
 DEPTH = 200
-"""Messages that a limit of one a second is noticed by."""
+"""The depth of each queue: enough for a limit of one message a second to show."""
 
 
 def skewed(count: int) -> dict[str, int]:
-    """Queues and how many messages each gets in a round: those that the hash puts on shard 0 get more."""
+    """Return queues and the messages of each in a round: those that the hash places on shard 0 get more."""
     names = [f"uneven.{number}" for number in range(count)]
     return {name: HOT_WEIGHT if place("/", name, range(SHARDS), {}) == 0 else 1 for name in names}
 
@@ -50,7 +50,7 @@ def own(tmp_path: Path) -> Iterator[Broker]:
 
 
 def rebalance(broker: Broker, *words: str, status: int = 0) -> str:
-    """What `penstock rebalance` says, on standard output or as its error; in this process, that is quicker."""
+    """Run `penstock rebalance` in this process, for speed; return its standard output or its error."""
     done = CliRunner().invoke(command.app, [*words, "--data", str(broker.directory / "data")])
     refused = isinstance(done.exception, CommandError)
     assert (2 if refused else done.exit_code) == status, (done.exception, done.output)
@@ -58,7 +58,7 @@ def rebalance(broker: Broker, *words: str, status: int = 0) -> str:
 
 
 def uneven(broker: Broker, traffic: Traffic) -> float:
-    """What the busiest shard takes in, in terms of the mean, over a window from now on."""
+    """Return the publishes to the busiest shard, divided by the mean, over a window from now on."""
     homes = {each["name"]: each["shard"] for each in broker.call("placement", vhost="/")["queues"]}
     before = {queue.name: queue.counters.published for queue in broker.queues()}
     begun = sum(traffic.sent.values())
@@ -99,7 +99,7 @@ def test_uneven_load_is_evened_out_while_clients_go_on(own: Broker, count: int) 
 
 
 class Apply:
-    """`penstock rebalance apply` as a process of its own."""
+    """`penstock rebalance apply` in a process of its own."""
 
     def __init__(self, broker: Broker, *arguments: str) -> None:
         words = [
@@ -128,7 +128,7 @@ class Apply:
 
 
 def waiting(broker: Broker, why: str, done: int) -> dict[str, Any]:
-    """The lease, once so many moves are done and it waits for that."""
+    """Return the lease, once `done` moves are done and the apply waits for `why`."""
 
     def found() -> dict[str, Any] | None:
         try:
@@ -143,7 +143,7 @@ def waiting(broker: Broker, why: str, done: int) -> dict[str, Any]:
 
 @pytest.fixture
 def full(own: Broker) -> list[str]:
-    """Queues with as many messages, all but two of them on shard 0; nobody consumes."""
+    """Queues with equally many messages and no consumers, all but two placed on shard 0."""
     names = [f"full.{number}" for number in range(60)]
     with Client.connect(own.address) as client:
         channel = client.channel()
@@ -160,7 +160,7 @@ def full(own: Broker) -> list[str]:
 
 
 def inputs(broker: Broker, directory: Path) -> Path:
-    """A file as the pipeline writes it: all queues have had the same load."""
+    """Write a file like the pipeline's, with the same load for all queues; return its path."""
     fixed = {"vhost": "/", "shard": 0, "p50_rate": 500.0, "p95_rate": 1000.0, "p95_bytes_rate": 1e5, "coverage": 1.0}
     zero = dict.fromkeys(("peak_depth", "peak_bytes", "stopped_share", "backlog", "backlog_bytes"), 0)
     path = directory / "inputs.json"
@@ -201,7 +201,7 @@ def test_an_apply_that_is_killed_goes_on_where_it_ended(own: Broker, full: list[
     with Apply(own, made["id"], "--messages-per-second", "1") as apply:
         waiting(own, "the rate limits", 1)
         apply.process.kill()
-    assert json.loads(rebalance(own, "history", "--json"))[0]["state"] == "applying"  # its lease is not over
+    assert json.loads(rebalance(own, "history", "--json"))[0]["state"] == "applying"  # the lease has not expired
     wait_for(lambda: own.call("rebalance_lease") is None, 2 * PATIENCE, "the end of the lease")
     assert json.loads(rebalance(own, "history", "--json"))[0]["state"] == "interrupted"
     assert own.stop() is None

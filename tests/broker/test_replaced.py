@@ -1,4 +1,4 @@
-"""Acceptors that are killed one after the other while a shard has no processor."""
+"""Acceptors killed one after the other while a shard is stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOP = 400
 
 
 def has_read(broker: Broker, nbytes: int) -> bool:
-    """Whether an acceptor has read so much of what it cannot send."""
+    """Whether an acceptor has parked at least `nbytes` bytes that it cannot send."""
     pointer = Pointer.load(broker.directory / "data")
     assert pointer is not None
     with Gauges.open(pointer.gauges, writable=False) as gauges:

@@ -1,4 +1,4 @@
-"""Direct reply-to over sockets, whichever acceptors client and server are connected to (RabbitMQ's extension)."""
+"""Direct reply-to over sockets, between clients and servers at any acceptors (RabbitMQ's extension)."""
 
 from __future__ import annotations
 

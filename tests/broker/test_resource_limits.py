@@ -1,4 +1,4 @@
-"""How many connections, channels and queues there may be: of the node, a vhost, a user, an address."""
+"""Limits on connections, channels and queues: of the node, a vhost, a user, an address."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Account:
         return connect(user=self.user, password="secret", vhost=self.vhost)
 
     def refusal(self, connect: Open) -> str | None:
-        """Why it may not log in, None if it may."""
+        """Return the reason why the login is refused, None if it is not."""
         try:
             self.open(connect)
         except Closed as closed:
@@ -223,11 +223,11 @@ def test_what_a_user_has_in_hand(tmp_path: Path) -> None:
 
 
 def limits_shown(broker: Broker) -> set[tuple[str, str, str, int, int]]:
-    """Limits of which the status says that they are near."""
+    """Return the limits that the status shows as near."""
     limits = json.loads(broker.penstock("status", "--json").stdout)["limits"]
     return {(row["limit"], row["whose"], row["name"], row["used"], row["number"]) for row in limits}
 
 
 def of(channel: Channel) -> list[Event]:
-    """What a channel was sent."""
+    """Return the deliveries that a channel has received."""
     return [event for event in channel.pending() if event.name == "basic.deliver"]

@@ -1,4 +1,4 @@
-"""What is still there after an orderly stop and a new start on the same data."""
+"""Survival of topology and messages over an orderly stop and a new start on the same data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def exists(client: Client, method: str, **name: str) -> bool:
 
 
 def declare(channel: Channel) -> None:
-    """Durable and transient things, bound to each other."""
+    """Declare durable and transient exchanges and queues, bound to each other."""
     channel.call("exchange.declare", exchange="lasting-x", type="topic", durable=True)
     channel.call("exchange.declare", exchange="passing-x", type="topic")
     channel.call("queue.declare", queue="lasting-q", durable=True, arguments={"x-max-length": 7, "x-overflow": "flow"})
@@ -79,7 +79,7 @@ def test_deleted_things_stay_deleted(tmp_path: Path) -> None:
 
 
 def test_clients_are_told_of_the_stop(tmp_path: Path) -> None:
-    """connection.close 320, so that they know that it was not they."""
+    """Clients get connection.close 320, which shows that they did not cause it."""
     broker = Broker(tmp_path)
     client = Client.connect(broker.address)
     client.channel()
@@ -90,7 +90,7 @@ def test_clients_are_told_of_the_stop(tmp_path: Path) -> None:
 
 
 def left(channel: Channel, queue: str) -> list[tuple[int, bool]]:
-    """Number and redelivered flag of all messages in a queue, taken."""
+    """Get all messages of a queue; return their numbers and redelivered flags."""
     found = []
     while event := channel.get(queue):
         found.append((int(event.body), event.redelivered))
@@ -98,7 +98,9 @@ def left(channel: Channel, queue: str) -> list[tuple[int, bool]]:
 
 
 def test_persistent_messages_survive(tmp_path: Path) -> None:
-    """On durable queues, in their order; who was in hand or requeued comes as redelivered, and nobody else."""
+    """Persistent messages survive on durable queues, in order; only those that were unacked or requeued come back
+    redelivered.
+    """
     broker = Broker(tmp_path, shards=2)
     with Client.connect(broker.address) as client:
         channel = client.channel()
@@ -119,7 +121,7 @@ def test_persistent_messages_survive(tmp_path: Path) -> None:
         assert requeued[-1]
         channel.send("basic.nack", delivery_tag=requeued[-1].delivery_tag, multiple=True, requeue=True)
         channel.call("queue.purge", queue="passing")
-        for number in range(5):  # the last two stay in hand
+        for number in range(5):  # the last two stay unacked
             event = channel.get("lasting-too", no_ack=False)
             assert event
             if number < 3:
@@ -135,7 +137,7 @@ def test_persistent_messages_survive(tmp_path: Path) -> None:
 
 
 def test_what_was_confirmed_before_the_stop_is_there(tmp_path: Path) -> None:
-    """A producer at full speed while the node is told to end: it ends in time, with all that it has confirmed."""
+    """A producer publishes at full speed while the node stops: it stops in time and keeps all that it has confirmed."""
     broker = Broker(tmp_path, shards=2)
     client = Client.connect(broker.address)
     channel = client.channel()
@@ -171,7 +173,7 @@ def test_what_was_confirmed_before_the_stop_is_there(tmp_path: Path) -> None:
 
 
 def test_fewer_shards_than_there_are_messages_on(tmp_path: Path) -> None:
-    """The node says how many it needs, and loses nothing; without messages it starts with any number."""
+    """The node names the number of shards that it needs and loses nothing; without messages any number will do."""
     broker = Broker(tmp_path, shards=3)
     queues = [f"q-{number}" for number in range(12)]
     with Client.connect(broker.address) as client:
@@ -206,7 +208,7 @@ def test_fewer_shards_than_there_are_messages_on(tmp_path: Path) -> None:
 
 
 def test_a_stop_under_load_loses_nothing_and_gives_nothing_twice(tmp_path: Path) -> None:
-    """What was confirmed is there, what was acked is not; and what was published at the end was confirmed."""
+    """After the stop, unacked messages are there and acked ones are not; all publishes were confirmed before it."""
     broker = Broker(tmp_path, acceptors=2, shards=2)
     queues = [f"q-{number}" for number in range(4)]
     sender, taker = Client.connect(broker.address), Client.connect(broker.address)

@@ -1,4 +1,4 @@
-"""`penstock restart acceptors`: every acceptor is replaced, and there is always one that listens."""
+"""`penstock restart acceptors`: every acceptor is replaced, and one always listens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
 
 class Visitor:
-    """A client that comes and goes all the time: how often it did, and why it could not."""
+    """A client that connects and leaves continually; it counts its visits and keeps the refusals."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -32,7 +32,7 @@ class Visitor:
                 Client.connect(self.broker.address).socket.close()
                 self.visits += 1
             except (HungUp, Closed, ConnectionResetError, BrokenPipeError):
-                continue  # it met one that was about to go
+                continue  # the acceptor was about to end
             except OSError as error:
                 self.refused.append(error)
 
@@ -52,7 +52,7 @@ def test_acceptors_are_replaced_while_clients_come_and_go(tmp_path: Path) -> Non
             for confirm in confirms:
                 confirm.publish(b"%d" % number, "q", delivery_mode=2)
         for channel in channels:
-            channel.call("queue.declare", queue="q", passive=True)  # behind all that it has published
+            channel.call("queue.declare", queue="q", passive=True)  # answered behind all publishes of the channel
         visitor = Visitor(broker)
         done = broker.penstock("restart", "acceptors")
         visitor.stop()
@@ -89,7 +89,7 @@ def test_exclusive_queues_go_with_their_connections_and_deliveries_come_back(tmp
 
 
 def missing(client: Client, queue: str) -> bool:
-    """Whether there is no such queue; while there is it is somebody else's."""
+    """Whether the queue is missing; while it exists it belongs to another connection."""
     channel = client.channel()
     channel.send("queue.declare", queue=queue, passive=True)
     refused = channel.closed()

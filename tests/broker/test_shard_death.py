@@ -1,4 +1,4 @@
-"""SIGKILL of shards whose queues are durable: clients go on as if nothing had been."""
+"""SIGKILL of shards with durable queues: clients go on as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def deliveries(channel: Channel, count: int) -> list[Event]:
 
 
 def test_what_is_in_hand_is_acked_after_the_death(own: Broker) -> None:
-    """Consumers and gets keep their delivery tags; nothing that was acked comes again, after another death either."""
+    """Consumers and gets keep their delivery tags; acked messages never come again, not even after a second death."""
     with Client.connect(own.address) as one, Client.connect(own.address) as other:
         channel, watcher = one.channel(), other.channel()
         declare(channel)
@@ -72,9 +72,9 @@ def test_what_is_in_hand_is_acked_after_the_death(own: Broker) -> None:
 
 
 def test_publishers_with_confirms_lose_nothing_and_nothing_comes_twice(own: Broker) -> None:
-    """In order, whatever dies; and only what was not confirmed when a shard died may come twice, if to a consumer.
+    """Messages stay in order over every death; only those unconfirmed at a shard's death may reach a consumer twice.
 
-    A delivery does not wait for the disk as a confirm does: then the publish is sent again.
+    Unlike a confirm, a delivery does not wait for the disk, so a delivered publish may be sent to the shard again.
     """
     with Client.connect(own.address) as one, Client.connect(own.address) as other:
         sender, consumer = one.channel(), other.channel()

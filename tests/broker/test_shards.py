@@ -1,4 +1,4 @@
-"""Shards are added to a running node, emptied and removed, while clients go on: `penstock shard`."""
+"""`penstock shard`: shards are added to a running node, drained and removed while clients go on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def own(tmp_path: Path) -> Iterator[Broker]:
 
 
 def shard(broker: Broker, *words: str, status: int = 0, app: Any = command.app) -> str:
-    """What `penstock shard` says, on standard output or as its error; in this process, that is quicker."""
+    """Run `penstock shard` in this process, for speed; return its standard output or its error."""
     done = CliRunner().invoke(app, [*words, "--data", str(broker.directory / "data")])
     refused = isinstance(done.exception, CommandError)
     assert (2 if refused else done.exit_code) == status, (done.exception, done.output)
@@ -47,7 +47,7 @@ def shard(broker: Broker, *words: str, status: int = 0, app: Any = command.app) 
 
 
 def states(broker: Broker) -> dict[int, str]:
-    """The shards; none while there is no router."""
+    """Return the state of each shard; nothing while there is no router."""
     with suppress(OSError, Refusal):
         return {each["shard"]: each["state"] for each in broker.call("shard_list")}
     return {}
@@ -181,7 +181,7 @@ def fill(broker: Broker) -> None:
 
 
 def check_full(broker: Broker) -> None:
-    """Every message is there, once, in order."""
+    """Check that every message is there, once and in order."""
     with Client.connect(broker.address) as client:
         channel = client.channel()
         for number in range(QUEUES):
@@ -192,7 +192,7 @@ def check_full(broker: Broker) -> None:
 
 @pytest.mark.timeout(300)
 def test_deaths_while_shards_come_and_go(own: Broker) -> None:
-    """The router, the shards and the whole node are killed in the middle of all of it."""
+    """The router, shards and the whole node are killed while shards are added and drained."""
     fill(own)
     own.call("shard_add")
     own.kill("router")

@@ -1,4 +1,4 @@
-"""Limits over several queues, what is inherited, and what `penstock flow explain` says of both, on a running node."""
+"""Shared and inherited limits on a running node, and their description by `penstock flow explain`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.broker
 
 
 class Place:
-    """A vhost of the test's own: exchange x, and queues a and b bound to it by their names."""
+    """A vhost of the test's own, with exchange x and queues a and b bound by their names."""
 
     def __init__(self, broker: Broker, connect: Callable[..., Client]) -> None:
         self.broker = broker
@@ -36,7 +36,7 @@ class Place:
             self.channel.call("queue.bind", queue=queue, exchange="x", routing_key=queue)
 
     def policy(self, apply_to: str, pattern: str = ".*", node: bool = False, **definition: Any) -> None:
-        """Set the vhost's policy of that name, or, of the node, its own; without a definition delete it."""
+        """Set the policy for `apply_to` in the vhost, or with `node` the node's; without a definition, delete it."""
         spelled = {key.replace("_", "-"): value for key, value in definition.items()}
         name = {"vhost": "" if node else self.name, "operator": False, "name": f"{self.name}-{apply_to}"}
         if spelled:
@@ -58,7 +58,7 @@ def place(broker: Broker, connect: Callable[..., Client]) -> Iterator[Place]:
     place = Place(broker, connect)
     yield place
     for apply_to in ("vhosts", "node"):
-        with suppress(Refusal):  # the test has not set it, or has deleted it
+        with suppress(Refusal):  # not set by the test, or deleted
             place.policy(apply_to, node=True)
     broker.call("vhost_delete", name=place.name)
 

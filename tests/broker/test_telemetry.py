@@ -1,4 +1,4 @@
-"""What a node writes down, against what clients did to it; and what is left of that when processes are killed."""
+"""Telemetry of a node, compared with its clients' work; the rows that survive when processes are killed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def publish(url: str, queue: str) -> None:
 
 
 def publish_at_once(address: tuple[str, int], queue: str) -> None:
-    """Publish all there is to, whatever the broker says of it; go when the queue has it."""
+    """Publish all messages without heeding the broker; leave once all are confirmed."""
     with Client.connect(address) as client:
         channel = client.channel()
         channel.call("confirm.select")
@@ -64,22 +64,22 @@ def unfinished(root: Path) -> list[Path]:
 
 
 def written(root: Path) -> list[Path]:
-    """Those with something in them already."""
-    with suppress(FileNotFoundError):  # one was finished meanwhile
+    """Return the unfinished files that are not empty."""
+    with suppress(FileNotFoundError):  # a file was finished meanwhile
         return [path for path in unfinished(root) if path.stat().st_size]
     return []
 
 
 def finish(root: Path) -> None:
-    """As the next start does it: a disk may be too slow for the end of a process."""
+    """Finish files as the next start does: a disk may be too slow for the end of a process."""
     sweep(root, "here", 2**40)
     assert not unfinished(root)
 
 
 def all_is_written(root: Path, queues: Sequence[str]) -> bool:
-    """Whether files say that all is over. The end of a process waits half a second for a slow disk, then rows are lost.
+    """Whether the files have the last rows to come: queues empty again, the ends of connections and of stops.
 
-    Of it all the last to come: queues that are empty again, the ends of connections and of stops.
+    A process that ends waits half a second for a slow disk; rows not written by then are lost.
     """
     at_last = {row["queue"]: row for row in rows(root, "depth") if row["queue"] in queues}
     acked = Counter[str]()
@@ -124,7 +124,7 @@ def test_what_is_written_down_is_what_happened(tmp_path: Path) -> None:
         assert sum(row["published_bytes"] for row in of_it) == total * len(BODY)
         assert of_it[-1]["ready"] == of_it[-1]["unacked"] == 0
         assert {(row["stop_count"], row["resume_count"]) for row in of_it} == {(20, 10)}
-        # Between one row and the next nothing is left out, and nothing told twice.
+        # Consecutive rows leave no gap and do not overlap.
         for before, after in pairwise(of_it):
             assert after["ts"] - before["ts"] == pytest.approx(1000 * after["interval_ms"], abs=1000)
         (shard,) = {row["shard"] for row in of_it}
@@ -185,7 +185,7 @@ def test_a_queue_that_moves_is_counted_once(tmp_path: Path) -> None:
 
 
 def test_processes_that_are_killed_cost_their_last_rows_only(tmp_path: Path) -> None:
-    """The recorder and the acceptor, at work: no file is left that cannot be read, and what comes later is there."""
+    """The console and an acceptor are killed at work: all files stay readable, and later rows are there."""
     root = tmp_path / "data" / "telemetry"
     tables = {"depth", "shard", "connection"}
     done = threading.Event()
@@ -193,7 +193,7 @@ def test_processes_that_are_killed_cost_their_last_rows_only(tmp_path: Path) -> 
     with Broker(tmp_path, *settings) as broker, ThreadPoolExecutor() as threads:
 
         def come_and_go() -> None:
-            """Whoever is there when the acceptor is killed goes without a word."""
+            """Connect and leave continually; a client of a killed acceptor leaves silently."""
             while not done.wait(0.02):
                 with suppress(OSError, AssertionError, Closed, HungUp), Client.connect(broker.address) as visitor:
                     visitor.channel().call("queue.declare", queue="q")
@@ -215,7 +215,7 @@ def test_processes_that_are_killed_cost_their_last_rows_only(tmp_path: Path) -> 
     assert {row["writer"] for row in rows(root, "shard")} == {"console.0.1", "console.0.2"}
     assert {row["writer"] for row in rows(root, "connection")} == {"acceptor.0.1", "acceptor.0.2"}
     for table in tables:
-        check_none_is_missing(rows(root, table))  # up to the last one that was written
+        check_none_is_missing(rows(root, table))  # up to the last row written
 
 
 def test_where_it_is_switched_off_nothing_is_written(tmp_path: Path) -> None:

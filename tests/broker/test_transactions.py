@@ -1,4 +1,4 @@
-"""Class tx over sockets: all of it at the commit, none of it before (specification: class Tx)."""
+"""Transactions over sockets: everything takes effect at the commit, nothing before (specification: class Tx)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REJECT = {"x-overflow": "reject-publish"}
 
 
 def test_publishes_and_acks_take_effect_at_the_commit(channel: Channel, names: Names) -> None:
-    """Over many queues, so that several shards take part."""
+    """A transaction over many queues, so that several shards take part."""
     queues = [names("q") for _ in range(8)]
     for queue in queues:
         channel.call("queue.declare", queue=queue, exclusive=True)
@@ -76,7 +76,7 @@ def test_a_commit_that_a_queue_refuses(connect: Callable[..., Client], channel: 
 def test_a_commit_over_many_queues_that_one_of_them_refuses(
     connect: Callable[..., Client], channel: Channel, names: Names
 ) -> None:
-    """Over several shards: nothing of it is done on any."""
+    """A refused commit over several shards has no effect on any of them."""
     strict, *others = [names("q") for _ in range(8)]
     channel.call("queue.declare", queue=strict, exclusive=False, arguments={"x-max-length": 1, **REJECT})
     for queue in others:

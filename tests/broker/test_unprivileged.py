@@ -1,4 +1,4 @@
-"""Who merely subscribes stops nobody, and who lags does not set the pace of all."""
+"""Mere subscribers cannot stop producers, and a lagging queue does not set everyone's pace."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ HOSTILE = {"x-overflow": "flow", "x-max-length": 1}
 
 
 class Anything(Ledger):
-    """Takes what comes: some of it was dropped."""
+    """A ledger that accepts gaps, because messages were dropped."""
 
     def note(self, body: bytes) -> None:
         self.total += 1
 
 
 def subscribe(channel: Channel) -> str:
-    """A queue of a client that asks for all and takes nothing."""
+    """Return the queue of a client that subscribes to everything and acknowledges nothing."""
     queue = str(channel.call("queue.declare", exclusive=True, arguments=HOSTILE).queue)
     channel.call("queue.bind", queue=queue, exchange="amq.fanout")
     channel.call("basic.qos", prefetch_count=1)
@@ -40,7 +40,7 @@ def subscribe(channel: Channel) -> str:
 def test_a_hostile_subscriber_cannot_stop_an_exchange(
     connect: Callable[..., Client], channel: Channel, names: Callable[[str], str]
 ) -> None:
-    """Nor delay confirms, nor slow others down; what it has not taken is kept for it."""
+    """A hostile subscriber cannot delay confirms or slow others down either; its messages are kept for it."""
     hostile, count = connect().channel(), 5000
     own, work = subscribe(hostile), names("work")
     channel.call("queue.declare", queue=work, durable=True, arguments={"x-overflow": "flow", "x-max-length": 2 * count})
@@ -85,7 +85,7 @@ def test_an_operator_can_choose_otherwise_and_is_told(tmp_path: Path) -> None:
 def test_the_slowest_subscriber_does_not_set_everyones_pace(
     broker: Broker, connect: Callable[..., Client], channel: Channel, names: Callable[[str], str]
 ) -> None:
-    """Where its limit is inherited: the dead one's messages are kept for it on disk, and everybody can see that."""
+    """With an inherited limit, the messages of a dead subscriber are kept on disk, which the status shows."""
     exchange, quick, dead, count = names("x"), names("quick"), names("dead"), 20_000
     channel.call("exchange.declare", exchange=exchange, type="fanout")
     broker.penstock("policy", "set", exchange, f"^{exchange}$", '{"flow-stop-count": 1000}', "--apply-to", "exchanges")

@@ -1,4 +1,4 @@
-"""A client that does not take the returns of what it has published is not read, and the operator sees that."""
+"""A client that does not read its returned messages is no longer read, and the operator sees that."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_of_whom_no_more_is_kept_is_shown_with_whose_share_it_is(tmp_path: Path)
         )
         assert held["spent"] == "vhost '/' has its share (flow.vhost_percent)"
         data = ("--data", str(broker.directory / "data"))
-        assert "(flow.vhost_percent)" in CliRunner().invoke(command.app, data).stdout  # the lines of a cell are short
+        assert "(flow.vhost_percent)" in CliRunner().invoke(command.app, data).stdout  # lines of a cell are short
         why = CliRunner().invoke(command.app, ["why", *data, held["connection"]]).stdout
         assert f"allowance used up: {held['spent']}" in why
-        client.kill()  # what it says now is not read
+        client.kill()  # a close would not be read

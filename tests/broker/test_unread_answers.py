@@ -1,4 +1,4 @@
-"""Answers that a client does not read cost the broker what they are long, however short each of them is."""
+"""Unread answers cost the broker only their length, however short each of them is."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
 ANSWERS = 60_000
 NAME = "q" * 250
-"""What the answers say: the kernel takes few of them."""
+"""A long name, in each answer: the kernel buffers few of them."""
 AT_ONCE = 100
 MIB = 1 << 20
 
 
 def test_short_answers(tmp_path: Path) -> None:
-    """Each of them is written in a turn of its own: the shard is asked for it."""
+    """Each answer is written in a turn of its own, because it comes from the shard."""
     with Broker(tmp_path, acceptors=1, shards=1) as broker:
         (acceptor,) = broker.children("acceptor")
         with (

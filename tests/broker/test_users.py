@@ -1,4 +1,4 @@
-"""Users of a running node: logins, permissions with RabbitMQ's codes and texts, changes that take effect at once."""
+"""Users of a running node: logins, permissions with RabbitMQ's codes and texts, changes with immediate effect."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def account(broker: Broker) -> Iterator[Account]:
     account = Account(broker)
     yield account
     for command, name in (("user_delete", account.user), ("vhost_delete", account.vhost)):
-        with suppress(Refusal):  # the test deleted it
+        with suppress(Refusal):  # deleted by the test
             broker.call(command, name=name)
 
 
@@ -67,7 +67,7 @@ def test_login(account: Account, connect: Open, mechanism: str) -> None:
 
 
 def test_a_password_that_was_set_by_command(broker: Broker, account: Account, connect: Open) -> None:
-    """Hashed with argon2, verified beside the loop; a changed one counts at once, open connections stay."""
+    """A changed password, hashed with argon2 and verified beside the loop, counts at once; open connections stay."""
     before = account.login(connect)
     changed = broker.penstock("user", "password", account.user, given="a new one\n")
     assert (changed.returncode, changed.stderr) == (0, "")
@@ -98,7 +98,7 @@ def test_vhosts_need_permissions(broker: Broker, account: Account, connect: Open
 
 @pytest.fixture
 def limited(account: Account, connect: Open) -> Client:
-    """May configure what begins with c, write to what begins with w, read what begins with r, in any combination."""
+    """A client that may configure names beginning with c, write to those with w in them and read those with r."""
     owner = account.login(connect).channel()
     for name in ("c", "w", "r", "wr", "crw", "none"):
         owner.call("queue.declare", queue=name)
@@ -167,7 +167,7 @@ def test_permissions(account: Account, limited: Client, method: str, arguments: 
     assert closed.code == 403
     assert closed.text.endswith(account.text(what).removeprefix("ACCESS_REFUSED - "))
     assert closed.text.startswith("ACCESS_REFUSED - ")
-    assert limited.channel().number  # the connection is none the worse
+    assert limited.channel().number  # the connection still works
 
 
 def test_a_name_of_the_server_needs_permission_too(account: Account, limited: Client) -> None:
@@ -197,7 +197,7 @@ def test_publishing(limited: Client, exchange: str, code: int, text: str) -> Non
 
 
 def test_a_cached_route_is_for_one_user(account: Account, limited: Client, connect: Open) -> None:
-    """guest's publishes make the routes; they are not for those who may not publish there."""
+    """Routes cached for guest's publishes do not serve users without the permission."""
     account.broker.call("permission_set", user="guest", vhost=account.vhost, configure=".*", write=".*", read=".*")
     others = [connect(vhost=account.vhost).channel() for _ in range(4)]  # on both acceptors, most likely
     for _ in range(3):
@@ -237,7 +237,7 @@ def test_topic_permissions(account: Account, connect: Open) -> None:
     channel.call("confirm.select")
     channel.publish(b"x", f"{account.user}.a", "amq.topic")
     channel.take("basic.ack")
-    channel.publish(b"x", "news.a", "amq.direct")  # none but topic exchanges
+    channel.publish(b"x", "news.a", "amq.direct")  # topic exchanges only
     channel.take("basic.ack")
     channel.publish(b"x", "news.a", "amq.topic")
     assert channel.closed().text == (
@@ -264,7 +264,7 @@ def test_topic_permissions_hold_for_further_routing_keys(account: Account, conne
     channel.call("confirm.select")
     channel.publish(b"x", "mine.a", "amq.topic", headers={header: ["mine.b", "mine.c"]})
     channel.take("basic.ack")
-    channel.publish(b"x", "mine.a", "amq.direct", headers={header: ["news.a"]})  # none but topic exchanges
+    channel.publish(b"x", "mine.a", "amq.direct", headers={header: ["news.a"]})  # topic exchanges only
     channel.take("basic.ack")
     channel.publish(b"x", "mine.a", "amq.topic", headers={header: ["mine.b", "news.a"]})
     assert channel.closed().text == account.text("write access to topic 'news.a' in exchange 'amq.topic'")
@@ -272,14 +272,14 @@ def test_topic_permissions_hold_for_further_routing_keys(account: Account, conne
 
 
 def test_topic_permissions_hold_for_dead_letter_routing_keys(account: Account, connect: Open) -> None:
-    """Those that a user declares; of an exchange that is not there yet as well."""
+    """The keys that a user declares are checked, even for an exchange that does not exist yet."""
     client = account.login(connect)
     for exchange in ("amq.topic", "later"):
         whose = {"user": account.user, "vhost": account.vhost, "exchange": exchange}
         account.broker.call("topic_permission_set", **whose, write="^mine\\.", read=".*")
         dead = {"x-dead-letter-exchange": exchange}
         channel = client.channel()
-        channel.call("queue.declare", queue="", arguments=dead)  # letters keep the keys that they came with
+        channel.call("queue.declare", queue="", arguments=dead)  # dead letters keep their keys
         channel.call("queue.declare", queue="", arguments={**dead, "x-dead-letter-routing-key": "mine.a"})
         channel.send("queue.declare", queue="q", arguments={**dead, "x-dead-letter-routing-key": "news.a"})
         closed = channel.closed()
@@ -291,7 +291,7 @@ def test_topic_permissions_hold_for_dead_letter_routing_keys(account: Account, c
 
 
 def test_the_name_of_a_reply_consumer_is_the_right_to_answer(account: Account, connect: Open) -> None:
-    """From another vhost as well, for whoever has been told it."""
+    """Any user who knows the name may answer, even from another vhost."""
     asking = connect().channel()
     asking.call("basic.consume", queue="amq.rabbitmq.reply-to", no_ack=True)
     asks = connect().channel()
@@ -333,7 +333,7 @@ def test_a_deleted_users_connections_are_closed(account: Account, connect: Open,
 
 
 def test_accounts_survive_a_restart(tmp_path: Path) -> None:
-    """What was deleted of the beginnings does not come back either."""
+    """Accounts survive, and the deleted default vhost and user do not come back."""
     with Broker(tmp_path) as broker:
         account = Account(broker)
         broker.call("vhost_delete", name="/")

@@ -1,4 +1,4 @@
-"""Virtual hosts of a running node: kept apart, and gone with all that is in them."""
+"""Virtual hosts of a running node: kept apart, and deleted with all their contents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.broker
 
 
 def add(broker: Broker, name: str) -> None:
-    """Make it, for guest as well."""
+    """Add a vhost that guest may use."""
     broker.call("vhost_add", name=name)
     broker.call("permission_set", user="guest", vhost=name, configure=".*", write=".*", read=".*")
 
@@ -96,7 +96,7 @@ def test_commands(broker: Broker) -> None:
 
 
 def test_a_command_outlives_the_router(broker: Broker) -> None:
-    """What was answered is stored; the next router serves the socket again."""
+    """An answered command is stored; the next router serves the socket again."""
     name = f"v-{uuid4().hex[:8]}"
     broker.call("vhost_add", name=name)
     pid = broker.kill("router")

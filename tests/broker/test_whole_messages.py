@@ -1,4 +1,4 @@
-"""Messages that are mostly headers, at a broker with limits in a node's proportions: nothing of them is for nothing."""
+"""Limits count whole messages: here mostly headers, at a broker with limits in a node's proportions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNT, BATCH = 10_000, 500
 
 
 def publish_all(channel: Channel) -> None:
-    """With confirms, so many at a time."""
+    """Publish all messages with confirms, one batch at a time."""
     channel.call("confirm.select")
     for start in range(0, COUNT, BATCH):
         for _ in range(BATCH):
@@ -34,7 +34,7 @@ def publish_all(channel: Channel) -> None:
 
 @pytest.mark.long
 def test_a_backlog_of_tasks_is_paged_and_holds_nobody(tmp_path: Path) -> None:
-    """10,000 tasks of 1 KB, bodies of 100 bytes, are more than twice what the node may have in memory."""
+    """10,000 tasks of 1 KB, with bodies of 100 bytes, are more than twice the node's memory limit."""
     limit = 4 * MIB
     with Broker(tmp_path, f"memory_limit={limit}") as broker, Client.connect(broker.address) as client:
         channel = client.channel()

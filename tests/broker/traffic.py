@@ -1,4 +1,4 @@
-"""Producers and consumers that work while a test changes the node: every message is numbered."""
+"""Producers and consumers of numbered messages that work while a test changes the node."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.raw import Client
 from tests.waiting import PATIENCE, wait_for
 
 OPEN_MAX = 10
-"""The most unconfirmed messages of a producer: few, so that all producers keep step, however slow a shard is."""
+"""The most unconfirmed messages of a producer: few, so that all producers keep in step, however slow a shard is."""
 
 
 class Producer:
-    """Publishes numbered messages to one queue, with confirms."""
+    """A producer of numbered messages to one queue, with confirms."""
 
     def __init__(self, broker: Broker, queue: str) -> None:
         self.client = Client.connect(broker.address)
@@ -34,7 +34,7 @@ class Producer:
         self.open.add(self.sent)
 
     def gather(self) -> int:
-        """Process the confirms that have arrived; return how many are missing. AssertionError for anything but acks."""
+        """Process arrived confirms; return the number still missing. AssertionError on anything but acks."""
         self.client.poll()
         line = self.client.line(1)
         while line:
@@ -46,7 +46,7 @@ class Producer:
 
 
 class Traffic:
-    """A producer and a consumer for each queue, at work from entering `with` to its end."""
+    """A producer and a consumer for each queue, at work inside the `with` block."""
 
     def __init__(self, broker: Broker, weights: dict[str, int]) -> None:
         self.weights = weights
@@ -86,12 +86,12 @@ class Traffic:
 
     @property
     def sent(self) -> dict[str, int]:
-        """How many messages each queue's producer has published."""
+        """The number of messages that each queue's producer has published."""
         return {name: producer.sent for name, producer in self._producers.items()}
 
     @property
     def received(self) -> dict[str, int]:
-        """How many messages each queue's consumer has received."""
+        """The number of messages that each queue's consumer has received."""
         return {name: len(numbers) for name, numbers in self.seen.items()}
 
     def _guard(self, run: Any) -> None:

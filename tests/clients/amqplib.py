@@ -1,4 +1,4 @@
-"""Packages of Node.js for tests: installed once a user by the ordinary npm client, outside the repository."""
+"""Packages of Node.js for tests: installed once per user by the ordinary npm client, outside the repository."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ INSTALL_SECONDS = 100
 
 
 def environment(programs: Path = PROGRAMS) -> dict[str, str]:
-    """Return the environment in which the programs of a folder find the packages of its package.json. Skip the test if
-    node, npm or a package is missing.
+    """Return the environment in which a folder's programs find the packages of its package.json. Skip the test if node,
+    npm or a package is missing.
     """
     for program in ("node", "npm"):
         if not shutil.which(program):
@@ -32,7 +32,7 @@ def environment(programs: Path = PROGRAMS) -> dict[str, str]:
 
 
 def _install(package: bytes, target: Path) -> None:
-    """Install into a directory of its own, which then takes its name: several workers may do this at once."""
+    """Install into a scratch directory, then rename it to `target`: several workers may do this at once."""
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         directory = Path(scratch) / "install"
         directory.mkdir()
@@ -47,4 +47,4 @@ def _install(package: bytes, target: Path) -> None:
         try:
             directory.rename(target)
         except OSError:
-            assert target.exists()  # another worker was quicker
+            assert target.exists()  # another worker was faster

@@ -1,6 +1,6 @@
-"""The tasks that `test_celery.py` runs in worker processes of their own."""
+"""Tasks that the Celery tests run in worker processes."""
 
-# Celery has no types; its decorators leave none either.
+# Celery has no types, and its decorators remove those of tasks.
 # mypy: disable-error-code="import-untyped, misc, untyped-decorator, no-any-return"
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ QUEUES: dict[str, dict[str, Any]] = {
         ]
     },
     "quorum": {"task_default_queue_type": "quorum"},
-    # With such an exchange delayed tasks go by way of queues with TTLs, one for each bit of the delay.
+    # With a topic exchange, delayed tasks pass through queues with TTLs, one for each bit of the delay.
     "quorum, topic exchange": {
         "task_default_queue_type": "quorum",
         "task_default_exchange": f"{PREFIX}-exchange",
         "task_default_exchange_type": "topic",
     },
 }
-"""Settings for kinds of queues."""
+"""Settings for each kind of queue."""
 
-# The results of rpc:// are for one client only, so there are no chords with it.
+# Results over rpc:// are for one client only, so chords do not work with it.
 app = Celery(
     "celery_app",
     broker=os.environ.get("CELERY_TESTS_BROKER"),
@@ -52,7 +52,7 @@ app.conf.update(
 )
 
 task = partial(app.task, shared=False)
-"""Not for other applications: a test process has one for each worker."""
+"""Unshared: a test process has one application per worker."""
 
 
 @task
@@ -69,7 +69,7 @@ def total(numbers: list[int]) -> int:
 
 @task(bind=True, max_retries=3)
 def third_time(self: Any) -> int:
-    """Fail twice, then return how many retries it took."""
+    """Fail twice, then return the number of retries."""
     if self.request.retries < 2:
         raise self.retry(countdown=1)
     return int(self.request.retries)
@@ -77,7 +77,7 @@ def third_time(self: Any) -> int:
 
 @task
 def when() -> float:
-    """Return the time at which it is run."""
+    """Return the time at which the task runs."""
     return time.time()
 
 
@@ -90,11 +90,11 @@ def note(path: str, word: str) -> None:
 
 @task
 def process() -> int:
-    """Return the pid of its process."""
+    """Return the pid of the process that runs the task."""
     return os.getpid()
 
 
 @task
 def sleep(seconds: float) -> None:
-    """Take so many seconds."""
+    """Take `seconds` seconds."""
     time.sleep(seconds)

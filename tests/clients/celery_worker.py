@@ -25,10 +25,10 @@ STOP_SECONDS = 60
 
 
 class Worker:
-    """A Celery worker with two processes, and its application as a client sees it."""
+    """A Celery worker with two processes, and the application that its clients use."""
 
     def __init__(self, url: str, directory: Path, queues: str = "classic", results: str = "file") -> None:
-        """`queues` is one of `celery_app.QUEUES`. `results` are kept in files, or sent back to the client (`rpc`)."""
+        """`queues` is one of `celery_app.QUEUES`. `results`: kept in files (`file`) or sent to the client (`rpc`)."""
         self.prefix = f"celery-{uuid4().hex[:8]}"
         self.name = f"worker@{self.prefix}"
         self.queue = f"{self.prefix}-tasks"
@@ -57,11 +57,11 @@ class Worker:
         return self.app.control.inspect([self.name], timeout=PATIENCE, limit=1)
 
     def scheduled(self) -> int:
-        """Return how many tasks it keeps until their time."""
+        """Return the number of tasks that the worker keeps until their time."""
         return len(self.inspect().scheduled()[self.name])
 
     def stop(self) -> None:
-        """Stop it; AssertionError with its log if it does not end in time."""
+        """Stop the worker. AssertionError with its log if it does not end in time."""
         self.process.terminate()
         try:
             self.process.wait(STOP_SECONDS)
@@ -79,11 +79,11 @@ def load() -> ModuleType:
 
 @contextmanager
 def running(worker: Worker) -> Iterator[Worker]:
-    """A worker that answers; it is stopped at the end."""
+    """Wait until the worker answers; stop it at the end."""
     try:
         wait_for(lambda: worker.app.control.inspect(timeout=1).ping(), 2 * PATIENCE, "the worker to answer")
         yield worker
     finally:
-        pools.reset()  # pools belong to the whole process, and the next worker may have another broker
+        pools.reset()  # pools are global to the process, and the next worker may have another broker
         worker.app.close()
         worker.stop()

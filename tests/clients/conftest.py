@@ -1,4 +1,4 @@
-"""Producers of `penstock.client`, of both kinds."""
+"""Fixtures for tests of clients: producers of `penstock.client`, of both kinds, and an unused port."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Make = Callable[..., Producer]
 
 @pytest.fixture(params=sorted(PRODUCERS))
 def make(request: pytest.FixtureRequest) -> Iterator[Make]:
-    """A function that makes a producer of either kind for an URL; all are closed at the end."""
+    """A function that makes a producer of the chosen kind for a URL; all are closed at the end."""
     made: list[Producer | InThread] = []
 
     def make(url: str, **options: Any) -> Producer:

@@ -1,4 +1,4 @@
-"""Producers of four libraries that publish as fast as they can, each in a process of its own."""
+"""Flat-out producers of four libraries; those of each library run in a process of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE
 
 
 class Held:
-    """A process of producers; `more` are further fields of its job."""
+    """A process of producers; `more` has further fields of its job."""
 
     def __init__(
         self, library: str, broker: Broker, queue: str, directory: Path, count: int, size: int, **more: Any
@@ -37,15 +37,15 @@ class Held:
 
     @property
     def said(self) -> str:
-        """Its output so far."""
+        """The output of the process so far."""
         return self.output.read_text()
 
     def check_held(self) -> None:
-        """Check that none of its producers is done."""
+        """Check that no producer is done."""
         assert self.process.poll() is None, f"{self.library} has ended: {self.said}"
         assert "alive" not in self.said, f"{self.library} was not held"
 
     def check_alive(self, patience: float = PATIENCE) -> None:
-        """Check that all have published everything and then used their connections."""
+        """Check that all producers have published everything and then used their connections."""
         assert self.process.wait(patience) == 0, f"{self.library}: {self.said}"
         assert self.said.count("alive") == self.job.connections, f"{self.library}: {self.said}"

@@ -1,7 +1,7 @@
-"""Producers that will be held: `python -m tests.clients.hold LIBRARY JOB`, the job as JSON.
+"""Producers that will be held: `python -m tests.clients.hold LIBRARY JOB`, with the job as JSON.
 
-Each publishes as fast as its library lets it, then proves on the same channel that its connection is alive, and says
-so. Any error ends the process with exit code 1.
+Each publishes as fast as its library allows, then proves on the same channel that its connection is alive, and prints
+that. Any error ends the process with exit code 1.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ import pika
 from tests.producers import STAMP
 
 PATIENT = {socket.TCP_USER_TIMEOUT: 6000}
-"""By default py-amqp has its kernel give up when a window is closed for 1000 ms. The broker opens it every 400 ms, but
-its process may get no processor for longer than the rest; a test about that second keeps the default.
+"""By default py-amqp has the kernel give up if a window stays closed for 1000 ms. The broker opens it every 400 ms, but
+may not be scheduled for the remaining 600 ms. Tests of that limit keep the default.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """The job of producers: each of `connections` publishes `count` messages of `size` bytes to an exchange with the
-    name of the queue as routing key, and each to the queue `also`, if there is one; with confirms, or in one
+    name of the queue as routing key, and each message to the queue `also` too, if given; with confirms, or in one
     transaction.
 
-    The first is the producer of number `first`, as bodies are numbered for `tests.producers.Ledger`. `hasty`: not
-    `PATIENT`.
+    `first` is the number of the first producer in the bodies, for `tests.producers.Ledger`. `hasty`: without `PATIENT`.
     """
 
     url: str
@@ -140,7 +139,7 @@ def in_threads(work: Callable[[Job, int], None]) -> Callable[[Job], None]:
 
 
 def in_a_loop(job: Job) -> None:
-    """Run all producers of a job in one loop."""
+    """Run all producers of a job in one event loop."""
 
     async def run() -> None:
         await asyncio.gather(*(with_aio_pika(job, producer) for producer in job.producers))

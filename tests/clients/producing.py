@@ -1,4 +1,4 @@
-"""Both producers behind one interface: the asyncio one in a loop of its own in a thread."""
+"""Both producers behind one interface: the asyncio one runs in an event loop in a thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.client.aio import AsyncProducer
 
 
 class InThread:
-    """An `AsyncProducer` used like a `Producer`."""
+    """An `AsyncProducer` with the interface of a `Producer`."""
 
     def __init__(self, url: str, **options: Any) -> None:
         self._loop = asyncio.new_event_loop()
@@ -26,7 +26,7 @@ class InThread:
             raise
 
     def send(self, body: bytes, routing_key: str = "", **options: Any) -> Future[str] | None:
-        """Send a message, as `Producer.send`."""
+        """Send a message, like `Producer.send`."""
 
         async def send() -> Future[str] | None:
             receipt = await self._producer.send(body, routing_key, **options)
@@ -39,7 +39,7 @@ class InThread:
         return self._run(send())
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait for outcomes, as `Producer.flush`."""
+        """Wait for outcomes, like `Producer.flush`."""
         self._run(self._producer.flush(timeout))
 
     def metrics(self) -> Metrics:

@@ -1,4 +1,4 @@
-"""Common parts of the tutorial-shaped programs: their work and their texts."""
+"""Common parts of the tutorial-style programs: their work and their texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPICS = {
     "*.critical": [b"out of memory", b"job lost"],
     "#.critical": [b"out of memory", b"job lost", b"gate stuck"],
 }
-"""Binding pattern -> what must arrive, in the order of LOGS."""
+"""Binding pattern -> bodies that must arrive, in the order of LOGS."""
 
 BATCH = 500
 

@@ -1,8 +1,8 @@
 """One of two clients in a ring: `python -m tests.clients.ring LIBRARY URL SOURCE TARGET COUNT FIRST`.
 
-It publishes to one queue as fast as its library lets it and consumes and acknowledges another on the same channel, as a
-program with one connection does. It is done when it has published COUNT and received so many and the FIRST that were
-there before, says so and ends; any error ends it with exit code 1.
+The client publishes to one queue as fast as its library allows, and consumes and acknowledges another on the same
+channel, like a program with one connection. When it has published COUNT messages and received as many, and the FIRST
+that were there before, it prints "done" and ends. Any error ends it with exit code 1.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def with_py_amqp(url: str, source: str, target: str, count: int, first: int) -> 
 
         channel.basic_consume(source, callback=on_message)
         for _ in range(count):
-            channel.basic_publish(amqp.Message(BODY), routing_key=target)  # processes deliveries as well
+            channel.basic_publish(amqp.Message(BODY), routing_key=target)  # also processes deliveries
         while len(received) < count + first:
             connection.drain_events(timeout=60)
 

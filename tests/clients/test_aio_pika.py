@@ -1,4 +1,4 @@
-"""Tutorial-shaped programs with aio-pika (and so aiormq)."""
+"""Tutorial-style programs with aio-pika (and so aiormq)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.broker
 
 
 def run(program: Callable[[str], Awaitable[None]], url: str) -> None:
-    """Run the program in a loop of its own, within the time allowed."""
+    """Run a program in an event loop, within the time allowed."""
     asyncio.run(asyncio.wait_for(program(url), PATIENCE))
 
 
 async def receive(queue: AbstractQueue, count: int) -> list[bytes]:
-    """Consume and acknowledge `count` messages."""
+    """Consume and acknowledge `count` messages; return their bodies."""
     found = []
     async with queue.iterator() as messages:
         async for message in messages:
@@ -164,7 +164,7 @@ def test_rpc(url: str, queue: str) -> None:
 
 
 def test_confirms(url: str, queue: str) -> None:
-    """One by one, and many under way at once; what has no route raises."""
+    """Confirms one by one, and for many publishes in flight; an unroutable publish raises an error."""
 
     async def program(url: str) -> None:
         async with await aio_pika.connect(url) as connection:

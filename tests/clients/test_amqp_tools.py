@@ -1,4 +1,4 @@
-"""rabbitmq-c's command-line tools (Debian's amqp-tools)."""
+"""The command-line tools of rabbitmq-c (Debian's amqp-tools)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tools:
         self.address = address
 
     def run(self, tool: str, *arguments: str, stdin: str = "", code: int = 0) -> str:
-        """Standard output of `amqp-TOOL`; AssertionError if its exit code is another than `code`."""
+        """Run `amqp-TOOL`; return its standard output. AssertionError if its exit code is not `code`."""
         command = [f"amqp-{tool}", "-s", self.address.host, "--port", str(self.address.port), *arguments]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == code, f"{command}: exit {done.returncode}: {done.stderr}"
@@ -39,7 +39,7 @@ def tools(address: Address) -> Tools:
 def test_declare_publish_get_delete(tools: Tools, channel: Channel, queue: str) -> None:
     assert tools.run("declare-queue", "-q", queue).strip() == queue
     tools.run("publish", "-r", queue, "-b", "by option", "-C", "text/plain", "-p")
-    wait_depth(channel, queue, 1)  # connections of two acceptors have no order
+    wait_depth(channel, queue, 1)  # there is no order between connections to two acceptors
     tools.run("publish", "-r", queue, stdin="by standard input")
     wait_depth(channel, queue, 2)
     tools.run("publish", "-r", queue, "--line-buffered", stdin="line 1\nline 2\n")
@@ -56,7 +56,7 @@ def test_get_of_an_empty_queue(tools: Tools, queue: str) -> None:
 
 
 def test_consume(tools: Tools, channel: Channel, queue: str) -> None:
-    """Each message goes to the standard input of the command, and is acknowledged when that has succeeded."""
+    """Each message goes to the standard input of a command, and is acknowledged when the command has succeeded."""
     channel.call("queue.declare", queue=queue)
     for number in range(5):
         channel.publish(b"message %d\n" % number, queue)
@@ -68,7 +68,7 @@ def test_consume(tools: Tools, channel: Channel, queue: str) -> None:
 
 
 def test_consume_through_an_exchange(tools: Tools, address: Address, channel: Channel) -> None:
-    """The tool declares its own exclusive queue and binds it; we learn from a return that it is not there yet."""
+    """The tool declares an exclusive queue and binds it; a returned message shows that it is not bound yet."""
     command = ["amqp-consume", "-s", address.host, "--port", str(address.port)]
     command += ["-e", "amq.topic", "-r", "tools.#", "-c", "1", "cat"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as consumer:

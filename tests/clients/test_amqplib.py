@@ -1,4 +1,4 @@
-"""Tutorial-shaped programs with Node's amqplib; the programs are in `node/` and check themselves."""
+"""Tutorial-style programs with Node's amqplib; the programs are in `node/` and check themselves."""
 
 from __future__ import annotations
 

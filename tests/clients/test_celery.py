@@ -1,9 +1,9 @@
-"""Celery as it is used: a worker with a prefork pool, and this process as its client and its operator.
+"""Celery in ordinary use: a worker with a prefork pool, and this process as its client and operator.
 
-Quorum queues are in `test_celery_quorum.py`.
+Tests with quorum queues are in `test_celery_quorum.py`.
 """
 
-# Celery and kombu make their names on first use, where a type checker cannot see them, and have no types.
+# Celery and kombu create their names on first use, where a type checker cannot see them, and have no types.
 # mypy: disable-error-code="import-untyped, attr-defined, no-any-return, no-untyped-call, name-defined"
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_a_task_with_an_eta_is_not_run_before(worker: Worker) -> None:
 
 
 def test_tasks_for_later_keep_no_others_from_being_run(worker: Worker) -> None:
-    """The worker raises its prefetch for each task that it keeps until its time."""
+    """The worker raises its prefetch by one for each task that it keeps until its time."""
     later = [worker.module.when.apply_async(countdown=25) for _ in range(30)]
     assert worker.module.add.delay(1, 2).get(PATIENCE) == 3
     assert not any(result.ready() for result in later)
@@ -63,7 +63,7 @@ def test_a_chord(worker: Worker) -> None:
 
 
 def test_the_most_urgent_task_comes_first(worker: Worker, tmp_path: Path) -> None:
-    """Tasks wait in a queue with priorities until the worker is told to consume from it."""
+    """Tasks wait in a queue with priorities until the worker consumes from it."""
     notes, queue = tmp_path / "notes", f"{worker.prefix}-urgent"
     worker.app.control.pool_shrink(1, destination=[worker.name], reply=True, timeout=PATIENCE)
     with worker.app.connection_for_write() as connection:
@@ -97,7 +97,7 @@ def test_events(worker: Worker) -> None:
         receiver = worker.app.events.Receiver(connection, handlers={"*": lambda event: seen.append(event["type"])})
         asked = False
         for _ in receiver.itercapture(timeout=PATIENCE, wakeup=False):
-            if not asked:  # a heartbeat of the worker has come: events are listened to
+            if not asked:  # a heartbeat of the worker has arrived, so events are received
                 asked = bool(worker.module.add.delay(1, 1))
             if wanted <= set(seen):
                 break

@@ -1,11 +1,11 @@
-"""Celery with quorum queues: it sets no global prefetch for them, and may leave tasks for later to the broker.
+"""Celery with quorum queues: it sets no global prefetch for them, and may leave delayed tasks to the broker.
 
-Through a direct exchange, which is the default, the worker keeps such tasks and raises its prefetch for each. Through a
-topic exchange they wait in the broker (kombu's native delayed delivery): in 28 queues with TTLs of 1, 2, 4 … seconds,
-each dead-lettered to the next, of which they pass those that their delay is the sum of.
+With a direct exchange, the default, the worker keeps delayed tasks and raises its prefetch for each. With a topic
+exchange they wait in the broker (kombu's native delayed delivery): in 28 queues with TTLs of 1, 2, 4 … seconds, each
+dead-lettered to the next. A task passes through the queues whose TTLs add up to its delay.
 """
 
-# Celery and kombu make their names on first use, where a type checker cannot see them, and have no types.
+# Celery and kombu create their names on first use, where a type checker cannot see them, and have no types.
 # mypy: disable-error-code="import-untyped, attr-defined, no-any-return"
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_a_chord(worker: Worker) -> None:
 
 
 def test_tasks_are_run_at_their_time(worker: Worker) -> None:
-    """More of them than the prefetch; none is run before, none is forgotten."""
+    """With more delayed tasks than the prefetch, none runs early and none is lost."""
     asked = time.time()
     by_countdown = [(n % 6 + 1, worker.module.when.apply_async(countdown=n % 6 + 1)) for n in range(24)]
     eta = datetime.now(UTC) + timedelta(seconds=3)

@@ -1,6 +1,6 @@
-"""Celery with results over AMQP (rpc://): the worker publishes them to a queue of the client's."""
+"""Celery with results over AMQP (rpc://): the worker publishes them to a queue of the client."""
 
-# Celery and kombu make their names on first use, where a type checker cannot see them, and have no types.
+# Celery and kombu create their names on first use, where a type checker cannot see them, and have no types.
 # mypy: disable-error-code="import-untyped, attr-defined"
 
 from __future__ import annotations

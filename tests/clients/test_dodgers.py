@@ -1,4 +1,4 @@
-"""Real clients that do not let themselves be held: one publishes on after its flow-ok, others come back at once."""
+"""Real clients that evade being held: one publishes on after its flow-ok, others reconnect at once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def user(broker: Broker) -> Iterator[str]:
 
 @pytest.fixture
 def told_by_flow(broker: Broker, user: str) -> Iterator[None]:
-    """A policy says that this user's clients are held by Channel.Flow."""
+    """A policy that holds this user's clients by channel.flow."""
     policy = {"vhost": "/", "operator": False, "name": user}
     broker.call(
         "policy_set", **policy, pattern=f"^{user}$", apply_to="users", priority=0,
@@ -51,14 +51,14 @@ def told_by_flow(broker: Broker, user: str) -> Iterator[None]:
 
 @pytest.mark.usefixtures("told_by_flow")
 def test_py_amqp_answers_and_publishes_on(broker: Broker, channel: Channel, queue: str, user: str) -> None:
-    """It is noticed, and nothing that it publishes is lost."""
+    """py-amqp publishes on after its flow-ok: the broker detects that, and no publish is lost."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     address = f"{broker.address.host}:{broker.address.port}"
     with amqp.Connection(address, userid=user, password="secret", socket_settings=PATIENT) as connection:
         publisher, sent = connection.channel(), 0
 
         def publish_on() -> list[dict[str, Any]]:
-            """What it had sent before it was told is no offence: it publishes until it is noticed."""
+            """Publish, and return the held channel once it is detected: publishes before channel.flow do not count."""
             nonlocal sent
             first = sent + 1
             for sent in range(first, first + STOP - 1):
@@ -74,7 +74,7 @@ def test_py_amqp_answers_and_publishes_on(broker: Broker, channel: Channel, queu
 
 @pytest.fixture
 def full(channel: Channel, queue: str) -> str:
-    """A queue that is full, and ends the connections of those who publish on."""
+    """A full queue that ends the connections of producers it holds."""
     arguments = {**MARKS, "x-hold": "park 500 ms, close-connection, hold-off 2 min"}
     channel.call("queue.declare", queue=queue, arguments=arguments)
     filler = channel.client.channel()
@@ -85,7 +85,7 @@ def full(channel: Channel, queue: str) -> str:
 
 
 def dodge_with_pika(url: str, queue: str) -> str:
-    """How it ends for one who connects anew whenever it is thrown out."""
+    """Reconnect and publish after every disconnect, until the connection is refused; return the error."""
     while True:
         try:
             with pika.BlockingConnection(pika.URLParameters(url)) as connection:
@@ -112,7 +112,7 @@ def dodge_with_py_amqp(url: str, queue: str) -> str:
 
 
 def dodge_with_aio_pika(url: str, queue: str) -> str:
-    """It does not tell why its connection was not opened."""
+    """As with pika, but the error does not have the broker's reason."""
 
     async def publish() -> None:
         async with await aio_pika.connect(url) as connection:
@@ -128,7 +128,7 @@ def dodge_with_aio_pika(url: str, queue: str) -> str:
 
 
 def dodge_with_amqplib(url: str, queue: str) -> str:
-    """Nor does this one."""
+    """As with pika, but the output does not have the broker's reason."""
     done = subprocess.run(
         ["node", amqplib.PROGRAMS / "dodge.js", url, queue],
         env=amqplib.environment(),

@@ -1,4 +1,4 @@
-"""500 producers of four real libraries on one queue: within the bound, nobody lost, nobody passed over."""
+"""500 producers of four real libraries on one queue: bounded overshoot, no producer lost, none starved."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_five_hundred_producers_of_four_libraries(tmp_path: Path) -> None:
             for index, library in enumerate(FOUR):
                 more = {"connections": EACH, "first": EACH * index}
                 started.append(Held(library, broker, "q", tmp_path, COUNT, 256, **more))
-            # All but those few that came in within the bound.
+            # All but the few that published everything within the bound.
             wait_for(
                 lambda: len(broker.held()) >= EACH * len(FOUR) - (most(STOP) - STOP) // COUNT, PATIENCE, "all held"
             )

@@ -1,6 +1,6 @@
-"""Producers of four libraries, held for a long time by a full queue: alive afterwards, and everything delivered.
+"""Producers of four libraries, held for a long time by a full queue: they survive, and every message is delivered.
 
-Most clients do not survive a socket that is not read at all (py-amqp: about a second); they do survive ours.
+Most clients do not survive a socket that is not read at all (py-amqp: about a second), but they survive the drip.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.broker
 
 COUNT, SIZE = 6000, 8192
-"""48 MiB a producer: many times what sockets and parking take."""
+"""48 MiB per producer: many times the room in sockets and for parking."""
 LONG = float(os.environ.get("HOLD_SECONDS", "60"))
-"""How long the long test holds producers; 3600 is an hour."""
+"""Seconds for which the long test holds producers; 3600 is an hour."""
 MARKS = {"qpid.flow_stop_count": 200, "qpid.flow_resume_count": 100}
 
 
@@ -37,7 +37,7 @@ def hold(
     broker: Broker, names: Callable[[str], str], directory: Path, seconds: float, throttle: str = "auto",
     hasty: bool = False,
 ) -> None:  # fmt: skip
-    """Hold one producer of each library for so long by those means, then take out all that they publish."""
+    """Hold one producer of each library for `seconds` by the given means, then consume all their messages."""
     with Client.connect(broker.address) as client:
         channel = client.channel()
         queues = {library: names(library) for library in (*LIBRARIES, "amqplib")}

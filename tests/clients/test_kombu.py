@@ -1,6 +1,6 @@
-"""Tutorial-shaped programs with kombu and with py-amqp below it (what Celery speaks)."""
+"""Tutorial-style programs with kombu, and with py-amqp below it (the libraries under Celery)."""
 
-# kombu makes its names on first use, where a type checker cannot see them; py-amqp has no types.
+# kombu creates its names on first use, where a type checker cannot see them; py-amqp has no types.
 # mypy: disable-error-code="name-defined, attr-defined, no-untyped-call, import-untyped, no-any-return"
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def connect(url: str) -> Iterator[Callable[[], kombu.Connection]]:
 
 
 def receive(connection: kombu.Connection, queue: kombu.Queue, count: int) -> list[Any]:
-    """Consume and acknowledge `count` messages."""
+    """Consume and acknowledge `count` messages; return their bodies."""
     found: list[Any] = []
 
     def take(body: Any, message: kombu.Message) -> None:
@@ -51,7 +51,7 @@ def receive(connection: kombu.Connection, queue: kombu.Queue, count: int) -> lis
 
 
 def temporary(connection: kombu.Connection, exchange: kombu.Exchange, *keys: str) -> kombu.Queue:
-    """A server-named exclusive queue, bound by each key."""
+    """Return a server-named exclusive queue, bound by each key."""
     queue = kombu.Queue("", exclusive=True, channel=connection.default_channel)
     queue.declare()
     for key in keys:
@@ -138,7 +138,7 @@ def test_topics(connect: Callable[[], kombu.Connection], names: Names) -> None:
 
 
 def serve_rpc(url: str, requests: kombu.Queue, ready: threading.Event, stop: threading.Event) -> None:
-    """The server of the RPC program, in a thread of its own with a connection of its own."""
+    """Serve the RPC program, in a thread of its own with a connection of its own."""
     with kombu.Connection(url) as connection:
         producer = connection.Producer()
 
@@ -184,7 +184,7 @@ def test_rpc(connect: Callable[[], kombu.Connection], url: str, queue: str) -> N
 
 
 def test_confirms(url: str, queue: str) -> None:
-    """With confirm_publish, publish returns when the broker has confirmed."""
+    """With confirm_publish, publish returns once the broker has confirmed."""
     with kombu.Connection(url, transport_options={"confirm_publish": True}) as connection:
         declared = kombu.Queue(queue, durable=True)
         producer = connection.Producer()
@@ -224,7 +224,7 @@ def test_py_amqp_return(amqp_connection: amqp.Connection) -> None:
 
 
 def test_py_amqp_heartbeat(address: Address) -> None:
-    """A connection that only ticks stays open."""
+    """A connection that only sends heartbeats stays open."""
     with amqp.Connection(f"{address.host}:{address.port}", heartbeat=2) as connection:
         for _ in range(28):
             connection.heartbeat_tick()

@@ -1,4 +1,4 @@
-"""A microservice of NestJS and its client, over direct reply-to: request, reply, and both close at once."""
+"""A NestJS microservice and its client over direct reply-to: request, reply, and immediate close of both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.broker
 
 PROGRAMS = Path(__file__).parent / "nest"
 OLDEST_NODE = (20, 19)
-"""The first in which `require` takes the modules that NestJS consists of."""
+"""The first version whose `require` accepts the ES modules of NestJS."""
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +31,7 @@ def environment() -> dict[str, str]:
 
 
 def test_both_close_as_soon_as_the_reply_is_there(url: str, environment: dict[str, str]) -> None:
-    """Twenty times; the service must have the confirm of its reply by then, for which it does not wait."""
+    """Twenty rounds. The service must have its reply's confirm when it closes, although it does not wait for that."""
     command = ["node", str(PROGRAMS / "client.js"), url, f"nest-{uuid4().hex[:8]}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Tutorial-shaped programs with pika's blocking connection."""
+"""Tutorial-style programs with pika's blocking connection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def connect(url: str) -> Iterator[Callable[[], pika.BlockingConnection]]:
 
 
 def receive(channel: BlockingChannel, queue: str, count: int, auto_ack: bool = True) -> list[bytes]:
-    """Consume `count` messages."""
+    """Consume `count` messages; return their bodies."""
     found: list[bytes] = []
     for method, _, body in channel.consume(queue, auto_ack=auto_ack, inactivity_timeout=PATIENCE):
         assert method, f"{len(found)} of {count} messages after {PATIENCE} s"
@@ -55,7 +55,7 @@ def test_hello_world(connect: Callable[[], pika.BlockingConnection], queue: str)
 
 
 def test_work_queue(connect: Callable[[], pika.BlockingConnection], queue: str) -> None:
-    """Durable queue, persistent tasks, prefetch 1: a worker that is busy gets nothing, the other one does the rest."""
+    """Durable queue, persistent tasks, prefetch 1: a busy worker gets no more tasks, and the other does the rest."""
     boss = connect().channel()
     boss.queue_declare(queue, durable=True)
     done: dict[str, list[bytes]] = {"busy": [], "free": []}
@@ -143,7 +143,7 @@ def test_topics(connect: Callable[[], pika.BlockingConnection], names: Names) ->
 
 
 def serve_rpc(url: str, queue: str, ready: threading.Event, stop: threading.Event) -> None:
-    """The server of the RPC program, in a thread of its own with a connection of its own."""
+    """Serve the RPC program, in a thread of its own with a connection of its own."""
 
     def answer(
         channel: BlockingChannel, method: pika.spec.Basic.Deliver, request: pika.BasicProperties, body: bytes
@@ -207,7 +207,7 @@ def test_confirms(connect: Callable[[], pika.BlockingConnection], queue: str) ->
 
 
 def test_consumer_that_crashes(connect: Callable[[], pika.BlockingConnection], queue: str) -> None:
-    """What it had not acknowledged is delivered again, to someone else, and says so."""
+    """The crashed consumer's unacked message is delivered to another, marked as redelivered."""
     channel = connect().channel()
     channel.queue_declare(queue)
     channel.basic_publish("", queue, GREETING)

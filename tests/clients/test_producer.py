@@ -1,6 +1,6 @@
-"""`penstock.client` against any AMQP 0-9-1 broker: what is confirmed, what fails and how, what a full queue does.
+"""`penstock.client` with any AMQP 0-9-1 broker: confirms, errors and full windows.
 
-Against RabbitMQ: `--amqp-url`, or `test_producer_rabbitmq`.
+To test with RabbitMQ: `--amqp-url`, or `test_producer_rabbitmq`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def confirmed(producer: Producer, body: bytes, queue: str, **options: Any) -> st
 def test_a_flush_returns_when_receipts_are_told(
     url: str, channel: Channel, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However late the thread is that tells them."""
+    """A flush waits until receipts are resolved, even if the thread that resolves them is late."""
     flushed, resolve = threading.Event(), threaded.resolve
 
     def late(outcomes: list[Any]) -> None:
@@ -160,7 +160,7 @@ class TestProducer:
                 producer.send(b"too late", queue)
 
     def test_a_window_that_is_full(self, make: Make, url: str, channel: Channel, queue: str) -> None:
-        """Nothing but what is unconfirmed holds the producer: one message at a time, then."""
+        """Only unconfirmed messages hold the producer, here one at a time."""
         channel.call("queue.declare", queue=queue)
         producer = make(url, window_bytes=1)
 
@@ -187,7 +187,7 @@ class TestProducer:
                 producer.flush(-1)
             except TimedOut:
                 return True
-            return False  # it was confirmed meanwhile
+            return False  # the message was confirmed meanwhile
 
         wait_for(late, interval=0)
         producer.flush(PATIENCE)

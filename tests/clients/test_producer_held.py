@@ -1,4 +1,4 @@
-"""`penstock.client` behind a full queue, and over a loss of its connection."""
+"""`penstock.client` behind a full queue, and when it loses its connection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HELD_SECONDS = 60.0
 
 
 def fill(producer: Producer, queue: str) -> int:
-    """Send until the broker says stop: how many that took. A window that is full is no such word."""
+    """Send until the broker holds the producer; return the number of messages sent. A full window does not count."""
     sent = 0
 
     def stopped() -> bool:
@@ -72,7 +72,7 @@ def test_a_full_queue_holds_it_in_every_way_it_can_be_asked_for(
 
 
 async def fill_async(producer: AsyncProducer, queue: str) -> list[asyncio.Future[str]]:
-    """As `fill`: the receipts."""
+    """Like `fill`, but return the receipts."""
     receipts = []
     while not {"flow", "blocked"} & set(held_by(producer)):
         receipt = await producer.send(b"x", queue, on_full="drop")
@@ -107,7 +107,7 @@ def test_the_end_of_with_waits_no_longer_than_it_is_told(url: str, channel: Chan
 def send_within(
     url: str, queue: str, receipts: list[Future[str] | None], error: Exception | None, **options: Any
 ) -> None:
-    """Send a message that the queue has no room for, and perhaps fail, within a `with`."""
+    """In a `with` block, send a message that the queue has no room for, then raise `error` if it is given."""
     with Producer(url, **options) as producer:
         receipts.append(producer.send(b"x", queue))
         wait_for(lambda: {"flow", "blocked"} & set(held_by(producer)))
@@ -135,13 +135,13 @@ def test_the_end_of_async_with_waits_no_longer_than_it_is_told(url: str, channel
 def test_a_program_is_told_each_flow_command(make: Make, url: str, channel: Channel, queue: str) -> None:
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     told: list[FlowCommand] = []
-    # What is parked at the stop stays below what pauses the socket: of one that is paused Channel.Flow is not told.
+    # At the stop, too little is parked to pause the socket: a paused connection gets no channel.flow.
     producer = make(url, window_count=2 * STOP, on_flow=told.append)
     fill(producer, queue)
     wait_for(lambda: {command.by for command in told if command.held} == {"flow", "blocked"})
 
     def told_to_go_on() -> bool:
-        channel.call("queue.purge", queue=queue)  # again and again: what is parked may fill the queue once more
+        channel.call("queue.purge", queue=queue)  # repeatedly: parked messages may fill the queue once more
         return {command.by for command in told if not command.held} == {"flow", "blocked"}
 
     wait_for(told_to_go_on)
@@ -178,7 +178,7 @@ def test_a_queue_that_refuses_after_a_time_says_which_and_how_long_to_wait(
 
 
 def test_it_comes_back_and_sends_again_what_was_not_confirmed(make: Make, tmp_path: Path) -> None:
-    """Acceptors die under it, and then the whole node: nothing confirmed is missing, order of first arrivals holds."""
+    """Acceptors die repeatedly: no confirmed message is missing, and first arrivals are in order."""
     with Broker(tmp_path, acceptors=2, shards=1) as broker:
         with Client.connect(broker.address) as client:
             client.channel().call("queue.declare", queue="work", durable=True)

@@ -1,4 +1,4 @@
-"""`penstock.client` against Debian's RabbitMQ: the same tests."""
+"""The tests of `penstock.client`, with Debian's RabbitMQ."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
 
 
 class TestRabbitMQ(test_producer.TestProducer):
-    """What `url` and `channel` speak to is RabbitMQ here."""
+    """The same tests; here `url` and `channel` lead to RabbitMQ."""

@@ -1,4 +1,4 @@
-"""Two real clients that feed each other's full queues and acknowledge on the channel that is held: they go on."""
+"""Two real clients that feed each other's full queues and acknowledge on their held channels: both go on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.waiting import wait_for
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("broker")]
 
 STOP, FIRST, COUNT = 20, 21, 1000
-"""1 MiB each way, far more than a connection may have parked: their sockets are read slowly too."""
+"""1 MiB each way, far more than a connection may have parked, so their sockets are paused too."""
 PATIENCE = 120.0
 
 
@@ -40,7 +40,7 @@ def test_two_clients_in_a_ring_with_both_queues_full(
     queues = [names("left"), names("right")]
     for queue in queues:
         channel.call("queue.declare", queue=queue, arguments={"x-flow-stop-count": STOP})
-        filler = channel.client.channel()  # each has a channel of its own: none is held for both
+        filler = channel.client.channel()  # one channel per queue, so none is held for both
         for _ in range(FIRST):
             filler.publish(b"", queue)
     wait_for(lambda: all(each.saturated for each in broker.queues() if each.name in queues), what="full queues")

@@ -1,4 +1,4 @@
-"""The situations that flow control is for, with real clients. docs/flow-control.md says where the others are tested."""
+"""Situations that call for flow control, with real clients. docs/flow-control.md lists the tests of the others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOUR = [*sorted(LIBRARIES), "amqplib"]
 
 @pytest.fixture
 def start(broker: Broker, tmp_path: Path) -> Iterator[Callable[..., Held]]:
-    """A function that starts a producer process of a library; those that still run are killed at the end."""
+    """A function that starts a producer process of a library; processes still running are killed at the end."""
     started: list[Held] = []
 
     def start(library: str, queue: str, count: int, size: int = 8192, **more: Any) -> Held:
@@ -43,12 +43,12 @@ def start(broker: Broker, tmp_path: Path) -> Iterator[Callable[..., Held]]:
 
 @pytest.fixture
 def deep(broker: Broker) -> Callable[[str], int]:
-    """A function that tells the depth of a queue, ready and unacked."""
+    """A function that returns the depth of a queue, ready and unacked."""
     return lambda queue: sum(each.ready + each.unacked for each in broker.queues() if each.name == queue)
 
 
 def holds(broker: Broker, queue: str) -> bool:
-    """Whether somebody waits for that queue."""
+    """Whether a channel is held by a queue."""
     return any(waits_for(held, queue) for held in broker.held())
 
 
@@ -60,7 +60,7 @@ def waits_for(held: dict[str, Any], queue: str) -> bool:
 def test_consumer_lags_ten_to_one(
     start: Callable[..., Held], client: Client, queue: str, deep: Callable[[str], int], library: str
 ) -> None:
-    """The producer is held again and again and not lost, the queue stays at its marks, everything comes in order."""
+    """The producer is held repeatedly and survives, the queue stays at its marks, and everything arrives in order."""
     client.channel().call("queue.declare", queue=queue, arguments=MARKS)
     producer = start(library, queue, 10 * STOP)
     wait_for(lambda: deep(queue) >= STOP, PATIENCE, "a full queue")
@@ -75,7 +75,7 @@ def test_consumer_lags_ten_to_one(
 def test_publish_subscribe_with_one_dead_subscriber(
     start: Callable[..., Held], client: Client, names: Names, library: str
 ) -> None:
-    """Who takes nothing stops neither the publisher nor the others, and has it all when it wakes."""
+    """A dead subscriber stops neither the publisher nor the other, and gets everything once it consumes."""
     exchange, count = names("ticks"), 20 * STOP
     channel = client.channel()
     channel.call("exchange.declare", exchange=exchange, type="fanout")
@@ -92,7 +92,7 @@ def test_publish_subscribe_with_one_dead_subscriber(
 def test_consumer_stuck_on_large_messages(
     start: Callable[..., Held], client: Client, queue: str, deep: Callable[[str], int], library: str
 ) -> None:
-    """What it has in hand counts, so the producer waits with it, whatever the number of messages."""
+    """The consumer's unacked messages count by their bytes, so the producer waits, however few they are."""
     size, count = 1 << 20, 24
     channel = client.channel()
     channel.call("queue.declare", queue=queue, arguments={"x-flow-stop-size": 8 * size, "x-flow-resume-size": 4 * size})
@@ -112,7 +112,7 @@ def test_consumer_stuck_on_large_messages(
 def test_bursty_producer(
     start: Callable[..., Held], client: Client, queue: str, deep: Callable[[str], int], library: str
 ) -> None:
-    """Each burst is larger than the queue; between two of them it is emptied."""
+    """Each burst is larger than the queue, which is emptied between bursts."""
     client.channel().call("queue.declare", queue=queue, arguments=MARKS)
     drain = Drain(client, queue, prefetch=20)
     for burst in range(3):
@@ -126,7 +126,7 @@ def test_bursty_producer(
 def test_one_channel_that_feeds_a_full_and_a_free_queue(
     broker: Broker, start: Callable[..., Held], client: Client, names: Names, deep: Callable[[str], int], library: str
 ) -> None:
-    """The channel waits as a whole and keeps its order; others that publish to the free queue do not wait."""
+    """The channel waits as a whole and keeps its order; other channels that publish to the free queue do not wait."""
     full, free = names("full"), names("free")
     channel = client.channel()
     channel.call("queue.declare", queue=full, arguments=MARKS)
@@ -149,7 +149,7 @@ def test_one_channel_that_feeds_a_full_and_a_free_queue(
 def test_tx_on_a_full_queue(
     broker: Broker, start: Callable[..., Held], client: Client, queue: str, library: str
 ) -> None:
-    """The commit waits until there is room for all of it."""
+    """A commit waits until there is room for the whole transaction."""
     client.channel().call("queue.declare", queue=queue, arguments=MARKS)
     start("pika", queue, STOP, 64, confirms=True).check_alive()
     producer = start(library, queue, 20, 64, tx=True, first=1)
@@ -165,12 +165,12 @@ def test_tx_on_a_full_queue(
 def test_a_message_to_several_queues_of_which_one_is_full(
     broker: Broker, start: Callable[..., Held], client: Client, names: Names, deep: Callable[[str], int], library: str
 ) -> None:
-    """It waits for the full one, and its confirm with it; it is in no queue twice."""
+    """The message and its confirm wait for the full queue; no queue gets the message twice."""
     exchange, queues = names("all"), [names(f"q{number}") for number in range(3)]
     channel = client.channel()
     channel.call("exchange.declare", exchange=exchange, type="fanout")
     for each in queues:
-        # Essential: the others, which keep up, are no reason to let it fall behind.
+        # Essential, so that it does not lag because the others keep up.
         essential = {**MARKS, "x-essential": True} if each == queues[0] else {}
         channel.call("queue.declare", queue=each, arguments=essential)
         channel.call("queue.bind", queue=each, exchange=exchange)
@@ -208,9 +208,9 @@ def test_a_limit_that_is_raised_while_it_holds(
 def test_channel_flow_is_for_those_whom_it_does_not_break(
     broker: Broker, start: Callable[..., Held], client: Client, queue: str, deep: Callable[[str], int], library: str
 ) -> None:
-    """A policy that chooses it: none of the four stops for it, and two would lose their channel or connection."""
+    """With channel.flow chosen: none of the four libraries stops for it, and two would lose channel or connection."""
     client.channel().call("queue.declare", queue=queue, arguments={**MARKS, "x-throttle": "flow, park, pause"})
-    producer = start(library, queue, 5 * STOP, 64)  # so little that its socket is read on: else nobody is told
+    producer = start(library, queue, 5 * STOP, 64)  # too little to pause the socket, which would stop notices
     wait_for(lambda: holds(broker, queue), PATIENCE, "a held channel")
     assert settled(lambda: deep(queue)) <= most(STOP)
     told = ["flow"] if library in ("pika", "py-amqp") else []
@@ -224,7 +224,7 @@ def test_channel_flow_is_for_those_whom_it_does_not_break(
 def test_a_queue_that_is_deleted_while_it_holds(
     start: Callable[..., Held], client: Client, queue: str, deep: Callable[[str], int], library: str
 ) -> None:
-    """Its producer goes on; what it publishes has no queue any more."""
+    """The producer of a deleted queue goes on; its messages have no queue any more."""
     channel = client.channel()
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     producer = start(library, queue, 10 * STOP)
@@ -237,7 +237,7 @@ def test_a_queue_that_is_deleted_while_it_holds(
 def test_a_consumer_that_crashes_while_its_queue_holds(
     start: Callable[..., Held], connect: Callable[[], Client], client: Client, queue: str, deep: Callable[[str], int]
 ) -> None:
-    """What it had in hand goes to the next one, in order; the producer notices nothing."""
+    """The crashed consumer's unacked messages go to the next one, in order; the producer is not affected."""
     client.channel().call("queue.declare", queue=queue, arguments=MARKS)
     producer = start("aio-pika", queue, 5 * STOP)
     wait_for(lambda: deep(queue) >= STOP, PATIENCE, "a full queue")
@@ -255,7 +255,7 @@ def test_a_consumer_that_crashes_while_its_queue_holds(
 def test_a_producer_that_crashes_while_it_is_held(
     start: Callable[..., Held], client: Client, queue: str, deep: Callable[[str], int], library: str
 ) -> None:
-    """What was taken from it is a whole beginning of what it sent; the next producer gets the room."""
+    """The messages from a crashed producer are the first it sent, without a gap; the next producer gets the room."""
     client.channel().call("queue.declare", queue=queue, arguments=MARKS)
     producer = start(library, queue, 50 * STOP)
     wait_for(lambda: deep(queue) >= STOP, PATIENCE, "a full queue")
@@ -265,6 +265,6 @@ def test_a_producer_that_crashes_while_it_is_held(
     drain = Drain(client, queue, prefetch=20)
     drain.take(STOP)
     next_one = start(library, queue, STOP // 2, first=1)
-    while drain.ledger.next.get(1) != STOP // 2:  # what the acceptor still had of the dead one may come between
+    while drain.ledger.next.get(1) != STOP // 2:  # parked messages of the dead one may come between
         drain.take(1)
     next_one.check_alive()

@@ -1,6 +1,6 @@
-"""Ten minutes of producers that are ten times as fast as their consumers, over a hundred queues with a mix of policies.
+"""Ten minutes of producers ten times as fast as their consumers, on a hundred queues with a mix of arguments.
 
-Consumers are killed at random. `SOAK_SECONDS` sets another length.
+Consumers are killed at random. `SOAK_SECONDS` sets another duration.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.alone]
 SECONDS = float(os.environ.get("SOAK_SECONDS", "600"))
 QUEUES = 100
 RATE = 4.0
-"""Messages a second that a consumer takes; its producer offers ten times as many."""
+"""Messages per second that a consumer takes; its producer offers ten times as many."""
 FASTER = 10
 SIZE = 256
 PREFETCH = 20
@@ -41,7 +41,9 @@ KEYS = 50
 MIB = 1 << 20
 DRAIN_SECONDS = 240.0
 WAITING = 512
-"""What a message costs that waits in a queue which spills, in memory and in pages of the store: their backlog grows."""
+"""The cost in bytes of a message that waits in a queue, in memory and in pages of the store: the backlog of queues that
+spill grows.
+"""
 
 KINDS: list[dict[str, Any]] = [
     {"x-max-length": 100, "x-overflow": "flow"},
@@ -64,7 +66,7 @@ def arguments_of(number: int) -> dict[str, Any]:
 
 
 def kept(kind: dict[str, Any], confirmed: set[int]) -> set[int]:
-    """Which of the messages that were confirmed have to arrive: all, or what a ring or each key keeps, the newest."""
+    """Return the confirmed messages that must arrive: all, or the newest ones of a ring or of each key."""
     if kind.get("x-overflow") == "ring":
         return set(sorted(confirmed)[-RING:])
     if KEY in kind.values():
@@ -73,7 +75,7 @@ def kept(kind: dict[str, Any], confirmed: set[int]) -> set[int]:
 
 
 class Supply:
-    """One producer, at its rate as far as it is let: what was confirmed, and what was not."""
+    """A producer at its rate, as far as the broker allows, with its confirmed messages and the number refused."""
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
@@ -110,7 +112,7 @@ class Supply:
 
 
 class Demand:
-    """One consumer that takes so many messages a second, and is killed now and then with some in hand."""
+    """A consumer that takes `RATE` messages per second, and is killed now and then with some unacked."""
 
     def __init__(self, broker: Broker, queue: str, seed: int) -> None:
         self.broker = broker
@@ -183,7 +185,7 @@ def test_soak(tmp_path: Path) -> None:
 
 
 def supply(url: str, queues: list[str], seconds: float) -> list[Supply]:
-    """All producers, in a process of their own: what became of what they sent."""
+    """Run all producers, in a process of their own; return them with the outcomes of their messages."""
 
     async def run() -> list[Supply]:
         supplies = [Supply(queue) for queue in queues]
@@ -195,7 +197,7 @@ def supply(url: str, queues: list[str], seconds: float) -> list[Supply]:
 
 
 def run(broker: Broker, demands: list[Demand], memory: list[int]) -> list[Supply]:
-    """All of it for the time; then consumers hurry until everything is gone."""
+    """Run producers and consumers for the time, then the consumers at full speed until all queues are empty."""
     until = time.monotonic() + SECONDS
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         supplies = pool.submit(supply, broker.address.url, [demand.queue for demand in demands], SECONDS)
@@ -228,7 +230,7 @@ def check(supplies: list[Supply], demands: list[Demand], memory: list[int]) -> N
 
 
 def figures(supplies: list[Supply], demands: list[Demand], idle: Counter[str], memory: list[int]) -> str:
-    """What happened in numbers; memory of the broker but for what waits, in MiB, from the start to the end."""
+    """Return the run in numbers, with the broker's memory less that of waiting messages, in MiB, over time."""
     sums = {
         "sent": sum(supply.sent for supply in supplies),
         "confirmed": sum(len(supply.confirmed) for supply in supplies),

@@ -37,7 +37,7 @@ class Containers:
         self._directory = directory
         self._start = start
         self._brokers: dict[str, Node | None] = {}
-        """None until it is started."""
+        """The node of each container; None until it is started."""
         self._running: set[str] = set()
         self._lock = threading.Lock()
 
@@ -59,7 +59,7 @@ class Containers:
         self._running.add(identity)
 
     def stop(self, identity: str) -> None:
-        """Stop the node of a container in order."""
+        """Stop the node of a container cleanly."""
         broker = self._brokers[identity]
         if broker is not None and identity in self._running:
             self._running.discard(identity)
@@ -116,7 +116,7 @@ class Containers:
 
 @contextmanager
 def serve(containers: Containers) -> Iterator[str]:
-    """Serve it on a free port of 127.0.0.1; yields the value for DOCKER_HOST. Stops all nodes at the end."""
+    """Serve containers on a free port of 127.0.0.1; yield the value for DOCKER_HOST. Stop all nodes at the end."""
 
     class Handler(BaseHTTPRequestHandler):
         def respond(self) -> None:
@@ -132,7 +132,7 @@ def serve(containers: Containers) -> Iterator[str]:
         do_GET = do_POST = do_DELETE = respond  # noqa: N815 - names the server module asks for
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: the suite's own output is enough."""
+            """Log nothing: the suite's own output is enough."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)

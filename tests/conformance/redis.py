@@ -16,7 +16,7 @@ from tests.waiting import wait_for
 
 @contextmanager
 def serve(directory: Path) -> Iterator[int]:
-    """Serve it on a free port of 127.0.0.1, without persistence; yield the port. Skip the test if it is missing."""
+    """Run Redis on a free port of 127.0.0.1, without persistence; yield the port. Skip the test if it is missing."""
     program = shutil.which("redis-server")
     if program is None:
         pytest.skip("redis-server is not installed")

@@ -1,4 +1,4 @@
-"""Fetching a suite: its source and an environment to run it in, once a user, outside the repository.
+"""Fetching a suite: its source and an environment to run it in, once per user, outside the repository.
 
 The ordinary clients of the Python package index and of Debian fetch and verify; the test is skipped if that fails.
 """

@@ -1,4 +1,4 @@
-"""The list of suites, and of the tests that are left out, can be relied on."""
+"""The list of suites, and of the tests that are left out: names, reasons and patterns."""
 
 from __future__ import annotations
 

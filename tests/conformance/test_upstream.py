@@ -30,7 +30,7 @@ LAST_WORDS = 300
 
 
 class Elsewhere:
-    """A broker that was there before; nothing here starts or ends it."""
+    """A broker that runs already; nothing here starts or ends it."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -41,7 +41,7 @@ class Elsewhere:
 
 
 class Returning(Broker):
-    """A node that comes back on the port it had, as one does that is configured."""
+    """A node that comes back on the port it had, as a configured node does."""
 
     def start(self) -> None:
         super().start()
@@ -50,9 +50,9 @@ class Returning(Broker):
 
 class Outcomes(NamedTuple):
     tests: dict[str, list[str]]
-    """Per node id what became of it, and its last words."""
+    """The outcome and the last words of each test, by node id."""
     unmatched: list[str]
-    """Patterns of the list of those left out that match no test."""
+    """Patterns of left-out tests that match none."""
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def start(request: pytest.FixtureRequest) -> Callable[[Path], containers.Node]:
 
 @pytest.fixture
 def places(start: Callable[[Path], containers.Node], tmp_path: Path) -> Iterator[Callable[[Suite], dict[str, str]]]:
-    """A function that starts what a suite names in its environment; all of it is stopped at the end."""
+    """A function that starts the servers named in a suite's environment; all are stopped at the end."""
     with ExitStack() as stack:
 
         def begin(suite: Suite) -> dict[str, str]:
@@ -98,7 +98,7 @@ def test_suite(suite: Suite, places: Callable[[Suite], dict[str, str]], tmp_path
 
 
 def run(suite: Suite, fetched: Fetched, places: dict[str, str], directory: Path) -> Outcomes:
-    """Run it in its own interpreter; AssertionError if it does not come to its end."""
+    """Run a suite in its own interpreter; AssertionError if it does not finish."""
     given, written, log = directory / "given.json", directory / "outcomes.json", directory / "suite.log"
     left_out = [entry.patterns() for entry in suite.left_out]
     given.write_text(json.dumps({"left_out": left_out, "port": int(places.get("port", 0)), "outcomes": str(written)}))
@@ -120,7 +120,7 @@ def run(suite: Suite, fetched: Fetched, places: dict[str, str], directory: Path)
         try:
             process.wait(suite.minutes * 60)
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)  # it writes down what it has
+            process.send_signal(signal.SIGINT)  # the suite writes the outcomes that it has
             process.wait(ENDING_SECONDS)
         finally:
             end(process)

@@ -28,7 +28,7 @@ def alone(tmp_path: Path) -> Iterator[Alone]:
 
 
 def leave(telemetry: Path, begun: int, node: str) -> Path:
-    """A file with one whole frame, as a writer that died long ago leaves it."""
+    """Write a file with one whole frame, as a writer that died long ago leaves it; return its path."""
     directory = partition(telemetry, "depth", 1)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / str(FileName(node, "shard.0.1", begun, False))

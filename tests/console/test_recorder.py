@@ -1,4 +1,4 @@
-"""What the recorder makes of the gauges: each queue's counts once, whatever changes when, and its quiet time too."""
+"""Rows of the recorder from the gauges: each queue's counts once, whatever changes when, and its quiet time too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHARDS, QUEUES = 2, 130
 BEGUN = 1_700_000_000_000_000
 SECOND = 1_000_000
 SLOT = 40
-"""Its row for being there comes at the 40th look."""
+"""The regular row of a quiet queue in this slot comes at the 40th reading."""
 Row = dict[str, Any]
 
 
@@ -32,7 +32,7 @@ def declared(id: int, shard: int = 0, name: str | None = None, policy: str | Non
 
 
 class Scene:
-    """Gauges, and a recorder that looks at them at times of the test."""
+    """Gauges, and a recorder that reads them at times that a test chooses."""
 
     def __init__(self, path: Path, since: int = BEGUN) -> None:
         self.path = path
@@ -57,7 +57,7 @@ class Scene:
         )
 
     def open(self, slot: int, queue: Queue, since: int = 0) -> None:
-        """`since`: when its counters began, if that was not now."""
+        """Open a queue's record; `since` is when its counters began, if not now."""
         self.homes.apply([queue.change()])
         self.gauges.queue_open(slot, queue.queue_id, queue.vhost, queue.name, since or self.now)
 
@@ -68,7 +68,7 @@ class Scene:
         )  # fmt: skip
 
     def look(self, seconds: float = 1, dead: tuple[int, ...] = ()) -> list[tuple[Table, Row]]:
-        """The rows of the next look."""
+        """Return the rows of the next reading."""
         self.now += int(seconds * SECOND)
         self.cpu += seconds / 4
         before = len(self.rows)
@@ -146,7 +146,7 @@ def test_standing_and_empty_queues_have_their_rows_in_turn(scene: Scene) -> None
 
 
 def test_a_queue_without_a_home_waits_for_it(scene: Scene) -> None:
-    """The gauges may be before the topology."""
+    """The gauges may be ahead of the topology."""
     scene.gauges.queue_open(SHARDS, 7, "/", "q7", scene.now)
     scene.write(SHARDS, published=5)
     assert scene.depths() == []
@@ -263,7 +263,7 @@ def test_a_dead_shard_has_no_row_until_it_lives_again(scene: Scene) -> None:
 
 
 class Counting(RuleBasedStateMachine):
-    """Queues come, work, rest, go, on shards that die; every count is in some row, and no time is told twice."""
+    """Queues come, work, rest, go, on shards that die; every count is in some row, and no time is in two."""
 
     @initialize()
     def start(self) -> None:
@@ -303,7 +303,7 @@ class Counting(RuleBasedStateMachine):
 
     @rule(slot=st.integers(SHARDS, SHARDS + 3))
     def begin_again(self, slot: int) -> None:
-        """Its shard lives again, and counts from 0."""
+        """The queue's shard is restarted, and counts from 0."""
         if slot in self.totals:
             self.look(1)
             id, shard, _ = self.totals[slot]

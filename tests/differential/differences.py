@@ -1,11 +1,11 @@
-"""Intended differences, which are not compared, and why."""
+"""Intended differences, which are not compared, with their reasons."""
 
 from __future__ import annotations
 
 import re
 
 TEXTS = {
-    # RabbitMQ 3.10 says one or the other, depending on whether the name is a known atom; 4.x says one.
+    # RabbitMQ 3.10 uses one or the other, depending on whether the name is a known atom; 4.x uses one.
     r"(unknown|invalid) exchange type": "unknown exchange type",
 }
 

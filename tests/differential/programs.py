@@ -1,4 +1,4 @@
-"""Random sequences of methods, valid and invalid, over few names, so that the methods meet."""
+"""Random sequences of valid and invalid methods over few names, so that they often refer to the same objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BINDING_TABLES: list[dict[str, Any]] = [
 
 
 class Step(NamedTuple):
-    """A method on the channel of a connection; `pick` chooses among the unacked deliveries if it settles one."""
+    """A method on the channel of a connection; if it settles a delivery, `pick` chooses among the unacked ones."""
 
     at: int
     name: str
@@ -40,8 +40,8 @@ rarely = mostly(False, True)
 queue = st.sampled_from(ANY_QUEUE)
 exchange = st.sampled_from(ANY_EXCHANGE)
 destination = st.sampled_from([*EXCHANGES, "", "xmissing"])
-"""Exchanges to bind: their bindings go with them, while bindings between predeclared ones would stay for the next
-program.
+"""Exchanges to bind: their bindings are deleted with them, while those between predeclared exchanges would stay for the
+next program.
 """
 key = st.sampled_from(KEYS)
 binding_table = st.sampled_from(BINDING_TABLES)
@@ -189,7 +189,7 @@ OPENING = [
     Step(1, "queue.bind", {"queue": "q1", "exchange": "x1", "routing_key": "a.#"}),
     Step(0, "basic.consume", {"queue": "q2", "consumer_tag": "t1", "no_ack": False}),
 ]
-"""Most programs begin with some of these: otherwise nearly all methods would fail for lack of a queue."""
+"""Most programs begin with some of these steps; otherwise nearly all methods would fail for lack of a queue."""
 PROGRAMS = st.builds(
     lambda opening, steps: OPENING[:opening] + steps,
     st.integers(0, len(OPENING)),

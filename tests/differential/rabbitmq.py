@@ -24,7 +24,7 @@ STOP_SECONDS = 30
 
 @contextmanager
 def serve(directory: Path) -> Iterator[Address]:
-    """Serve it on a free port of 127.0.0.1. Skip the test if it is not installed."""
+    """Serve RabbitMQ on a free port of 127.0.0.1. Skip the test if it is not installed."""
     epmd = shutil.which("epmd")
     if not SERVER.exists() or epmd is None:
         pytest.skip("Debian's rabbitmq-server is not installed")
@@ -61,7 +61,7 @@ def _environment(directory: Path, amqp: int, distribution: int, names: int) -> d
 
 
 def _answers(address: Address) -> bool:
-    """Whether it speaks AMQP: the port listens before the node is ready for logins."""
+    """Whether the server speaks AMQP: the port listens before the node is ready for logins."""
     try:
         with socket.create_connection(address, timeout=5) as connection:
             connection.sendall(b"AMQP\x00\x00\x09\x01")
@@ -71,7 +71,7 @@ def _answers(address: Address) -> bool:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Terminate the process group, then kill it if it does not end."""
+    """Terminate a process group, and kill it if it does not end."""
     try:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(STOP_SECONDS)

@@ -1,7 +1,7 @@
 """One of the two brokers under comparison: methods go in, and its answers are recorded in a comparable form.
 
 Answers are kept by place (connection, channel) and kind: the answers and errors of a channel in order, the deliveries
-of each consumer in order, the returns, the set of confirmed tags. Between the kinds order is free.
+of each consumer in order, the returns, the set of confirmed tags. The order between kinds is free.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ Log = dict[tuple[object, ...], Any]
 
 
 class Side:
-    """A broker with some connections of one channel each, reopened whenever the broker closes them."""
+    """A broker and some connections with one channel each, reopened whenever the broker closes them."""
 
     def __init__(self, address: Address, connections: int, prefix: str) -> None:
-        """`prefix` begins the names in use, so that they are new to the broker; the log does not show it."""
+        """`prefix` begins all names in use, so that they are new to the broker; the log omits it."""
         self.address = address
         self.prefix = prefix
         self.log: Log = {}
         self.outstanding: list[dict[str, int]] = [{} for _ in range(connections)]
-        """Per connection the delivery tags of unacked messages, by the source and the body of the message."""
+        """For each connection the delivery tags of unacked messages, by source and body of the message."""
         self._clients = [Client.connect(address) for _ in range(connections)]
         self._channels = [client.channel(1) for client in self._clients]
         self._sources = [dict[str, bool]() for _ in range(connections)]
-        """Per connection whether the deliveries of a consumer (or "get") are to be settled."""
+        """For each connection, whether the deliveries of a consumer (or "get") are to be settled."""
         self._monitor = Client.connect(address)
         self._monitored = 0
 
@@ -71,7 +71,7 @@ class Side:
             channel.send(name, **given)
 
     def _own(self, key: str, value: Any) -> Any:
-        """Return a value with the names of this run in place of the program's."""
+        """Return a value with this run's names in place of the program's."""
         if isinstance(value, dict):
             return {inner: self._own(inner, each) for inner, each in value.items()}
         if isinstance(value, list):
@@ -85,7 +85,7 @@ class Side:
     # Out
 
     def receive(self) -> None:
-        """Record the events that have come without a request."""
+        """Record the events that have arrived without a request."""
         for at, client in enumerate(self._clients):
             try:
                 client.poll()
@@ -106,7 +106,7 @@ class Side:
         raise AssertionError("unreachable")
 
     def _ended(self, at: int, end: Closed | HungUp) -> None:
-        """Record how a channel or connection ended, answer, and open it again."""
+        """Record the end of a channel or connection, answer it, and open the channel or connection again."""
         client = self._clients[at]
         for event in list(client.line(1)):
             if event.name != "channel.close":
@@ -172,7 +172,7 @@ class Side:
         self.log.setdefault(where, []).append(what)
 
     def _common(self, value: Any) -> Any:
-        """Return a value without this run's prefix, generated names and times, in which equal brokers differ."""
+        """Return a value without this run's prefix, generated names and times, which differ between equal brokers."""
         if isinstance(value, str):
             return GENERATED.sub(r"amq.\1", value.replace(self.prefix, ""))
         if isinstance(value, list):
@@ -192,7 +192,7 @@ class Side:
     # State
 
     def state(self, names: list[str]) -> dict[str, object]:
-        """Return the ready messages and consumers of each queue, or how asking for them fails."""
+        """Return the number of ready messages and consumers of each queue, or the code of the error."""
         found: dict[str, object] = {}
         for name in names:
             try:
@@ -213,7 +213,7 @@ class Side:
         return Channel(self._monitor, 1)
 
     def clean(self, queues: list[str], exchanges: list[str]) -> None:
-        """Delete everything that the program may have left."""
+        """Delete everything that a program may have left."""
         for name in queues:
             with suppress(Closed):
                 self._asking().call("queue.delete", queue=self.prefix + name)

@@ -1,7 +1,7 @@
-"""Random programs of methods to penstock and to Debian's RabbitMQ: what comes back is the same.
+"""Random programs of methods sent to penstock and to Debian's RabbitMQ: the answers agree.
 
-Each step is sent to both; then both are given time until what they have said and the state of their queues agree. What
-is meant to differ is in `differences.py`.
+Each step is sent to both; then both get time until their answers and the states of their queues agree. Intended
+differences are in `differences.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RUNS = count(1)
 def brokers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Address, Address]]:
-    """Penstock and RabbitMQ; `--amqp-url` names a running one to take for RabbitMQ."""
+    """The addresses of penstock and RabbitMQ; `--amqp-url` names a running broker to use as RabbitMQ."""
     url = request.config.getoption("--amqp-url")
     with Broker(tmp_path_factory.mktemp("penstock"), acceptors=2, shards=2) as ours:
         if url:
@@ -72,7 +72,7 @@ def test_a_program_is_answered_as_by_rabbitmq(brokers: tuple[Address, Address], 
 
 
 def act(ours: Side, theirs: Side, step: Step, number: int) -> None:
-    """The step on both sides, with the tags each has given to the same delivery."""
+    """Do a step on both sides, each with its own tag of the same delivery."""
     tags = (0, 0)
     if step.arguments.get("delivery_tag") == "outstanding":
         tags = outstanding(ours, theirs, step)
@@ -91,7 +91,9 @@ def act(ours: Side, theirs: Side, step: Step, number: int) -> None:
 
 
 def outstanding(ours: Side, theirs: Side, step: Step) -> tuple[int, int]:
-    """Tags of the same delivery; 0 if there is none, or if it stands in different places and all before it counts."""
+    """Return both sides' tags of the same delivery; 0 if there is none, or if `multiple` is set and the sides' orders
+    of deliveries differ.
+    """
     mine, other = (side.outstanding[step.at] for side in (ours, theirs))
     orders = [sorted(tags, key=lambda each, tags=tags: tags[each]) for tags in (mine, other)]
     shared = [key for key in orders[0] if key in other]
@@ -102,7 +104,7 @@ def outstanding(ours: Side, theirs: Side, step: Step) -> tuple[int, int]:
 
 
 def agree(ours: Side, theirs: Side, done: list[Step]) -> None:
-    """Wait until both have said the same and hold the same; AssertionError with the difference."""
+    """Wait until answers and queues of both sides agree. AssertionError with the difference if they never do."""
     deadline = time.monotonic() + AGREE_SECONDS
     while True:
         for side in (ours, theirs):
@@ -116,7 +118,9 @@ def agree(ours: Side, theirs: Side, done: list[Step]) -> None:
 
 
 def differences(ours: Side, theirs: Side) -> dict[object, object]:
-    """By place and kind what each has said from the first disagreement on; if there is none, so for the queues."""
+    """Return both sides' answers from the first difference on, by place and kind; if there is none, the states of
+    queues that differ.
+    """
     found: dict[object, object] = {}
     for where in ours.log.keys() | theirs.log.keys():
         said, expected = ours.log.get(where, []), theirs.log.get(where, [])

@@ -1,4 +1,4 @@
-"""A client that does its work repeatedly, on a new connection whenever the old one breaks."""
+"""A client that repeats its work, on a new connection whenever the old one breaks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ AGAIN_SECONDS = 0.02
 
 
 class Actor(ABC):
-    """One of a run's clients, a thread for each round. Its knowledge is kept from one round to the next."""
+    """A client of a run, with a new thread for each round. It keeps its knowledge from one round to the next."""
 
     properties: Mapping[str, str] | None = None
-    """Its client-properties."""
+    """The client properties of its connections."""
 
     def __init__(self, node: Node, record: Record, name: str, seed: object) -> None:
         self.node = node
@@ -43,16 +43,16 @@ class Actor(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """Have it finish the work begun, then end."""
+        """Have the client finish the work begun, then end."""
         self.stopping.set()
 
     def abandon(self) -> None:
-        """Have it end when the connection breaks: the node will not come back."""
+        """Have the client end when its connection breaks, because the node will not come back."""
         self._abandoned = True
         self.stopping.set()
 
     def join(self, timeout: float) -> None:
-        """Wait until it has ended."""
+        """Wait until the client has ended; record a violation if it does not in time."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             self.wrong("does not come to an end")
@@ -70,7 +70,7 @@ class Actor(ABC):
             raise
 
     def _session_ended(self) -> bool:
-        """Do its work on a new connection; return whether the work, and not only the connection, has ended."""
+        """Work on a new connection; return whether the work, and not only the connection, has ended."""
         self.life += 1
         try:
             with self.node.connect(properties=self.properties) as client:
@@ -87,12 +87,12 @@ class Actor(ABC):
 
     @abstractmethod
     def session(self, client: Client) -> None:
-        """Do all its work on one connection, until `stopping`."""
+        """Do all the work on one connection, until `stopping`."""
 
 
 def arrived(channel: Channel, seconds: float) -> deque[Event]:
-    """Return the events of a channel, after waiting for at most `seconds`. Closed if the broker closes channel or
-    connection.
+    """Return the events of a channel, after waiting for at most `seconds`. Closed if the broker closes the channel or
+    the connection.
     """
     client = channel.client
     if client.ready(select.POLLIN, seconds):

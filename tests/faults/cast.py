@@ -1,4 +1,4 @@
-"""The cast of a run: queues of every kind, their publishers and readers."""
+"""The cast of a run: queues of every kind, with their publishers and readers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEW_BYTES: dict[str, Any] = {"sizes": SMALL}
 
 @dataclass
 class Cast:
-    """All clients of a run. Publishers end while the queues are still read."""
+    """All clients of a run. Publishers end while queues still have readers."""
 
     plan: Plan
     publishers: list[Actor]
@@ -32,12 +32,12 @@ class Cast:
 
     @property
     def groups(self) -> list[list[Actor]]:
-        """All clients, in the order in which they end; each group waits for those before it."""
+        """All clients, in the order in which they end; each group waits for the groups before it."""
         return [self.publishers, self.readers, [self.declarer, self.guest]]
 
 
 def declare(node: Node, plan: Plan) -> None:
-    """Declare everything in the plan; the second time it must be the same."""
+    """Declare everything in the plan; a repeated declaration must agree with the first."""
     with node.connect() as client:
         channel = client.channel()
         for queue in plan.queues.values():
@@ -73,7 +73,7 @@ def leasing(node: Node, record: Record, seed: object) -> Cast:
 
 
 def everybody(node: Node, record: Record, seed: object) -> Cast:
-    """Return the whole cast. Names are those of queues: a queue's ordinary reader and publisher have its name."""
+    """Return the whole cast. A queue's ordinary reader and publisher have the name of the queue."""
     plan, cast = nobody(node, record, seed)
 
     def publisher(*queues: QueuePlan, name: str = "", **options: Any) -> None:

@@ -1,29 +1,30 @@
-"""The rules. The checker reads the events of a run in order and reports each violation in a line.
+"""The rules. The checker reads the events of a run in order and reports each violation in one line.
 
-Lost: at rest every confirmed message, on each queue it was published to, has been acked by a reader; or has been
-dead-lettered and acked there; or a ring had so many later ones that it may have dropped it, or a last-value queue one
-with the same key. A message that a reader rejected (`Done`) must have been acked where dead letters go, confirmed or
-not.
+Lost: at rest, every confirmed message has been acked by a reader on each queue that it was published to; or it was
+dead-lettered and acked there; or a ring had enough later messages to drop it, or a last-value queue a later one with
+the same key. A message that a reader rejected for good (`Done`) must have been acked where dead letters go, confirmed
+or not.
 
-Again: a message settled for good (`Done`) is not delivered again, nor one published before a rest, nor, on the same
-connection, one that it has acked or rejected. Queues that get dead letters from another shard are exempt: those come at
-least once. Until the next rest so are messages that were in doubt when a fault came, or became so before it was over,
-as deliveries do not wait for the disk: a message without its confirm, which its acceptor may have to repeat to a shard
-that does not know it; a dead letter whose settlement is not safe, as its dead-lettering may not have been safe either.
+Again: a message is not delivered once it was settled for good (`Done`), or after a rest that follows its publish, or on
+a connection that has acked or rejected it. Queues that get dead letters from another shard are exempt, because these
+arrive at least once. Also exempt, until the next rest, are messages in doubt when a fault came, or in doubt before it
+was over, because deliveries do not wait for the disk: a message without a confirm, which its acceptor may have to send
+again to a shard that does not know it; and a dead letter whose settlement is not safe, because its dead-lettering may
+not have been safe either.
 
-A message that comes a second time must be `redelivered`. That is required only if a settlement of the queue was safe
-between two faults: what a shard records of its first deliveries from a queue may die with it. So may its record of
-messages that expired or were dropped, whose dead letters may come twice unmarked.
+A repeated delivery must be `redelivered`. That is required only if a settlement of the queue was safe between two
+faults: a shard's record of its first deliveries from a queue may die with it. So may its record of messages that
+expired or were dropped, whose dead letters may be repeated unmarked.
 
-Order: per queue, reader, publisher, life of the publisher and (if the queue orders by it) priority or key, the numbers
-of messages that are not redelivered ascend. Dead letters come in the order in which one connection rejected them, or in
-which they were published if their queue has no reader. A fault may restore, out of order, messages that a ring dropped
-or that expired, and give one of several readers messages that another had unacked.
+Order: for each queue, reader, publisher, connection of the publisher and (if the queue orders by it) priority or key,
+the numbers of messages that are not redelivered ascend. Dead letters arrive in the order in which one connection
+rejected them, or in which they were published if their queue has no reader. A fault may bring back, out of order,
+messages that a ring dropped or that expired, and give one of several readers messages that another had unacked.
 
-Refused: a nacked message does not come. Whole: if anything of a transaction was settled for good, all of it has come,
-on whatever shards. Moved: a message that was confirmed before any fault, and that its last reader moved to another
-queue in a transaction, has a successor, and a second one never comes and gets settled for good: before that it may have
-been delivered, as deliveries do not wait for the disk.
+Refused: a nacked message is not delivered. Whole: if any message of a transaction was settled for good, all of them
+have been delivered, on whatever shards. Moved: a message that was confirmed before any fault, and that its last reader
+moved to another queue in a transaction, has one successor. No other successor is settled for good, although it may be
+delivered, because deliveries do not wait for the disk.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Checker:
         self.queues = queues
         self.problems: list[str] = []
         self.suspects: dict[str, Message] = {}
-        """A message for each kind of problem, whose history is reported."""
+        """One message for each kind of problem; the report has its history."""
         self._sent: dict[Message, Sent] = {}
         self._highest: dict[str, int] = {}
         self._confirmed: set[Message] = set()
@@ -74,7 +75,7 @@ class Checker:
         self._last: dict[tuple[object, ...], int] = {}
         self._closed: set[Message] = set()
         self._open: set[Message] = set()
-        """Sent since the last rest."""
+        """Messages sent since the last rest."""
         self._serial = 0
         self._unconfirmed: set[Message] = set()
         self._doubtful: set[Message] = set()
@@ -161,7 +162,7 @@ class Checker:
             self._order(queue, event, sent)
 
     def _died_unread(self, queue: QueuePlan, sent: Sent) -> bool:
-        """Whether it is a dead letter of a message that no reader rejected."""
+        """Whether a delivery is a dead letter that no reader rejected."""
         return queue.name not in sent.queues and any(self.queues[name].dies_unread for name in sent.queues)
 
     def _may_come(self, queue: QueuePlan, sent: Sent) -> bool:
@@ -171,7 +172,7 @@ class Checker:
         return any(source.dies_unread or self._rejected.get((source.name, sent.message)) for source in sources)
 
     def _order(self, queue: QueuePlan, event: Delivered, sent: Sent) -> None:
-        """Check that a message, the first time it comes, comes after those before it."""
+        """Check that a message is first delivered after its predecessors."""
         message = event.message
         if queue.name in sent.queues:
             line = queue.key_of(message.number) if queue.by_key else sent.priority if queue.by_priority else 0
@@ -186,7 +187,7 @@ class Checker:
                 self._ascend((queue.name, source, message.publisher, sent.life), message.number, message)
 
     def _forget_order(self) -> None:
-        """Allow again messages that dropped out of a queue by themselves, or were unacked by another reader."""
+        """Allow, out of order, messages that left a queue by themselves or that another reader had unacked."""
         queues = {name for name, queue in self.queues.items() if queue.falls_out or queue.shared}
         for key in [key for key in self._last if key[0] in queues]:
             del self._last[key]
@@ -243,7 +244,7 @@ class Checker:
         return queue.keeps is not None and self._highest[queue.name] - message.number >= queue.keeps
 
     def _buried(self, queue: QueuePlan, message: Message) -> bool:
-        """Whether it was acked where dead letters go; if they go nowhere, whether it was rejected."""
+        """Whether a message was acked where dead letters go or, if they go nowhere, rejected."""
         if queue.dead_to is None:
             return (queue.name, message) in self._rejected
         return (queue.dead_to, message) in self._acked
@@ -260,7 +261,7 @@ class Checker:
                 self._wrong(f"{queue}: {message} is missing of {commit}, of which something came", message)
 
     def _moved_once(self) -> None:
-        """Check the successors sent since the last rest of moved messages."""
+        """Check the successors of moved messages that were sent since the last rest."""
         tried: dict[Place, list[Sent]] = defaultdict(list)
         for sent in self._sent_since():
             if sent.origin is not None and sent.origin in self._confirmed - self._doubtful:

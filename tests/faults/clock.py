@@ -1,4 +1,4 @@
-"""A machine's clock that a test sets: compiles `clock.c` and tells the library how far the wall clock is ahead."""
+"""A machine's clock that a test can set: compiles `clock.c` and controls how far the wall clock is ahead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OFFSET = struct.Struct("=q")
 
 
 class WallClock:
-    """The clock of all processes with its `environment`."""
+    """The clock of all processes that have its `environment`."""
 
     def __init__(self, place: Path) -> None:
         place.mkdir(exist_ok=True)
@@ -24,5 +24,5 @@ class WallClock:
         self.environment = {"LD_PRELOAD": str(compiled(SOURCE, place)), "CLOCK_OFFSET": str(offset)}
 
     def set(self, seconds: int) -> None:
-        """Set how many seconds the clock is ahead of the real one."""
+        """Set the clock `seconds` ahead of the real one."""
         self._offset[:] = OFFSET.pack(seconds)

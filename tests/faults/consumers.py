@@ -1,4 +1,4 @@
-"""Clients that read: they record each delivery, and settle it in one of the possible ways."""
+"""Readers: clients that record each delivery and settle it in one of the possible ways."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE, wait_for
 
 
 class Reader(Actor):
-    """The common part of all readers of a queue: unacked messages (`hand`), and when a settlement is safe (`Done`)."""
+    """The common part of all readers of a queue: unacked messages (`hand`) and the safety of settlements (`Done`)."""
 
     def __init__(self, node: Node, record: Record, name: str, seed: object, queue: QueuePlan, marker: str) -> None:
         """`marker`: a queue of the same shard, for publishes that show settlements to be safe."""
@@ -27,12 +27,12 @@ class Reader(Actor):
         self.hand: dict[int, Message] = {}
         self._unsafe: list[Done] = []
         self._since = 0
-        """How often the queue had moved when the first of `_unsafe` was settled."""
+        """The value of `moves` when the first of `_unsafe` was settled."""
         self._markers: deque[tuple[int, list[Done]]] = deque()
-        """The settlements that outstanding confirms will show to be safe, oldest first."""
+        """The settlements that each outstanding confirm will show to be safe, oldest first."""
 
     def open(self, client: Client) -> Channel:
-        """Return a channel with confirms, on a new connection: nothing is unacked."""
+        """Return a channel with confirms on a new connection, on which nothing is unacked."""
         self.hand.clear()
         self._unsafe.clear()
         self._markers.clear()
@@ -52,7 +52,7 @@ class Reader(Actor):
         self.hand[event.delivery_tag] = message
 
     def settle(self, channel: Channel, tags: list[int], how: How, multiple: bool = False) -> None:
-        """Settle tags, by one method each or, if they are all up to the last (`multiple`), by one for all."""
+        """Settle tags by one method each or, if they are all tags up to the last (`multiple`), by one method."""
         messages = [self.hand.pop(tag) for tag in tags]
         self.record.note_all(Settled(self.queue.name, self.name, self.life, message, how) for message in messages)
         if how is not How.REQUEUE:
@@ -68,11 +68,11 @@ class Reader(Actor):
 
     @property
     def moves(self) -> int:
-        """How often the queue has begun or ended to move."""
+        """The number of beginnings and ends of moves of the queue."""
         return self.node.moved[self.queue.name] if self.node.moved is not None else 0
 
     def mark(self, channel: Channel) -> None:
-        """Publish a marker behind the settlements; if queues move, to all shards."""
+        """Publish a marker behind the settlements, to all shards if queues move."""
         if self._unsafe:
             where = (self.marker, "") if self.node.moved is None else (MARKERS, MARKERS)
             channel.publish(b"", *where, delivery_mode=PERSISTENT)
@@ -80,7 +80,7 @@ class Reader(Actor):
             self._unsafe = []
 
     def confirmed(self, event: Event) -> None:
-        """Record that everything before a marker is safe, as the marker is, unless the queue was moving meanwhile."""
+        """Record that all settlements before a confirmed marker are safe, unless the queue was moving meanwhile."""
         while self._markers and self._first_marker <= event.delivery_tag:
             since, settled = self._markers.popleft()
             if since == self.moves and since % 2 == 0:
@@ -91,7 +91,7 @@ class Reader(Actor):
             self._first_marker += 1
 
     def wait_safe(self, channel: Channel) -> None:
-        """Wait until all settlements are safe. AssertionError if that does not come."""
+        """Wait until all settlements are safe. AssertionError if they do not become safe."""
         self.mark(channel)
 
         def safe() -> bool:
@@ -114,12 +114,12 @@ class Reader(Actor):
 
 
 class Consumer(Reader):
-    """basic.consume, with acks and rejects in all possible ways."""
+    """A reader by basic.consume, with acks and rejects in all possible ways."""
 
     def __init__(
         self, *args: Any, prefetch: int = 40, rejects: float = 0.0, requeues: float = 0.05, pause: float = 0.02
     ) -> None:
-        """`rejects`, `requeues`: their probabilities; `pause`: the longest pause before it settles, in seconds."""
+        """`rejects`, `requeues`: their probabilities; `pause`: the longest pause before settling, in seconds."""
         super().__init__(*args)
         self.prefetch = prefetch
         self.rejects = rejects
@@ -127,7 +127,7 @@ class Consumer(Reader):
         self.pause = pause
 
     def session(self, client: Client) -> None:
-        """Consume until told to stop, or until a random time, when it kills its connection."""
+        """Consume until `stopping`, or until a random time, then kill the connection."""
         channel = self.open(client)
         channel.call("basic.qos", prefetch_count=self.prefetch)
         channel.call("basic.consume", queue=self.queue.name, consumer_tag=self.name)
@@ -159,7 +159,7 @@ class Consumer(Reader):
         return How.REJECT if dice < self.rejects else How.REQUEUE if dice < self.rejects + self.requeues else How.ACK
 
     def leave(self, channel: Channel) -> None:
-        """Cancel in order; unacked messages are left to the queue, or acked."""
+        """Cancel in order; leave unacked messages to the queue, or ack them."""
         channel.send("basic.cancel", consumer_tag=self.name)
         channel.take("basic.cancel-ok")
         self.note(channel.client.line(channel.number))
@@ -169,10 +169,10 @@ class Consumer(Reader):
 
 
 class Getter(Reader):
-    """basic.get, with some acks later."""
+    """A reader by basic.get that acks some messages later."""
 
     def session(self, client: Client) -> None:
-        """Get messages until told to stop."""
+        """Get messages until `stopping`."""
         channel = self.open(client)
         while not self.stopping.wait(self.chance.random() * 0.03):
             channel.send("basic.get", queue=self.queue.name)

@@ -1,4 +1,4 @@
-"""Damage to the files of a node that is not running: at random places, by a seed."""
+"""Damage to the files of a node that is not running, at random places determined by a seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES = (
 
 
 class Harm(NamedTuple):
-    """A damaged file, and how it was damaged."""
+    """A damaged file and the kind of damage."""
 
     file: str
     deed: str
@@ -42,7 +42,7 @@ def flip(data: bytearray, chance: random.Random) -> str:
 
 
 def scramble(data: bytearray, chance: random.Random) -> str:
-    """Make a piece random: a page, or less."""
+    """Overwrite a piece of at most a page with random bytes."""
     size = min(chance.choice((8, 64, 512, PAGE)), len(data))
     place = _place(data, size, chance)
     data[place : place + size] = chance.randbytes(size)
@@ -50,7 +50,7 @@ def scramble(data: bytearray, chance: random.Random) -> str:
 
 
 def blank(data: bytearray, chance: random.Random) -> str:
-    """Zero a piece: up to two pages."""
+    """Zero a piece of at most two pages."""
     size = min(chance.choice((512, PAGE, 2 * PAGE)), len(data))
     place = chance.choice((0, _place(data, size, chance)))
     data[place : place + size] = bytes(size)
@@ -58,7 +58,7 @@ def blank(data: bytearray, chance: random.Random) -> str:
 
 
 def misplace(data: bytearray, chance: random.Random) -> str:
-    """Write a page where another one was."""
+    """Copy a page over another one."""
     size = min(PAGE, len(data))
     source, target = (_place(data, size, chance) for _ in range(2))
     data[target : target + size] = data[source : source + size]
@@ -76,7 +76,7 @@ DEEDS: tuple[Callable[[bytearray, random.Random], str], ...] = (flip, flip, scra
 
 
 def harm(data: Path, earlier: Path, chance: random.Random) -> Harm:
-    """Damage one file, remove it, or replace it by an earlier one. `earlier` is the directory as it was before."""
+    """Damage one file, remove it, or replace it by its version in `earlier`, a copy of the directory made before."""
     there = [file for file in FILES if (data / file).exists() and (data / file).stat().st_size]
     file = chance.choice([*there, "shards/0/data.mdb", "shards/1/data.mdb", "topology.sqlite"])
     path = data / file
@@ -97,7 +97,7 @@ def harm(data: Path, earlier: Path, chance: random.Random) -> Harm:
 
 
 def _place(data: bytearray, size: int, chance: random.Random) -> int:
-    """Return a place for `size` bytes: at a page's beginning, or anywhere in it."""
+    """Return a place for `size` bytes: at the beginning of a page, or anywhere in it."""
     last = len(data) - size
     place = chance.randrange(last + 1)
     return place // PAGE * PAGE if chance.randrange(2) else place

@@ -1,4 +1,4 @@
-"""A client that declares and deletes durable queues, and knows which must exist and which must not."""
+"""A client that declares and deletes durable queues and knows which of them must exist."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ KEPT = 12
 
 
 class Declarer(Actor):
-    """Declares and deletes queues. An operation cut off by a fault may have been carried out or not: its queue is not
-    checked.
+    """Declares and deletes queues. The queue of an operation cut off by a fault is not checked, because the operation
+    may have been carried out or not.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -24,7 +24,7 @@ class Declarer(Actor):
         self.gone: list[str] = []
 
     def session(self, client: Client) -> None:
-        """Declare, bind and delete queues at random until told to stop."""
+        """Declare, bind and delete queues at random until `stopping`."""
         channel = client.channel()
         channel.call("exchange.declare", exchange=EXCHANGE, type="topic", durable=True)
         while not self.stopping.wait(self.chance.random() * 0.1):
@@ -44,7 +44,7 @@ class Declarer(Actor):
         channel.call("queue.declare", queue=name, durable=True, arguments=arguments)
 
     def check(self) -> None:
-        """Report queues that are not as they were answered. No client declares meanwhile."""
+        """Report queues whose existence or binding contradicts the broker's answers. No client declares meanwhile."""
         with self.node.connect() as client:
             channel = client.channel()
             for name in self.there:

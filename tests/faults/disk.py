@@ -1,4 +1,4 @@
-"""A disk on trial: compiles `disk.c`, controls it, and leaves a data directory as a power cut would."""
+"""A disk for tests: compiles `disk.c`, controls it, and leaves a data directory as a power cut would."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Calls(IntFlag):
 
 
 class Disk:
-    """The disk with `root` on it. Its own files go to `place`, which must not be below `root`."""
+    """The disk that `root` is on. The files of the harness go to `place`, which must not be below `root`."""
 
     def __init__(self, root: Path, place: Path, *, cuts: bool = True, sleep_us: int = 0) -> None:
-        """`cuts`: keep the data that a power cut would leave; `sleep_us`: the time of each flush, in microseconds."""
+        """`cuts`: keep the data that a power cut would leave; `sleep_us`: the duration of a flush in microseconds."""
         self.root = root
         self.images = place / "images"
         self.images.mkdir(parents=True)
@@ -57,7 +57,7 @@ class Disk:
 
     @contextmanager
     def trouble(self, error: int, calls: Calls, one_in: int = 1) -> Iterator[None]:
-        """Have these calls fail with this errno for a while, each or one in so many."""
+        """Have calls fail with the errno `error` inside the block: each, or one in `one_in`."""
         hits = self.hits
         self._trouble[:] = TROUBLE.pack(error, calls, one_in, hits)
         try:
@@ -71,9 +71,9 @@ class Disk:
         return int(TROUBLE.unpack(self._trouble[:])[3])
 
     def cut(self, chance: random.Random) -> None:
-        """Cut the power: of the unflushed data some is kept and some is not. No process may have the files open.
+        """Cut the power: some of the unflushed data is kept, the rest is lost. No process may have the files open.
 
-        Then the system is started again.
+        Then start the system again.
         """
         self._start_system()
         for file in self.files():
@@ -93,7 +93,7 @@ class Disk:
         self._boot.write_text(f"{uuid4()}\n")
 
     def files(self) -> list[Path]:
-        """Return all files on the disk of which anything was written."""
+        """Return all files on the disk that were written to."""
         stems = {kept.name.rpartition(".")[0] for kept in self.images.iterdir()}
         return sorted(self.root / stem.replace("%", "/") for stem in stems)
 
@@ -103,7 +103,7 @@ class Disk:
 
 
 def after_cut(image: bytes, live: bytes, journal: bytes, chance: random.Random) -> bytes:
-    """Return a file's content on the disk: the image, and of the sectors written since none, some or all."""
+    """Return a file's content on the disk: the image, with none, some or all of the sectors written since."""
     content = bytearray(image)
     share = chance.choice([0.0, 0.1, 0.5, 0.9, 1.0])
     sector = chance.choice(SECTORS)

@@ -1,4 +1,4 @@
-"""A node at rest: the messages that can be read from it are those it reports to have, and then it is empty."""
+"""A node at rest: the messages that can be read are those that it reports, and afterwards it is empty."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 QUIET_SECONDS = 0.15
 QUIET_LOOKS = 10
-"""How often all processes must have answered meanwhile: one that is off its core moves nothing either."""
+"""The number of answers required from every process meanwhile: one that is not scheduled moves nothing either."""
 EMPTY_LOOKS = 3
-"""The same when queues are emptied: acks arrive, messages for which they make room leave, and these arrive."""
+"""The same when queues are emptied: acks arrive, messages that they make room for leave, and those arrive."""
 LATE_SECONDS = 0.1
-"""A process that answers later than this may have work that it has not begun."""
+"""A process that takes longer to answer may have work that it has not begun."""
 DRAIN_LIFE = 1_000_000
-"""Greater than the lives of the readers whose place it takes."""
+"""Greater than the `life` of any reader that the drain replaces."""
 
 
 class Drain:
@@ -39,7 +39,7 @@ class Drain:
         self.kept: list[Done] = []
 
     def run(self) -> None:
-        """Empty first the queues that change by themselves, then the others, counted; check that nothing is left."""
+        """Empty the queues that change by themselves, then the others by their counts; check that nothing is left."""
         self._settled()
         queues = self.plan.queues.values()
         with self.node.connect() as client:
@@ -56,11 +56,11 @@ class Drain:
         self.record.note(AtRest())
 
     def _settled(self) -> dict[str, Counts]:
-        """Wait until nothing moves."""
+        """Wait until nothing moves; return the counts."""
         return self._still(self.node.counts)
 
     def _still(self, observe: Callable[[], T]) -> T:
-        """Return an observation once it has not changed for a while in which every process was at work."""
+        """Return an observation that has not changed for a while during which every process was at work."""
         deadline = time.monotonic() + PATIENCE
         seen, since, looks = observe(), time.monotonic(), 0
         while looks < QUIET_LOOKS or time.monotonic() - since < QUIET_SECONDS:
@@ -80,7 +80,7 @@ class Drain:
         self.record.note(Wrong(what))
 
     def _empty(self, client: Client, queues: Iterable[QueuePlan]) -> int:
-        """Empty queues; return how many messages came."""
+        """Empty queues; return the number of messages that came."""
         drains = [_QueueDrain(self, client, queue, self.node.counts()[queue.name]) for queue in queues]
         deadline = time.monotonic() + PATIENCE
         quiet, looks = time.monotonic(), 0
@@ -110,21 +110,21 @@ class Drain:
         return empty
 
     def _keep(self, client: Client) -> None:
-        """Wait until each shard has kept a message that came after all settlements."""
+        """Wait until each shard has stored a message sent after all settlements."""
         confirms = Confirms(client.channel())
         for shard in range(self.plan.shards):
             confirms.publish(b"", marker(self.plan, shard), delivery_mode=PERSISTENT)
         confirms.wait()
 
     def _nobody_held(self) -> None:
-        """Check that no channel is held, nothing parked, nothing in flight; a little later, as gauges lag."""
+        """Check that nothing is held, parked or in flight, once the gauges, which lag, are still."""
         found = self._still(self.node.held)
         if any(found):
             self._wrong(f"at rest, but {found}")
 
 
 class _QueueDrain:
-    """One queue: the messages that came, and those that its gauge announced."""
+    """The drain of one queue: the messages that came, and the counts in its gauge."""
 
     def __init__(self, drain: Drain, client: Client, queue: QueuePlan, counts: Counts) -> None:
         self.drain = drain
@@ -138,7 +138,7 @@ class _QueueDrain:
 
     @property
     def complete(self) -> bool:
-        """Whether all messages that were announced have come."""
+        """Whether all counted messages have come."""
         return self.count >= self.counts.ready or self.queue.dies_unread
 
     def take(self) -> bool:
@@ -165,7 +165,7 @@ class _QueueDrain:
         return last is not None
 
     def end(self) -> Iterator[str]:
-        """Leave; yield differences between the messages that came and those announced."""
+        """Leave the queue; yield differences between the messages that came and the counts."""
         self.channel.call("basic.cancel", consumer_tag="drain")
         self.channel.call("channel.close", code=200, text="bye")
         counts, came = self.counts, (self.count, self.nbytes)

@@ -1,7 +1,7 @@
 """Events of a run as its clients saw them, in the order in which they were recorded.
 
-A client records an action before writing it to the socket, and an observation after reading it: so the list is an order
-in which the events can have happened.
+A client records an action before it writes it to the socket, and an observation after it reads it, so the events can
+have happened in the order of the list.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Message(NamedTuple):
-    """A message by its publisher and its number. Numbers continue over the publisher's connections."""
+    """A message, named by its publisher and number. Numbers continue over the publisher's connections."""
 
     publisher: str
     number: int
@@ -34,7 +34,7 @@ class Message(NamedTuple):
 
     @classmethod
     def of_body(cls, body: bytes) -> Message:
-        """Return the message with this body. ValueError if the body is not as it was published."""
+        """Return the message with this body. ValueError if the body is damaged."""
         if zlib.crc32(body[:-4]).to_bytes(4, "big") != body[-4:]:
             raise ValueError(f"damaged: {body[:40]!r}… of {len(body)} octets")
         publisher, number, _ = body.split(b" ", 2)
@@ -53,8 +53,8 @@ class How(StrEnum):
 class Sent:
     """About to be published, and to arrive in each of `queues`.
 
-    `life` counts the connections of its publisher; `commit` names the transaction it is part of; `origin` is the
-    message that it replaces, acked in the same transaction by the reader of the publisher's name.
+    `life` counts the connections of the publisher; `commit` names the transaction of the message; `origin` is the
+    message that it replaces, acked in the same transaction by the reader with the publisher's name.
     """
 
     message: Message
@@ -81,7 +81,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Delivered to a reader. `life` counts the reader's connections, one at a time."""
+    """Delivered to a reader. `life` counts the reader's connections, of which it has one at a time."""
 
     queue: str
     reader: str
@@ -105,9 +105,8 @@ class Settled:
 class Done:
     """An ack or reject that must hold from now on, whichever process dies.
 
-    That is so once the queue's shard is known to have kept something that came after it from the same acceptor: a later
-    publish on the same channel to a queue of that shard, persistent, was confirmed; or, in a transaction, when
-    tx.commit-ok has come.
+    It must once the queue's shard is known to have stored something later from the same acceptor: a persistent publish,
+    later on the same channel, to a queue of that shard was confirmed; or, in a transaction, tx.commit-ok has arrived.
     """
 
     queue: str
@@ -117,12 +116,12 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class AtRest:
-    """All queues have been seen empty while no client published, and after that each shard has confirmed a publish."""
+    """All queues were empty while no client published, and after that each shard has confirmed a publish."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A harm that is about to be done to the node."""
+    """Harm about to be done to the node."""
 
     what: str
 
@@ -136,7 +135,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """Something that no client should ever see, recorded where it was found; with the message concerned, if any."""
+    """A violation, recorded where it was found, with the message concerned, if any."""
 
     what: str
     message: Message | None = None
@@ -151,7 +150,7 @@ class Record:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.times: list[float] = []
-        """When they were recorded, in seconds since 1970."""
+        """The times at which the events were recorded, in seconds since 1970."""
         self._lock = threading.Lock()
 
     def note(self, *events: Event) -> None:
@@ -174,11 +173,11 @@ class Record:
         ]
 
     def faults(self) -> list[str]:
-        """Return the lines of faults, and of when they were over."""
+        """Return the lines of faults and of their ends."""
         return self.lines(lambda event: isinstance(event, Fault | Over))
 
     def history(self, message: Message) -> list[str]:
-        """Return the lines of a message and of its successors, with the faults between."""
+        """Return the lines of a message and its successors, with the faults in between."""
 
         def is_of_it(event: Event) -> bool:
             return message in (getattr(event, "message", None), getattr(event, "origin", None))

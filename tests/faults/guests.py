@@ -1,4 +1,4 @@
-"""A client whose queues must go when it leaves them (auto-delete)."""
+"""A client whose auto-delete queues must go when it leaves them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Guest(Actor):
         super().__init__(*args)
         self.number = 0
         self.left: list[str] = []
-        """Queues that it has consumed from."""
+        """Queues that the guest has consumed from."""
         self.unsure: list[str] = []
-        """Queues that it may have declared, and perhaps not consumed from."""
+        """Queues that it may have declared, but perhaps not consumed from."""
 
     def session(self, client: Client) -> None:
-        """Consume and leave queues until told to stop."""
+        """Consume and leave queues until `stopping`."""
         while not self.stopping.is_set():
             self.number += 1
             name = f"guest-{self.number}"

@@ -1,4 +1,4 @@
-"""Harms done to a node at random moments: to one process, to several, to all of them, to its disk."""
+"""Harms done to a node at random moments: to one process, to several, to all, or to the disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def kill_now(rounds: Rounds, *places: Place) -> None:
-    """Kill processes: a fault before, and another when they are dead, as the clients were at work meanwhile."""
+    """Kill processes. Record a fault before, and another once they are dead, because clients work meanwhile."""
     names = " and ".join(f"{role} {index}" for role, index in places)
     rounds.fault(f"SIGKILL {names}")
     rounds.node.kill(*places)
@@ -25,7 +25,7 @@ def kill_now(rounds: Rounds, *places: Place) -> None:
 
 
 def kill_one_of(*roles: Role) -> Callable[[Rounds], None]:
-    """Return a harm that kills a process of these roles."""
+    """Return a harm that kills a process of one of these roles."""
     places = [place for place in PLACES if place[0] in roles]
 
     def kill(rounds: Rounds) -> None:
@@ -49,7 +49,7 @@ def kill_two(rounds: Rounds) -> None:
 
 
 def kill_again(rounds: Rounds) -> None:
-    """Kill a process, then the same or another while the first is coming back."""
+    """Kill a process, then the same or another one while the first is being replaced."""
     for _ in range(2):
         kill_now(rounds, rounds.chance.choice(PLACES))
         time.sleep(rounds.chance.uniform(0.0, 0.6))
@@ -96,7 +96,7 @@ CALLS = (Calls.WRITE, Calls.SYNC, Calls.RESIZE, Calls.WRITE | Calls.SHORT, Calls
 
 @contextmanager
 def some_trouble(disk: Disk, rounds: Rounds) -> Iterator[None]:
-    """Have the disk refuse calls of some kind, each or now and then."""
+    """Have the disk refuse calls of a random kind, all or some of them."""
     error, calls = rounds.chance.choice(ERRORS), rounds.chance.choice(CALLS)
     one_in = rounds.chance.choice([1, 1, 3, 20])
     before = disk.hits
@@ -107,7 +107,7 @@ def some_trouble(disk: Disk, rounds: Rounds) -> Iterator[None]:
 
 
 def refuse(disk: Disk) -> Callable[[Rounds], None]:
-    """Return a harm of disk trouble that comes and goes, of which no process may die."""
+    """Return a harm of temporary disk trouble that no process may die of."""
 
     def trouble(rounds: Rounds) -> None:
         lives = rounds.node.lives()
@@ -119,7 +119,7 @@ def refuse(disk: Disk) -> Callable[[Rounds], None]:
 
 
 def refuse_and_kill(disk: Disk) -> Callable[[Rounds], None]:
-    """Return a harm that kills a process while the disk refuses calls: the next one may find no disk at first."""
+    """Return a harm that kills a process while the disk refuses calls, so that the next may have no disk at first."""
 
     def trouble(rounds: Rounds) -> None:
         with some_trouble(disk, rounds):

@@ -1,4 +1,4 @@
-"""Clients that read as Spark's tasks and driver do: a batch by a lease, perhaps repeatedly, then acked as a whole."""
+"""Clients that read like Spark's tasks and driver: a batch by a lease, perhaps repeatedly, then acked as a whole."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from tests.raw import Channel, Client
 
 
 class Leaser(Reader):
-    """A reader by leases. Every later read of a lease must bring what its first whole read has brought, until it is
-    acked.
+    """A reader by leases. Until a lease is acked, every read must bring the same messages as the first whole read.
 
-    A read is whole when its basic.cancel is answered. A read that breaks off before is repeated with the same id; its
-    deliveries count for nothing.
+    A read is whole when its basic.cancel is answered. A read that breaks off earlier is repeated with the same id, and
+    its deliveries do not count.
     """
 
     def __init__(self, *args: Any, rows: int = 30, reads: int = 2) -> None:
-        """`rows`: the most messages of a lease; `reads`: how often it may be read once more, at most."""
+        """`rows`: the most messages of a lease; `reads`: the most times that it is read once more."""
         super().__init__(*args)
         self.rows = rows
         self.reads = reads
         self.number = 0
         self.begun = False
         self.batch: list[Message] | None = None
-        """The messages of the lease, once they are known."""
+        """The messages of the lease, once known."""
         self.again = 0
 
     @property
@@ -36,7 +35,7 @@ class Leaser(Reader):
         return f"{self.name}/{self.number}"
 
     def session(self, client: Client) -> None:
-        """Read leases, some repeatedly, and end them, until told to stop."""
+        """Read leases, some repeatedly, and end them, until `stopping`."""
         channel = client.channel()
         channel.call("basic.qos", prefetch_count=self.rows)
         while self.begun or not self.stopping.is_set():
@@ -51,7 +50,7 @@ class Leaser(Reader):
                 self.end(channel, self.batch)
 
     def read(self, client: Client, channel: Channel) -> list[Message]:
-        """Return the messages of the lease; if it has none, those that are ready, which it has from now on."""
+        """Return the messages of the lease; one without messages takes those that are ready."""
         self.hand.clear()
         lease = {"x-lease": self.lease}
         channel.call("basic.consume", queue=self.queue.name, consumer_tag=self.name, arguments=lease)
@@ -78,7 +77,7 @@ class Leaser(Reader):
             self.wrong(f"{self.lease} has brought something twice in one read")
 
     def end(self, channel: Channel, batch: list[Message]) -> None:
-        """Ack all of the lease, for good when that is answered."""
+        """Ack the whole lease; the ack holds for good once it is answered."""
         queue = self.queue.name
         self.record.note_all(Settled(queue, self.name, self.life, message, How.ACK) for message in batch)
         arguments = {"x-lease": self.lease, "x-lease-end": "ack"}

@@ -1,4 +1,4 @@
-"""Clients that ack messages of one queue and publish others to a second, in one transaction."""
+"""Clients that ack messages of one queue and publish others to a second one, in one transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.raw import Client
 
 
 class Mover(Reader):
-    """Moves messages by transactions, which take effect as a whole, on whatever shards the queues are."""
+    """Moves messages by transactions, which take effect as a whole, whatever shards the queues are on."""
 
     def __init__(self, *args: Any, target: str) -> None:
         super().__init__(*args)
@@ -21,7 +21,7 @@ class Mover(Reader):
         self.number = 0
 
     def session(self, client: Client) -> None:
-        """Move messages until told to stop."""
+        """Move messages until `stopping`."""
         channel = client.channel()
         channel.call("tx.select")
         channel.call("basic.qos", prefetch_count=10)

@@ -1,5 +1,5 @@
-"""Queues that move from shard to shard while processes are killed: each has one home at the end, and clients see
-nothing but pauses.
+"""Queues that move from shard to shard while processes are killed: each has one home at the end, and clients see only
+pauses.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from tests.faults.rounds import Rounds
 
 PLAIN = ("plain", "priority", "full-", "impatient", "refusing", "spilled", "quick", "lagging", "ring")
-"""Stems of queues that move. The rules depend on the places of the others: parts of a transaction are taken in by one
-shard, dead letters on one shard come once."""
+"""Stems of queues that move. The rules depend on the homes of the others: one shard takes the parts of a transaction,
+and dead letters within one shard arrive once.
+"""
 DEAD = ("full-dead", "far-dead", "dying-full", "dying-far", "dying-ring")
 
 
 class Moves(threading.Thread):
-    """Moves queues, one after the other, until told to stop. `results` counts how the moves ended."""
+    """Moves queues, one after the other, until `ending`. `results` counts the results of the moves."""
 
     def __init__(self, node: Node, queues: list[str], seed: object) -> None:
         super().__init__(name="moves", daemon=True)
@@ -40,7 +41,7 @@ class Moves(threading.Thread):
         self.errors: list[str] = []
 
     def run(self) -> None:
-        """Move random queues until told to stop."""
+        """Move random queues until `ending`."""
         while not self.ending.is_set():
             queue = self.chance.choice(self.queues)
             self.count(queue)
@@ -73,13 +74,13 @@ class Moves(threading.Thread):
 
 
 def movable(rounds: Rounds) -> list[str]:
-    """Return the names of the queues that may move."""
+    """Return the names of queues that may move."""
     queues = rounds.cast.plan.queues
     return [name for name in queues if name.startswith((*PLAIN, *DEAD))]
 
 
 def move_and(harm: Callable[[Rounds], None] | None) -> Callable[[Rounds], None]:
-    """Return a harm that moves queues, with another harm meanwhile."""
+    """Return a harm that moves queues while it does another harm, if any."""
 
     def moves(rounds: Rounds) -> None:
         rounds.node.observe_moves()

@@ -1,4 +1,4 @@
-"""The broker on trial: access for its clients, ways to hurt it, and its gauges."""
+"""The broker under test: access for its clients, ways to harm it, and its gauges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.waiting import wait_for
 ACCEPTORS = 2
 SHARDS = 2
 BACK_SECONDS = 60.0
-"""How long a process may take to serve again: its restart is delayed by some seconds if it was killed often."""
+"""The longest time until a process serves again: restarts are delayed by some seconds if it was killed often."""
 Place = tuple[Role, int]
 PLACES: tuple[Place, ...] = (
     *(("acceptor", index) for index in range(ACCEPTORS)),
@@ -33,7 +33,7 @@ PLACES: tuple[Place, ...] = (
 
 
 class Counts(NamedTuple):
-    """Messages, and bytes of their bodies."""
+    """Numbers of messages, and of bytes of their bodies."""
 
     ready: int
     ready_bytes: int
@@ -42,7 +42,7 @@ class Counts(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Publishes that wait in its acceptors, or are in flight to its shards."""
+    """Numbers about publishes that wait in the acceptors or are in flight to the shards."""
 
     sessions: int
     parked_bytes: int
@@ -51,17 +51,17 @@ class Held(NamedTuple):
 
 
 class Node:
-    """A broker with two acceptors and two shards, and a vhost of its own, so that no client reaches another broker by
-    mistake.
+    """A broker with two acceptors and two shards, and with a vhost of its own, so that no client reaches another broker
+    by mistake.
 
-    Clients that connect while it is down wait until it is back.
+    Clients that connect while the node is down wait until it is back.
     """
 
     def __init__(self, directory: Path, *assignments: str, environment: Mapping[str, str] | None = None) -> None:
         self.vhost = f"faults-{os.getpid()}-{directory.name}"
         self.broker = Broker(directory, *assignments, acceptors=ACCEPTORS, shards=SHARDS, environment=environment)
         self.moved: Counter[str] | None = None
-        """If queues move: how often each one has begun or ended to do so; odd while it moves."""
+        """If queues move, the number of beginnings and ends of each one's moves: odd during a move."""
         self._door = threading.Event()
         self._killed: set[int] = set()
         self._open()
@@ -86,12 +86,12 @@ class Node:
         self._gauges.close()
 
     def connect(self, **options: Any) -> Client:
-        """Return a client of it. HungUp or OSError if it dies meanwhile."""
+        """Return a client of the node. HungUp or OSError if the node dies meanwhile."""
         assert self._door.wait(2 * BACK_SECONDS), "the node did not come back"
         return Client.connect(self.broker.address, vhost=self.vhost, **options)
 
     def counts(self) -> dict[str, Counts]:
-        """Return the counts of each queue, by its gauges."""
+        """Return the counts of each queue, from its gauges."""
         read = (self._gauges.queue_read(slot) for slot in self._gauges.queue_slots())
         return {
             queue.name: Counts(queue.ready, queue.ready_bytes, queue.unacked, queue.unacked_bytes)
@@ -100,7 +100,7 @@ class Node:
         }
 
     def held(self) -> Held:
-        """Return how much waits, by the gauges that `penstock status` reads."""
+        """Return the numbers of waiting publishes, from the gauges that `penstock status` reads."""
         gauges = self._gauges
         counters = [gauges.counters_read("acceptor", index) for index in range(ACCEPTORS)]
         return Held(
@@ -111,7 +111,7 @@ class Node:
         )
 
     def turn(self) -> None:
-        """Wait until each acceptor and shard has completed a turn of its loop: it has answered a question."""
+        """Wait until each acceptor and shard has completed a turn of its loop, shown by its answer to a request."""
         processes = Processes(self.data)
         for role, index in PLACES:
             if role != "router":
@@ -136,12 +136,12 @@ class Node:
     # Faults
 
     def kill(self, *places: Place) -> None:
-        """Kill some of its processes, as nearly as possible at once. A process that is being started is spared."""
+        """Kill some of the node's processes, as simultaneously as possible. One that is being started is spared."""
         for role, index in places:
             pid = self._gauges.process_read(role, index).pid
             if pid:
                 self._killed.add(pid)
-                with suppress(ProcessLookupError):  # it is dead, and the gauges do not show it yet
+                with suppress(ProcessLookupError):  # the process is dead, but the gauges do not show it yet
                     os.kill(pid, signal.SIGKILL)
 
     def pid(self, role: Role, index: int) -> int:
@@ -149,11 +149,11 @@ class Node:
         return self._gauges.process_read(role, index).pid
 
     def lives(self) -> list[int]:
-        """Return the incarnation of each of its processes."""
+        """Return the incarnation of each of the node's processes."""
         return [self._gauges.process_read(role, index).incarnation for role, index in PLACES]
 
     def wait_ready(self) -> None:
-        """Wait until each of its processes has come back and serves."""
+        """Wait until each killed process has been replaced and all serve."""
 
         def away() -> list[str]:
             places = [self._gauges.process_read(role, index) for role, index in PLACES]
@@ -172,16 +172,16 @@ class Node:
         shutil.rmtree(self._pointer.runtime, ignore_errors=True)  # the next start finds it only if the disk kept it
 
     def stop(self) -> None:
-        """End it in order. AssertionError as for `Broker.stop`."""
+        """Stop the node in order. AssertionError as for `Broker.stop`."""
         self._shut()
         self.broker.stop()
 
     def start(self) -> None:
-        """Start it on the data that it left."""
+        """Start the node on the data that it left."""
         self.broker.start()
         self._open()
 
     def end(self) -> None:
-        """End it whatever its state; nothing of it is left."""
+        """End the node whatever its state, and leave no process behind."""
         self._door.set()
         self.broker.kill_all()

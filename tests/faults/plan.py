@@ -1,4 +1,4 @@
-"""The queues of a run: with what each is declared, and what may become of its messages."""
+"""The queues of a run: their arguments and the possible fates of their messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SHARDS = 2
 class QueuePlan:
     """One durable queue.
 
-    `dead_to` names the queue to which its dead letters go; `dies_unread` says that messages get there without a
-    reader's reject (expired, dropped), `unread` that it has no reader, so that they do in order. `keeps` is the length
-    of a ring that drops its oldest messages; with `by_key` its messages have as many keys in turn (`key_of`), and the
-    queue keeps the last of each. `repeats` is set if a message may come twice: dead letters from another shard come at
-    least once. `waited_for` says that dead letters wait for room in it: more may come than it has. `shared`: it has
-    several readers; after a fault one may get messages that another had unacked, late and unmarked.
+    `dead_to` names the queue that its dead letters go to. `dies_unread`: messages go there without a reader's reject
+    (expired, dropped); `unread`: it has no reader, so they do in order. `keeps` is the length of a ring that drops its
+    oldest messages; with `by_key` it is the number of keys, which messages have in turn (`key_of`), and the queue keeps
+    the last message of each. `repeats`: a message may come twice, because dead letters from another shard arrive at
+    least once. `waited_for`: dead letters wait for room in it, so more may come than it has. `shared`: it has several
+    readers; after a fault one may get messages that another had unacked, late and unmarked.
     """
 
     name: str
@@ -37,28 +37,28 @@ class QueuePlan:
     shared: bool = False
 
     def key_of(self, number: int) -> int:
-        """Return which of its keys the message with that number has, whichever client publishes it."""
+        """Return the key of the message with a number, whichever client publishes it."""
         assert self.keeps is not None
         return number % self.keeps
 
     @property
     def falls_out(self) -> bool:
-        """Whether messages leave it by themselves."""
+        """Whether messages leave the queue by themselves."""
         return self.dies_unread or self.keeps is not None
 
 
 class Plan:
-    """All queues of a run, and the vhost they are in."""
+    """All queues of a run and their vhost."""
 
     def __init__(self, vhost: str, shards: int = SHARDS) -> None:
         self.vhost = vhost
         self.shards = shards
         self.queues: dict[str, QueuePlan] = {}
         self.bindings: list[tuple[str, str, str]] = []
-        """(exchange, routing key, queue); the exchanges are direct ones."""
+        """(exchange, routing key, queue); all exchanges are direct."""
 
     def name_on(self, shard: int, stem: str) -> str:
-        """Return a queue name with this stem that is placed on that shard."""
+        """Return a queue name with a stem that is placed on a shard."""
         names = (f"{stem}-{number}" for number in range(1000))
         return next(name for name in names if place(self.vhost, name, range(self.shards), {}) == shard)
 
@@ -69,7 +69,7 @@ class Plan:
         return queue
 
     def add_dead(self, stem: str, shard: int, target: QueuePlan, **rules: Any) -> QueuePlan:
-        """Add a queue whose dead letters go to `target` by the default exchange."""
+        """Add a queue whose dead letters go to `target` through the default exchange."""
         dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": target.name}
         return self.add(stem, shard, {**dead, **rules.pop("arguments", {})}, dead_to=target.name, **rules)
 
@@ -83,11 +83,11 @@ class Plan:
 
 
 MARKERS = "markers"
-"""An exchange, and its routing key, that lead to the markers of all shards."""
+"""The name of an exchange and of its routing key, which together route to the markers of all shards."""
 
 
 def marker(plan: Plan, shard: int) -> str:
-    """Return the queue of a shard whose confirms show that all before is kept. It holds one message at most."""
+    """Return the queue of a shard whose confirms show that everything before is stored. It has one message at most."""
     return plan.name_on(shard, "marker")
 
 

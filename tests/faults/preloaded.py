@@ -1,4 +1,4 @@
-"""Libraries in C that are preloaded into the broker."""
+"""Libraries in C for preloading into the broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def compiled(source: Path, place: Path) -> Path:
-    """Return the library in `place`, compiled with the compiler that the broker's own modules need."""
+    """Compile a library into `place`, with the compiler of the broker's own modules; return its path."""
     library = place / source.with_suffix(".so").name
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     if shutil.which(compiler[0]) is None:

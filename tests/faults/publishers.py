@@ -1,4 +1,4 @@
-"""Clients that publish numbered messages and record what becomes of each: with confirms, or in transactions."""
+"""Clients that publish numbered messages, with confirms or in transactions, and record the outcome of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE
 
 SMALL = [0] * 4 + [100] * 10 + [1000] * 6
 SIZES = [*SMALL, 5000, 20_000, 70_000]
-"""Sizes of bodies, in bytes: in the head of a turn, beside it, and lent by an acceptor."""
+"""Sizes of bodies in bytes: sent in the head of a turn, beside it, or on loan from an acceptor."""
 PERSISTENT = 2
 
 
@@ -42,9 +42,9 @@ class Numbered(Actor):
         ttl: int = 0,
         keyed: QueuePlan | None = None,
     ) -> None:
-        """`highest`: the highest priority given; `ttl`: some messages expire, within this many milliseconds.
+        """`highest`: the highest priority of messages; `ttl`: some messages expire within this many milliseconds.
 
-        `keyed`: messages have the keys of that queue.
+        `keyed`: a queue whose keys the messages have.
         """
         super().__init__(node, record, name, seed)
         self.sizes = sizes
@@ -73,15 +73,14 @@ class Numbered(Actor):
 
 
 class Publisher(Numbered):
-    """Publishes with confirms, up to `window` open at a time."""
+    """Publishes with confirms, with at most `window` unconfirmed messages."""
 
     def __init__(
         self, *args: Any, window: int = 100, burst: int = 8, pause: float = 0.15, polite: bool = False,
         returns: bool = False, **options: Any,
     ) -> None:  # fmt: skip
-        """It publishes at most `burst` at once, then pauses `pause` seconds at most; `polite`: it obeys Channel.Flow.
-
-        With `returns` messages may be returned: their queue was full for too long.
+        """`burst`: the most messages at once; `pause`: the longest pause after them, in seconds; `polite`: channel.flow
+        is obeyed; `returns`: messages may be returned, because their queue was full for too long.
         """
         super().__init__(*args, **options)
         self.window = window
@@ -91,7 +90,7 @@ class Publisher(Numbered):
         self.properties = JAVA if polite else None
 
     def session(self, client: Client) -> None:
-        """Publish until told to stop, then wait for the outstanding confirms."""
+        """Publish until `stopping`, then wait for the outstanding confirms."""
         channel = client.channel()
         channel.call("confirm.select")
         self._open: dict[int, Message] = {}
@@ -134,7 +133,7 @@ class Publisher(Numbered):
 
 
 class Committer(Numbered):
-    """Publishes in transactions of some messages each."""
+    """Publishes in transactions of up to `most` messages."""
 
     def __init__(self, *args: Any, most: int = 8, pause: float = 0.15, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -142,7 +141,7 @@ class Committer(Numbered):
         self.pause = pause
 
     def session(self, client: Client) -> None:
-        """Commit transactions until told to stop."""
+        """Commit transactions until `stopping`."""
         channel = client.channel()
         channel.call("tx.select")
         while not self.stopping.wait(self.chance.random() * self.pause):

@@ -1,4 +1,4 @@
-"""The report on a run that failed: enough to find the cause without reproducing it."""
+"""The report on a failed run: enough to find the cause without reproducing it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FAULTS = 12
 
 
 def report(rounds: Rounds, number: int, error: Exception) -> str:
-    """Return the violations, histories of the messages concerned, the last faults, the node's errors, and where all is
-    kept.
+    """Return the violations, the histories of the messages concerned, the last faults, the node's errors, and the place
+    of all that was kept.
     """
     kept = keep(rounds)
     problems = rounds.checker.problems
@@ -36,7 +36,7 @@ def report(rounds: Rounds, number: int, error: Exception) -> str:
 
 
 def keep(rounds: Rounds) -> Path:
-    """Copy the node's log and all events of its clients to where no later run of tests removes them."""
+    """Copy the node's log and all events of its clients to a place where no later test run removes them; return it."""
     directory = rounds.node.broker.directory
     kept = ROOT / "build" / "faults" / f"{directory.name}-seed-{rounds.seed}"
     kept.mkdir(parents=True, exist_ok=True)
@@ -46,13 +46,13 @@ def keep(rounds: Rounds) -> Path:
 
 
 def again() -> str:
-    """Return the command that repeats the course, as far as the seed determines it."""
+    """Return the command that repeats the run, as far as the seed determines it."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     return f"FAULTS_SEED={os.environ.get('FAULTS_SEED', '0')} .venv/bin/pytest -m '' '{test}'"
 
 
 def errors(log: str) -> Iterator[str]:
-    """Yield the errors in a node's log, and lines that are no log entries."""
+    """Yield the errors in a node's log, and lines that are not log entries."""
     for line in log.splitlines():
         try:
             entry = json.loads(line)

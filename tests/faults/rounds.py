@@ -1,4 +1,4 @@
-"""Load, a fault, rest, check: rounds of two or three seconds, repeated on the same node."""
+"""Load, a fault, a rest, a check: rounds of two or three seconds, repeated on the same node."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.faults.report import report
 from tests.waiting import PATIENCE
 
 Harm = Callable[["Rounds"], None]
-"""Harms the node of a run in some way; the node serves again when it returns."""
+"""A function that harms the node of a run; the node serves again when it returns."""
 
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
-"""Added to the seed of each test: `FAULTS_SEED=17 pytest tests/faults` takes another course."""
+"""Added to the seed of each test, so that `FAULTS_SEED=17 pytest tests/faults` does other runs."""
 
 
 class Rounds:
-    """One node and its clients. All randomness comes from the seed, except for when things happen."""
+    """One node and its clients. All randomness but timing comes from the seed."""
 
     def __init__(
         self, node: Node, seed: int, harms: Sequence[Harm], cast: Callable[[Node, Record, object], Cast] = everybody
@@ -40,7 +40,7 @@ class Rounds:
         declare(node, self.cast.plan)
 
     def run(self, count: int) -> None:
-        """Run `count` rounds, then stop the node; no client is left. AssertionError with a full report (`report`)."""
+        """Run `count` rounds, then stop the node and all clients. AssertionError with a full report (`report`)."""
         number = 0
         try:
             for number in range(count):
@@ -61,7 +61,7 @@ class Rounds:
         self.record.note(Fault(what))
 
     def over(self, what: str) -> None:
-        """Record that a fault is over and the node serves again; or where a round is."""
+        """Record that a fault is over and the node serves again, or the progress of a round."""
         self.record.note(Over(what))
 
     def round(self, number: int) -> None:
@@ -86,7 +86,7 @@ class Rounds:
         self.over(f"round {number} ends, {len(self.record.events)} events")
 
     def take_events(self) -> None:
-        """Give the checker the events recorded since it last had any."""
+        """Give the checker the events recorded since the last call."""
         events = self.record.events[self._checked :]
         self._checked += len(events)
         self.checker.take(events)

@@ -1,4 +1,4 @@
-"""Whatever is killed and whenever: nothing that was confirmed is lost, nothing that was settled comes again."""
+"""Whatever is killed, and whenever: no confirmed message is lost, and no settled message is delivered again."""
 
 from __future__ import annotations
 
@@ -35,5 +35,7 @@ def test_ten_rounds(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("assignment", ["memory_limit=1MB", "store.durability=interval=50ms"])
 @pytest.mark.parametrize("seed", range(2000, 2002))
 def test_ten_rounds_with(tmp_path: Path, seed: int, assignment: str) -> None:
-    """Where contents come and go from memory; where commits do not wait for the disk, which only a power cut tells."""
+    """With little memory, so that contents are paged; with commits that do not wait for the disk, which only a power
+    cut would show.
+    """
     rounds(tmp_path, seed, 10, assignment)

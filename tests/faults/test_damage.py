@@ -1,8 +1,8 @@
-"""Files of a node are damaged while it does not run: what it serves then is right, or it says what is not.
+"""Damage to files of a stopped node: afterwards it serves correct messages and reports the rest.
 
-Each seed damages one file of a node that ended in order, was killed, or was killed where commits do not wait for the
-disk. Then the node refuses to start, with one line that names the file, or it starts, and each message comes as it was
-published, in order, or is counted in the log.
+Each seed damages one file of a node that stopped in order, was killed, or was killed while commits do not wait for the
+disk. Then the node refuses to start, with one line that names the file; or it starts, and each message arrives as it
+was published, in order, or is counted in the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.raw import Client
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("damage")]
 
 SIZES = {"small": 40, "mixed": 900, "large": 9000, "done": 200}
-"""Queues, and about how large their messages are."""
+"""Queues, with the approximate maximum size of their messages."""
 COUNT = 120
 STATES = ("ended", "killed", "interval")
 
@@ -48,7 +48,9 @@ def fill(broker: Broker, first: int, count: int) -> None:
 
 
 def made(directory: Path, state: str) -> Path:
-    """The data of a node in that state, and in `earlier` what it was before its last messages."""
+    """Return a directory with the data of a node in a state (`left`), and with its data before the last messages
+    (`earlier`).
+    """
     directory.mkdir()
     options = ["store.durability=interval=20ms"] if state == "interval" else []
     broker = Broker(directory, *options, shards=2)
@@ -76,7 +78,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def started(directory: Path, data: Path) -> Broker | str:
-    """The node, or what it says instead of starting."""
+    """Start a node; return it, or the line that it prints instead of starting."""
     try:
         return Broker(directory, shards=2)
     except AssertionError:
@@ -89,7 +91,7 @@ def started(directory: Path, data: Path) -> Broker | str:
 
 
 def told(broker: Broker) -> dict[str, int]:
-    """How many messages of which queues are damaged, as the log says."""
+    """Return the number of damaged messages of each queue, according to the log."""
     counts: dict[str, int] = {}
     for line in broker.log.splitlines():
         fact = orjson.loads(line)
@@ -107,7 +109,7 @@ def check_served(broker: Broker) -> None:
     for queue, came in found.items():
         expected, there = [body(queue, number) for number in range(COUNT)], set(came)
         assert came == [each for each in expected if each in there], f"{queue}: wrong, twice or out of order"
-        if queue != "done":  # an ack is promised nothing
+        if queue != "done":  # acks have no guarantee
             assert len(came) + damaged.get(queue, 0) == len(expected), f"{queue}: lost without a word"
 
 

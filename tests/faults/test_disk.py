@@ -1,4 +1,4 @@
-"""The disk loses what was not flushed and nothing else, and refuses when it is told to: tried with LMDB and SQLite."""
+"""The test disk loses unflushed data and nothing else, and refuses calls on request: tried with LMDB and SQLite."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def started(disk: Disk, program: str, *arguments: str) -> subprocess.Popen[bytes
 
 
 def killed_after(disk: Disk, lines: int, program: str, *arguments: str) -> bytes:
-    """The last line that a program has written before it was killed, some time after that many."""
+    """Kill a program some time after it has written `lines` lines; return its last line."""
     with started(disk, program, *arguments) as process:
         assert process.stdout
         for _ in range(lines):
@@ -90,7 +90,7 @@ def killed_after(disk: Disk, lines: int, program: str, *arguments: str) -> bytes
 
 
 def test_what_was_not_flushed(disk: Disk) -> None:
-    """Everything up to the flush; of later writes sector by sector what the dice say."""
+    """Everything up to the flush is kept; later writes are kept or lost at random, sector by sector."""
     assert killed_after(disk, 1, PLAIN) == b"written"
     file = disk.root / "file"
     live = file.read_bytes()
@@ -111,7 +111,7 @@ def test_what_was_not_flushed(disk: Disk) -> None:
 
 
 def test_written_through(disk: Disk) -> None:
-    """O_DSYNC flushes what is written by it, and nothing else."""
+    """O_DSYNC flushes the writes through it, and nothing else."""
     killed_after(disk, 1, THROUGH)
     live = (disk.root / "file").read_bytes()
     assert live == b"a" * 512 + b"b" * 512
@@ -158,7 +158,7 @@ def test_sqlite_keeps_what_it_committed(disk: Disk, seed: int) -> None:
 
 @pytest.mark.parametrize(("program", "lines"), [(LMDB, 60), (SQLITE, 60)])
 def test_they_lose_what_they_do_not_flush(disk: Disk, program: str, lines: int) -> None:
-    """Or else nothing would be shown by the tests above."""
+    """Without flushes data is lost; otherwise the tests above would show nothing."""
     killed_after(disk, lines, program, "no sync")
     assert any(path.stat().st_size for path in disk.images.glob("*.dirty"))
     flushed = sum(path.stat().st_size for path in disk.images.glob("*.image"))
@@ -190,7 +190,7 @@ for line in sys.stdin:
 
 
 def test_refusals(disk: Disk) -> None:
-    """Each kind of call with the errno asked for, while it is asked for, and only on this disk."""
+    """Each kind of call fails with the chosen errno, for the chosen time, and only on this disk."""
     with started(disk, REFUSED) as process:
         assert process.stdin and process.stdout
         assert process.stdout.readline() == b"ready\n"
@@ -220,7 +220,7 @@ def test_refusals(disk: Disk) -> None:
 
 
 def test_a_flush_that_fails_leaves_nothing_to_flush(disk: Disk) -> None:
-    """Pages that could not be written count as clean: what was in them is lost though the next flush succeeds."""
+    """Pages that could not be written count as clean: their contents are lost, although the next flush succeeds."""
     program = """
 import os, sys
 fd = os.open(sys.argv[1] + "/file", os.O_RDWR | os.O_CREAT)

@@ -1,5 +1,6 @@
-"""Whatever is killed while leases are out: the same id brings the same messages, what is acked by its lease is done
-with, and nothing is lost."""
+"""Whatever is killed while leases exist: the same id brings the same messages, an acked lease is settled for good, and
+nothing is lost.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Whatever is killed in the middle of moves: no queue is without a home or has two, nothing is lost, repeated or out of
-order."""
+"""Whatever is killed in the middle of moves: every queue has exactly one home, and no message is lost, repeated or out
+of order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The power goes and the disk has what was flushed: the same rules hold as for crashes."""
+"""Power cuts, after which the disk has only flushed data for certain: the same rules hold as for crashes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only"), pytest.mark.timeout(900)]
 FLUSH_US = 3000
-"""A flush takes as long as with a slow disk, so that there is time between what is written and what is kept."""
+"""The time of a flush, as on a slow disk, so that there is a delay between writing data and keeping it."""
 
 
 def rounds(directory: Path, seed: int, count: int, *assignments: str) -> None:
@@ -42,7 +42,7 @@ def test_five_rounds(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.slow
 def test_a_node_that_does_not_wait_for_the_disk_loses_something(tmp_path: Path) -> None:
-    """Or else nothing would be shown by the tests above."""
+    """Without waiting for the disk messages are lost; otherwise the tests above would show nothing."""
     with pytest.raises(AssertionError, match=r"things wrong|not ready"):
         rounds(tmp_path, 0, 5, "store.durability=none")
 
@@ -52,9 +52,9 @@ def checkpoints(broker: Broker) -> bytes:
 
 
 def wait_flushed(broker: Broker) -> None:
-    """Until a flush that has begun since is over, while something is written all the time.
+    """Wait until a flush that begins after the call is over; something must be written all the time.
 
-    Its note is seen before that is on the disk: it is once the next one is seen.
+    A checkpoint can be read before it is on the disk; it is there once the next one can be read.
     """
     for _ in range(3):
         before = checkpoints(broker)
@@ -62,7 +62,7 @@ def wait_flushed(broker: Broker) -> None:
 
 
 class Publisher(threading.Thread):
-    """Publishes persistent messages, numbered on, until the broker dies; `confirmed` are so many of them."""
+    """Publishes persistent messages, numbered from `first`, until the broker dies; `confirmed` is the next number."""
 
     def __init__(self, address: Address, first: int) -> None:
         super().__init__()
@@ -80,7 +80,9 @@ class Publisher(threading.Thread):
 
 @pytest.mark.parametrize("durability", ["interval=50ms", pytest.param("none", marks=pytest.mark.slow)])
 def test_what_was_flushed_outlives_the_cut_where_commits_do_not_wait(tmp_path: Path, durability: str) -> None:
-    """What was confirmed since may be lost, the last of it first, not more. Where only the node dies nothing is."""
+    """At a power cut only messages confirmed after the flush may be lost, the last ones first; at the node's death,
+    none.
+    """
     disk = Disk((tmp_path / "data").resolve(), tmp_path / "disk")
     broker = Broker(tmp_path, f"store.durability={durability}", environment=disk.environment)
     chance = random.Random(SEED)

@@ -1,4 +1,4 @@
-"""A run that failed says what its reader needs."""
+"""The report on a failed run has the facts that its reader needs."""
 
 from __future__ import annotations
 

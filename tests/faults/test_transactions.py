@@ -1,4 +1,4 @@
-"""A transaction over two shards is done everywhere or nowhere, whatever is killed in the middle of its commit."""
+"""A transaction over two shards is done on both or on neither, whatever is killed in the middle of its commit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 @contextmanager
 def stopped(node: Node, shard: int) -> Iterator[None]:
-    """A shard whose process does nothing, until it is killed or this ends."""
+    """Stop the process of a shard (SIGSTOP) until it is killed or the block ends."""
     pid = node.pid("shard", shard)
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -44,7 +44,7 @@ def stopped(node: Node, shard: int) -> Iterator[None]:
 
 
 class Split:
-    """Ten messages in `source`, on shard 0, that a client moves to `target`, on shard 1, in one transaction."""
+    """A client that moves ten messages from `source`, on shard 0, to `target`, on shard 1, in one transaction."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -58,14 +58,14 @@ class Split:
             self.publish_to(client, self.source, MESSAGES)
 
     def publish_to(self, client: Client, queue: str, count: int) -> None:
-        """Until all of them are in the store."""
+        """Publish messages and wait until all of them are in the store."""
         confirms = Confirms(client.channel())
         for number in range(count):
             confirms.publish(b"%d" % number, queue, delivery_mode=PERSISTENT)
         confirms.wait()
 
     def begin(self) -> None:
-        """Take them, ack them and publish them, but for the commit."""
+        """Get, publish and ack the messages, without the commit."""
         self.channel = self.client.channel()
         self.channel.call("tx.select")
         for _ in range(MESSAGES):
@@ -75,12 +75,12 @@ class Split:
         self.channel.send("basic.ack", delivery_tag=event.delivery_tag, multiple=True)
 
     def commit(self) -> None:
-        """As far as shard 0 goes by itself: it has in its store what came with the commit."""
+        """Send the commit; wait until shard 0 has stored its part, which is as far as it gets alone."""
         self.channel.send("tx.commit")
         self.publish_to(self.client, self.beside, 1)
 
     def left(self) -> tuple[int, int]:
-        """How many messages are in source and target, in whatever hand, once nobody has any."""
+        """Return the number of messages in source and target, once none is unacked."""
         with self.node.connect() as client:
             channel = client.channel()
             wait_for(lambda: not any(each.unacked for each in self.node.counts().values()), 30, "nothing in hand")
@@ -110,7 +110,7 @@ def test_acceptors_are_killed_while_one_shard_has_not_got_its_part(node: Node) -
 
 @pytest.mark.parametrize("shard", [0, 1])
 def test_a_shard_is_killed(node: Node, shard: int) -> None:
-    """The client waits, and its transaction is done."""
+    """The client waits, and its transaction is done once the shard is back."""
     split = Split(node)
     split.begin()
     with stopped(node, 1):

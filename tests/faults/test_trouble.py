@@ -1,4 +1,4 @@
-"""The disk refuses, now and then or for a while: no crash, no loss, no false confirm, and all goes on afterwards."""
+"""A disk that refuses calls, now and then or for a while: no crash, no loss, no false confirm, and full recovery."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_ten_rounds(tmp_path: Path, seed: int) -> None:
 
 
 def publish_until_blocked(client: Client, confirms: Confirms) -> str:
-    """Publish one message after the other until the client is told not to; the reason."""
+    """Publish one message after the other until connection.blocked arrives; return its reason."""
 
     def told() -> bool:
         confirms.publish(b"%d" % confirms.published, "q", delivery_mode=2)
@@ -61,7 +61,9 @@ def publish_until_blocked(client: Client, confirms: Confirms) -> str:
     ],
 )
 def test_producers_are_told_and_consumers_go_on(tmp_path: Path, error: int, calls: Calls) -> None:
-    """Nothing is confirmed meanwhile. Afterwards all of it is, by the same processes, and a power cut costs nothing."""
+    """Nothing is confirmed during the trouble. Afterwards the same processes confirm everything, and a power cut loses
+    nothing.
+    """
     disk = Disk((tmp_path / "data").resolve(), tmp_path / "disk")
     broker = Broker(tmp_path, environment=disk.environment)
     try:
@@ -101,14 +103,14 @@ def test_producers_are_told_and_consumers_go_on(tmp_path: Path, error: int, call
 
 
 def take(channel: Channel, count: int) -> list[bytes]:
-    """So many messages, acked."""
+    """Get and ack `count` messages; return their bodies."""
     events = [wait_get(channel, "q", no_ack=False) for _ in range(count)]
     channel.send("basic.ack", delivery_tag=events[-1].delivery_tag, multiple=True)
     return [event.body for event in events]
 
 
 def test_a_node_ends_in_order_while_a_slow_disk_writes(tmp_path: Path) -> None:
-    """Messages expire while the shard writes its last: nothing comes of that any more."""
+    """Messages that expire while the shard writes its last commit have no effect any more."""
     disk = Disk((tmp_path / "data").resolve(), tmp_path / "disk", sleep_us=100_000)
     with Broker(tmp_path, environment=disk.environment) as broker, Client.connect(broker.address) as client:
         channel = client.channel()

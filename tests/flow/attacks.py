@@ -69,7 +69,7 @@ class Attacker:
         del self.begun[channel]
 
     def hear(self, event: Event) -> bool:
-        """Check that it receives only answers to its own actions."""
+        """Check that an attacker receives only answers to its own actions."""
         if event.name == "basic.return":
             self.returned.append(identity(event.body)[2])
         elif event.name == "connection.close":

@@ -1,4 +1,4 @@
-"""The same with processes that die: less is certain, but no session waits for the dead and the books are right."""
+"""The model with processes that die: less is certain, but no channel waits for the dead and the books are right."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The same with shards that die and have stores: clients must not notice.
+"""The model with shards that die and have stores: clients must not notice.
 
-Everything is persistent. An acked message does not come again, a confirmed one is not lost, an unacked one stays so;
-only a publish that was not safe enters again, be it delivered or not, and a delivery that needs no ack may come twice.
+Everything is persistent. An acked message does not come again, a confirmed one is not lost, an unacked one stays
+unacked; only a publish that was not safe enters again, delivered or not, and a delivery that needs no ack may come
+twice.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class FlowAndLives(FlowAndRouter):
         self.stale: set[tuple[int, int, int]] = set()
 
     def hear(self, person: Person, event: Event) -> bool:
-        """Process a client's event; note deliveries that may come again."""
+        """Process a client's event; record deliveries that may come again."""
         session = person.sessions.get(event.channel)
         if session is not None and not session.closing and event.name in ("basic.get-ok", "basic.deliver"):
             got = session.gets[0] if event.name == "basic.get-ok" else ""
@@ -75,7 +76,7 @@ class FlowAndLives(FlowAndRouter):
                 self.leaky |= {*queues, *(queue.removeprefix("no-ack ") for queue in session.gets)}
 
     def are_stale(self, messages: set[tuple[str, Id]]) -> None:
-        """Record that clients' unacked deliveries of these messages are not those of a later incarnation."""
+        """Record that no later incarnation knows the clients' unacked deliveries of these messages."""
         for person in self.people:
             for session in person.sessions.values():
                 gone = {tag for tag, at in session.open.items() if at in messages}

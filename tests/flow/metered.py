@@ -45,12 +45,12 @@ def is_metered(gate: object) -> bool:
 
 
 def is_shut(gate: Gate) -> bool:
-    """Whether sessions have a reason to wait at it once everything has come to rest."""
+    """Whether channels have a reason to wait at a gate once everything has come to rest."""
     return gate.is_saturated() or (is_metered(gate) and min(gate.room()) <= 0)
 
 
 def gives_others_time(gate: Gate) -> bool:
-    """Whether it holds sessions that have had their share for a moment, until others have theirs."""
+    """Whether a gate briefly holds channels that have had their share, until others have theirs."""
     rounds = gate.rounds if isinstance(gate, QueueGate) else None
     if rounds is None or rounds.held_since is None:
         return False
@@ -58,16 +58,16 @@ def gives_others_time(gate: Gate) -> bool:
 
 
 def is_behind_commit(gate: Gate) -> bool:
-    """Whether a commit that needs more room is first in its line: no session goes before that."""
+    """Whether a commit that needs more room is first in a gate's line: no channel goes before that commit."""
     return any(session.runs_at_gates() for session in gate.waiting)  # type: ignore[attr-defined]
 
 
 def somebody_looks(core: AcceptorCore) -> None:
-    """Check that every session waiting at a gate that opens with time waits at one that is rechecked.
+    """Check that every channel waiting at a gate that opens with time waits at one that is rechecked.
 
-    Or it waits for a shard to report: that messages in flight to a paced queue are taken in, or that the queue is no
-    longer saturated, or has moved. Commits that wait for a queue, and sessions behind them, are let in when queues are
-    rechecked, and so are sessions at a gate with room behind one that another gate holds.
+    Otherwise the channel waits for a shard to report that messages in flight to a paced queue are taken in, or that the
+    queue is no longer saturated, or has moved. Commits that wait for a queue, and channels behind them, are let in when
+    queues are rechecked, and so are channels at a gate with room behind one that another gate holds.
     """
     for channel in [
         channel for connection in core.state.connections.values() for channel in connection.channels.values()
@@ -85,7 +85,7 @@ def somebody_looks(core: AcceptorCore) -> None:
 
 
 def only_just_waits(core: AcceptorCore, session: Any) -> bool:
-    """Whether a session waits only at gates that open with time, and not for long: it has not been informed."""
+    """Whether a channel waits only at gates that open with time, and so briefly that it has not been notified."""
     shut = [gate for gate in session.gates if is_shut(gate)]
     return bool(shut) and all(
         is_metered(gate)
@@ -96,9 +96,9 @@ def only_just_waits(core: AcceptorCore, session: Any) -> bool:
 
 
 def rates_hold(node: Node, largest: int, count: int, nbytes: int) -> None:
-    """Check that nothing exceeds a rate by more than its burst, and a message of that size if bytes count.
+    """Check that nothing exceeds a rate by more than its burst, and a message of `largest` bytes if bytes count.
 
-    Or by a commit of each acceptor, with so many messages and bytes: it goes when the burst is unused.
+    A commit of each acceptor, with `count` messages and `nbytes`, may come on top: it goes when the burst is unused.
     """
     acceptors = len(node.acceptors)
     now = round(node.now * 1_000_000) * 1000
@@ -111,7 +111,7 @@ def rates_hold(node: Node, largest: int, count: int, nbytes: int) -> None:
 
 
 def most_rated(queue: QueueState, seconds: float) -> float | None:
-    """Return how many messages may have entered a queue in that time; None if it has no rate of messages."""
+    """Return how many messages may have entered a queue in that time; None if the queue has no rate of messages."""
     rate = queue.features.max_rate
     return None if rate is None else rate * (seconds + LONGEST_BURST / SECOND) + 1
 
@@ -120,7 +120,7 @@ def most_paced(queue: QueueState, acceptors: int) -> int | None:
     """Return how deep producers may make a paced queue: all but one acceptor may have their share of the overshoot in
     flight.
 
-    None if it is not paced, or the target is not fixed.
+    None if the queue is not paced, or its target is not fixed.
     """
     depth = queue.features.pace_depth
     if depth is None or queue.features.pace_wait is not None:
@@ -129,7 +129,7 @@ def most_paced(queue: QueueState, acceptors: int) -> int | None:
 
 
 def nobody_is_remembered(core: AcceptorCore) -> None:
-    """Check that nothing is kept of waiting sessions once none has waited for a while."""
+    """Check that nothing is kept about waiting channels once none has waited for a while."""
     metered = core.gates.metered
     assert (metered.closed, metered.since, metered.channels, metered.held) == ({}, {}, {}, {})
     assert not metered.pending and not metered.leaving and not metered.left

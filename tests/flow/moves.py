@@ -29,7 +29,7 @@ class Moves(Operators):
 
     @rule(kind=st.sampled_from([*KINDS]), shard=st.integers(0, 9))
     def move_queue(self, kind: str, shard: int) -> None:
-        """Move the queue of a kind; its producers are held until it lives on that shard, or is to stay."""
+        """Move the queue of a kind; its producers are held until the move is over."""
         kept, shards = self.living().get(kind), len(self.node.shards)
         if kept is not None and self.node.router_lives:
             self.moved.add(kept.name)
@@ -43,7 +43,7 @@ class Moves(Operators):
             self.node.abort_move(self.living()[kind].name)
 
     def moves_are_over(self) -> None:
-        """Check that every request is answered, each queue has one home, and nothing is left of its way there."""
+        """Check that every request is answered, each queue has one home, and nothing is left of its move there."""
         assert not self.node.router.topology.moves
         for results in self.moves:
             (answer,) = results
@@ -61,7 +61,7 @@ class Moves(Operators):
 
 
 def has_settled(acceptor: Acceptor) -> None:
-    """Check that it waits for no move, and unacked deliveries are assigned to the shards that have them."""
+    """Check that an acceptor waits for no move, and unacked deliveries are assigned to the shards that have them."""
     moves = acceptor.core.moves
     assert not moves.away
     assert not acceptor.core.gates.away
@@ -72,7 +72,7 @@ def has_settled(acceptor: Acceptor) -> None:
 
 
 def has_let_go(shard: Shard) -> None:
-    """Check that it has neither a queue that leaves nor one that arrives, nor a copy of one."""
+    """Check that a shard has no queue that leaves or arrives, nor a copy of one."""
     moving = shard.core.moving
     assert not (moving.leaving or moving.arriving or moving.homings.by_id or moving.drained)
     assert not (moving.writes or moving.reads or moving.removals)

@@ -1,4 +1,4 @@
-"""The same with a router that dies: routing goes on, changes wait, and no client notices more than that."""
+"""The model with a router that dies: routing goes on, changes wait, and no client notices more than that."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FlowAndRouter(Flow):
             self.node.start_router()
 
     def arrive(self) -> Person:
-        """Connect a client once there is a router: an acceptor that lacks a change reads nothing before."""
+        """Connect a client once there is a router: until then, an acceptor that lacks a change reads nothing."""
         self.start_router()
         return super().arrive()
 

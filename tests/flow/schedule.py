@@ -94,7 +94,7 @@ def actions(model: Flow, chance: Random) -> dict[Callable[[], None], float]:
 
 
 def run(model: Flow, seed: int, steps: int) -> None:
-    """Take so many steps, then end everything. AssertionError if an invariant does not hold."""
+    """Take this many steps, then end everything. AssertionError if an invariant does not hold."""
     chance = Random(seed)
     memory, share = chance.choice([1 << 30, 1 << 30, 400_000]), chance.choice([0, 50, None])
     last_resort = chance.choice([None, None, "close", "pause", "nack"])

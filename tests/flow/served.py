@@ -35,8 +35,8 @@ def has_room(channel: Channel) -> bool:
 
 
 def within_limits(node: Node) -> None:
-    """Check shared prefetch of channels that consume from several shards: it holds at any time except during its
-    change.
+    """Check the shared prefetch of channels that consume from several shards: it holds at any time except while it
+    changes.
     """
     for channel in node.channels():
         shared = channel.shared_prefetch

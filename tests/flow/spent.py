@@ -1,7 +1,7 @@
 """Held clients that continue to send, as rules: the memory kept for them is bounded, and losses beyond that are
 reported.
 
-A client for which its acceptor keeps as much as it may meets the configured last resort: its connection is closed with
+A client for which its acceptor keeps all that it may meets the configured last resort: its connection is closed with
 a reason, or not read, or its publishes with confirms are nacked. Everything read from it is delivered all the same,
 unless its user exceeds its share: then it is dropped with its connection, and logged.
 """
@@ -74,7 +74,7 @@ class Spent(Unprivileged):
         return super().session(which)
 
     def confirmed(self, session: Session, event: Event) -> None:
-        """Check confirms; note messages nacked by the last resort."""
+        """Check confirms; record messages nacked by the last resort."""
         before = session.answered.keys() | set()
         super().confirmed(session, event)
         if event.name == "basic.nack" and self.last_resort == "nack":
@@ -87,7 +87,7 @@ class Spent(Unprivileged):
     # Invariants
 
     def budgets_hold(self) -> None:
-        """Check that no client has more kept than allowed, beyond one read, and that charges are right."""
+        """Check that no more is kept for any client than allowed, beyond one read, and that charges are right."""
         for _, life in self.node.running_acceptors():
             self.user_keeps_to_its_share(life.core)
             self.accounts_are_right(life.core)
@@ -95,7 +95,7 @@ class Spent(Unprivileged):
                 self.connection_keeps_to_its_budget(connection)
 
     def connection_keeps_to_its_budget(self, connection: Connection) -> None:
-        """Check that a connection has no more kept than its limit and one read."""
+        """Check that no more is kept for a connection than its limit and one read."""
         client = self.node.clients.get(connection)
         if client is not None:
             most = connection.services.holding.parking.quotas.of_connection * OVERDRAFT + client.largest_charge

@@ -1,4 +1,4 @@
-"""Flow control, whatever the order in which things happen (see `tests.flow.model`)."""
+"""Flow control in any order of events (see `tests.flow.model`)."""
 
 from __future__ import annotations
 

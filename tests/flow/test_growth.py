@@ -1,4 +1,4 @@
-"""What cores keep is a matter of what is there, not of what has been: after many comings and goings it is no more."""
+"""Memory of cores: it depends on what exists, not on what existed, and does not grow with comings and goings."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ KINDS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 MINUTE = 60.0
 WAIT = 12
-"""Re-checks after which whoever waits for time to pass is let in, or told."""
+"""Rechecks after which every channel that waits for time to pass is let in, or notified."""
 
 
 def kept(cores: Iterable[object], apart: Iterable[object]) -> Counter[str]:
-    """How many objects of each type can be reached from the cores, but for what is apart from them."""
+    """Return how many objects of each type can be reached from the cores, not counting those `apart`."""
     gc.collect()
     seen = {id(each) for each in apart}
     found: Counter[str] = Counter()
@@ -49,7 +49,7 @@ def entered(node: Node, acceptor: int = 0) -> Client:
 
 
 def connections(node: Node) -> None:
-    """Connections that say farewell, and others that do not."""
+    """Open connections: some are closed, the others are lost."""
     for acceptor in range(2):
         client = entered(node, acceptor)
         client.call("connection.close", 0, code=200)
@@ -58,7 +58,7 @@ def connections(node: Node) -> None:
 
 
 def queues(node: Node) -> None:
-    """Queues of every kind, made, filled and deleted."""
+    """Declare, fill and delete queues of every kind."""
     client, owner = entered(node), entered(node)
     for number, arguments in enumerate(KINDS):
         node.declare("q", number % 2, **arguments)
@@ -71,7 +71,7 @@ def queues(node: Node) -> None:
 
 
 def held(node: Node) -> None:
-    """Producers that are held, let go, and leave while they are held."""
+    """Hold producers: some are released, others leave while they are held."""
     for number, arguments in enumerate(KINDS):
         name = f"held {number}"
         if node.router.topology.queue("/", name) is None:
@@ -90,7 +90,7 @@ def held(node: Node) -> None:
 
 
 def consumers(node: Node) -> None:
-    """Consumers that die with messages in hand."""
+    """Lose consumers that have unacked messages."""
     if node.router.topology.queue("/", "consumed") is None:
         node.declare("consumed", **MARKS)
     producer = entered(node)
@@ -111,7 +111,7 @@ def consumers(node: Node) -> None:
 
 
 def stops(node: Node) -> None:
-    """Operators' stops, policies and rates that come and go, with somebody who waits for them."""
+    """Set and delete policies with marks, a pace and a rate, while a producer waits for them."""
     if node.router.topology.queue("/", "stopped") is None:
         node.declare("stopped")
     client = entered(node)
@@ -127,7 +127,7 @@ def stops(node: Node) -> None:
 
 
 def tidy(node: Node) -> None:
-    """A minute passes, and what shells write down is written; what waits until there is much of it is done."""
+    """Let a minute pass, take the records that shells write, and make clean-ups due that wait for many entries."""
     node.now += MINUTE
     for _, acceptor in node.running_acceptors():
         acceptor.core.state.now = node.now

@@ -1,4 +1,4 @@
-"""Queues that move between joined cores, every message on its way at a time of its own, and processes that die."""
+"""Queues that move between joined cores, with each message in flight for its own time, and processes that die."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS = 4000
 
 
 class World:
-    """A node, two clients that publish to a queue and two that consume from it, and what they have seen."""
+    """A node, two clients that publish to a queue and two that consume from it, and the messages they have seen."""
 
     def __init__(self, node: Node, seed: object, **arguments: Any) -> None:
         self.node = node
@@ -48,7 +48,7 @@ class World:
         self.publishers[which].publish(1, body, routing_key=QUEUE, delivery_mode=2)
 
     def consume(self) -> None:
-        """One of them looks at what has come, and settles some of it."""
+        """Have one of the consumers receive its deliveries, and ack or requeue each."""
         which = self.chance.randrange(2)
         if which in self.gone:
             return
@@ -70,12 +70,12 @@ class World:
             assert "basic.nack" not in client.names(1)
 
     def lose_acceptor(self) -> None:
-        """The second acceptor dies, and comes back; its clients do not."""
+        """Kill the second acceptor and start it again; its clients do not come back."""
         self.gone.add(1)
         self.node.kill_acceptor(1)
         self.node.start_acceptor(1)
 
-    # What is on its way
+    # Messages in flight
 
     def steps(self) -> list[Callable[[], bool]]:
         node = self.node
@@ -101,12 +101,12 @@ class World:
         return found
 
     def look(self) -> bool:
-        """The router notices who has died."""
+        """Have the router notice the processes that have died."""
         self.node.look_at_moves()
         return True
 
     def step(self) -> None:
-        """One thing goes on."""
+        """Take one random step; sometimes, publish and consume."""
         self.chance.choice(self.steps())()
         if self.chance.random() < 0.02:
             self.publish()
@@ -122,7 +122,7 @@ class World:
         assert results, "it does not come to an end"
 
     def end(self) -> None:
-        """Everybody goes on until nothing is left."""
+        """Have everything go on until no message is left."""
         for _ in range(200):
             self.node.settle()
             self.consume()
@@ -136,7 +136,7 @@ class World:
             assert self.confirmed[which] == self.sent[which]
 
     def check(self, died: bool) -> None:
-        """Nothing is lost, nothing that was acked comes again, and each consumer sees each publisher in order."""
+        """Check that nothing is lost, consumers see publishers in order, and nothing comes twice without a death."""
         confirmed = {b"%d:%d" % (which, number) for which in range(2) for number in range(1, self.confirmed[which] + 1)}
         assert confirmed <= set(self.acked)
         if not died:
@@ -168,7 +168,7 @@ def test_there_and_back(seed: int, arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize("who", ["old home", "new home", "both", "acceptor"])
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 100))])
 def test_somebody_dies(seed: int, who: str) -> None:
-    """At any moment of a move, and comes back at any later one."""
+    """A process dies at any moment of a move, and comes back at any later one."""
     with Node(2, 2, stores=True) as node:
         world = World(node, f"{seed} {who}")
         for _ in range(20):
@@ -204,7 +204,7 @@ def test_somebody_dies(seed: int, who: str) -> None:
 
 
 def test_confirms_stay_withheld_while_a_full_queue_moves() -> None:
-    """And are given when it has room again, at its new home."""
+    """They are given when the queue has room again, at its new home."""
     with Node(1, 2, stores=True) as node:
         node.declare(QUEUE, durable=True, **{"qpid.flow_stop_count": 3, "qpid.flow_resume_count": 1})
         client = open_channel(node)

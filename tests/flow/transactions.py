@@ -38,7 +38,7 @@ class Transactions(Clients):
         return [session for session in sessions if session.tx and not session.closing]
 
     def commit_all(self, session: Session) -> None:
-        """Commit. Whether the messages given back come again before the answer is unknown."""
+        """Commit; the messages given back may come again before the answer."""
         for tag, given_back in session.unsettled.items():
             self.returned[session.open[tag]] += given_back
         brought = Counter("" for _ in session.uncommitted)

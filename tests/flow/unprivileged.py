@@ -63,7 +63,7 @@ class Unprivileged(Transactions):
         return kind not in (self.empowered if at_rest else self.ever_empowered) and not (at_rest and self.permitted)
 
     def refuses_for_itself(self, kept: Kept) -> bool:
-        """Whether its refusals of parts of a commit are counted nowhere, as they are not reported."""
+        """Whether a queue's refusals of parts of a commit are counted nowhere, as they are not reported."""
         return kept.kind in UNPRIVILEGED & self.refusing
 
     def nobody_waits_for_unprivileged_queues(self, at_rest: bool = False) -> None:

@@ -83,7 +83,7 @@ class Kept:
 
 @dataclass
 class Session:
-    """A channel as its client has it. `open` are deliveries by tag, as (queue, message), until their ack was read.
+    """A channel as its client has it. `open` has deliveries by tag, as (queue, message), until their ack is read.
 
     In a channel with transactions (`tx`), `uncommitted` and `unsettled` (tags, and whether they are given back) belong
     to the transaction that has begun; `committing` are those whose commit is not answered.
@@ -113,7 +113,7 @@ class Session:
 
 @dataclass
 class Person:
-    """One client, over all of its channels; whether it `obeys` Channel.Flow, and why it is `blocked`."""
+    """One client with all of its channels; whether it `obeys` Channel.Flow, and why it is `blocked`."""
 
     number: int
     client: Client
@@ -257,7 +257,7 @@ class World(RuleBasedStateMachine):
         session = person.sessions.get(event.channel)
         match event.name:
             case "connection.blocked" | "connection.unblocked":
-                # It is repeated only with another reason.
+                # Connection.blocked is repeated only with another reason.
                 reason = event.reason if event.name == "connection.blocked" else ""
                 assert person.blocked != reason
                 person.blocked = reason

@@ -12,7 +12,7 @@ from tests.ports import free_port
 
 LOCUSTFILE = Path(__file__).resolve().parents[2] / "load" / "locustfile.py"
 RUN_SECONDS = "60"
-"""The longest time; each run ends when it has received enough."""
+"""The longest time of a run; it ends earlier once it has received enough."""
 
 
 COMMAND = (sys.executable, "-m", "locust", "-f", str(LOCUSTFILE))

@@ -37,7 +37,7 @@ def note(tally: Tally, what: str, producer: int, sequence: int) -> None:
 
 @given(events, st.integers(1, 5))
 def test_processes_together_count_what_one_would(noted: list[tuple[str, int, int, int]], every: int) -> None:
-    """Whatever is counted where and however often it is reported, the master's sums are the same."""
+    """The master's sums are the same wherever messages are counted and however often counts are reported."""
     alone, master, workers = Tally(), Tally(), [Tally(), Tally(), Tally()]
     for number, (what, producer, sequence, process) in enumerate(noted):
         note(alone, what, producer, sequence)
@@ -58,7 +58,7 @@ def test_processes_together_count_what_one_would(noted: list[tuple[str, int, int
 
 
 def over_the_wire(tally: Tally) -> dict[str, object]:
-    """As Locust sends it."""
+    """Return a tally's report as Locust sends it."""
     report: dict[str, object] = msgpack.unpackb(msgpack.packb(tally.pop_report()), strict_map_key=False)
     return report
 

@@ -10,7 +10,7 @@ from tests.load.test_recording import SEEN
 
 
 def watched(terminal: bool, plain: bool = False) -> str:
-    """Everything written while the recording grew sample by sample."""
+    """Return everything written while the recording grows sample by sample."""
     output = StringIO()
     console = Console(file=output, force_terminal=terminal, width=100, height=40, color_system=None)
     growing = Recording(SEEN.stop_count, SEEN.resume_count)
@@ -22,7 +22,7 @@ def watched(terminal: bool, plain: bool = False) -> str:
 
 
 def test_lines_where_there_is_no_terminal() -> None:
-    """Each stop and resume has its line, and there is not one control sequence."""
+    """Each stop and resume has its line, and there is no control sequence."""
     text = watched(terminal=False)
     assert "\x1b" not in text
     assert text.startswith("heading\n")
@@ -49,7 +49,7 @@ def test_the_picture_tells_state_and_counts() -> None:
 
 
 def test_the_chart_keeps_its_size() -> None:
-    """Whatever was seen: as many rows and columns as there is room."""
+    """The chart fills the same rows and columns whatever was recorded."""
     for seen in (SEEN, Recording(), Recording(10, 5, SEEN.samples[:1])):
         lines = chart(seen, width=40, seconds=2.0).plain.split("\n")
         assert len(lines) == CHART_ROWS

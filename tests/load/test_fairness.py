@@ -1,4 +1,4 @@
-"""Whether producers get equal shares: how that is judged, and that a course measures what it says."""
+"""Equal shares of producers: how they are judged, and a small run of each course."""
 
 from __future__ import annotations
 

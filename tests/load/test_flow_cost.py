@@ -1,4 +1,4 @@
-"""The benchmark of flow control: what it writes is AMQP, and its figures come out of a run against a real broker."""
+"""The benchmark of flow control: it writes valid AMQP, and a run against a real broker gives its figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_capabilities_are_a_table_of_their_own() -> None:
 
 @pytest.mark.broker
 def test_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That they are there; looked at for longer they are better."""
+    """A short run gives every figure; longer runs give better ones."""
     monkeypatch.setattr(flow_cost, "HELD_SECONDS", 0.5)
     monkeypatch.setattr(flow_cost, "REST_SECONDS", 0.5)
     with LocalNode(tmp_path) as node:

@@ -1,4 +1,4 @@
-"""Octets that benchmarks write and count."""
+"""Bytes that benchmarks write and count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One flat-out producer of each kind at a full queue: what is kept for it has an end, and so has its connection."""
+"""One flat-out producer of each kind at a full queue: what is kept for it is bounded, and its connection ends."""
 
 from __future__ import annotations
 

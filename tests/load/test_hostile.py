@@ -1,4 +1,4 @@
-"""Clients that mean harm, each beside a good one: what they make the broker keep is bounded, and nobody is held."""
+"""Hostile clients, each beside a good one: the memory that they cost the broker is bounded, and nobody is held."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_what_breaks_the_promise() -> None:
 @pytest.mark.broker
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack(tmp_path: Path, attack: str) -> None:
-    """Memory is what is judged here; rates are for the course."""
+    """Only memory is judged here; rates are for the course."""
     with LocalNode(tmp_path, *OPTIONS) as node:
         result = run(node, attack, ATTACK_SECONDS, 0.5)
     assert result.most < LIMIT

@@ -36,7 +36,7 @@ def test_limits_broken_on_purpose_end_with_1(url: str, queue: str) -> None:
 
 @pytest.mark.broker
 def test_publishers_are_stopped_and_resumed(broker: Broker, queue: str, tmp_path: Path) -> None:
-    """A slow consumer: each kind of publisher is told in its way, no queue overruns its mark, nobody is forgotten."""
+    """With a slow consumer each kind of publisher stops in its way, no queue overruns its mark, none is forgotten."""
     marks = ("--stop-count", "100", "--resume-count", "50", "--max-depth", "300", "--max-resume-seconds", "60")
     slow = ("--pattern", "slow-consumer", "--slow-rate", "200", "--prefetch", "10", "--batch", "20")
     files = ("--csv", str(tmp_path / "run"), "--html", str(tmp_path / "run.html"))
@@ -54,7 +54,7 @@ def test_publishers_are_stopped_and_resumed(broker: Broker, queue: str, tmp_path
 
 @pytest.mark.broker
 def test_patterns_side_by_side(url: str, queue: str) -> None:
-    """Every user there is, in one run: what each publishes arrives, at every subscriber, and is answered."""
+    """Every kind of user, in one run: publishes arrive, at every subscriber, and calls are answered."""
     patterns = ("--pattern", "work-queue,bursty,slow-consumer,churn,pub-sub,rpc,celery", "-u", "26")
     pace = ("--burst", "50", "--batch", "20", "--publish-rate", "100", "--slow-subscribers", "1", "--messages", "4000")
     run = locust(url, "--queue", queue, *patterns, *pace)

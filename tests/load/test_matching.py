@@ -1,4 +1,4 @@
-"""The course of matching: each kind of bindings with a real broker, once and small."""
+"""The course of matching: one small run with a real broker for each kind of bindings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.amqp.tables_cy import decode_table
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_bindings_differ(kind: str) -> None:
-    """Each of them counts."""
+    """All bindings of a kind are distinct."""
     assert len({*KINDS[kind].bindings(1000)}) == 1000
 
 

@@ -1,4 +1,4 @@
-"""The benchmark of moves: its figures come out of a run against a real broker."""
+"""The benchmark of moves: a run against a real broker gives its figures."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from load.target import Target
 
 
 class Parser(ArgumentParser):
-    """Takes the arguments as Locust's parser does, which is not imported here: it replaces the sockets."""
+    """A stand-in for Locust's parser, which is not imported here: its import replaces the sockets."""
 
     def add_argument_group(self, *arguments: Any, **more: Any) -> Any:
         group = super().add_argument_group(*arguments, **more)

@@ -1,4 +1,4 @@
-"""The comparison of stop and go with pace: what a recording comes to, and that it can be drawn."""
+"""The comparison of stop and go with pace: the summary of a recording, and its plot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from load.recording import Recording, Sample
 
 
 def recorded() -> Recording:
-    """Depths of 100 and 300 in turn; a consumer that takes 900 of 1,000 messages a second."""
+    """Return a recording with depths of 100 and 300 in turn and a consumer that gets 900 messages a second."""
     recording = Recording()
     recording.samples += [
         Sample(at=at / 10, depth=100 + at % 2 * 200, saturated=False, published=0, received=90 * at, held="", epoch=0)

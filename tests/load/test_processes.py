@@ -23,7 +23,7 @@ with subprocess.Popen([sys.executable, "-c", child], stdin=subprocess.PIPE, stdo
 
 
 def test_a_tree_is_measured_with_its_children() -> None:
-    """A child that holds 40 MiB is charged to its parent. Not to us, who have a broker below, or a Spark."""
+    """A child's 40 MiB count for its parent, a separate process: the test's own may have a broker or Spark below."""
     with subprocess.Popen(
         [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as parent:
@@ -59,7 +59,7 @@ def test_cpu_time_grows() -> None:
 
 def test_nobodys_process_is_named() -> None:
     with pytest.raises(ValueError, match="no process 4194999"):
-        memory(4194999)  # above the highest that Linux gives
+        memory(4194999)  # above the highest pid of Linux
 
 
 def test_more_files_than_may_be_opened() -> None:

@@ -1,4 +1,4 @@
-"""Clients in C: what they count, and what is said when they cannot go on."""
+"""Clients in C: their counts, and the errors when they cannot go on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def counted(program: Pump, wanted: int) -> int:
-    """The first count that is not below this."""
+    """Return the first count that is at least `wanted`."""
     while (count := program.recv()[1]) < wanted:
         pass
     return count

@@ -20,7 +20,7 @@ SEEN = recording(
 
 
 def test_spans_reach_from_stop_to_resume() -> None:
-    """A resume that nobody saw is known by the epoch; the last one still lasts."""
+    """A resume that no sample shows is known by the epoch; the last span still lasts."""
     spans = [Span(0.3, 0.9, 81, 60), Span(1.2, 1.5, 90, 95), Span(1.5, 1.5, 95, 95)]
     assert list(SEEN.saturated_spans()) == spans
     assert SEEN.stops == 3

@@ -1,4 +1,4 @@
-"""Programs that feed each other's full queues: how a course of them is judged, and that they go on."""
+"""Programs that feed each other's full queues: the verdict on a course of them, and their progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.broker.process import Broker
 from tests.waiting import wait_for
 
 SECONDS = 2
-"""`flow.deadlock_seconds`: a ring that stands still is found after a tenth."""
+"""`flow.deadlock_seconds`: a ring that stands still is found after a tenth of that."""
 
 
 def test_who_is_too_slow_or_stands_still() -> None:
@@ -39,7 +39,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 
 def go_on(target: Target, cell: Cell, name: str) -> int:
-    """Have a ring run until each program has dealt with many more messages than all queues may hold; what is left."""
+    """Run a ring until each program has acked many more messages than all queues may contain; return the surplus."""
     programs = ring(target, cell, name)
     most = 10 * cell.programs * (LIMIT + SURPLUS)
     with selectors.DefaultSelector() as selector:
@@ -70,5 +70,5 @@ def go_on(target: Target, cell: Cell, name: str) -> int:
     ids=str,
 )
 def test_a_ring_goes_on(target: Target, cell: Cell) -> None:
-    """More messages are under way than its queues may hold."""
+    """More messages are in flight than the queues of the ring may contain."""
     assert go_on(target, cell, str(cell)) == 0

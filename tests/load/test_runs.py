@@ -35,7 +35,7 @@ def test_every_pattern_keeps_within_its_limits(url: str, queue: str, pattern: st
 @pytest.fixture(scope="module")
 def outage(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run in which the consumers went away for some time. Its queue was never much deeper than its stop mark: each of
-    nine publishers had no more than its batch under way.
+    nine publishers had no more than its batch in flight.
     """
     files = tmp_path_factory.mktemp("outage") / "run"
     arguments = ("--scenario", "outage", "-u", "12", "--consumers", "3", "--consumer-rate", "300", "-t", "30")
@@ -55,7 +55,7 @@ def test_consumers_that_went_away_hold_publishers_and_nobody_is_forgotten(outage
 
 
 def test_a_browser_shows_the_report(outage: Path, tmp_path: Path) -> None:
-    """Ours and Locust's part, drawn without anything from elsewhere."""
+    """Our part and Locust's are drawn without anything from elsewhere."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no Chromium here")
@@ -89,7 +89,7 @@ def test_a_limit_that_is_passed_on_purpose_fails_the_run(url: str, queue: str) -
 
 
 def test_another_broker_takes_the_same_load(tmp_path: Path) -> None:
-    """Debian's RabbitMQ: every pattern at once, with the same promises."""
+    """Debian's RabbitMQ takes every pattern at once and keeps the same promises."""
     with rabbitmq.serve(tmp_path) as address:
         arguments = ("--pattern", ",".join(PATTERNS), "-u", "26", "-t", "20", "--publish-rate", "100", *PACE)
         run = locust(address.url, "--queue", "load", *arguments, "--min-rate", "20")

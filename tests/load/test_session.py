@@ -61,7 +61,7 @@ def wait_turning(session: Session, condition: Callable[[], bool]) -> None:
 
 
 def test_only_locusts_own_part_imports_locust() -> None:
-    """Its import replaces the sockets of the process, and neither demonstration nor benchmarks are to run on those."""
+    """Importing Locust replaces the process's sockets; demonstration and benchmarks must not run on those."""
     program = (
         "import sys, load.bench, load.demo, load.options, load.probe, load.session, load.verdict\n"
         "assert 'gevent' not in sys.modules and 'locust' not in sys.modules"

@@ -1,4 +1,4 @@
-"""A daemon of Spark that does not come up. That it does, and dies, is `tests/pipeline/test_cluster.py`."""
+"""A Spark daemon that does not start. One that starts and dies: `tests/pipeline/test_cluster.py`."""
 
 from __future__ import annotations
 

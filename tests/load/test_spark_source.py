@@ -1,4 +1,4 @@
-"""What counts as sound, and queries that do not end as they should."""
+"""The verdict on a query's outcome, and queries that do not end as they should."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_service_is_called_for_each_thousand_messages(monkeypatch: pytest.Monk
 
 
 def ended(directory: Path, code: str) -> subprocess.Popen[bytes]:
-    """A query that is over."""
+    """Return the process of a query that has ended."""
     with (directory / "query.log").open("wb") as log:
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=log)
     process.wait()

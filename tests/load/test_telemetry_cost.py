@@ -1,4 +1,4 @@
-"""The benchmark of telemetry: its figures come out of a run against a real broker."""
+"""The benchmark of telemetry: a run against a real broker gives its figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         wait_for(lambda: list((tmp_path / "data" / "telemetry" / "shard").rglob("*.zst")), what="the first frame")
 
         def recorded() -> dict[str, Any] | None:
-            """The recorder may have had no processor in so short a time."""
+            """Return the figures, or None: in so short a time the recorder may have got no CPU."""
             found = cost(node, tmp_path, queues, 5, 2)
             return found if found["bytes_per_second"] else None
 

@@ -1,4 +1,4 @@
-"""Telemetry that is made up has every column of its tables, and hangs together."""
+"""Synthetic telemetry: every required column of its tables, and consistent depths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows(root: Path, table: str) -> Iterator[Row]:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first three minutes of a day with a row a minute of every queue."""
+    """Make the first three minutes of a day with a row a minute of every queue; return its directory."""
     root = tmp_path_factory.mktemp("scale")
     make(root, QUEUES * MINUTES, minutes=3)
     return root

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.broker
 
 @contextmanager
 def served(log: Path, url: str, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Locust with its UI on a free port: its address, and its process."""
+    """Run Locust with its UI on a free port; yield its address and its process."""
     port = free_port()
     command = [*COMMAND, "--host", url, "--web-host", "127.0.0.1", "--web-port", str(port), *arguments]
     with log.open("wb") as out:
@@ -57,13 +57,13 @@ def swarm(address: str, **form: object) -> dict[str, Any]:
 
 
 def figures(address: str) -> dict[str, dict[str, Any]]:
-    """The rows of the tab, by class of user, as the UI polls them."""
+    """Return the rows of the tab, by class of user, as the UI polls them."""
     (table,) = json.loads(get(f"{address}/stats/requests"))["extended_stats"]
     return {row["user"]: row for row in table["data"]}
 
 
 def test_a_form_a_tab_and_a_report(broker: Broker, queue: str, tmp_path: Path) -> None:
-    """A setting that cannot be is refused, others are used; the tab tells of stops; Ctrl-C brings the verdict."""
+    """An impossible setting is refused, others are used; the tab shows stops; Ctrl-C brings the verdict."""
     log = tmp_path / "locust.log"
     arguments = ("--queue", queue, "--stop-count", "100", "--resume-count", "50", "--batch", "20", "--prefetch", "20")
     with served(log, broker.address.url, *arguments) as (address, process):

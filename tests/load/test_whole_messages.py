@@ -1,4 +1,4 @@
-"""Backlogs of messages that are hardly body, in small."""
+"""Backlogs of messages with hardly any body, on a small scale."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Commanded:
         self._exits.close()
 
     def run(self, app: typer.Typer, *words: str, input: str | None = None) -> str:
-        """Return what a command of `app` prints. AssertionError if it does not end well."""
+        """Return the output of a command of `app`. AssertionError if it fails."""
         done = CliRunner().invoke(app, [*words, "--data", str(self.data)], input=input)
         if done.exception is not None:
             raise AssertionError(f"{words}: {done.exception!r}") from done.exception
@@ -79,12 +79,12 @@ class Commanded:
         return orjson.loads(self.run(app, *words, "--json"))
 
     def rows(self, app: typer.Typer, *words: str) -> list[list[str]]:
-        """Return the cells of the tables that a command prints, without the heads."""
+        """Return the cells of the tables that a command prints, without the header rows."""
         lines = self.run(app, *words).splitlines()
         return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
 
     def refusal(self, app: typer.Typer, *words: str, input: str | None = None) -> str:
-        """Return the reason for which a command is refused. AssertionError if it is carried out."""
+        """Return the reason why a command is refused. AssertionError if it is carried out."""
         done = CliRunner().invoke(app, [*words, "--data", str(self.data)], input=input)
         assert isinstance(done.exception, CommandError), (words, done.exception, done.output)
         return str(done.exception)

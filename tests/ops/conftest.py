@@ -1,4 +1,4 @@
-"""Nodes as fixtures, of stand-ins or in memory: nothing of them is left afterwards, whatever the test did to them."""
+"""Nodes as fixtures, of stand-ins or in memory: they leave nothing behind, whatever a test does to them."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ class StandInNode:
         return wait_for(named, what=f"{count} children")
 
     def finish(self) -> tuple[int, str, str]:
-        """Wait for its end; return exit status, standard output and standard error."""
+        """Wait for the node to end; return exit status, standard output and standard error."""
         out, err = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, out, err
 
     def stop(self) -> tuple[int, str, str]:
-        """Terminate it and wait for its end."""
+        """Terminate the node and wait for it to end."""
         self.process.terminate()
         return self.finish()
 
@@ -99,7 +99,7 @@ StartNode = Callable[..., StandInNode]
 
 @pytest.fixture
 def start_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartNode]:
-    """A function that starts a node of stand-ins: `behaviour` by role, then settings; the same data each time."""
+    """A function that starts a node of stand-ins, by `behaviour` of roles and settings, on the same data each time."""
     directory = tmp_path_factory.mktemp("n")
     started: list[StandInNode] = []
 
@@ -122,6 +122,6 @@ def start_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartNode]:
 
 @pytest.fixture
 def commanded() -> Iterator[Commanded]:
-    """A node in memory, of one acceptor and one shard, to which commands can be given."""
+    """An in-memory node with one acceptor and one shard that takes commands."""
     with Commanded() as node:
         yield node

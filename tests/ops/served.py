@@ -1,6 +1,6 @@
 """A node within this process: a claimed data directory, gauges, and a router that answers on its control socket.
 
-It has no shards and no acceptors: their gauges are what a test writes, shards start and end as soon as the router asks
+The node has no shards and no acceptors: a test writes their gauges, shards start and end as soon as the router asks
 for it, and every move of a queue succeeds at once.
 """
 
@@ -42,7 +42,7 @@ EMPTY = {"count": 0, "nbytes": 0, "checksum": 0, "stop": [], "reason": ""}
 
 
 class Loop:
-    """A loop in a thread of its own: what is done there happens one after the other."""
+    """A loop in a thread of its own, which does one piece of work after the other."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -50,7 +50,7 @@ class Loop:
         self._thread.start()
 
     def do(self, work: Callable[[], T]) -> T:
-        """Do work there, and return its result."""
+        """Do work on the loop, and return its result."""
 
         async def done() -> T:
             return work()
@@ -59,7 +59,7 @@ class Loop:
 
     @contextmanager
     def answering(self, path: Path, answer: Callable[[str, dict[str, Any], Answered], None]) -> Iterator[None]:
-        """Serve a control socket there."""
+        """Serve a control socket on the loop."""
         server = ControlServer(path, answer)
         asyncio.run_coroutine_threadsafe(server.start(), self._loop).result()
         try:
@@ -75,14 +75,14 @@ class Loop:
 
 
 class ServedNode:
-    """The node; its router is a real one, and all its processes are ready, with the pid of this process."""
+    """The node, with a real router; all its processes are ready, with the pid of this process."""
 
     def __init__(self, node: Node, gauges: Gauges, loop: Loop) -> None:
         self.node, self.gauges, self.data = node, gauges, node.settings.data
         self.commands: list[str] = []
-        """The commands that were sent to it."""
+        """The commands that were sent to the node."""
         self.lost: set[str] = set()
-        """The queues that their shards do not have."""
+        """The queues that their shards have lost."""
         self._loop = loop
         self.core = loop.do(self._make_core)
         self.set_process("acceptor", 0, READY)
@@ -90,12 +90,12 @@ class ServedNode:
             self.set_process("shard", index, READY)
 
     def set_process(self, role: Role, index: int, state: int) -> None:
-        """Set the state of a process, whose pid is that of this one unless it has not been started."""
+        """Set the state of a process; its pid is that of this process, or 0 if it is unstarted."""
         pid = 0 if state == UNSTARTED else os.getpid()
         self.gauges.process_write(role, index, pid=pid, incarnation=1, state=state, started_us=1, restarts=0)
 
     def _make_core(self) -> RouterCore:
-        """Make the router's core; the connection to its database is of the thread that made it."""
+        """Make the router's core, in the loop's thread: a database connection belongs to the thread that made it."""
         store = Store(self.data / "topology.sqlite", 1)
         stored, shards = store.load(), self.node.shards
         ledger = recover(stored, shards, self.node.shard_places, QUEUES, FlowDefaults())
@@ -178,7 +178,7 @@ class ServedNode:
 
 
 def write(gauges: Gauges, slot: int, **fields: int) -> None:
-    """Write figures of a queue; those that are not given are 0."""
+    """Write the figures of a queue; omitted ones are 0."""
     names = (
         "ready", "unacked", "ready_bytes", "unacked_bytes", "published", "delivered", "acked", "redelivered", "dropped",
         "consumers", "flow_epoch", "saturated", "saturated_since_us", "stop_count", "resume_count", "stop_bytes",

@@ -1,4 +1,4 @@
-"""A node of stand-ins: the real supervisor, and children that behave as a test tells them to.
+"""A node of stand-ins: the real supervisor, and children that behave as a test chooses.
 
     python -m tests.ops.stand_in serve SETTINGS_JSON        the supervisor
     python -m tests.ops.stand_in template RUNTIME DESCRIPTOR        the process that the others are forked from

@@ -1,4 +1,4 @@
-"""What is done once a node serves."""
+"""The announcement that a node serves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A place in the node, apart from the processes that fill it: what is said of the end of the last."""
+"""A place in the node, apart from the processes that fill it: the description of how the last one ended."""
 
 from __future__ import annotations
 

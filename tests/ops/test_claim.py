@@ -62,7 +62,7 @@ def test_what_is_there_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def modes(data: Path) -> dict[str, int]:
-    """Of all that is there but links, by path."""
+    """Return the modes of all files and directories but links, by path."""
     found = [path for path in (data, *data.rglob("*")) if not path.is_symlink()]
     return {str(path.relative_to(data)): stat.S_IMODE(path.stat().st_mode) for path in found}
 

@@ -1,4 +1,4 @@
-"""The command `penstock` where it refuses: one line, status 2, nothing begun. Where it serves: tests/broker."""
+"""Refusals of the command `penstock`: one line, status 2, nothing begun. Successful runs: tests/broker."""
 
 from __future__ import annotations
 

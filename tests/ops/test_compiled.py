@@ -1,4 +1,4 @@
-"""The modules of this checkout that are compiled; one that is not built: test_entry."""
+"""The compiled modules of this checkout. A module that is not built: test_entry.py."""
 
 from __future__ import annotations
 

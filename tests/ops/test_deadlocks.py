@@ -1,4 +1,4 @@
-"""The search for deadlocks: what it asks a node in memory, and what it has the queues of a circle do.
+"""The search for deadlocks: its questions to an in-memory node, and its requests to the queues of a circle.
 
 The watch's own thread and times: tests/broker/test_deadlocks.py.
 """
@@ -22,7 +22,7 @@ NEVER = Times(1e9, 1e9)
 
 
 def worker(commanded: Commanded, source: str, target: str) -> Client:
-    """Return a client that holds what it has of one queue unacked and has filled the other one."""
+    """Return a client that keeps messages of one queue unacked and has filled the other."""
     client = open_channel(commanded.node)
     client.call("basic.consume", 1, queue=source, consumer_tag="c")
     for _ in range(2 * STOP):
@@ -67,7 +67,7 @@ def test_one_queue_of_a_circle_lends_and_that_is_logged(commanded: Commanded) ->
 
 
 def test_the_circle_goes_on_with_what_is_lent(commanded: Commanded) -> None:
-    """Each acknowledges what it has once all that it published is taken."""
+    """Each client acks its messages once none of its publishes is parked."""
     clients = jam(commanded)
     watch, rounds = watch_of(commanded), 0
     while any(client.connection.kept.parked for client in clients) and rounds < 20:

@@ -1,4 +1,4 @@
-"""The documentation: its links lead somewhere, its policies can be, and it names every setting of flow control."""
+"""The documentation: working links, possible policies, and every setting of flow control."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINK = re.compile(r"\]\(([^)\s]*)\)")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 FAMILIES = ("sum-", "deepest-", "ha-", "max-in-memory-")
-"""Keys that the documentation names by what they begin with."""
+"""Keys that the documentation names by their prefix."""
 
 
 def _anchors(page: Path) -> set[str]:

@@ -29,7 +29,7 @@ def test_serve_refuses_to_run_uncompiled(tmp_path: Path) -> None:
 
 
 def test_a_module_that_is_missing_for_another_reason_is_raised(tmp_path: Path) -> None:
-    """Here nothing is to be compiled, so nothing can lack that."""
+    """Nothing is to be compiled here, so no compiled module can be missing."""
     (tmp_path / "ops").mkdir()
     for package in compiled.PACKAGES:
         (tmp_path / package).mkdir()

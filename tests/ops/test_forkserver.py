@@ -58,7 +58,7 @@ template = begin()
 
 
 def supervise(tmp_path: Path, program: str) -> None:
-    """Run that in a supervisor whose template has begun; it fails if anything in it does, or goes on for too long."""
+    """Run a program in a supervisor whose template has begun; raise an error if it fails or takes too long."""
     whole = SUPERVISE + textwrap.dedent(program) + "\nforks.close()\nassert not psutil.Process().children()\n"
     command = [sys.executable, "-c", whole, str(tmp_path), TEMPLATE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

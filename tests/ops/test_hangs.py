@@ -1,4 +1,4 @@
-"""Which silence is a hang, and what is done about it."""
+"""The detection of hangs among silent processes, and the response."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECONDS, BUSY_SECONDS = 5.0, 60.0
 
 
 class Scene:
-    """One acceptor, and a supervisor that looks at it; `sent` is what signals it got."""
+    """One acceptor, and a supervisor that watches it; `sent` has the signals sent to the acceptor."""
 
     def __init__(self, directory: Path, seconds: float = SECONDS) -> None:
         self.gauges = Gauges.create(directory / "g", epoch=1, acceptors=1, shards=1, queues=1, pid=os.getpid())
@@ -37,7 +37,7 @@ class Scene:
         self.live()
 
     def live(self) -> None:
-        """The next incarnation begins."""
+        """Begin the next incarnation."""
         process = SimpleNamespace(pid=4_000_000 + self.child.incarnation, send_signal=self.sent.append)
         self.child.process = cast(Forked, process)
         self.child.incarnation += 1
@@ -47,7 +47,7 @@ class Scene:
         self.gauges.beat("acceptor", 0, self.child.incarnation, int(self.now * 1e6), work)
 
     def look(self, seconds: float) -> None:
-        """So many seconds pass in which the supervisor looks as it should."""
+        """Let seconds pass in which the supervisor checks as it should."""
         for _ in range(round(seconds / CHECK_SECONDS)):
             self.now += CHECK_SECONDS
             self.watch.check([self.child], self.now)
@@ -98,7 +98,7 @@ def test_who_is_busy_has_more_time(scene: Scene, work: Work) -> None:
 
 
 def test_who_has_not_begun_to_beat_has_more_time(scene: Scene) -> None:
-    """What its predecessor said counts for nothing."""
+    """The beats of its predecessor do not count."""
     scene.beat()
     scene.live()
     scene.beat()
@@ -135,7 +135,7 @@ def test_who_is_debugged_is_left_alone(scene: Scene) -> None:
 
 
 def test_time_in_which_the_supervisor_stood_still_does_not_count(scene: Scene) -> None:
-    """A machine that was suspended, a container that was paused: everybody is late, nobody hangs."""
+    """After the machine was suspended or the container paused, everybody is late and nobody hangs."""
     scene.beat()
     scene.look(1)
     scene.now += 3600

@@ -1,4 +1,4 @@
-"""Tables of states in pages: what is between markers, and nothing else, is made anew."""
+"""Tables of states in pages: only the text between markers is made anew."""
 
 from __future__ import annotations
 

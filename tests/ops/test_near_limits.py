@@ -1,4 +1,4 @@
-"""Limits that are nearly used up, from the files in which the processes of a node count."""
+"""Limits that are nearly used up, from the counts of a node's processes in files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.settings.limits import LimitSettings
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    """The files of a node of one acceptor and one shard: at most 10 queues, and a connection a second from a host."""
+    """A node with its files, one acceptor and one shard: at most 10 queues, and a connection a second per address."""
     settings = Settings(
         acceptors=1, shards=1, data=tmp_path, max_queues=10, limits=LimitSettings(address_connection_rate=1)
     )

@@ -1,4 +1,4 @@
-"""What the service manager is told."""
+"""Notifications of the service manager."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READY = ["READY=1\nSTATUS=serving"]
 
 
 class Manager:
-    """It listens where a unit would say."""
+    """A service manager that listens at an address."""
 
     def __init__(self, address: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -30,7 +30,7 @@ class Manager:
         return self.socket.recv(1000).decode()
 
     def heard(self) -> list[str]:
-        """What has come since."""
+        """Return the messages that have arrived since the last call."""
         self.socket.setblocking(False)
         found = []
         try:

@@ -1,4 +1,4 @@
-"""How far above its marks a queue is said to be, and may be."""
+"""The reported overshoot of a queue, and its bound."""
 
 from __future__ import annotations
 

@@ -33,14 +33,14 @@ def refusal(host: str, port: int) -> str:
 
 
 def meet(listener: socket.socket) -> None:
-    """One connection that the listener's side closes first, which leaves the port in TIME_WAIT."""
+    """Make a connection that the listener's side closes first, which leaves the port in TIME_WAIT."""
     with socket.create_connection(listener.getsockname()) as client:
         listener.accept()[0].close()
         assert client.recv(1) == b""
 
 
 def inherited(port: socket.socket) -> socket.socket:
-    """The same socket as another process has it, which listens."""
+    """Return a listening copy of a socket, as another process inherits it."""
     copy = socket.socket(fileno=os.dup(port.fileno()))
     copy.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     copy.listen()

@@ -1,4 +1,4 @@
-"""How fast queues fill and drain."""
+"""Fill and drain rates of queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages that are made from code say what the code says."""
+"""Pages that are made from code, compared with the code."""
 
 from __future__ import annotations
 

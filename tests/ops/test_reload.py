@@ -20,7 +20,7 @@ from penstock.settings.sources import read_configuration
 
 @pytest.fixture(autouse=True)
 def level() -> Iterator[None]:
-    """The level of the log as before, whatever a reload sets."""
+    """Restore the log level afterwards, whatever a reload sets."""
     before, number = structlog.get_config(), logging.getLogger().level
     yield
     structlog.configure(**before)

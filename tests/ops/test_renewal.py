@@ -1,4 +1,4 @@
-"""A rolling restart: one place at a time, its predecessor ends only once the successor is ready."""
+"""A rolling restart: one place at a time, whose predecessor ends only once the successor is ready."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IGNORES = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); p
 
 @contextmanager
 def place(index: int, program: str = "print(flush=True); import time; time.sleep(600)") -> Iterator[Child]:
-    """A place with a process that has begun."""
+    """Yield a place with a process that has begun."""
     child = Child("acceptor", index, 1)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline()
@@ -33,7 +33,7 @@ def place(index: int, program: str = "print(flush=True); import time; time.sleep
 
 
 def end(child: Child) -> int:
-    """Return how the process of a place has ended, once it has."""
+    """Wait for the process of a place to end; return its status."""
     (status,) = wait_for(lambda: [each for each in (child.reap(0.0),) if each is not None], what="the end of a process")
     return status
 

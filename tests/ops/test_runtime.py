@@ -1,4 +1,4 @@
-"""Where the runtime directory is made."""
+"""The location of the runtime directory."""
 
 from __future__ import annotations
 

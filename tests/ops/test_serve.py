@@ -55,11 +55,11 @@ def test_no_process_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     assert (status.returncode, status.stdout) == (1, "")
     assert status.stderr.endswith("did not stop cleanly)\n")
     with claimed(tmp_path / "data"):
-        pass  # which removes what it left
+        pass  # claiming removes its leftovers
 
 
 def test_the_number_of_shards_belongs_to_the_data_unless_it_is_given(tmp_path: Path) -> None:
-    """Half the cores of the machine count for new data only: it may be a smaller one than the last time."""
+    """The default of half the machine's cores is for new data only: the machine may be smaller than last time."""
     with Broker(tmp_path, shards=3) as broker:
         with broker.connect() as client:
             for number in range(12):

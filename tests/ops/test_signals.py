@@ -1,4 +1,4 @@
-"""The supervisor's signals: any makes the descriptor readable, requests are kept, and the handlers go as they came."""
+"""The supervisor's signals: any makes the descriptor readable, requests are kept, and old handlers are restored."""
 
 from __future__ import annotations
 

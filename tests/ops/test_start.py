@@ -1,4 +1,4 @@
-"""A start is waited for as long as something loads."""
+"""The wait for a start, which lasts as long as something loads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Starting:
         self.gauges.beat(child.role, child.index, child.incarnation, int(self.now * 1e6) + 1, work)
 
     def passes(self, seconds: float, loads: bool) -> bool:
-        """A second after the other, in which the shard beats, and the router if it `loads`; whether all are ready."""
+        """Pass seconds in which the shard beats, and the router if it `loads`; return whether all are ready."""
         for _ in range(int(seconds)):
             self.now += 1
             self.beat(self.shard, Work.SERVING)
@@ -56,7 +56,7 @@ def test_it_may_take_long_while_something_loads(starting: Starting) -> None:
 
 
 def test_it_is_given_up_when_nothing_moves(starting: Starting) -> None:
-    """Those who wait for others beat as well."""
+    """Processes that wait for others beat as well."""
     starting.passes(100, loads=True)
     assert not starting.passes(STILL_SECONDS, loads=False)
     with pytest.raises(StartError, match="not ready after 161 s, the last 60 without progress: router 0, shard 0"):

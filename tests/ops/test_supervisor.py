@@ -44,7 +44,7 @@ def assert_nothing_left(node: StandInNode, family: list[psutil.Process], gauges:
 
 
 def test_a_child_that_cannot_start_is_told_of_once_with_its_reason(start_node: StartNode) -> None:
-    """It is not tried again: the next one would find the same."""
+    """The start is not repeated: the next child would find the same."""
     node = start_node({"shard": "refuses"}, shards=1)
     code, _, err = node.finish()
     assert code == 2
@@ -147,7 +147,7 @@ def test_a_dead_child_is_replaced_and_everyone_told(start_node: StartNode) -> No
 
 
 def _await_subscription(node: StandInNode, events: zmq.Socket[bytes]) -> None:
-    """Kill acceptor 0 until something is heard of it, and wait for the last of its successors."""
+    """Kill acceptor 0 until an event of it arrives, and wait for the last of its successors."""
     killed: list[psutil.Process] = []
     while not events.poll(50):
         killed.append(node.wait_children(5)["pstk-acceptor-0"])
@@ -158,7 +158,7 @@ def _await_subscription(node: StandInNode, events: zmq.Socket[bytes]) -> None:
 
 
 def _heard_of_shards(events: zmq.Socket[bytes]) -> list[Any]:
-    """The next event of a shard."""
+    """Return the next event of a shard."""
     while True:
         event: list[Any] = unpack(events.recv())
         if event[1] == "shard":
@@ -170,7 +170,7 @@ Tell = Callable[[str, Role, int], None]
 
 @contextlib.contextmanager
 def telling(node: StandInNode) -> Iterator[Tell]:
-    """A function that tells the supervisor something of a place: all of it in order, and surely heard."""
+    """Yield a function that reports an event of a place to the supervisor, in order and without loss."""
     with zmq.Context() as context, context.socket(zmq.PUSH) as reports:
         reports.linger = int(PATIENCE * 1000)
         reports.connect(node.node.process_reports)
@@ -188,7 +188,7 @@ def test_shards_come_and_go(start_node: StartNode) -> None:
     node.wait_children(5)
     with Gauges.open(node.node.gauges) as gauges, telling(node) as tell:
         assert gauges.shards == 3
-        for index in (2, 2, 3):  # one of them is there already, and of the other there is no place
+        for index in (2, 2, 3):  # shard 2 is there the second time, and shard 3 has no place
             tell("begin", "shard", index)
         assert "pstk-shard-2" in node.wait_children(6)
         wait_for(lambda: gauges.process_read("shard", 2).state == READY, what="the new shard")

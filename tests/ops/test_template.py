@@ -37,7 +37,7 @@ template.serve(Path(sys.argv[1]), int(sys.argv[2]), {"acceptor": main, "shard": 
 
 
 class Template:
-    """A template whose processes tell their arguments, and what they read of a descriptor that they inherit."""
+    """A template whose processes print their arguments, and the contents of a descriptor that they inherit."""
 
     def __init__(self, runtime: Path) -> None:
         self.runtime = runtime
@@ -89,7 +89,7 @@ def test_a_descriptor_of_a_request_is_the_forked_process_s_alone(template: Templ
     assert template.request("acceptor", 0, 1, inherited=(reader,)) > 0
     os.close(reader)
     assert template.told() == "0 1 here"
-    template.request("shard", 0, 1)  # the one before is over with that
+    template.request("shard", 0, 1)  # once this is answered, the request before is done
     held = [os.readlink(link) for link in Path(f"/proc/{template.process.pid}/fd").iterdir() if link.is_symlink()]
     assert os.readlink(f"/proc/self/fd/{writer}") not in held
     os.close(writer)

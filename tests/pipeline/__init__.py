@@ -1,1 +1,1 @@
-"""Tests of `pipeline/`, on a real Spark of this machine."""
+"""Tests of `pipeline/`, on a real local Spark."""

@@ -24,7 +24,7 @@ NODE = "node-1"
 SORTS = ("steady", "slow", "stuck", "alone", "hostile", "looping", "bursty", "growing", "bytes", "free")
 SHARDS = 4
 HEADER = 700
-"""Bytes that a message has beside its body."""
+"""Bytes of a message besides its body."""
 USERS = (("ann", "pika"), ("ben", "py-amqp"), ("cas", None), ("dan", "Bunny"))
 
 
@@ -54,7 +54,7 @@ class Day:
 
 
 def made(seed: int) -> Day:
-    """Return the day of that seed."""
+    """Return the day of a seed."""
     random = Random(seed)
     day = Day()
     for number, (user, product) in enumerate(USERS):

@@ -36,7 +36,7 @@ def write(root: Path, table: str, rows: list[Row], process: str = "console", beg
 
 
 def write_day(root: Path, day: Day, files: int = 3) -> None:
-    """Write all tables of a day, so many files each."""
+    """Write all tables of a day, each in `files` files an hour."""
     for table in TABLES:
         rows = getattr(day, table)
         for number in range(files):

@@ -44,7 +44,7 @@ def assert_same(found: DataFrame, table: Table, expected: Sequence[Row], *, in_o
 
 
 def same(value: Any, other: Any) -> bool:
-    """Whether two values are equal, floats except for their last digits."""
+    """Return whether two values are equal, floats except for their last digits."""
     if isinstance(value, float) and isinstance(other, float | int):
         return math.isclose(value, other, rel_tol=1e-9, abs_tol=1e-9)
     return bool(value == other)

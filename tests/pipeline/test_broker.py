@@ -1,4 +1,4 @@
-"""The jobs on telemetry of a real broker, held against a plain computation on the same files."""
+"""The jobs on telemetry of a real broker, compared with a plain computation on the same files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MARKS = {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 100}
 
 
 class Run(NamedTuple):
-    """What a broker has written down: the directory, and the time that it took (µs since 1970)."""
+    """The telemetry of a broker's run: its directory, and the range of time (µs since 1970)."""
 
     root: Path
     since: int
@@ -53,7 +53,7 @@ class Run(NamedTuple):
 
 
 def told(recorded: Path) -> int:
-    """Messages that rows tell of."""
+    """Return the number of messages published according to the rows."""
     return sum(row["n_published"] for row in rows(recorded, "depth"))
 
 
@@ -133,7 +133,7 @@ def test_jobs_answer_as_a_plain_computation_does(spark: SparkSession, run: Run) 
 def test_messages_that_are_nearly_all_header_fill_a_queue_to_its_mark_in_bytes(
     spark: SparkSession, penstock_only: None, tmp_path: Path
 ) -> None:
-    """One a row, until there is a line to go by: telemetry has them whole, and so the line foresees the mark."""
+    """One message a row gives a line: telemetry counts whole messages, so the line foresees the mark."""
     root, headers, rising = tmp_path / "data" / "telemetry", {"h": "h" * 50_000}, 8
     since = time.time_ns() // 1000
     with (

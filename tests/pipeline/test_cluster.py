@@ -1,4 +1,4 @@
-"""The whole report on a real standalone cluster, two workers on loopback, of which one is killed in mid-query."""
+"""The whole report on a real standalone cluster, two workers on loopback, one of which is killed in mid-query."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def assert_rows(found: list[Row], expected: list[Row]) -> None:
 def test_a_worker_that_dies_changes_no_answer(day: Day, tmp_path: Path) -> None:
     root, output, log_file = tmp_path / "telemetry", tmp_path / "report.json", tmp_path / "report.log"
     live.write_day(root, day)
-    # What the executors import of penstock must have come from the driver: they get no path of packages.
+    # The executors must get penstock's modules from the driver: they have no path to its packages.
     with cluster(tmp_path, workers=2) as (url, workers), log_file.open("wb") as log:
         memory = ("spark.executor.memory=512m", "spark.driver.memory=1g", "spark.driver.host=127.0.0.1")
         options = [part for pair in memory for part in ("--conf", pair)]

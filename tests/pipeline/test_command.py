@@ -1,4 +1,4 @@
-"""The commands: what is wrong is one line before Spark is started; what is right runs."""
+"""The commands: a mistake is one line before Spark is started; a correct command runs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_times() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_inputs_for_a_plan_by_spark_submit(day: Day, tmp_path: Path) -> None:
-    """As on a cluster, with the file that `spark-submit` is given."""
+    """The inputs are computed as on a cluster, by the file that `spark-submit` is given."""
     import pyspark
 
     import pipeline.__main__ as main

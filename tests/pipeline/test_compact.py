@@ -1,4 +1,4 @@
-"""Hourly compaction and reading across both tiers: each row once, whatever came when, and however a run ended."""
+"""Hourly compaction and reading across both tiers: each row once, in whatever order files came, however a run ended."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def test_every_table_is_compacted_and_read_as_before(spark: SparkSession, day: D
 def test_rows_of_before_a_column_was_added_are_read_beside_later_ones(
     spark: SparkSession, day: Day, tmp_path: Path
 ) -> None:
-    """From live files, from a history whose parts lack the column too, and where an hour has both."""
+    """They are read from live files, from a history whose parts lack the column too, and from hours with both."""
     old, new = day.depth[:-50], day.depth[-50:]
     without = [{name: value for name, value in row.items() if name != "whole_bytes"} for row in old]
     same = sorted([*({**row, "whole_bytes": None} for row in old), *new], key=lambda row: (row["writer"], row["seq"]))
     live.write(tmp_path, "depth", without)
     run(spark, tmp_path)
-    for part in parts(tmp_path):  # as an earlier release has made it
+    for part in parts(tmp_path):  # as an earlier release made it
         part.with_name(f".{part.name}.crc").unlink()
         pq.write_table(pq.read_table(part).drop_columns("whole_bytes"), part)
     live.write(tmp_path, "depth", new, "later")
@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_read_costs_no_other(spark: SparkSession, day: Day
     (path,) = live.write(tmp_path, "depth", day.depth[1::2], "two")
     live.add(path, path.read_bytes()[:-20] if damage == "cut" else b"this is no zstd at all")
     (done,) = run(spark, tmp_path)
-    assert len(done.manifest.unreadable) + done.manifest.corrupt == 1  # of a file that is cut what is whole is read
+    assert len(done.manifest.unreadable) + done.manifest.corrupt == 1  # the whole frames of a cut file are read
     assert done.manifest.rows == len(day.depth)
     assert read(spark, tmp_path, day) == expected(day)
     assert run(spark, tmp_path) == []
@@ -179,7 +179,7 @@ def test_an_hour_whose_manifest_is_torn_is_made_again(spark: SparkSession, day: 
 
 
 def hours_of(day: Day, count: int) -> list[list[Row]]:
-    """The day's rows of depth once for each of so many hours, numbered on."""
+    """Return the day's rows of depth once for each of `count` hours, with numbers that continue."""
     last = max(row["seq"] for row in day.depth)
     return [
         [{**row, "ts": row["ts"] + number * HOUR_US, "seq": row["seq"] + number * last} for row in day.depth]
@@ -196,7 +196,7 @@ def all_rows(spark: SparkSession, root: Path, count: int) -> list[Row]:
 def test_hours_taken_in_together_are_as_each_alone(
     spark: SparkSession, day: Day, tmp_path: Path, wrong: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where in one of them there are rows that are there twice, or do not fit."""
+    """This holds even if one of the hours has rows that are duplicates or do not fit."""
     hours = hours_of(day, 3)
     for rows in hours:
         live.write(tmp_path, "depth", rows)

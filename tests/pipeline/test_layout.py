@@ -1,4 +1,4 @@
-"""Where telemetry lies, and what a manifest says: names only."""
+"""The layout of telemetry, and the contents of manifests: names only."""
 
 from __future__ import annotations
 

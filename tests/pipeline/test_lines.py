@@ -1,4 +1,4 @@
-"""Lines as columns: as Spark reads them, or told as odd."""
+"""Lines as columns: as Spark reads them, or reported as odd."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEPTH = plain("depth")
 
 
 def dumped(rows: list[Row]) -> bytes:
-    """As a node writes them."""
+    """Return rows as lines, as a node writes them."""
     return b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows)
 
 
@@ -29,7 +29,7 @@ def dumped(rows: list[Row]) -> bytes:
 def test_lines_are_cut_as_a_parser_reads_them(day: Day, table: str) -> None:
     rows = getattr(day, table)
     assert cut(dumped(rows), plain(table)).to_pylist() == rows
-    assert columns(live.lines(rows), plain(table)).to_pylist() == rows  # with blanks they are not cut
+    assert columns(live.lines(rows), plain(table)).to_pylist() == rows  # lines with blanks are not cut
 
 
 @pytest.mark.parametrize("name", ["a,b", 'a"b', "a\\b", 'x","seq":5,"y', "é", "", "null", "{}", "a:b"])

@@ -23,14 +23,14 @@ PATH = "file:/telemetry/depth/v=1/dt=2026-11-20/hour={}/{}.jsonl.zst"
 
 
 def files(*found: tuple[int, Sequence[Row]]) -> pa.RecordBatch:
-    """Files of hours with these rows, as Spark hands them over."""
+    """Return files of hours with these rows, as Spark hands them over."""
     paths = [PATH.format(hour, number) for number, (hour, _) in enumerate(found)]
     contents = [zstandard.compress(live.lines(list(rows))) for _, rows in found]
     return pa.RecordBatch.from_pydict({"path": paths, "content": contents})
 
 
 def merged(table: str, buckets: int, batch: pa.RecordBatch) -> list[Row]:
-    """What all tasks of both steps tell."""
+    """Return the rows made by all tasks of both steps."""
     keys = SORTED_BY[table]
     blobs = list(split(table, keys, buckets, [batch]))
     told: list[Row] = []
@@ -47,7 +47,7 @@ def rows_of(part: Row) -> list[Row]:
 
 
 def key(table: str, row: Row) -> tuple[Any, ...]:
-    """Nulls come first."""
+    """Return the sort key of a row: nulls come first."""
     values = [row[name] for name in (*SORTED_BY[table], "ts", "writer", "seq")]
     return tuple((value is not None, value) for value in values)
 

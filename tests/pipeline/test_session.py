@@ -1,4 +1,4 @@
-"""Where jobs run, and what is told when they cannot."""
+"""The place where jobs run, and the error if they cannot."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_it_reads_no_clock_of_this_machine(spark: SparkSession) -> None:
 
 
 def test_the_pipeline_needs_nothing_of_a_broker() -> None:
-    """On a cluster there is neither its compiled code nor what that needs."""
+    """A cluster has neither the broker's compiled code nor its dependencies."""
     code = (
         "import pkgutil, importlib, sys, pipeline\n"
         "for found in pkgutil.walk_packages(pipeline.__path__, 'pipeline.'):\n"

@@ -22,13 +22,13 @@ def fill(channel: Channel, queue: str, count: int, first: int = 0) -> None:
 
 
 def held(broker: Broker, queue: str) -> tuple[int, int]:
-    """Return how many messages of the queue are ready, and unacked."""
+    """Return the numbers of ready and of unacked messages of the queue."""
     (gauge,) = [gauge for gauge in broker.queues() if gauge.name == queue]
     return gauge.ready, gauge.unacked
 
 
 def wait_held(broker: Broker, queue: str, ready: int, unacked: int) -> None:
-    """Wait until the queue has so many ready and unacked messages."""
+    """Wait until the queue has `ready` ready and `unacked` unacked messages."""
     wait_for(lambda: held(broker, queue) == (ready, unacked), what=f"{ready} ready and {unacked} unacked in {queue}")
 
 

@@ -1,4 +1,4 @@
-"""A queue as a table: what was ready is read once, and requeued or acked at the end. Within Spark: test_source.py."""
+"""A queue as a table: ready messages are read once, and requeued or acked at the end. In Spark: test_source.py."""
 
 from __future__ import annotations
 

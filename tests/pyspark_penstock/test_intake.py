@@ -1,4 +1,4 @@
-"""Deliveries out of bytes, wherever reads cut them."""
+"""Deliveries parsed from bytes, wherever reads cut them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def frame(kind: int, payload: bytes, channel: int = 1) -> bytes:
 
 
 def delivered(delivery: Delivery, frame_max: int = 100) -> bytes:
-    """The frames of a delivery, its body in frames of so many bytes at most."""
+    """Return the frames of a delivery, its body in frames of at most `frame_max` bytes."""
     exchange, key = delivery.exchange.encode(), delivery.routing_key.encode()
     method = b"\0\x3c\0\x3c\x03tag" + pack(">Q?", delivery.tag, delivery.redelivered)
     method += bytes([len(exchange)]) + exchange + bytes([len(key)]) + key
@@ -30,7 +30,7 @@ def delivered(delivery: Delivery, frame_max: int = 100) -> bytes:
 
 
 def taken(data: bytes, cuts: list[int]) -> Taken:
-    """What comes of bytes that are read in parts."""
+    """Return the deliveries and other frames in bytes that are read in parts."""
     found: Taken = []
     intake = Intake(found.append, found.append)
     for low, high in zip([0, *cuts], [*cuts, len(data)], strict=True):

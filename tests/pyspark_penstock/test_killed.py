@@ -1,4 +1,4 @@
-"""Queries that are killed and started again: nothing is lost, and no more comes twice than may."""
+"""Queries that are killed and restarted: nothing is lost, and no more than allowed is repeated."""
 
 from __future__ import annotations
 

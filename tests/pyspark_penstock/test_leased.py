@@ -1,4 +1,4 @@
-"""The reader of a stream with leases, asked as Spark asks it in the driver and in tasks, at a real broker."""
+"""The reader of a stream with leases, called as Spark calls it in the driver and in tasks, with a real broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Make = Callable[[], LeasedStreamReader]
 
 @pytest.fixture
 def make(url: str, channel: Channel, queue: str) -> Iterator[Make]:
-    """Makes readers of a queue with 100 messages, 30 a batch, by two leases."""
+    """Yield a function that makes readers of a queue with 100 messages, 30 a batch, by two leases."""
     fill(channel, queue, 100)
     with ExitStack() as stack:
 
@@ -41,7 +41,7 @@ def after(driver: LeasedStreamReader, start: Offset) -> Offset:
 
 
 def tasks(make: Make, start: Offset, end: Offset) -> list[list[int]]:
-    """What each task of a batch reads."""
+    """Return the numbers that each task of a batch reads."""
     return [numbers(make().read(each)) for each in make().partitions(start, end)]
 
 
@@ -100,7 +100,7 @@ def test_what_was_ready_at_the_beginning_is_drained_and_no_more(
 def test_a_task_that_found_nothing_finds_nothing_again(
     broker: Broker, make: Make, channel: Channel, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other consumers were quicker. What has come since is of later batches: this one may be in a sink already."""
+    """Other consumers were quicker. Later messages belong to later batches: this one may be in a sink already."""
     driver = make()
     start = driver.initialOffset()
     end = after(driver, start)
@@ -119,7 +119,7 @@ def test_a_task_that_found_nothing_finds_nothing_again(
 
 
 def test_a_task_that_was_cut_short_leaves_what_it_had(broker: Broker, make: Make, channel: Channel, queue: str) -> None:
-    """It comes again, without more, and the rest in later batches."""
+    """The task's messages come again, without others, and the rest comes in later batches."""
     driver = make()
     start = driver.initialOffset()
     end = after(driver, start)

@@ -1,4 +1,4 @@
-"""Options as Spark hands them on: texts, under names in any case."""
+"""Options as Spark passes them: texts, under names in any case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data source at RabbitMQ."""
+"""The data source with RabbitMQ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The consumer in a thread of its own, at a real broker."""
+"""The consumer in a thread of its own, with a real broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.broker
 
 
 def take(receiver: Receiver, count: int) -> list[bytes]:
-    """So many bodies, in the order in which they came."""
+    """Return `count` bodies, in order of arrival."""
     found: list[bytes] = []
     while len(found) < count:
         more = receiver.pop(count - len(found), PATIENCE)
@@ -46,7 +46,7 @@ def test_messages_come_in_order_and_no_more_than_may_be_in_hand(broker: Broker, 
 
 def test_so_many_are_gathered_or_what_there_is(receiver: Receiver) -> None:
     assert [int(each.body) for each in receiver.gather(25, PATIENCE)] == list(range(25))
-    receiver.count()  # answered behind all 30
+    receiver.count()  # its answer comes behind all 30
     assert [int(each.body) for each in receiver.gather(25, 0.5)] == list(range(25, 30))
     assert receiver.gather(0, PATIENCE) == []
 

@@ -1,4 +1,4 @@
-"""Rows as properties, and columns that cannot be."""
+"""Rows as properties, and the refusal of impossible columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`format("penstock")` in a real Spark at a real broker."""
+"""`format("penstock")` in a real Spark, with a real broker."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.waiting import wait_for
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 
 SPARK_SECONDS = 120.0
-"""How long something may take in which Spark starts processes, on a busy machine."""
+"""The longest time for an action in which Spark starts processes, on a busy machine."""
 
 Numbers = Callable[[int], DataFrame]
 
 
 @pytest.fixture
 def numbers(spark: SparkSession, queue: str) -> Numbers:
-    """A table of so many messages for the queue, their number as the body."""
+    """Return a function that makes a table of messages for the queue, with their numbers as bodies."""
     return lambda count: spark.range(0, count, 1, 2).selectExpr("string(id) as body", f"'{queue}' as routing_key")
 
 

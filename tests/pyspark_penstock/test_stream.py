@@ -1,4 +1,4 @@
-"""The reader of a stream, asked as Spark asks it, at a real broker."""
+"""The reader of a stream, called as Spark calls it, with a real broker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reader(url: str, channel: Channel, queue: str) -> Iterator[QueueStreamReader
 
 
 def batch(reader: QueueStreamReader, start: Offset) -> tuple[list[int], Offset]:
-    """The next batch that is not empty."""
+    """Return the next batch that is not empty."""
 
     def next_one() -> tuple[list[int], Offset] | None:
         rows, end = reader.read(start)

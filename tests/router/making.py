@@ -1,4 +1,4 @@
-"""An authority for tests, asked as the bus asks it."""
+"""An authority for tests, with requests as from the bus."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def rabbit_hash(password: str, algorithm: str = "sha256", salt: bytes = b"salt")
 
 
 class StandingTime:
-    """The time of a test, which passes when the test says so. The wall clock is an hour ahead of the node's."""
+    """A clock that advances only when the test says so. The wall clock is an hour ahead of the node's."""
 
     WALL_AHEAD = 3600.0
 
@@ -72,12 +72,12 @@ class StandingTime:
         self.clock = Clock(lambda: self.us, lambda: self.us + round(self.WALL_AHEAD * 1e6))
 
     def passes(self, seconds: float) -> None:
-        """Let so much time pass, by both clocks."""
+        """Advance both clocks."""
         self.us += round(seconds * 1e6)
 
 
 class Asked:
-    """An authority over vhost "/", and everything it has recorded. It goes by `time`, or by a clock handed in."""
+    """An authority over vhost "/", and everything it has recorded. It runs on `time`, or on a given clock."""
 
     def __init__(self, shards: int = 3, queues: int = 100, clock: Clock | None = None) -> None:
         self.places, self.queues = shards, queues
@@ -109,7 +109,7 @@ class Asked:
         return result
 
     def administration(self, moves: Moves | None = None) -> Administration:
-        """Return what commands work on; without `moves` they move no queue."""
+        """Return the administration that commands work on; without `moves` they move no queue."""
         return Administration(self.authority.ledger, self.authority.defaults, self.clock, moves=moves)
 
     def done(self, operation: str, **arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Strategies for topologies. They use few names, so that things meet."""
+"""Strategies for topologies, with few names, so that records meet."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def replies(turn: Any) -> list[Any]:
 
 
 def test_a_bug_in_the_middle_of_a_change_is_for_the_process(core: RouterCore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of it would be stored, published and served."""
+    """Otherwise half of the change would be stored, published and served."""
     add_exchange = Ledger.add_exchange
 
     def fails(self: Ledger, exchange: Any) -> None:
@@ -101,7 +101,7 @@ def test_one_version_and_one_transaction_a_turn(core: RouterCore) -> None:
     assert made == [3, 2, None, None]
     assert turn.published is not None
     assert [change[0] for change in unpack(turn.published)[1]] == ["queue", "exchange"]
-    # Asked for in the middle of the turn, and yet of the version that it says it is of.
+    # The snapshot was requested in mid-turn, and yet it is of the version that it names.
     assert snapshot[1] == 2
     assert ["exchange", "/", "x", "direct", False, False, False, {}, None, None, "guest"] in snapshot[2]["changes"]
     assert core.store.load().version == 2
@@ -134,7 +134,7 @@ def test_what_is_stored_is_what_is_there(core: RouterCore) -> None:
 
 
 def test_changes_wait_for_a_disk_that_is_full(core: RouterCore) -> None:
-    """Nothing is answered or published before it is stored; then all of it is."""
+    """Nothing is answered or published before it is stored; then everything is."""
     core.store._execute("PRAGMA max_page_count = 1")
     core.receive(ME, request(1, "queue_declare", name="n" * 200, durable=True, arguments={"a": "x" * 9000}))
     with pytest.raises(StoreError, match="full"):
@@ -187,7 +187,7 @@ def test_no_frame_can_break_it(frame: bytes, identity: bytes) -> None:
 
 
 class NoStore(Store):
-    """For turns whose storing is of no interest."""
+    """A store that writes nothing, for turns whose storing does not matter."""
 
     def __init__(self) -> None:
         pass

@@ -37,7 +37,7 @@ import sys; from pathlib import Path; from router.process import main; main(Path
 
 
 class Running:
-    """A router in a runtime directory of its own, with a supervisor's sockets and one acceptor's."""
+    """A router in a runtime directory of its own, with the sockets of a supervisor and of one acceptor."""
 
     def __init__(self, runtime: Path, data: Path) -> None:
         self.incarnation = 0
@@ -86,7 +86,7 @@ class Running:
         self.requests.send(pack([self.number, operation, whole]))
 
     def receive(self) -> tuple[int, Any, Any]:
-        """Version, result and error of the next reply, which is to the last request."""
+        """Return version, result and error of the next reply, which has to be to the last request."""
         number, version, result, error = unpack(self.requests.recv())
         assert number == self.number
         return version, result, error
@@ -100,7 +100,7 @@ class Running:
         return version, changes
 
     def change_to(self, version: int) -> tuple[int, list[Any]]:
-        """The change that led to a version; a new subscriber may hear an earlier one twice."""
+        """Return the change that led to a version; a new subscriber may receive an earlier one twice."""
         while (published := self.next_change())[0] < version:
             pass
         return published
@@ -134,7 +134,7 @@ class Running:
 
 @pytest.fixture
 def runtime() -> Iterator[Path]:
-    """Short, for sockets live in it (unix(7): 107 bytes)."""
+    """A directory with a short path, since sockets are in it (unix(7): 107 bytes)."""
     with tempfile.TemporaryDirectory(prefix="pstk-", dir="/tmp") as path:
         yield Path(path)
 
@@ -161,14 +161,14 @@ def test_serves_and_ends_in_order(running: Running) -> None:
 
 
 def test_published_and_in_the_gauges_before_the_reply(running: Running) -> None:
-    """Who is answered may rely on every acceptor to know, or to know that it must catch up."""
+    """After a reply, every acceptor knows of the change, or knows that it must catch up."""
     replica = running.snapshot()
     for number in range(50):
         version, _, _ = running.ask("queue_declare", name=f"q{number}")
         assert running.gauges.topology_version() >= version
     while replica.version < version:
         published, changes = running.next_change()
-        if published > replica.version:  # a new subscriber may hear the same change twice
+        if published > replica.version:  # a new subscriber may receive the same change twice
             assert published == replica.version + 1
             for change in changes:
                 replica.apply(change)
@@ -177,7 +177,7 @@ def test_published_and_in_the_gauges_before_the_reply(running: Running) -> None:
 
 
 def test_many_requests_share_a_turn(running: Running) -> None:
-    """A version each at most, and all of them answered in order."""
+    """Each makes at most one version, and all are answered in order."""
     for number in range(40):
         running.send("queue_declare", name=f"q{number}", durable=True)
     answers = [unpack(running.requests.recv()) for _ in range(40)]
@@ -188,7 +188,7 @@ def test_many_requests_share_a_turn(running: Running) -> None:
 
 
 def test_a_late_subscriber_hears_of_the_last_change(running: Running) -> None:
-    """What was published while it was connecting it would not miss until the next change, and wait for that."""
+    """Otherwise a change published while a subscriber connects would go unnoticed until the next change."""
     version, _, _ = running.ask("queue_declare", name="q")
     late = running.context.socket(zmq.SUB)
     late.subscribe(b"")
@@ -197,7 +197,7 @@ def test_a_late_subscriber_hears_of_the_last_change(running: Running) -> None:
 
 
 def test_killed_and_started_again_in_the_same_epoch(running: Running) -> None:
-    """Transient, exclusive and durable things, their slots and ids: all there, and versions go on."""
+    """Transient, exclusive and durable records are all there with their slots and ids, and versions go on."""
     for name, more in (("transient", {}), ("durable", {"durable": True}), ("mine", {"exclusive": True})):
         running.ask("queue_declare", name=name, **more)
         running.ask("queue_bind", queue=name, source="amq.topic", key="#")
@@ -216,7 +216,7 @@ def test_killed_and_started_again_in_the_same_epoch(running: Running) -> None:
 
 
 def test_the_next_incarnation_says_what_the_last_one_published(running: Running) -> None:
-    """Not all there is: a follower may have missed what was stored and not heard."""
+    """A follower that may have missed stored changes gets those turns, not the whole topology."""
     published = []
     for number in range(20):
         version, _, _ = running.ask("exchange_declare", name=f"x{number}", durable=True)
@@ -235,7 +235,7 @@ def test_the_next_incarnation_says_what_the_last_one_published(running: Running)
 
 
 def test_killed_under_load(running: Running) -> None:
-    """What was answered is there; what was not may be asked again."""
+    """Answered requests are stored; unanswered ones may be repeated."""
     for number in range(200):
         running.send("exchange_declare", name=f"x{number}", durable=number % 2 == 0)
     running.requests.poll(MILLISECONDS)
@@ -248,7 +248,7 @@ def test_killed_under_load(running: Running) -> None:
     assert answered
     running.start()
     running.wait_ready()
-    running.requests.close()  # with it what it has kept, and answers that it had not read yet
+    running.requests.close()  # drops the requests it has kept, and answers not read yet
     running.requests = running.context.socket(zmq.DEALER)
     running.requests.setsockopt(zmq.IDENTITY, b"acceptor.0.2")
     running.requests.connect(running.node.router_requests)
@@ -276,7 +276,7 @@ def test_next_epoch_has_what_is_durable(running: Running, tmp_path: Path) -> Non
 
 
 def test_exclusive_queues_of_a_dead_acceptor(running: Running) -> None:
-    """Told by an event, or found in the gauges by a router that was not there when it happened."""
+    """The death is reported by an event, or found in the gauges by a router that was down when it happened."""
     running.acceptor_is(0, READY, 1)
     running.acceptor_is(1, READY, 3)
     for connection in ("0.1.1", "1.2.1", "1.3.1"):
@@ -307,7 +307,7 @@ def test_malformed_requests(running: Running) -> None:
 
 
 def test_a_store_that_cannot_be_used(runtime: Path, tmp_path: Path) -> None:
-    """The supervisor is told the cause, and the process ends."""
+    """The cause is reported to the supervisor, and the process ends."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "topology.sqlite").write_bytes(b"no database" * 1000)
     running = Running(runtime, tmp_path / "data")

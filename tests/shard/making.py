@@ -13,7 +13,7 @@ from shard.queue.queue_state import QueueState
 from shard.store.journal import Journal
 
 BESIDE = 3 + 14 + 64
-"""What a message of `batch_of` counts beside its body."""
+"""The bytes that a message of `batch_of` counts in addition to its body."""
 
 
 def batch_of(*bodies: bytes, flags: int = 0) -> Batch:

@@ -1,4 +1,4 @@
-"""Steps that tests of a shard often take, with the joined cores."""
+"""Common steps of a shard's tests, with the joined cores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def publish(client: Client, queue: str, *bodies: bytes, exchange: str = "", **pr
 
 
 def get(client: Client, queue: str, no_ack: bool = True) -> Event | None:
-    """Get a message; None from an empty queue."""
+    """Get a message; return None if the queue is empty."""
     client.send("basic.get", 1, queue=queue, no_ack=no_ack)
     client.node.settle()
     if "basic.get-empty" in client.names(1):
@@ -35,7 +35,7 @@ def drain(client: Client, queue: str) -> list[bytes]:
 
 
 def pass_ms(node: Node, milliseconds: int) -> None:
-    """Let time pass, and everything settle."""
+    """Let time pass, then let the node settle."""
     node.now += milliseconds / 1000
     node.settle()
 
@@ -53,8 +53,8 @@ def recount(node: Node, name: str) -> None:
 
 
 def dlx(to: str = "", key: str | None = "dead", **arguments: Any) -> dict[str, Any]:
-    """Return the arguments of a queue that dead-letters to an exchange, with that key if any; others are named as in
-    Python.
+    """Return the arguments of a queue that dead-letters to an exchange, with this key if any; others are spelled with
+    underscores.
     """
     return {
         "x-dead-letter-exchange": to,

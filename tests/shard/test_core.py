@@ -1,4 +1,4 @@
-"""What a shard does with what acceptors ask of it."""
+"""Requests of acceptors, as a shard's core carries them out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def node() -> Iterator[Node]:
 
 
 def test_a_queue_that_goes_makes_room_in_memory() -> None:
-    """Nobody else has to touch the shard for those who wait for its memory to be let in."""
+    """The deletion alone lets in the publishes that wait for the shard's memory."""
     with Node(memory_limit=100_000) as node:
         full, other = node.declare("full"), node.declare("other")
         client = open_channel(node)
@@ -36,7 +36,7 @@ def test_a_queue_that_goes_makes_room_in_memory() -> None:
 
 
 def publish(client: Client, queue: str, *bodies: bytes) -> None:
-    """All of them in one read: one batch."""
+    """Publish all bodies in one read: one batch."""
     for body in bodies:
         client.publish(1, body, routing_key=queue)
     client.read()
@@ -47,7 +47,7 @@ def numbered(count: int, size: int = 0) -> list[bytes]:
 
 
 def taken(client: Client, queue: str) -> list[bytes]:
-    """Bodies of all that is ready."""
+    """Return the bodies of all ready messages."""
     bodies = []
     while True:
         client.send("basic.get", 1, queue=queue, no_ack=True)
@@ -115,10 +115,10 @@ def test_get_does_not_take_part_in_prefetch(node: Node) -> None:
     assert client.take("basic.get-ok", 1).redelivered
 
 
-# Queues that go
+# Deleted queues
 
 
-# Acceptors that die
+# Dead acceptors
 
 
 def test_what_a_dead_acceptor_had_in_hand_is_requeued_in_its_place() -> None:
@@ -138,7 +138,7 @@ def test_what_a_dead_acceptor_had_in_hand_is_requeued_in_its_place() -> None:
 
 
 def test_a_turn_that_outlives_its_acceptor_leaves_nothing_behind() -> None:
-    """The news of a death may overtake the last that the dead had sent."""
+    """The news of a death may overtake the last turn of the dead acceptor."""
     with Node(acceptors=2) as node:
         node.declare("q")
         dying, other = open_channel(node, 0), open_channel(node, 1)
@@ -157,7 +157,7 @@ def test_a_turn_that_outlives_its_acceptor_leaves_nothing_behind() -> None:
         assert b"acceptor.0.2" in node.shard(0).state.links
 
 
-# Lives of a shard
+# Incarnations of a shard
 
 
 def test_flow_epochs_do_not_run_backwards(node: Node) -> None:

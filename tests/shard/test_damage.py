@@ -1,4 +1,4 @@
-"""What is damaged in a store is never given to anyone: it is set aside, and the rest goes on."""
+"""Damage in a store: damaged records are set aside and delivered to nobody, and the rest goes on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def alter(path: Path, change: Callable[[Any, dict[str, Any]], None]) -> None:
 
 
 def damage(path: Path, number: int) -> None:
-    """Change an octet of the contents of so-manieth segment."""
+    """Change a byte in the contents of the segment with this number."""
 
     def change(txn: Any, dbs: dict[str, Any]) -> None:
         key, value = list(txn.cursor(dbs["contents"]))[number]
@@ -46,7 +46,7 @@ def filled(path: Path, *groups: tuple[bytes, ...], make: Callable[[Journal], Any
 
 
 def drained(life: Life) -> tuple[list[bytes], list[DamagedError]]:
-    """What the queue gives, and what of it is damaged."""
+    """Return the messages that the queue delivers, and the errors of its damaged ones."""
     found, damaged = [], []
     while life.queue.ready:
         try:

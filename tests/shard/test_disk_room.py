@@ -1,4 +1,4 @@
-"""Room on a shard's disk: its gate closes without it, and it is checked again until it is there."""
+"""Room on a shard's disk: the gate is closed while there is none, and the disk is rechecked until there is."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A disk of which nothing is free, until `free` is set."""
+    """Return a disk with nothing free until `free` is set."""
     usage = SimpleNamespace(free=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     return usage

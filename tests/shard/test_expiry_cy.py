@@ -85,7 +85,7 @@ def test_against_a_model(load: Load, ttl: int | None, steps: list[tuple[str, Any
             queue.requeue(message.sequence, 1)
             ready = sorted([*ready, message], key=lambda each: each.sequence)
         elif kind == "take":
-            # Who takes has consumers offered first: what was delivered once is fresh no more.
+            # Messages are offered to consumers before a pop, so none of them is fresh any more.
             queue.offered()
             fresh = made
             taken = queue.take(value, UNLIMITED, False)

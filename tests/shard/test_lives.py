@@ -1,4 +1,4 @@
-"""What a shard's death costs those whom it has a store for: nothing that was acked comes again, nothing is lost."""
+"""Deaths of a shard with a store: no acked message comes back, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def publish(client: Client, *bodies: bytes, queue: str = "q", channel: int = 1, 
 
 
 def delivered(client: Client, channel: int = 1) -> list[tuple[bytes, bool]]:
-    """Bodies of what has come since the last look, and whether they are redelivered."""
+    """Return the bodies delivered since the last call, and whether they are redelivered."""
     found = []
     while "basic.deliver" in client.names(channel):
         event = client.take("basic.deliver", channel)
@@ -32,14 +32,14 @@ def delivered(client: Client, channel: int = 1) -> list[tuple[bytes, bool]]:
 
 
 def die(node: Node, shard: int = 0) -> None:
-    """A shard dies and comes back, nothing being on its way."""
+    """Kill a shard, start it again, and let the node settle."""
     node.kill_shard(shard)
     node.start_shard(shard)
     node.settle()
 
 
 def ready(node: Node, queue: str = "q") -> tuple[int, int]:
-    """Messages that are ready and unacked."""
+    """Return the numbers of ready and unacked messages."""
     contents = node.state(queue).contents
     return contents.ready, contents.unacked
 
@@ -86,7 +86,7 @@ def test_an_ack_that_was_not_written_is_sent_again(node: Node) -> None:
 
 
 def test_what_was_delivered_and_not_written_comes_as_redelivered(node: Node) -> None:
-    """Also when another life has it in its store and has not delivered it."""
+    """Also when another incarnation has the message in its store and has not delivered it."""
     node.declare("q", durable=True)
     client = open_channel(node)
     client.call("confirm.select", 1)
@@ -108,7 +108,7 @@ def test_what_was_delivered_and_not_written_comes_as_redelivered(node: Node) -> 
 
 
 def test_what_was_in_hand_when_its_delivery_was_not_written_comes_as_redelivered(node: Node) -> None:
-    """The next incarnation hears of it and the life after that, in which nobody has it in hand, knows it still."""
+    """The next incarnation learns of the delivery, and the one after it still knows, though nobody has it unacked."""
     node.declare("q", durable=True)
     client, other = open_channel(node), open_channel(node, acceptor=1)
     publish(client, b"a")
@@ -131,7 +131,7 @@ def test_what_was_in_hand_when_its_delivery_was_not_written_comes_as_redelivered
 
 
 def lose_delivery(node: Node, client: Client) -> None:
-    """The shard dies before it has written that a message was delivered."""
+    """Kill the shard before it has written that a message was delivered."""
     node.declare("q", durable=True)
     publish(open_channel(node), b"a")
     node.settle()
@@ -147,7 +147,7 @@ def lose_delivery(node: Node, client: Client) -> None:
 @pytest.mark.parametrize("deaths", [1, 2, 3])
 @pytest.mark.parametrize("end", ["nack", "close", "lose", "commit"])
 def test_what_was_given_back_between_deaths_comes_as_redelivered(node: Node, end: str, deaths: int) -> None:
-    """The lives that are told so die before they have written it, too."""
+    """The incarnations that learn of the return die before they have written it, too."""
     client, other = open_channel(node), open_channel(node, acceptor=1)
     if end == "commit":
         client.call("tx.select", 1)
@@ -234,7 +234,7 @@ def test_a_queue_whose_end_the_router_was_not_told_of_goes_in_the_next_incarnati
 
 
 def test_what_was_requeued_and_came_again_is_in_one_hand_only(node: Node) -> None:
-    """The death undoes that it was requeued, not that it was delivered to somebody else."""
+    """The death undoes the requeue, not the delivery to another consumer."""
     node.declare("q", durable=True)
     first, second = open_channel(node, 0), open_channel(node, 1)
     first.call("basic.consume", 1, queue="q", consumer_tag="c")
@@ -310,7 +310,7 @@ def test_a_shared_limit_counts_what_is_in_hand(node: Node) -> None:
 
 
 def test_an_open_transaction_outlives_the_shard(node: Node) -> None:
-    """What it settled is in hand until the commit; a rollback gives it back to the channel."""
+    """Messages that it settled stay unacked until the commit; a rollback returns them to the channel."""
     node.declare("q", durable=True)
     client = open_channel(node)
     client.call("basic.consume", 1, queue="q")
@@ -333,7 +333,7 @@ def test_an_open_transaction_outlives_the_shard(node: Node) -> None:
 @pytest.mark.parametrize("heard", [0, 9])
 @pytest.mark.parametrize("written", [False, True])
 def test_a_commit_is_done_once(node: Node, heard: int, written: bool) -> None:
-    """Whether the shard dies before it has written it, or before its acceptor has heard that it has."""
+    """The shard dies before it has written the commit, or before its acceptor has received the answer."""
     node.declare("q", durable=True)
     node.declare("other", durable=True)
     client = open_channel(node)
@@ -381,7 +381,7 @@ def test_confirmed_messages_come_once(node: Node) -> None:
 
 
 def test_withheld_confirms_stay_so_for_what_is_still_there(node: Node) -> None:
-    """Those of a queue that is not durable are refused: its messages are gone."""
+    """Confirms of a queue that is not durable become nacks, since its messages are gone."""
     marks = {"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 0}
     client = open_channel(node)
     client.call("channel.open", 2)
@@ -413,7 +413,7 @@ def test_what_an_acceptor_had_in_hand_is_ready_when_both_die(node: Node) -> None
 
 
 def test_a_dead_letter_is_kept_until_it_is_safe_with_the_other_shard(node: Node) -> None:
-    """The other one is down when it is sent; the sender dies as well. Whoever rejected it does not see it again."""
+    """The other shard is down, then the sender dies too; the rejecting consumer does not see the message again."""
     node.declare("q", durable=True, **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
     node.declare("dead", shard=1, durable=True)
     client = open_channel(node)
@@ -440,7 +440,7 @@ def test_a_dead_letter_is_kept_until_it_is_safe_with_the_other_shard(node: Node)
 
 
 def dying(node: Node, **arguments: Any) -> tuple[Client, Client]:
-    """A queue that rejects to another shard's, and a client for each, which consumes."""
+    """Declare a queue that dead-letters to another shard's; return a consuming client for each."""
     node.declare("q", durable=True, **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", **arguments})
     node.declare("dead", shard=1, durable=True)
     clients = open_channel(node), open_channel(node, 1)
@@ -464,7 +464,7 @@ def test_a_dead_letter_that_another_incarnation_may_have_delivered_comes_as_rede
 
 @pytest.mark.parametrize("noted", [False, True])
 def test_a_dead_letter_that_another_incarnation_may_have_sent_comes_as_redelivered(node: Node, noted: bool) -> None:
-    """Whether the store of the queue knows of its death or not."""
+    """The store of the queue may know of the message's death or not."""
     client, undertaker = dying(node)
     publish(client, b"m")
     node.settle()
@@ -501,7 +501,7 @@ def test_a_rejected_message_whose_queue_buries_no_more_is_gone(node: Node) -> No
 
 
 def test_a_dead_letter_is_kept_until_the_other_shard_has_flushed_it(node: Node) -> None:
-    """Where commits do not wait for the disk: the power may take what only the other one has written."""
+    """Where commits do not wait for the disk, a power cut may take what the other shard has only written."""
     node.declare("q", durable=True, **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
     node.declare("dead", shard=1, durable=True)
     source, target = node.shards[0], node.shards[1]
@@ -546,7 +546,7 @@ def test_what_was_asked_after_a_publish_is_so_in_the_next_incarnation_too(
     publish(client, b"published")
     client.send(name, 1, queue="q", **arguments)
     client.read()
-    node.finish(0)  # both are on their way
+    node.finish(0)  # both are in flight
     die(node)
     assert client.take(answer, 1)
     assert ready(node) == (left, 0)

@@ -1,4 +1,4 @@
-"""What a shard publishes of its own figures each second."""
+"""The figures that a shard publishes about itself each second."""
 
 from __future__ import annotations
 

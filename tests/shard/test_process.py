@@ -36,7 +36,7 @@ def alone(data: Path) -> Iterator[Alone]:
 
 
 def leave(data: Path, queue_id: int, *bodies: bytes) -> None:
-    """Leave persistent messages of a queue in the store, as an earlier run of the node."""
+    """Leave persistent messages of a queue in the store, as an earlier run of the node does."""
     store = Store(data / "shards" / "0", 1 << 24, durable=False, epoch=1, shard=0)
     journal = Journal(store.read)
     queue = Queue(queue_id, None, store.starts << 36, journal, True)

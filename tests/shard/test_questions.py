@@ -1,4 +1,4 @@
-"""What a shard does about a deadlock that it is told of."""
+"""A shard's action on a deadlock that is reported to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def node() -> Iterator[Node]:
 
 
 def full(node: Node, action: str) -> int:
-    """The id of a queue that is full and does this."""
+    """Return the id of a full queue with this action on deadlocks."""
     node.declare("q", **{"qpid.flow_stop_count": STOP, "qpid.flow_resume_count": RESUME, "x-deadlock": action})
     publish(open_channel(node), "q", *[b"m"] * (STOP + 1))
     assert node.state("q").saturation.saturated

@@ -1,4 +1,4 @@
-"""The contents of a store as a shard starts: each queue gets its own, once, and the store forgets the rest."""
+"""Recovery of a store when a shard starts: each queue gets its own contents, once, and the store forgets the rest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUEUE = 7
 
 
 class Start:
-    """The start of a shard: an open store, and what it recovers. `epoch` is 1 for a restart of the shard alone."""
+    """The start of a shard: an open store and its recovery. `epoch` is 1 for a restart of the shard alone."""
 
     def __init__(self, path: Path, record: Record, node: Node, epoch: int = 1) -> None:
         self.record = record

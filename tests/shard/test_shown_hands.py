@@ -1,4 +1,4 @@
-"""What a shard shows of users that have in hand what they may."""
+"""Users near their limit of unacked messages, as a shard shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overflow `spill`: nobody is stopped, what is beyond the window is on disk, and comes back in order."""
+"""Overflow `spill`: no producer is held, and messages beyond the window go to disk and come back in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZE = 1000
 COUNT = 3000
 WINDOW = 50
 LARGEST_PIECE = 64 * 1024
-"""Small messages go to disk together, up to that many bytes."""
+"""Small messages go to disk together, up to this many bytes."""
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_what_is_read_ahead_keeps_within_the_memory_of_the_shard() -> None:
 
 @pytest.mark.parametrize("priorities", [{}, {"x-max-priority": 2}])
 def test_what_consumers_have_in_hand_goes_while_a_commit_is_under_way(priorities: dict[str, int]) -> None:
-    """A disk may take long, and consumers meanwhile more than there may be in memory."""
+    """A disk may be slow, and consumers may meanwhile get more than memory has room for."""
     with Node(stores=True, memory_limit=4_000_000) as node:
         node.declare("q", **priorities)
         node.declare("durable", durable=True)
@@ -119,7 +119,7 @@ def test_priorities_keep_what_is_served_first(node: Node) -> None:
 
 
 def test_a_policy_makes_a_queue_spill_and_stop_doing_so(node: Node) -> None:
-    """Producers that were held go on; what is on disk stays there until it is wanted."""
+    """Held producers are released; contents on disk stay there until they are needed."""
     node.declare("q", **{"qpid.flow_stop_count": 100})
     client = open_channel(node)
     bodies = fill(client, "q", 1000)
@@ -146,7 +146,7 @@ def test_a_queue_that_goes_takes_what_it_spilled_along(node: Node) -> None:
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("end", ["acceptor", "connection", "connection unwritten"])
 def test_what_was_delivered_of_it_comes_as_redelivered_in_a_later_incarnation(durable: bool, end: str) -> None:
-    """Spilled messages outlive their shard, and with them that they may have been delivered."""
+    """Spilled messages outlive their shard, and so does the fact that they may have been delivered."""
     with Node(2, stores=True) as node:
         node.declare("q", durable=durable, **{"x-overflow": "spill", "x-max-length": 1})
         publisher, consumer = open_channel(node, 1), open_channel(node, 0)

@@ -23,7 +23,7 @@ QUEUE = 7
 
 
 class World:
-    """A shard's core, its store and the work on it. The loop runs until a turn is to be finished."""
+    """A shard's core, its store and the work on the store. The loop runs until a turn is to be finished."""
 
     def __init__(self, gauges: Gauges, path: Path) -> None:
         self.loop = Loop()
@@ -43,7 +43,7 @@ class World:
         self.write(commit)
 
     def stored(self) -> list[tuple[int, int, int]]:
-        """Queue, sequence and number of all counts in the store."""
+        """Return queue, sequence and number of all counts in the store."""
         self.store.close()
         again = Store(self.path, 1 << 24, durable=False, epoch=1)
         found = list(again.numbers("counts"))
@@ -99,7 +99,7 @@ def test_a_commit_that_fails_closes_the_gate_and_is_retried_with_what_came_since
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_the_end_knows_whether_the_commit_in_flight_was_written(world: World, broken: bool) -> None:
-    """The loop does not run again: its result is found with its job."""
+    """The loop does not run again: the result of the commit is found with its job."""
     world.journal.count(QUEUE, 1, 3)
     world.broken = broken
     world.work.begin()

@@ -1,4 +1,4 @@
-"""What a message counts: address, properties, headers and body, and something for being one."""
+"""The whole size of a message: address, properties, headers, body, and a fixed overhead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.joined import Client, Node, open_channel
 
 BESIDE = 3 + 14 + 64
-"""What a message with key `q` and no properties counts beside its body."""
+"""The bytes that a message with key `q` and no properties counts in addition to its body."""
 LARGE = "h" * 10_000
 
 
@@ -20,14 +20,14 @@ def node() -> Iterator[Node]:
 
 
 def publish(client: Client, count: int, body: bytes = b"", header: str = "") -> None:
-    """In one piece, as who does not wait."""
+    """Publish messages at once, without waiting for each."""
     for _ in range(count):
         client.publish(1, body, routing_key="q", **({"headers": {"h": header}} if header else {}))
     client.node.settle()
 
 
 def purge(node: Node) -> None:
-    """From a connection of its own: what comes after a held publish waits behind it."""
+    """Purge over another connection, since anything sent after a held publish waits behind it."""
     open_channel(node).call("queue.purge", 1, queue="q")
     node.settle()
 

@@ -37,7 +37,7 @@ PREPARE = to_shard.Prepare(0, None, (), NUMBER, 0, 0)
 @dataclass
 class Disk:
     """Data that outlive a shard: its part, the shards that a decision waits for, the outcomes of its part, and whether
-    it has taken in the PREPARE.
+    it has received the PREPARE.
     """
 
     part: int | None = None
@@ -57,15 +57,15 @@ class FakePart:
         self.recovered = self.stored = recovered
 
     def record(self, core: Any) -> list[bytes]:
-        """Return what is written for it."""
+        """Return the record to write."""
         return [b"part"]
 
     def commit(self, core: FakeCore, intake: None) -> None:
-        """Do it."""
+        """Commit the part."""
         core.comes_to("done")
 
     def abort(self, core: FakeCore) -> None:
-        """Undo it."""
+        """Abort the part."""
         core.comes_to("undone")
 
 
@@ -146,7 +146,7 @@ class FakeCore:
         return bool(self.two_phase.doubts or self.two_phase.decisions)
 
     def apply_known_deaths(self, acceptor: int) -> None:
-        """Learn of the acceptor's death, if it has been noted."""
+        """Learn of the acceptor's death, if the supervisor has noticed it."""
         if self.world.noted and not self.dead:
             self.mourn()
 
@@ -260,7 +260,7 @@ class World:
         self.check()
 
     def take_in(self, index: int) -> None:
-        """Have a shard take in the acceptor's next operation."""
+        """Have a shard receive the acceptor's next operation."""
         core = self.core(index)
         operation = self.up[index].popleft()
         if isinstance(operation, to_shard.Prepare):
@@ -323,7 +323,7 @@ class World:
                 core.peers[index].line.clear()
 
     def start(self, index: int) -> None:
-        """Start a shard, and repeat to it what is unanswered."""
+        """Start a shard, and resend to it everything unanswered."""
         disk = self.disks[index]
         core = self.cores[index] = FakeCore(self, index, disk)
         self.down[index].clear()
@@ -396,7 +396,7 @@ class World:
             assert core is not None and not core.two_phase.parts and not core.two_phase.decisions
 
     def key(self) -> Hashable:
-        """Return its state, except for times."""
+        """Return the state of the world, except for times."""
         return (
             (self.deaths, self.times, self.epoch, self.acceptor_lives, self.noted, self.ok),
             freeze(self.up), freeze(self.down),

@@ -1,4 +1,4 @@
-"""What of a channel's methods goes before parked publishes, and what waits behind them."""
+"""Methods of a held channel: those that overtake parked publishes, and those that wait behind them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def node() -> Iterator[Node]:
 
 @pytest.fixture
 def client(node: Node) -> Client:
-    """A client whose channel 1 is held: its last ten publishes to "full" are parked."""
+    """Return a client whose channel 1 is held: its last eleven publishes to "full" are parked."""
     client = node.connect()
     client.call("channel.open", 1)
     for number in range(16):
@@ -45,7 +45,7 @@ def test_methods_that_a_held_producer_must_be_able_to_send_go_first(node: Node, 
 
 
 def test_one_that_comes_while_another_waits_for_its_answer_goes_next(node: Node, client: Client) -> None:
-    """All of them sent at once: only the last would make room, so none may wait for it."""
+    """All four are sent at once: only the last would make room, so none may wait for room."""
     for _ in range(3):
         client.send("basic.get", 1, queue="full", no_ack=True)
     client.send("basic.consume", 1, queue="full", no_ack=True)
@@ -72,7 +72,7 @@ def test_what_may_mean_what_is_parked_waits_behind_it(node: Node, client: Client
 
 
 def test_a_method_does_not_overtake_what_it_means(node: Node, client: Client) -> None:
-    """Without waiting for answers a queue is declared, consumed from, and the consumer cancelled."""
+    """A queue is declared and consumed from, and the consumer cancelled, without waiting for answers."""
     client.send("queue.declare", 1, queue="new", nowait=True)
     client.send("basic.consume", 1, queue="new", consumer_tag="c")
     client.send("basic.cancel", 1, consumer_tag="c", nowait=True)
@@ -85,7 +85,7 @@ def test_a_method_does_not_overtake_what_it_means(node: Node, client: Client) ->
 
 
 def test_a_parked_method_holds_up_no_other_that_makes_room(node: Node, client: Client) -> None:
-    """Neither a get nor a consumer of the full queue waits for the end of another queue."""
+    """Neither a get nor a consumer of the full queue waits for the deletion of another queue."""
     client.send("queue.delete", 1, queue="free", nowait=True)
     client.send("basic.get", 1, queue="full", no_ack=True)
     client.call("basic.recover", 1, requeue=True)
@@ -101,7 +101,7 @@ def test_a_close_does_not_wait_behind_a_parked_method(node: Node, client: Client
 
 
 def test_a_long_line_of_methods_that_need_no_answer(node: Node) -> None:
-    """They wait for the first one's; one that is done at once must not cost the next one stack."""
+    """Deletes wait for the answer to a declare; each, done at once, must not deepen the stack of the next."""
     client = node.connect()
     client.call("channel.open", 1)
     client.send("queue.declare", 1, queue="new")
@@ -113,7 +113,7 @@ def test_a_long_line_of_methods_that_need_no_answer(node: Node) -> None:
 
 
 def test_more_than_its_share_goes_where_no_room_is_needed(node: Node) -> None:
-    """What no queue takes needs no room, however much it is: what follows it does not wait at an open gate."""
+    """Unroutable publishes need no room, however many they are: a publish behind them does not wait at an open gate."""
     node.declare("open", **FLOW)
     client, consumer = open_channel(node), open_channel(node)
     for _ in range(6):

@@ -31,7 +31,7 @@ def closed_for_an_error(node: Node) -> Client:
 
 
 def tick(node: Node, client: Client, seconds: float) -> None:
-    """Let so many seconds pass before the connection enforces its deadlines."""
+    """Let `seconds` pass before the connection enforces its deadlines."""
     node.now += seconds
     node.core(0).state.now = node.now
     client.connection.tick(node.now)
@@ -128,7 +128,7 @@ def test_a_client_that_is_read_and_sends_nothing_for_two_intervals_is_hung_up_on
     assert not client.socket.closed
     tick(node, client, 0.5)
     assert client.socket.closed is not paused
-    if paused:  # counted from the time at which it is read again
+    if paused:  # counted from when the connection is read again
         client.connection.resume_reading(OUTPUT)
         tick(node, client, HEARTBEAT_SECONDS)
         assert not client.socket.closed

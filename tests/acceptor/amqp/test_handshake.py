@@ -1,4 +1,4 @@
-"""From start-ok to open where the login is decided later, and what a snapshot does to who is logged in."""
+"""The handshake from start-ok to open with a deferred login, and the effect of a snapshot on logged-in clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Later:
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    """guest's password is one that takes time to verify."""
+    """Yield a node at which the password of guest takes time to verify."""
     with Node() as node:
         node.router.command("user_set", name="guest", password_hash=passwords.hashed("guest"), tags=None)
         node.publish_changes()
@@ -42,7 +42,7 @@ def later(node: Node) -> Later:
 
 @pytest.fixture
 def client(node: Node, later: Later) -> Client:
-    """All up to channel.open is sent at once; the login is undecided."""
+    """Return a client that has sent everything up to channel.open at once; its login is undecided."""
     client = node.visit(0)
     client.log_in()
     client.send("channel.open", 1)
@@ -122,7 +122,7 @@ def test_a_storm_is_let_in_together(node: Node, later: Later, client: Client) ->
 )
 @pytest.mark.parametrize("unseen", [False, True])
 def test_who_has_lost_user_or_vhost_is_sent_away(node: Node, command: str, text: str, unseen: bool) -> None:
-    """Also where the change itself was missed, and a snapshot taken instead."""
+    """A client whose user or vhost is deleted is closed, even if the change came with a snapshot."""
     client = node.connect(0)
     node.router.command(command, name="guest" if command == "user_delete" else "/")
     if unseen:

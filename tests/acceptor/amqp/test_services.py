@@ -1,4 +1,4 @@
-"""The parts that connections and channels use: shared by all of an acceptor, with a handler for each method."""
+"""The services of connections and channels: shared within an acceptor, with a handler for each method."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.joined import Node, open_channel
 
 OF_THE_BROKER = {"basic.return", "basic.deliver"}
 WITHOUT_HANDLER = {"channel.open", "basic.publish", "basic.nack", "basic.reject"}
-"""Handled by the connection, or as runs that the scanner makes. Acks that wait in a transaction stand for all three."""
+"""Methods handled by the connection, or scanned into runs; the handler of basic.ack serves all runs in transactions."""
 ANSWERS = {"channel.flow-ok", "basic.cancel-ok"}
-"""Answers that a client may send, beside close-ok."""
+"""Answers that a client may send, besides close-ok."""
 
 
 def test_every_method_that_a_client_may_send_on_a_channel_has_a_handler() -> None:

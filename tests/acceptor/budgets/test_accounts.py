@@ -1,4 +1,4 @@
-"""The shares of users in the memory of bodies, unread answers and transactions."""
+"""Users' shares of the memory for bodies, unread answers and transactions."""
 
 from __future__ import annotations
 

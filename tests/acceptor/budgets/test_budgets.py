@@ -1,4 +1,4 @@
-"""The memory that clients may make an acceptor use is charged to one account of each user, whatever it is for."""
+"""Memory that clients make an acceptor use: charged to one account per user, whatever its purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gets in flight: limited by connection and by user, fewer while output waits for sockets, and none is forgotten."""
+"""Gets in flight: limited per connection and per user, fewer while output waits for sockets, and none forgotten."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.joined import Client, Node
 
 
 def ask(node: Node, client: Client, count: int) -> None:
-    """Send gets on so many channels, and have the acceptor read them; no shard has answered."""
+    """Send a get on each of `count` channels, and have the acceptor read them; no shard has answered."""
     for channel in range(1, count + 1):
         client.call("channel.open", channel)
     for channel in range(1, count + 1):

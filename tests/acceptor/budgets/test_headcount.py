@@ -1,4 +1,4 @@
-"""How many connections may be opened a second, and what is told of those that a limit refuses."""
+"""Limits on connections opened per second, and the reports of connections that a limit refuses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def node() -> Iterator[Node]:
 
 
 def come(node: Node, host: str, user: str = "app") -> Client:
-    """A client from that host that has asked for connection.open."""
+    """Return a client from a host that has asked for connection.open."""
     client = node.visit(user=user)
     client.connection.client.host = host
     client.log_in()
@@ -33,7 +33,7 @@ def come(node: Node, host: str, user: str = "app") -> Client:
 
 
 def refusal(node: Node, host: str, user: str = "app") -> str | None:
-    """Why a client from there may not open its connection; None if it may, and has gone again."""
+    """Return why a client from a host may not open its connection, None if it may; the client is gone afterwards."""
     client = come(node, host, user)
     last = client.events[0][-1]
     client.lose()

@@ -1,4 +1,4 @@
-"""Answers that a client does not read are bounded: the client is not read until half of them has left."""
+"""The bound on unread answers: a client above it is not read until half of them have left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def node_of() -> Node:
 
 
 def unread(node: Node, nbytes: int, client: Client | None = None) -> Client:
-    """A client whose socket has so many bytes that it does not take."""
+    """Return a client with `nbytes` waiting in its socket, which the client does not read."""
     client = client or node.connect()
     core = node.core(client.acceptor)
     core.state.now = node.now
@@ -52,7 +52,7 @@ def test_deliveries_that_wait_do_not_keep_a_client_from_being_read() -> None:
         assert client.socket.reads
         client.connection.delivered += 10 * LIMIT
         unread(node, 10 * LIMIT, client)
-        assert not client.socket.reads  # so much is never delivered before some of it is taken
+        assert not client.socket.reads  # more than is ever delivered before the client reads some
 
 
 def test_what_is_charged_to_a_user_is_what_waits_for_all_connections_of_it() -> None:

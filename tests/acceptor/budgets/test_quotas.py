@@ -1,4 +1,4 @@
-"""Limits of held publishes: which share is used up, and what a connection may keep then."""
+"""Limits on held publishes: the share that is used up, and how much a connection may keep then."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def node() -> Iterator[Node]:
 
 
 def clients(node: Node) -> list[Client]:
-    """Return clients of three users, the last one of another vhost."""
+    """Return clients of three users, the last one in another vhost."""
     node.add_vhost("other")
     node.permit("c", ".*", "other")
     node.settle()

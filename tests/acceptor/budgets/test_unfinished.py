@@ -1,4 +1,4 @@
-"""Bodies that are begun and not finished are bounded, for a connection and for a user."""
+"""The bounds on bodies that are begun and not finished, for a connection and for a user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.joined import Client, Node
 KIB = 1024
 FRAME = 100 * KIB
 SMALL = {"amqp": {"unfinished_bytes": 4 * FRAME}}
-# A share of 1 % of this is one body and a half of those that `begin` leaves unfinished.
+# A share of 1 % of this is one and a half of the bodies that `begin` leaves unfinished.
 TIGHT = {"memory": {"process_limit": 100 * FRAME * 3, "user_percent": 1}}
 
 
@@ -21,7 +21,7 @@ def client_of(node: Node, channels: int = 1) -> Client:
 
 
 def begin(client: Client, channel: int, frames: int = 2) -> None:
-    """Announce a body and send so many frames of it; one more finishes it."""
+    """Announce a body and send `frames` frames of it; one more finishes the body."""
     client.write(method_frame("basic.publish", channel, routing_key="q"))
     client.write(header_frame(channel, (frames + 1) * FRAME, {}))
     for _ in range(frames):

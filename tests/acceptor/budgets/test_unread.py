@@ -1,4 +1,4 @@
-"""Who is not read for what it makes the broker keep is told of: once in the log, and as long as it lasts when asked."""
+"""Connections unread because of the memory they use: logged once, and in the answer as long as they are unread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What addresses of clients say."""
+"""Clients' addresses: the address that a host counts as, and loopback."""
 
 from __future__ import annotations
 

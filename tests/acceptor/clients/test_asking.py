@@ -1,4 +1,4 @@
-"""The requests of a handler: the question that it yields, and the result or error of the answer."""
+"""Requests of a handler: the question that it yields, and the result or error of the answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.bus.to_shard import Purge
 
 
 class Connection:
-    """A connection that keeps the errors that would end it."""
+    """A connection that records the errors that would end it."""
 
     def __init__(self) -> None:
         self.errors: list[AMQPError] = []

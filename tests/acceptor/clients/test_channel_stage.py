@@ -1,4 +1,4 @@
-"""The life of a channel as a table: what ends it, and what may not occur."""
+"""The stages of a channel as a table: the events that end it, and those that may not occur."""
 
 from __future__ import annotations
 

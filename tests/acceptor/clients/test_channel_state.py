@@ -1,4 +1,4 @@
-"""The state of a channel: what it waits for, what it has to settle, and the texts that end it."""
+"""The state of a channel: its waits, its unsettled deliveries, and the error texts that end it."""
 
 from __future__ import annotations
 

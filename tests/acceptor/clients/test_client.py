@@ -1,4 +1,4 @@
-"""A client: what it has said about itself, as text, as flags, and as a name for log lines."""
+"""A client's properties: as text, as flags, and as a name for log lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When an acceptor's clock was at 0."""
+"""The time at which an acceptor's clock was at 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a connection as a table: where it leads, what ends it, and what may not occur."""
+"""The stages of a connection as a table: the way to open, the events that end it, and those that may not occur."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a connection: what is written to it, what its client has declared, and whether it may send acks."""
+"""The state of a connection: its output, its client's declarations, and whether it may send acks."""
 
 from __future__ import annotations
 

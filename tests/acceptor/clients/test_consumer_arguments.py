@@ -1,4 +1,4 @@
-"""What a basic.consume may say in its arguments; the texts are RabbitMQ's."""
+"""The arguments of basic.consume; the error texts are RabbitMQ's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an acceptor counts of its clients."""
+"""An acceptor's counters of its clients' channels, publishes and confirms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who counts as one that ignores Channel.Flow, and what becomes of it."""
+"""Flow compliance: the clients that count as ignoring Channel.Flow, and the consequences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def node() -> Iterator[Node]:
 
 
 def told(node: Node, count: int = 6) -> Client:
-    """A client that was told to stop, with so many publishes; early if all of them found room."""
+    """Return a client stopped by Channel.Flow after `count` publishes; by an early notice if all of them found room."""
     client = node.connect(properties=JAVA)
     client.call("channel.open", 1)
     publish(client, count)
@@ -47,7 +47,7 @@ def ignores(client: Client) -> bool:
 
 
 def drain(node: Node) -> None:
-    """Take all that there is, by another connection."""
+    """Empty the queue through another connection."""
     consumer = node.connect()
     consumer.call("channel.open", 1)
     consumer.call("basic.consume", 1, queue="q", no_ack=True)
@@ -68,7 +68,7 @@ def test_a_few_may_be_overtaken_by_the_answer(node: Node) -> None:
 
 @pytest.mark.parametrize("early", [False, True], ids=["held", "told early"])
 def test_who_ignores_flow_is_closed_where_that_is_asked_for(early: bool) -> None:
-    """What was parked of it before stays, and goes in when there is room."""
+    """Publishes parked before the close stay, and enter the queue when there is room."""
     with Node(flow={"flow_ignored": "close"}) as node:
         node.declare("q", **MARKS)
         client = told(node, 5 if early else 6)
@@ -90,7 +90,7 @@ def test_who_ignores_flow_is_closed_where_that_is_asked_for(early: bool) -> None
 
 @pytest.mark.parametrize("answer", ["channel.flow-ok", "channel.flow"])
 def test_what_is_answered_late_is_the_answer_to_what_came_first(node: Node, answer: str) -> None:
-    """Stopped, let go and stopped again before the first answer arrives: it publishes lawfully until the third."""
+    """A client stopped, released and stopped again before its first answer may publish until its third answer."""
     client = told(node)
     drain(node)
     assert client.take("channel.flow", 1).active is True

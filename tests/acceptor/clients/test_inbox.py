@@ -1,4 +1,4 @@
-"""The inbox of a channel: in order, with its methods counted."""
+"""The inbox of a channel: its order, and the count of its methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept for a connection: it grows with what its client leaves waiting, and ends at nothing."""
+"""Memory kept for a connection: it grows while publishes of the client wait, and returns to nothing."""
 
 from __future__ import annotations
 

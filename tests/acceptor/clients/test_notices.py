@@ -1,4 +1,4 @@
-"""What a client was told: a connection is blocked for as many channels as were told so, and once."""
+"""Notices to a client: its connection is blocked once, for as many channels as were notified."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def batch(count: int) -> Batch:
 
 
 def acks(count: int) -> SettleRun:
-    """Return the run that a scanner makes of so many acks."""
+    """Return the run that a scanner makes of `count` acks."""
     frames = bytearray(b"".join(method_frame("basic.ack", 1, delivery_tag=tag) for tag in range(1, count + 1)))
     events: list[Any] = []
     Scanner(4096, 1).scan(frames, 0, len(frames), events)

@@ -1,4 +1,4 @@
-"""A connection is read when there is no reason left not to read it."""
+"""Reasons not to read a connection: it is read when none remains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_a_connection_is_read_again_with_the_last_reason_gone() -> None:
         connection.pause_reading(BODIES)
         connection.resume_reading(OUTPUT)
         assert not connection.reads and not socket.reads
-        connection.resume_reading(HELD)  # never was one
+        connection.resume_reading(HELD)  # never was a reason
         assert not socket.reads
         connection.resume_reading(BODIES)
         assert connection.reads and socket.reads

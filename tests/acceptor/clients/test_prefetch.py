@@ -1,4 +1,4 @@
-"""The prefetch limit that consumers of a channel share, over several shards, whatever the order of events."""
+"""The prefetch limit that consumers of a channel share over several shards, in any order of events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ QUEUES = {"a": 0, "b": 1, "c": 0, "d": 2}
 
 
 class Limited:
-    """A client with a limited channel over the queues of three shards, and one that fills them."""
+    """A client with a limited channel that consumes from queues of three shards, and a publisher to these queues."""
 
     def __init__(self, node: Node, queues: str, limit: int, prefetch: int = 0) -> None:
         self.node = node
@@ -53,7 +53,7 @@ class Limited:
 
 
 def deliveries(client: Client) -> list[str]:
-    """The queues of what has come."""
+    """Return the queue of each delivery that has come."""
     found = []
     while "basic.deliver" in client.names(1):
         found.append(client.take("basic.deliver", 1).body.decode())
@@ -76,7 +76,7 @@ def test_the_limit_is_the_channels(limit: int) -> None:
 
 
 def test_all_shards_get_their_turn() -> None:
-    """None of them is served only when the others are empty."""
+    """No shard is served only when the others are empty."""
     with Node(1, 3) as node:
         limited = Limited(node, "abd", 1)
         limited.consume(*"abd")
@@ -248,7 +248,7 @@ def test_no_ack_takes_nothing_of_a_limit_but_waits_while_it_is_used_up() -> None
 
 
 def test_a_shard_that_dies_takes_no_room_with_it() -> None:
-    """What was granted to it is free again; its next incarnation is granted as before."""
+    """Grants to a dead shard are free again, and its next incarnation gets grants as before."""
     with Node(1, 3) as node:
         limited = Limited(node, "ab", 2)
         limited.consume(*"ab")
@@ -271,7 +271,7 @@ def test_a_shard_that_dies_takes_no_room_with_it() -> None:
 @settings(max_examples=60)
 @given(seed=st.integers(0, 1 << 32), limit=st.integers(1, 4), prefetch=st.sampled_from([0, 0, 1, 2]))
 def test_whatever_the_order_of_events(seed: int, limit: int, prefetch: int) -> None:
-    """At no time is more outstanding than the limit; once all has settled nothing waits while there is room."""
+    """Deliveries outstanding never exceed the limit; once all has settled, nothing waits while there is room."""
     random = Random(seed)
     with Node(1, 3) as node:
         limited = Limited(node, "abcd", limit, prefetch)

@@ -1,4 +1,4 @@
-"""What a client asks of a channel's deliveries: qos, channel.flow, and a reply consumer."""
+"""A client's settings for a channel's deliveries: qos, channel.flow, and a reply consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reply consumer's own part of basic.deliver: the tag that its client has chosen, whatever its bytes."""
+"""A reply consumer's part of basic.deliver: the tag chosen by its client, whatever its bytes."""
 
 from __future__ import annotations
 

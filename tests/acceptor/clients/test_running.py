@@ -1,4 +1,4 @@
-"""A method under way: a channel waits at gates only with one."""
+"""A channel's running method: only with one does the channel run at gates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parked contents on disk: where they lie, that they come back, and when they go there."""
+"""Parked contents on disk: their places, their return in order, and when they are spooled."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read(spool: Spool, extent: Extent) -> bytes:
 
 @given(steps=st.lists(st.one_of(st.integers(1, 300), st.integers(-20, -1)), max_size=60))
 def test_what_is_there_comes_back_and_room_is_used_again(steps: list[int]) -> None:
-    """Of each step: so many bytes more, or those of an earlier one are given back."""
+    """Each step stores that many bytes more, or frees those of an earlier step."""
     with TemporaryDirectory() as directory:
         spool = Spool(Path(directory), 0, 4000)
         there: list[tuple[bytes, Extent]] = []
@@ -97,7 +97,7 @@ def test_parked_publishes_come_back_from_disk_in_order(tmp_path: Path) -> None:
 
 
 def test_orphans_keep_what_is_on_disk_and_who_is_dropped_gives_it_back(tmp_path: Path) -> None:
-    """What one read brings beyond all that a user may have parked goes with its connection."""
+    """Publishes of one read beyond all that a user may have parked are dropped with their connection."""
     with Node(flow={"parking_bytes": 1 << 20, "parked_memory": 20 * KIB, "spool_limit": 220 * KIB}) as node:
         spool = spooling(node, tmp_path)
         node.declare("full", **{"qpid.flow_stop_count": 10, "qpid.flow_resume_count": 5})
@@ -125,7 +125,7 @@ def test_orphans_keep_what_is_on_disk_and_who_is_dropped_gives_it_back(tmp_path:
 
 
 def test_contents_that_cannot_be_read_end_the_connection_and_nothing_else(tmp_path: Path) -> None:
-    """A client that hears nothing would take them for published; its unconfirmed ones it sends again."""
+    """Without an error the client would take its publishes as done; it sends unconfirmed ones again."""
     with Node(flow={"parking_bytes": 1 << 20}) as node:
         spool = spooling(node, tmp_path)
         node.declare("full", **{"qpid.flow_stop_count": 10, "qpid.flow_resume_count": 5})
@@ -143,7 +143,7 @@ def test_contents_that_cannot_be_read_end_the_connection_and_nothing_else(tmp_pa
 
 
 def test_runs_of_single_small_messages_take_little_more_than_they_have(tmp_path: Path) -> None:
-    """A client that publishes to two full queues in turn: each message is a run of its own."""
+    """A client publishes to two full queues in turn, so each message is a run of its own."""
     count = 4000
     with Node(flow={"parking_bytes": 1 << 30}) as node:
         node.core(0).state.spool = Spool(tmp_path, 1 << 30, 0)

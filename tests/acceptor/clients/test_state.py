@@ -1,4 +1,4 @@
-"""The state that the parts of an acceptor share: its clock, timers, numbers, and its place in the gauges."""
+"""The state shared by the parts of an acceptor: its clock, timers, numbers, and place in the gauges."""
 
 from __future__ import annotations
 

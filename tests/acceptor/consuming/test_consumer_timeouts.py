@@ -1,4 +1,4 @@
-"""Deliveries that nobody acknowledges in time (RabbitMQ's consumer timeout)."""
+"""Deliveries not acknowledged in time (RabbitMQ's consumer timeout)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXT = (
 
 
 def consuming(node: Node, queue: str, channel: int = 1, no_ack: bool = False, **arguments: Any) -> Client:
-    """A client that was sent one message from a queue."""
+    """Return a client that was sent one message from a queue."""
     node.declare(queue, **arguments)
     client = node.connect()
     client.call("channel.open", channel)
@@ -32,7 +32,7 @@ def send(node: Node, client: Client, channel: int, queue: str) -> None:
 
 
 def wait(node: Node, seconds: float) -> None:
-    """Time passes, a second at a time."""
+    """Let time pass, a second at a time."""
     core = node.core(0)
     end = node.now + seconds
     while node.now < end:
@@ -65,7 +65,7 @@ def test_who_acknowledges_may_go_on() -> None:
 
 
 def test_the_time_of_each_delivery_counts() -> None:
-    """Of a row that an ack cut in two as well."""
+    """Deliveries keep their times when an ack splits their row in two."""
     with Node() as node:
         client = consuming(node, "q")
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Deliveries on their way to sockets, the windows that they use, and consumers over the deaths of their shard."""
+"""Deliveries on their way to sockets, the windows that they use, and consumers across deaths of their shard."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_deliveries_are_counted_with_the_bytes_of_whole_messages(node: Node) -> 
     assert client.connection.delivered == consumer.written > 2 * bus.MESSAGE_WEIGHT
 
 
-# Messages of shards
+# Messages from shards
 
 
 def test_a_delivery_for_a_consumer_that_is_gone_is_dropped_and_returns_to_its_queue(node: Node) -> None:
@@ -227,7 +227,7 @@ def test_a_channel_that_wants_nothing_delivered_gets_nothing_from_the_next_incar
 
 
 def test_a_consumer_that_cannot_be_attached_again_is_cancelled(node: Node) -> None:
-    """Another acceptor's exclusive consumer was quicker; its client is told, not left waiting."""
+    """The queue is being deleted when its shard is back: the client is sent basic.cancel, not left waiting."""
     node.declare("q")
     client = open_channel(node)
     client.call("basic.consume", 1, queue="q", consumer_tag="c")

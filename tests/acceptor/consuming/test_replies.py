@@ -1,4 +1,4 @@
-"""Direct reply-to among joined cores: answers find their way from any acceptor, and nothing is kept."""
+"""Direct reply-to among joined cores: answers arrive from any acceptor, and nothing is kept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def channel(node: Node, acceptor: int) -> Client:
 
 
 def request(node: Node, client: Client, server: Client) -> Event:
-    """A request as the server gets it."""
+    """Send a request, and return it as the server gets it."""
     client.publish(1, b"request", routing_key="requests", reply_to=PSEUDO_QUEUE, correlation_id="7")
     node.settle()
     server.send("basic.get", 1, queue="requests", no_ack=True)
@@ -34,7 +34,7 @@ def request(node: Node, client: Client, server: Client) -> Event:
 
 
 def finish_turn(node: Node, client: Client) -> None:
-    """The acceptor of a client takes in what that sent; no shard has heard of it yet."""
+    """Have the acceptor of a client read everything sent and finish its turn; no shard has received that turn yet."""
     while client.read():
         pass
     node.finish(client.acceptor)
@@ -59,7 +59,7 @@ def test_a_request_and_its_answers(node: Node, acceptor: int) -> None:
 
 
 def test_an_answer_is_confirmed_before_the_one_who_asked_has_it(node: Node) -> None:
-    """Who has it may be the one that closes the connection that it came from, as in NestJS's tests."""
+    """The requester may close the responder's connection once it has the answer, as in NestJS's tests."""
     client, server = channel(node, 0), channel(node, 1)
     client.call("basic.consume", 1, queue=PSEUDO_QUEUE, no_ack=True)
     name = request(node, client, server).properties["reply_to"]

@@ -1,4 +1,4 @@
-"""When settlements leave for their shard: at once where somebody may wait for them, else with what else there is."""
+"""The departure of settlements to their shard: at once if somebody may wait for them, otherwise a little later."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.joined import Client, Node
 
 
 def consuming(node: Node, messages: int, prefetch: int, **arguments: int) -> Client:
-    """A client that has so many messages of queue 'q' in hand."""
+    """Return a client that has `messages` unacked messages of queue 'q'."""
     node.declare("q", **arguments)
     client = node.connect()
     client.call("channel.open", 1)
@@ -20,7 +20,7 @@ def consuming(node: Node, messages: int, prefetch: int, **arguments: int) -> Cli
 
 
 def leaving(node: Node) -> int:
-    """How many turns the acceptor's loop would send now."""
+    """Return how many turns the acceptor's loop would send now."""
     return len(node.core(0).finish_turn())
 
 

@@ -1,4 +1,4 @@
-"""How much of a queue's room is due to one acceptor."""
+"""One acceptor's share of a queue's room, by weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of room: what several acceptors claim together, what is freed, and what a dead acceptor leaves behind."""
+"""Claims on room: those of several acceptors together, freed ones, and those that a dead acceptor leaves behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANY = 5000
 
 
 class Pipe:
-    """What an acceptor has in flight for one limit."""
+    """The messages and bytes that an acceptor has in flight for one limit."""
 
     def __init__(self) -> None:
         self.in_flight = 0
@@ -30,7 +30,7 @@ class Pipe:
 
 
 class Claimant:
-    """One incarnation of an acceptor that claims room of a limit."""
+    """One incarnation of an acceptor that claims room under a limit."""
 
     def __init__(self, gauges: Gauges, acceptor: int, incarnation: int = 1) -> None:
         self.claims = Claims(gauges, acceptor, incarnation)
@@ -39,7 +39,7 @@ class Claimant:
         self.claim.at(self.claims.place_of(NAME))
 
     def ask(self, count: int, nbytes: int) -> tuple[int, int]:
-        """Ask for room; return what may be sent then."""
+        """Ask for room; return the messages and bytes that may be sent then."""
         self.claim.ask(count, nbytes, lambda: (ROOM, SPACE))
         return self.claim.free()
 
@@ -48,7 +48,7 @@ class Claimant:
         self.pipe.in_flight_bytes += nbytes
 
     def report(self) -> None:
-        """All that it has in flight is safe."""
+        """Report everything in flight as safe."""
         self.pipe.in_flight = self.pipe.in_flight_bytes = 0
         self.claim.settle()
 
@@ -138,7 +138,7 @@ def test_claims_of_a_dead_incarnation_stay_until_its_successor_clears_them(gauge
 
 
 def test_a_successor_clears_claims_once(gauges: Gauges) -> None:
-    """Later that place is for the incarnation after it."""
+    """A second call leaves the claims of the next incarnation alone."""
     second = Claims(gauges, 0, 2)
     second.succeed()
     third = Claimant(gauges, 0, incarnation=3)

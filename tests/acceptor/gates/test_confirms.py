@@ -1,4 +1,4 @@
-"""Publisher confirms by ranges (RabbitMQ's extension): told once, rightly, and not before their time."""
+"""Publisher confirms (RabbitMQ's extension) by ranges: each sent once, correctly, and not too early."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.twins import load_plain
 
 NAME = "acceptor.gates.confirms"
 Load = Callable[[str], ModuleType]
-# The module is plain Python: what differs is what it stands on.
+# The module is plain Python: only the modules under it differ.
 LOADS: tuple[Load, Load] = import_module, load_plain
 on_both = pytest.mark.parametrize("load", LOADS, ids=["compiled", "plain"])
 CHANNEL = 3
@@ -32,7 +32,7 @@ QUEUES = 4
 
 
 class Publisher:
-    """A client's side: what it has published and not been told of. `done` is the broker's truth, tag to sign."""
+    """A client's side: the tags that wait for their confirms. `done` is the broker's truth, tag to sign."""
 
     def __init__(self) -> None:
         self.waiting: set[int] = set()
@@ -40,7 +40,7 @@ class Publisher:
         self.told: dict[int, bool] = {}
 
     def hear(self, data: bytes) -> int:
-        """Confirms arrive; how many frames. AssertionError if one says what is not so, or says it again."""
+        """Receive confirms and return the number of frames. AssertionError if one is wrong or repeated."""
         count, at = 0, 0
         while at < len(data):
             size = int.from_bytes(data[at + 3 : at + 7], "big")
@@ -60,7 +60,7 @@ class Publisher:
 
 
 class Session:
-    """What a span tells its channel: how often it was complete, and where confirms are withheld now."""
+    """A span's calls to its channel: how often it was complete, and where confirms are withheld now."""
 
     def __init__(self) -> None:
         self.woken = 0
@@ -80,7 +80,7 @@ class Session:
 
 
 class Channel:
-    """The confirms of one channel and what they wrote."""
+    """The confirms of one channel and their output."""
 
     def __init__(self, load: Load) -> None:
         self.confirms = load(NAME).Confirms()
@@ -97,7 +97,7 @@ class Channel:
         self.confirms.complete(first, count, negative)
 
     def write(self) -> int:
-        """How many frames it took to tell everything that is done."""
+        """Write the confirms of everything that is done; return the number of frames."""
         self.confirms.write(CHANNEL, self.output)
         heard = self.publisher.hear(b"".join(self.output.take()))
         assert self.publisher.told == self.publisher.done
@@ -111,7 +111,7 @@ class Channel:
 )
 @on_both
 def test_every_tag_is_told_once_and_rightly(load: Load, spans: list[tuple[int, bool]], order: Any, every: int) -> None:
-    """Whatever the order in which they complete, and however many complete before a turn ends."""
+    """Spans complete in any order, and any number of them before a turn ends."""
     channel = Channel(load)
     ranges = [(channel.publish(count), count, negative) for count, negative in spans]
     order.shuffle(ranges)
@@ -172,7 +172,7 @@ def queue_gate(made: Gauges, slot: int) -> QueueGate:
 
 
 def saturate(made: Gauges, slot: int, saturated: bool) -> None:
-    """As its shard does: the flag is in the gauges before anyone is told."""
+    """Set the flag in the gauges, as the shard does before it notifies anyone."""
     made.queue_write(slot, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, saturated, 0, 8, 7, 0, 0)
 
 
@@ -188,7 +188,7 @@ class Spans(RuleBasedStateMachine):
         self.full: set[int] = set()
         self.channel = Channel(load)
         self.session = Session()
-        # Per span: the real one, first tag, count, shards that have it still, queue gates, tags refused.
+        # Per span: the real one, first tag, count, shards that it is in flight to, queue gates, refused tags.
         self.spans: list[dict[str, Any]] = []
         self.wakes = 0
 
@@ -197,7 +197,7 @@ class Spans(RuleBasedStateMachine):
             self.entered.__exit__(None, None, None)
 
     def done_with(self, span: dict[str, Any]) -> None:
-        """What waits for nobody is the truth a publisher may be told: all of it, or what has left where it waits."""
+        """Record the tags that may be confirmed now: those that have left every queue at which the span waits."""
         if span["shards"] or span["done"]:
             return
         tags = set(range(span["first"], span["first"] + span["count"]))
@@ -226,7 +226,7 @@ class Spans(RuleBasedStateMachine):
     @precondition(lambda self: self.under_way())
     @rule(which=st.integers(0, 20), at=st.integers(0, 5), count=st.integers(1, 6))
     def refuse(self, which: int, at: int, count: int) -> None:
-        """A queue refuses some, another one perhaps the same again."""
+        """Have a queue refuse some messages, perhaps the same ones as another queue."""
         span = self.under_way()[which % len(self.under_way())]
         offset = at % span["count"]
         count = min(count, span["count"] - offset)
@@ -263,7 +263,7 @@ class Spans(RuleBasedStateMachine):
     @precondition(lambda self: self.spans)
     @rule(which=st.integers(0, 20), queue=st.integers(0, QUEUES - 1), at=st.integers(0, 5), count=st.integers(1, 6))
     def leave(self, which: int, queue: int, at: int, count: int) -> None:
-        """Some of what was taken in leaves one of its queues, be that said before all shards have it or after."""
+        """Have some messages leave one of their queues, reported before or after all shards have taken them in."""
         span = self.spans[which % len(self.spans)]
         offset = at % span["count"]
         low = span["first"] + offset

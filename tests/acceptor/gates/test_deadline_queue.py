@@ -1,4 +1,4 @@
-"""Who is due, against a plain table of times."""
+"""The deadline queue, against a plain table of times."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Someone:
 
 
 def test_who_is_taken_out_is_forgotten_at_once() -> None:
-    """Connections are due: one that is gone must not be kept, with all that it had read, until its time has come."""
+    """A connection that is gone must not be kept, with all that was read from it, until its deadline."""
     due: DeadlineQueue[Someone] = DeadlineQueue()
     someone = Someone()
     gone = weakref.ref(someone)

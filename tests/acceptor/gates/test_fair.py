@@ -1,4 +1,4 @@
-"""Who gets how much of the room in a full queue: equal shares, weights, and nobody starves."""
+"""Fair division of the room in a full queue: equal shares, weights, and no starvation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.long
 
 STOP, RESUME = 1024, 512
 FILLER = 255
-"""Who has filled the queue before the others came."""
+"""The producer that has filled the queue before the others come."""
 
 
 @pytest.fixture
@@ -28,13 +28,13 @@ def node() -> Iterator[Node]:
 
 
 def flood(client: Client, who: int, count: int, key: str = "q", nbytes: int = 0) -> None:
-    """Publish messages that say whose they are."""
+    """Publish messages that name their producer."""
     for _ in range(count):
         client.publish(1, bytes([who]) + bytes(nbytes), routing_key=key, exchange="x")
 
 
 def served(node: Node, reader: Client, rounds: int, every: int) -> Counter[int]:
-    """Whose messages come in while so many are taken off the queue, again and again; bytes of them."""
+    """Read `every` messages in each round; return the bytes received of each producer."""
     found: Counter[int] = Counter()
     reader.events[1].clear()
     for _ in range(rounds):
@@ -48,7 +48,7 @@ def served(node: Node, reader: Client, rounds: int, every: int) -> Counter[int]:
 
 
 def begin(node: Node, producers: Sequence[tuple[int, int, str]], count: int, **arguments: Any) -> list[Client]:
-    """A queue with marks, and producers, (who, bytes of a message, key), that have each sent so many messages."""
+    """Declare a queue with marks; return producers (who, bytes of a message, key) that each sent `count` messages."""
     node.declare("q", **{"x-flow-stop-count": STOP, "x-flow-resume-count": RESUME, **arguments})
     node.bind("x", "q")
     flood(open_channel(node), FILLER, STOP + 200)
@@ -75,7 +75,7 @@ def test_equal_producers_get_equal_shares(node: Node) -> None:
 
 
 def test_by_bytes_where_the_limit_is_in_bytes(node: Node) -> None:
-    """One sends a hundred times as large messages: it gets as many bytes, not as many messages."""
+    """A producer whose messages are a hundred times as large gets as many bytes, not as many messages."""
     marks = {
         "x-flow-stop-count": 0,
         "x-flow-resume-count": 0,

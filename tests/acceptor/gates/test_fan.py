@@ -1,4 +1,4 @@
-"""A publish to several queues: of those whose limit is inherited, who lags leaves the flow set while others keep up."""
+"""Publishes to several queues: a lagging queue with an inherited limit leaves the flow set while others keep up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def node() -> Iterator[Node]:
 
 
 def flood(client: Client, count: int = 20, exchange: str = "x", key: str = "") -> None:
-    """So many times ten messages."""
+    """Publish ten messages `count` times."""
     for _ in range(count):
         publish(client, key, *[BODY] * 10, exchange=exchange)
 
@@ -114,7 +114,7 @@ def test_an_essential_queue_is_not_left_behind(node: Node) -> None:
 
 @pytest.mark.parametrize("says", ["declaration", "policy"])
 def test_a_queue_that_says_so_itself_holds_whoever_keeps_up(node: Node, says: str) -> None:
-    """It is never far beyond its mark because another queue has one too; a policy of the exchange may say otherwise."""
+    """Such a queue does not exceed its mark because others keep up, unless a policy of the exchange says so."""
     limit = {"max-length": 25, "overflow": "flow"}
     if says == "policy":
         node.policy("limit", "^work$", limit)
@@ -142,7 +142,7 @@ def test_one_that_is_left_is_shown_as_such(node: Node) -> None:
 
 
 def test_a_queue_that_may_hold_nobody_is_nobody_to_leave_for(node: Node) -> None:
-    """Else a subscriber with a queue of its own could have others flooded."""
+    """Otherwise a subscriber with its own queue could get other queues flooded."""
     owner = open_channel(node)
     owner.call("queue.declare", 1, queue="own", exclusive=True, arguments=MARKS)
     node.bind("y", "a")
@@ -164,7 +164,7 @@ def test_a_transaction_leaves_the_slow_behind_too(node: Node) -> None:
 
 
 def test_what_holds_for_another_reason_is_let_go_at_a_recheck(node: Node) -> None:
-    """Of three two must lag. They are not those at which the producer began to wait when it is free again."""
+    """Two of three queues must lag; at the release, these are not the ones at which the producer began to wait."""
     node.policy("share", "^x$", {"flow-share": "60 %"}, "exchanges")
     publisher, taker, filler = open_channel(node), open_channel(node), open_channel(node)
     publisher.call("confirm.select", 1)

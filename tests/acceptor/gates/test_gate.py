@@ -12,7 +12,7 @@ from tests.acceptor.gates.waiter import Waiter
 
 
 class Narrow:
-    """A gate with room for so many messages and bytes."""
+    """A gate with room for `count` messages and `space` bytes."""
 
     opens_with_time = False
     terms = None
@@ -38,9 +38,9 @@ class Narrow:
 
 
 class Publisher(Waiter):
-    """A channel that publishes what it may of its parked messages, and waits again with the rest.
+    """A channel that publishes as many of its parked messages as it may, and waits again with the rest.
 
-    One that is `whole` publishes all of them at once or none, as a transaction does, and stays at the front meanwhile.
+    If `whole`, it publishes all of them at once or none, as a transaction does, and stays at the front meanwhile.
     """
 
     def __init__(self, gate: Narrow, name: str, wants: int, length: int = 1, whole: bool = False) -> None:

@@ -52,7 +52,7 @@ def line_of(gauges: Gauges, acceptors: int = 1, acceptor: int = 0) -> LaneLine:
 
 
 class Urgent(Waiter):
-    """A channel with so many messages parked for the lane."""
+    """A channel with `parked` messages for the lane."""
 
     def __init__(self, line: LaneLine, name: str, parked: int, weight: int = 1) -> None:
         super().__init__(name, weight=weight)
@@ -116,7 +116,7 @@ def test_what_a_line_has_in_flight_is_claimed_no_longer_once_the_lane_is_gone(ga
 def test_channels_take_turns_by_their_weights(gauges: Gauges) -> None:
     line = line_of(gauges)
     light, heavy = Urgent(line, "light", 4000), Urgent(line, "heavy", 4000, weight=3)
-    for _ in range(100):  # the reserve is emptied, again and again
+    for _ in range(100):  # the reserve is emptied repeatedly
         line.in_flight = line.queue_gate.in_flight = 0
         deep(gauges, END - 40)
         while line.room()[0]:

@@ -42,7 +42,7 @@ def test_a_queue_that_is_away_is_as_deep_as_when_it_left(gauges: Gauges) -> None
 
 
 def test_the_largest_depth_seen_counts(gauges: Gauges) -> None:
-    """A home that has taken in only some of the messages by now."""
+    """The new home has taken in only some of the messages so far."""
     depths = MoveDepths(gauges)
     write(gauges, OLD, 10)
     depths.leaves(QUEUE)

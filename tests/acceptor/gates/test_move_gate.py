@@ -1,4 +1,4 @@
-"""The gate of a queue that moves: what an operator reads there, and that no publish passes meanwhile."""
+"""The gate of a queue that moves: its text for operators, and publishes that wait there meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paced queues: depth stays at the target, producers are let in as messages leave, and are told when they wait."""
+"""Paced queues: the depth stays at the target, and producers are let in as messages leave, and notified of waits."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_depth(acceptors: int) -> None:
 
 
 def test_what_another_acceptor_has_under_way_is_bounded() -> None:
-    """Its turn is on its way while this one fills the queue."""
+    """The other acceptor's turn is in flight while this one fills the queue."""
     with Node(acceptors=2) as node:
         queue = node.declare("q", **{"x-pace-depth": 1000})
         late, client = opened(node, 1), opened(node)
@@ -75,7 +75,7 @@ def test_a_stop_mark_holds_all_the_same() -> None:
 
 
 def test_a_waiting_time() -> None:
-    """Ten messages leave at once, again and again: of so many a second two seconds' worth wait."""
+    """Ten messages leave at once, repeatedly: as many wait as leave in two seconds."""
     with Node() as node:
         node.declare("q", **{"x-pace-wait": "2 s"})
         client, reader = opened(node), opened(node)
@@ -129,7 +129,7 @@ def test_who_is_held_by_the_pace_is_an_event() -> None:
 
 
 def flood(node: Node, acceptor: int, who: int, count: int) -> Client:
-    """A client that publishes so many messages, each of which says whose it is."""
+    """Return a client that has published `count` messages, each naming its producer."""
     client = opened(node, acceptor)
     for _ in range(count):
         client.publish(1, bytes([who]), routing_key="q")
@@ -137,7 +137,7 @@ def flood(node: Node, acceptor: int, who: int, count: int) -> Client:
 
 
 def taken(node: Node, reader: Client, rounds: int, every: int) -> Counter[int]:
-    """Whose messages come in while so many at a time are taken off the queue; no time passes."""
+    """Empty the queue, then read `every` messages in each round; return their number by producer. No time passes."""
     before = node.state("q").contents.ready
     for _ in range(before):
         reader.send("basic.get", 1, queue="q", no_ack=True)
@@ -152,7 +152,7 @@ def taken(node: Node, reader: Client, rounds: int, every: int) -> Counter[int]:
 
 @pytest.mark.parametrize("every", [1, 7, 50])
 def test_acceptors_share_it_by_those_who_wait_though_only_one_hears_of_the_queue(every: int) -> None:
-    """The reader's acceptor hears from the shard with each get; the other one has nothing to ask it."""
+    """The reader's acceptor gets a turn from the shard with each get; the other acceptor has nothing to ask it."""
     with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
         node.declare("q", **{"x-pace-depth": 200})
         for who in range(8):
@@ -166,7 +166,7 @@ def test_acceptors_share_it_by_those_who_wait_though_only_one_hears_of_the_queue
 
 
 def test_room_that_an_acceptor_cannot_use_is_for_the_other() -> None:
-    """Its channel publishes to a full queue as well."""
+    """The channel of one acceptor publishes to a full queue as well."""
     with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
         node.declare("q", **{"x-pace-depth": 100})
         node.declare("full", **{"x-flow-stop-count": 10, "x-essential": True})
@@ -232,23 +232,23 @@ def persistent(node: Node, acceptor: int, count: int) -> Client:
 
 
 def let_in(node: Node, acceptor: int) -> int:
-    """How many messages are under way from an acceptor to the queue, or not safe there."""
+    """Return how many messages from an acceptor to the queue are in flight, or not safe there."""
     (queue_gate,) = node.core(acceptor).gates.queue_gates.values()
     return queue_gate.in_flight
 
 
 def start_without(node: Node, late: int) -> None:
-    """Shard 0 begins anew and hears from all what they have in hand; of one acceptor nothing more for now."""
+    """Restart shard 0 and send it the unacked messages of all acceptors; nothing more from `late` for now."""
     node.start_shard(0)
     turns = 0
-    while turns < 2:  # its hello, and that
+    while turns < 2:  # its hello, and its unacked messages
         node.step(slow=late)
         turns += node.send_up(late, 0)
 
 
 @pytest.mark.parametrize("late", [0, 1])
 def test_what_one_acceptor_sends_again_is_not_given_to_another(late: int) -> None:
-    """Its shard died before that was safe there; the next incarnation is asked by the other acceptor first."""
+    """The shard dies before the messages are safe; the other acceptor asks its next incarnation first."""
     with Node(acceptors=2, flow={"parking_bytes": 1 << 26}, stores=True) as node:
         node.declare("q", durable=True, **{"x-pace-depth": 50})
         node.commits = False
@@ -268,7 +268,7 @@ def test_what_one_acceptor_sends_again_is_not_given_to_another(late: int) -> Non
 
 
 def test_what_is_given_once_is_not_given_again_when_another_shard_dies() -> None:
-    """It is on its way to an acceptor that hears of that death."""
+    """The room is in flight to an acceptor that learns of the other shard's death."""
     with Node(acceptors=2, shards=2, flow={"parking_bytes": 1 << 26}) as node:
         node.declare("q", **{"x-pace-depth": 50})
         reader = opened(node, 1)

@@ -1,4 +1,4 @@
-"""An acceptor's part of a queue's room: which weights it reports, and what it does with those of others."""
+"""An acceptor's part of a queue's room: the weights that it reports, and its use of those of others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parts_of(node: Node, queue: str = "q") -> tuple[Parts, QueueGate]:
 
 
 def reported(node: Node, shard: int = 0) -> list[list[int]]:
-    """Return the operations about parts in the turn to a shard, and empty it."""
+    """Return the operations about parts in the turn to a shard, and empty the turn."""
     turn = node.core(0).links[shard].turn
     found = [operation for operation in turn.operations if isinstance(operation, Waiters | Paced)]
     turn.operations.clear()
@@ -39,7 +39,7 @@ def reported(node: Node, shard: int = 0) -> list[list[int]]:
 
 
 def wait(queue_gate: QueueGate, weight: int) -> Waiter:
-    """Let a channel of that weight be the only one that waits."""
+    """Make a channel of this weight the only one that waits."""
     for channel in list(queue_gate.waiting):
         queue_gate.waiting.pop(channel)
     channel = Waiter(weight=weight)

@@ -1,4 +1,4 @@
-"""Checks of permissions: texts, and that a decision holds no longer than what it rests on."""
+"""Checks of permissions: texts, and decisions that hold no longer than their basis."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_default_exchange_has_a_name_here(access: Access, topology: Topology
 
 
 def test_a_line_end_does_not_hide_a_name(access: Access) -> None:
-    """The router takes names without: "r" allows it, and what it hides is not allowed."""
+    """The router drops line ends from names: "r" after one is allowed, and a "q" before one is not hidden."""
     assert refusal(access, "read", "queue", "\nr") is None
     assert refusal(access, "read", "queue", "q\nr") == (
         "403 ACCESS_REFUSED - read access to queue 'qr' in vhost '/' refused for user 'bob'"

@@ -1,4 +1,4 @@
-"""Limits over several queues: of an exchange, a routing key, a user, a vhost, the node."""
+"""Limits over several queues: of an exchange, a routing key, a user, a vhost, or the node."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_routing_keys(node: Node, client: Client, pattern: str) -> None:
 
 
 def test_queues_that_no_such_key_comes_to_do_not_count(node: Node, client: Client) -> None:
-    """Neither by a pattern of a binding that no such key matches, nor by an exchange further on."""
+    """A queue does not count if no such key matches its binding, or a binding of an exchange on the way."""
     node.declare("news")
     node.declare("further")
     node.bind("t", "a", type="topic", key="PRICES.#")
@@ -249,7 +249,7 @@ def test_without_such_policies_there_are_no_pools(node: Node, client: Client) ->
 @pytest.mark.parametrize("shared", ["sum", "deepest"])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_queue_counts_on_its_way_to_another_shard(node: Node, client: Client, seed: int, shared: str) -> None:
-    """Whoever hears first of its new home: the shard that it leaves, the one that it comes to, or the acceptor."""
+    """The depth is right whoever learns of the new home first: the old shard, the new shard, or the acceptor."""
     limit(node, "exchanges", "^x$", **{f"{shared}_stop_count": 10, f"{shared}_resume_count": 4})
     publish(client, 4, "k.b")
     publish(client, 30, "k.a")
@@ -280,7 +280,7 @@ def test_a_queue_counts_on_its_way_to_another_shard(node: Node, client: Client, 
 
 
 def test_the_queues_of_a_user_whatever_acceptor_its_clients_are_at() -> None:
-    """Each connection has a queue of its own, so no acceptor publishes to a queue of the other's."""
+    """Each connection has its own queue, so neither acceptor publishes to a queue of the other."""
     with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
         limit(node, "users", "^guest$", sum_stop_count=100, sum_resume_count=50)
         clients = []
@@ -306,7 +306,7 @@ def test_the_queues_of_a_user_whatever_acceptor_its_clients_are_at() -> None:
 @pytest.mark.parametrize("acceptors", [2, 4])
 @pytest.mark.parametrize("mark", ["count", "size"])
 def test_a_sum_is_exact_whatever_is_under_way(acceptors: int, mark: str, seed: int) -> None:
-    """Turns lie about as long as they please: none of the acceptors sees what the others have sent."""
+    """Turns are delayed arbitrarily: no acceptor knows what the others have sent."""
     stop, body, chance = {"count": 60, "size": 60_000}[mark], bytes(800), Random(seed)
     with Node(acceptors, shards=2, flow={"parking_bytes": 1 << 26}) as node:
         limit(node, "users", "^guest$", **{f"sum_stop_{mark}": stop, f"sum_resume_{mark}": stop // 2})
@@ -341,7 +341,7 @@ def test_a_sum_is_exact_whatever_is_under_way(acceptors: int, mark: str, seed: i
                     ]
                 )()  # fmt: skip
             depth = bytes_of_all(node) if mark == "size" else depth_of_all(node)
-            # A message for two of the queues counts twice, and is not cut; nor is one by a mark in bytes.
+            # A message for two of the queues counts twice and is not split, nor does a mark in bytes split one.
             assert depth <= stop + 1 + acceptors * (1 if mark == "count" else 2 * 1000)
             deepest = max(deepest, depth)
         assert deepest > stop

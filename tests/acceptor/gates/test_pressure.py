@@ -1,4 +1,4 @@
-"""On the way to a limit of the node: which vhosts are stopped, in which order, and when they go on."""
+"""Pressure near a limit of the node: which vhosts are stopped, in which order, and when they go on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VHOSTS = ("/", "v", "w")
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    """Its only shard has room for 1,000,000 bytes: it is stopped at 800,000 and lets go at 700,000."""
+    """Yield a node whose only shard has room for 1,000,000 bytes: it stops producers at 800,000 until 700,000."""
     with Node(memory_limit=1_000_000) as node:
         for vhost in VHOSTS[1:]:
             node.add_vhost(vhost)
@@ -23,7 +23,7 @@ def node() -> Iterator[Node]:
 
 @pytest.fixture
 def clients(node: Node) -> dict[str, Client]:
-    """One for each vhost, with a queue q that it has declared."""
+    """Return a client for each vhost, which has declared a queue `q` there."""
     clients = {vhost: node.connect(properties=JAVA, vhost=vhost) for vhost in VHOSTS}
     for client in clients.values():
         client.call("channel.open", 1)
@@ -32,7 +32,7 @@ def clients(node: Node) -> dict[str, Client]:
 
 
 def publish(client: Client, nbytes: int, queue: str = "q") -> None:
-    """So many bytes, weighed with what each message weighs beside its body; time passes."""
+    """Publish `nbytes`, including the weight of each message beside its body; let time pass."""
     for _ in range(nbytes // 10_000):
         client.publish(1, bytes(10_000 - 64), routing_key=queue)
     client.node.settle(rechecks=1)

@@ -1,4 +1,4 @@
-"""The way into a queue with marks: what most publishes need to know of its room says no more than there is."""
+"""The gate of a queue with marks: the room that it reports to most publishes is never more than there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An acceptor's part of a limited rate: how waiting channels are coded, and which tokens are whose."""
+"""An acceptor's part of a limited rate: the code for waiting channels, and the division of tokens."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_what_is_owed_is_no_more_than_the_bucket_holds(gauges: Gauges) -> None:
 
 
 def test_the_acceptors_share_it_by_those_who_wait(node: Node) -> None:
-    """Five channels wait at one and one at the other: each gets a sixth, and together they get all of it."""
+    """Five channels wait at one acceptor and one at the other: each gets a sixth, and together they get everything."""
     limit(node, "queues", max_rate=600)
     clients = [opened(node, int(who > 0)) for who in range(6)]
     for who, one in enumerate(clients):

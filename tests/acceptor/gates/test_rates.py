@@ -1,4 +1,4 @@
-"""Limited rates: what passes, who shares them, who waits, and what is told."""
+"""Limited rates: passing, sharing, waiting, and notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets how much of a full queue's room: by weight, and not by how much it has under way."""
+"""Rounds of a full queue's room: shares go by weight, not by how much a producer has in flight."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MILLISECOND = 0.001
 
 
 class Windowed:
-    """A producer that keeps so many publishes unconfirmed on each of its channels."""
+    """A producer that keeps `window` publishes unconfirmed on each of its channels."""
 
     def __init__(self, client: Client, window: int, channels: int = 1) -> None:
         self.client = client
@@ -30,7 +30,7 @@ class Windowed:
             client.send("confirm.select", channel)
 
     def publish(self) -> None:
-        """As much as the confirms that have come allow."""
+        """Publish as much as the confirms received so far allow."""
         for channel, sent in self.sent.items():
             for event in self.client.events[channel]:
                 if event.name == "basic.ack":
@@ -46,7 +46,7 @@ class Windowed:
 
 
 def shares(node: Node, producers: Sequence[Windowed], rounds: int, consumed: int = 100) -> list[int]:
-    """What each has got confirmed while so many messages were consumed, again and again."""
+    """Return how many publishes of each producer were confirmed while `consumed` messages left in each round."""
     reader = open_channel(node)
     before: list[int] = []
     for number in range(2 * rounds):
@@ -109,7 +109,7 @@ def test_channels_have_shares_of_their_own_where_a_policy_says_so(node: Node) ->
 
 
 def test_what_one_leaves_goes_to_the_others(node: Node) -> None:
-    """Who has gone quiet is not waited for, and consumers always have something."""
+    """A producer that has gone quiet is not waited for, and consumers always have messages."""
     quiet, busy = Windowed(connect(node, 0), 20), Windowed(connect(node, 1), 2000)
     shares(node, [quiet, busy], 20)
     got = shares(node, [busy], 40)

@@ -1,4 +1,4 @@
-"""A shut gate: nothing passes, and everything once it is lifted."""
+"""A shut gate: nothing passes until it is lifted, then everything does."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def stop(number: int = 1, **named: Any) -> Stop:
 
 
 def concerns(gate: StopGate, keys: tuple[str, ...] = ("eu.order",), queues: tuple[Queue, ...] = (QUEUE, OTHER)) -> bool:
-    """Whether it stops a publish of guest to the exchange `x` of the vhost "/"."""
+    """Whether a gate stops a publish of guest to the exchange `x` of the vhost "/"."""
     return gate.concerns(Access(Topology().users, "guest", "/"), "x", keys, queues)
 
 
@@ -45,7 +45,7 @@ def concerns(gate: StopGate, keys: tuple[str, ...] = ("eu.order",), queues: tupl
         ({"key": "eu"}, False),
         ({"vhost": "/", "exchange": "x", "key": "eu.#", "queue": "orders", "user": "guest"}, True),
         ({"vhost": "/", "exchange": "x", "key": "eu.#", "queue": "orders", "user": "ann"}, False),
-        ({"connection": "0.1.1"}, True),  # whose publishes wait there, the route decides
+        ({"connection": "0.1.1"}, True),  # the route decides whose publishes wait there
     ],
 )
 def test_a_stop_concerns_publishes_that_match_everything_it_names(named: dict[str, Any], stopped: bool) -> None:

@@ -54,7 +54,7 @@ def test_a_policy_for_the_user_precedes_in_what_it_says(node: Node) -> None:
 
 
 def test_a_gate_without_terms_takes_only_the_means(node: Node) -> None:
-    """An operator's stop, say, closes no connection after a time."""
+    """An operator's stop, for example, never closes a connection after a time."""
     policy(node, throttle=PAUSES, hold=CLOSES)
     assert UserTerms(node.core(0).topology).at("/", "guest", None) == terms_of(PAUSES, FOREVER)
 

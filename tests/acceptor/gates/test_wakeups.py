@@ -107,7 +107,7 @@ def test_a_queue_that_is_gone_or_whose_shard_died_has_lost_none(gauges: Gauges, 
 
 @pytest.mark.parametrize(("flow", "lost"), [("keep", 0), ("late", 0), ("lost", 1)])
 def test_a_lost_wake_up_is_counted(node: Node, flow: str, lost: int) -> None:
-    """What heals it does not hide it."""
+    """Recovery from a lost wake-up does not hide it."""
     node.declare("q", **FLOW)
     client, taker = open_channel(node), open_channel(node)
     publish(client, "q", 16)

@@ -1,4 +1,4 @@
-"""A channel that waits at gates, without a client: what it is let in with is recorded."""
+"""A channel without a client, which waits at gates and records how much it is let in with."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from router.model.topology import Topology
 
 
 class Waiter:
-    """A channel with `wants` parked messages of `length` bytes each, in a share of its own of that `weight`.
+    """A channel with `wants` parked messages of `length` bytes each, in a share of its own with this `weight`.
 
-    `admitted` has the largest number of messages of each turn that it got. `lane` is the number of its parked messages
-    for a priority lane.
+    `admitted` has the largest number of messages allowed in each of its turns. `lane` is the number of its parked
+    messages for a priority lane.
     """
 
     def __init__(self, name: str = "", wants: int = 0, length: int = 1, weight: int = 1, vhost: str = "/") -> None:
@@ -60,7 +60,7 @@ class Waiter:
 
 
 class Shut(ShutGate):
-    """A shut gate with no reason in particular."""
+    """A shut gate for no particular reason."""
 
     def describe(self) -> HoldCause:
         return HoldCause("stop", "shut", "shut", "operator")

@@ -10,7 +10,7 @@ MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}
 
 
 def paused(node: Node, parked: int, product: str, heartbeat: int = 0) -> Client:
-    """A client whose socket is paused with about so many parked bytes."""
+    """Return a client whose socket is paused with about `parked` bytes parked."""
     node.declare("full", **{"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 0})
     client = node.connect(properties={"product": product}, heartbeat=heartbeat)
     client.call("channel.open", 1)
@@ -24,7 +24,7 @@ def paused(node: Node, parked: int, product: str, heartbeat: int = 0) -> Client:
 
 
 def held(node: Node, throttle: str, properties: dict[str, str], *, confirms: bool = False) -> Client:
-    """A client that is held by a queue which says by what means; nothing of it is parked."""
+    """Return a client that is held by a queue with these means (`throttle`); none of its publishes are parked."""
     node.declare("full", **MARKS, **{"x-throttle": throttle})
     client = node.connect(properties=properties)
     client.call("channel.open", 1)

@@ -1,4 +1,4 @@
-"""Who is stopped by Channel.Flow: never a connection on which something is to be settled."""
+"""Stops by Channel.Flow: never on a connection with something to settle."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def connected(node: Node, properties: dict[str, str] = JAVA) -> Client:
 
 
 def flows(client: Client, channel: int = 1) -> list[bool]:
-    """What it was told, taken."""
+    """Remove the events of Channel.Flow that a client was sent; return whether each was active."""
     told = [event.active for event in client.events[channel] if event.name == "channel.flow"]
     while "channel.flow" in client.names(channel):
         client.take("channel.flow", channel)
@@ -84,7 +84,7 @@ def test_one_that_consumes_without_acks_is_stopped(node: Node) -> None:
 
 @pytest.mark.parametrize("begins", ["basic.consume", "basic.get"])
 def test_a_stop_is_taken_back_when_there_is_something_to_settle(node: Node, begins: str) -> None:
-    """And not said again when the queue resumes."""
+    """The client is released early, and not notified again when the queue resumes."""
     client, other = connected(node), connected(node)
     other.publish(1, b"", routing_key="right")
     node.settle()
@@ -112,7 +112,7 @@ def test_a_stop_stays_where_nothing_is_got(node: Node) -> None:
 
 @pytest.mark.parametrize("properties", [JAVA, NET], ids=["Java", ".NET"])
 def test_two_that_obey_and_feed_each_other_s_full_queues_go_on(node: Node, properties: dict[str, str]) -> None:
-    """Each publishes one for each delivery and then acks it, in one thread, but not while it is told to stop."""
+    """Each client publishes one message for each delivery and then acks it, in one thread, but not while stopped."""
     for name in ("left", "right"):
         filler = connected(node, {})
         for _ in range(21):

@@ -1,4 +1,4 @@
-"""What is read from a paused socket, and when."""
+"""The drip: how much is read from a paused socket, and when."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_client_that_cannot_send_its_heartbeats_is_read_as_often(heartbeat: in
 
 @pytest.mark.parametrize(("heartbeat", "seconds"), [(0, 10), (6, 3)])
 def test_a_paused_client_is_sent_heartbeats_though_none_was_agreed(heartbeat: int, seconds: int) -> None:
-    """One that was killed is noticed only by the answer of its kernel."""
+    """A killed client is noticed only by the answer of its kernel."""
     with Node(flow={"parking_bytes": PARKING}) as node:
         client = paused(node, 9 * PARKING, PIKA, heartbeat)
         free = node.connect()
@@ -52,7 +52,7 @@ def test_a_paused_client_is_sent_heartbeats_though_none_was_agreed(heartbeat: in
 
 @pytest.mark.parametrize("taken_by", ["get", "consumer"])
 def test_acks_of_a_transaction_may_make_room_so_its_commit_is_read(taken_by: str) -> None:
-    """All that the client was sent is acked, and it consumes no more: the queue stays full until the commit."""
+    """The client has acked all it was sent, and consumes no more: the queue stays full until the commit."""
     with Node(flow={"parking_bytes": PARKING}) as node:
         node.declare("full", **{"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 0})
         client = node.connect(properties={"product": PIKA})

@@ -1,4 +1,4 @@
-"""Early notice: who published to a queue is told that it has stopped before it publishes again."""
+"""Early notices: delivery, retraction, and the choice by rate."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def publish(client: Client, count: int, queue: str = "work") -> None:
 
 
 def fill(node: Node) -> None:
-    """Somebody else fills the queue; the stop is still there at the next look."""
+    """Fill the queue from another client; the stop still holds at the next recheck."""
     publish(open_channel(node), 30)
     node.settle(1)
 
@@ -48,7 +48,7 @@ def purge(node: Node) -> None:
 
 
 def flows(client: Client) -> list[bool]:
-    """What it was told by Channel.Flow, taken."""
+    """Remove the events of Channel.Flow that a client was sent; return whether each was active."""
     told = [event.active for event in client.events[1] if event.name == "channel.flow"]
     while "channel.flow" in client.names(1):
         client.take("channel.flow", 1)
@@ -102,7 +102,7 @@ def test_who_publishes_on_is_held_and_told_nothing_twice(node: Node) -> None:
 
 
 def test_a_connection_that_is_blocked_already_is_not_told_the_same_again(node: Node) -> None:
-    """One of its channels is warned of another queue, then held by the one that its client was told of."""
+    """One of its channels is warned of another queue, then held by the queue that its client was notified of."""
     node.declare("more", **MARKS)
     client = publisher(node, {}, blocked=True)
     client.call("channel.open", 2)
@@ -121,7 +121,7 @@ def test_a_connection_that_is_blocked_already_is_not_told_the_same_again(node: N
 
 @pytest.mark.parametrize("rate", [0.2, 0.0])
 def test_it_is_a_choice_by_rate(rate: float) -> None:
-    """One that publishes rarely is told with its next publish; at 0 so is everybody."""
+    """A producer that publishes rarely is notified at its next publish; at a rate of 0 so is every producer."""
     with Node(flow={"early_rate": rate}) as node:
         node.declare("work", **MARKS)
         often, rarely = publisher(node, count=5), publisher(node, count=1)
@@ -207,7 +207,7 @@ def test_who_leaves_is_forgotten(node: Node, end: str) -> None:
 
 
 def test_a_shard_s_death_while_warned(node: Node) -> None:
-    """Queues that are not durable are empty then: nobody says so but the gauges."""
+    """Queues that are not durable are empty then, and only the gauges say so."""
     client = publisher(node)
     fill(node)
     assert flows(client) == [False]

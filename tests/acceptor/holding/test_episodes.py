@@ -1,4 +1,4 @@
-"""What happens to held channels, as rows: an episode each, whole, and of what held them."""
+"""Episodes of held channels, as rows: one for each cause, complete from stop to resume."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARKING = 1024
 MARKS = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 Row = dict[str, Any]
 BESIDE = 3 + 14 + 64
-"""What a message counts beside its body: address and header, and MESSAGE_WEIGHT."""
+"""The bytes that a message counts beside its body: address and header, and MESSAGE_WEIGHT."""
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def node() -> Iterator[Node]:
 
 
 def held(node: Node, hold: str, parked: int = 3, *, confirms: bool = True, mandatory: bool = False) -> Client:
-    """A client that has filled a queue and has so many messages of 10 bytes parked."""
+    """Return a client that has filled a queue and has `parked` messages of 10 bytes parked."""
     node.declare("q", **MARKS, **{"x-hold": hold})
     client = open_one(node, confirms=confirms)
     publish(client, FULL)
@@ -63,7 +63,7 @@ def rung(client: Client) -> str | None:
 
 
 def confirmed(client: Client) -> dict[int, bool]:
-    """What was confirmed, by tag: acked, or nacked."""
+    """Return the confirmed tags, and whether each was acked rather than nacked."""
     found: dict[int, bool] = {}
     for event in client.events[1]:
         if event.name in ("basic.ack", "basic.nack"):
@@ -77,7 +77,7 @@ def events(client: Client, name: str) -> list[Event]:
 
 
 def take(node: Node, count: int) -> None:
-    """Take so many messages out."""
+    """Read `count` messages from the queue."""
     consumer = open_one(node, confirms=False)
     for _ in range(count):
         assert consumer.call("basic.get", 1, queue="q", no_ack=True) is not None
@@ -147,7 +147,7 @@ def test_a_channel_is_closed_with_all_confirms_given(node: Node) -> None:
 
 @pytest.mark.parametrize("rung", ["reject", "close-channel", "close-connection"])
 def test_what_is_refused_is_counted_and_logged(node: Node, rung: str) -> None:
-    """Without confirms nobody is told but the operator."""
+    """Without confirms only the operator is notified."""
     client = held(node, f"park 1 s, {rung}", confirms=False)
     with capture_logs() as lines:
         later(node, 1)
@@ -188,7 +188,7 @@ def test_a_channel_that_was_closed_is_forgotten_with_its_connection(node: Node) 
 
 
 def test_who_opens_its_channel_again_comes_to_the_end_of_the_ladder(node: Node) -> None:
-    """However much longer the rungs before `close-channel` last than it does."""
+    """The rungs before `close-channel` may last much longer than `close-channel` itself."""
     hold = "withhold 5 s, park 30 s, pause 5 min, reject 10 min, close-channel 1 min, close-connection, hold-off 5 s"
     client = held(node, hold)
     counts = node.core(0).holding.escalations.counts
@@ -348,7 +348,7 @@ def test_a_channel_that_overtakes_is_refused_only_what_is_for_the_full_queue(nod
 
 
 def test_events_are_not_held_to_the_marks_of_a_queue_that_hears_them(node: Node) -> None:
-    """Many come to a rung at once: what is told before the queue is known to be full is nobody's who was to be held."""
+    """Many channels reach a rung at once: events before the queue is known to be full have no producer to hold."""
     node.declare("listener", **MARKS)
     node.ask("queue_bind", queue="listener", source="amq.flow", key="escalation.#")
     held(node, "park 1 s, reject", confirms=False)

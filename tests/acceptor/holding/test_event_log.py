@@ -1,4 +1,4 @@
-"""An acceptor's events of flow control: where they are published, and what is recorded."""
+"""An acceptor's events of flow control: the queues that get them, and their records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of an acceptor about flow control: what an incarnation writes, and what the next one makes of it."""
+"""An acceptor's files about flow control: written by one incarnation, continued by the next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def incidents(data: Path) -> list[dict[str, Any]]:
 
 
 def incarnation_of(node: Node, incarnation: int) -> AcceptorState:
-    """The state of an incarnation of the acceptor; its clock began at 1,000 s."""
+    """Return the state of an incarnation of the acceptor; its clock began at 1,000 s."""
     state = AcceptorState(0, incarnation, node.gauges, node.settings, "penstock@here")
     state.origin = ClockOrigin(wall=1000.0)
     return state

@@ -1,4 +1,4 @@
-"""What an acceptor that is killed leaves of its accounts."""
+"""Accounts that a killed acceptor leaves to its next incarnation."""
 
 from __future__ import annotations
 

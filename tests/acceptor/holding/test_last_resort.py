@@ -1,4 +1,4 @@
-"""What is kept for a held connection is bounded, and what becomes of it then."""
+"""The last resort: the bound on what is kept for a held connection, and what happens to the connection there."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ KIB = 1024
 HELD = 64 * KIB
 FLOW = {"parking_bytes": KIB, "held_bytes": HELD}
 WHOLE = {"spool_limit": 0, "user_percent": 100, "vhost_percent": 100}
-"""A user may have all that an acceptor has."""
+"""A user's share is all that an acceptor has."""
 MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}
 PY_AMQP, PHP = {"product": "py-amqp"}, {"product": "AMQPLib", "platform": "PHP"}
 GO, PIKA = {"product": "AMQP 0.9.1 Client", "platform": "golang"}, {"product": "Pika Python Client Library"}
 JAVA = {"product": "RabbitMQ", "platform": "Java"}
 READ = 8 * KIB
-"""What of a connection is read at once in these tests, at most."""
+"""The most bytes read from a connection at once in these tests."""
 
 
 def producer(node: Node, properties: dict[str, Any], *, confirms: bool = False) -> Client:
-    """One that has a channel, and as much to say as the kernel takes."""
+    """Return a client with a channel, and as much to send as the kernel accepts."""
     client = node.connect(properties=properties)
     client.socket.filled = True
     client.call("channel.open", 1)
@@ -38,7 +38,7 @@ def producer(node: Node, properties: dict[str, Any], *, confirms: bool = False) 
 
 
 def flood(client: Client, count: int, queue: str = "full") -> list[bytes]:
-    """Publishes of 1 KiB that the client has written and nobody has read."""
+    """Write publishes of 1 KiB, which nobody has read yet; return their bodies."""
     name = client.connection.id.encode()
     bodies = [b"%s %d " % (name, number) + bytes(KIB) for number in range(count)]
     for body in bodies:
@@ -47,7 +47,7 @@ def flood(client: Client, count: int, queue: str = "full") -> list[bytes]:
 
 
 def pass_time(node: Node, seconds: float) -> None:
-    """Sockets are read in small pieces meanwhile."""
+    """Let time pass; sockets are read in small pieces meanwhile."""
     for _ in range(round(seconds / node.settings.flow.recheck_seconds)):
         node.now += node.settings.flow.recheck_seconds
         for client in list(node.clients.values()):
@@ -59,7 +59,7 @@ def pass_time(node: Node, seconds: float) -> None:
 
 
 def settle_shards(node: Node) -> None:
-    """Turns go to and fro, but no client is read."""
+    """Exchange turns with the shards, but read no client."""
     for _ in range(8):
         for shard in range(len(node.shards)):
             for acceptor in range(len(node.acceptors)):
@@ -73,7 +73,7 @@ def settle_shards(node: Node) -> None:
 
 
 def taken(node: Node, count: int) -> list[bytes]:
-    """So many bodies of what comes out of the queue."""
+    """Drain the queue until `count` messages have come; return their bodies."""
     taker = node.connect()
     taker.call("channel.open", 1)
     bodies: list[bytes] = []
@@ -136,7 +136,7 @@ def test_a_client_that_would_give_up_but_sends_no_more_is_left_waiting() -> None
 
 
 def consuming(node: Node, properties: dict[str, Any] = PIKA) -> Client:
-    """A client that consumes what it does not publish to."""
+    """Return a client that consumes from a queue to which it does not publish."""
     node.declare("in")
     node.declare("full", **MARKS)
     client = producer(node, properties)
@@ -192,7 +192,7 @@ def test_who_never_acks_is_closed_all_the_same() -> None:
 
 
 def test_who_has_got_what_keeps_the_queue_full_and_is_not_read_any_more_gives_it_back() -> None:
-    """Without a consumer: its acks are behind publishes that wait for them."""
+    """The client has no consumer, and its acks are behind publishes that wait for them."""
     with Node(flow=FLOW) as node:
         node.declare("full", **MARKS)
         client = producer(node, PIKA)
@@ -324,7 +324,7 @@ def test_what_a_closed_connection_sends_on_is_read_slowly_and_its_close_ok_ends_
 
 
 def overdrawn(node: Node) -> Client:
-    """Somebody for whom a user has more than its share parked for another queue."""
+    """Park more than the user's share for another queue; return the last producer."""
     node.declare("first", **MARKS)
     quotas = node.core(0).quotas
     while quotas.kept <= quotas.of_user * OVERDRAFT:
@@ -357,7 +357,7 @@ def test_acks_are_read_once_others_of_the_same_user_have_let_go_of_its_share() -
 
 
 def test_a_close_that_came_while_the_users_share_was_used_up_is_answered_once_there_is_some() -> None:
-    """It gives back what its channel has in hand, which may be all that the full queue waits for."""
+    """The close gives back the channel's unacked messages, which may be all that the full queue waits for."""
     with Node(flow=FLOW | WHOLE | {"parked_memory": 16 * KIB}) as node:
         node.declare("full", **MARKS)
         client = producer(node, PIKA)
@@ -411,7 +411,7 @@ VHOSTS_SHARE = {"parked_memory": 16 * KIB, "spool_limit": 240 * KIB, "user_perce
 
 
 def fill_share(node: Node, vhost: str, leave: bool) -> None:
-    """Have users, each within its own share, publish in a vhost as much as may be parked for it, and leave."""
+    """Have users, each within its share, publish as much as may be parked for a vhost, and leave if `leave`."""
     quotas = node.core(0).quotas
     for number in range(9):
         node.add_user(f"user{number}", vhost=vhost)

@@ -1,4 +1,4 @@
-"""Events about limited rates and paced queues: their facts, and that each place has one when it begins and ends."""
+"""Events about limited rates and paced queues: their facts, and one per place when it begins and when it ends."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_of_a_paced_queue(node: Node, client: Client) -> None:
 
 
 def listened(node: Node, key: str) -> list[dict[str, Any]]:
-    """The events that have come to the queue `events`."""
+    """Return the events that have come to the queue `events`."""
     listener = node.connect(0)
     listener.call("channel.open", 1)
     found = []

@@ -1,4 +1,4 @@
-"""What clients are told of a stop."""
+"""Notices of a stop to clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much is parked for held producers."""
+"""The amount parked for held producers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.living import living
 
 @pytest.mark.usefixtures("without_collector")
 def test_what_a_connection_had_sent_goes_with_it() -> None:
-    """Parked publishes, and one that has come by half."""
+    """Parked publishes, and one that was only half received."""
     with Node(flow={"parking_bytes": PARKING, "parked_memory": 0, "spool_limit": 0}) as node:
         client = paused(node, 2 * PARKING, PIKA)
         client.socket.reads = True
@@ -39,7 +39,7 @@ def test_what_is_held_leaves_the_arena_to_what_passes() -> None:
 
 @pytest.mark.parametrize(("throttle", "budgets"), [("pause", 0), ("park, pause", 1), ("park", 16), ("auto", 1)])
 def test_how_much_is_parked_before_the_pause(throttle: str, budgets: int) -> None:
-    """However it is chosen there is an end."""
+    """Whatever the choice of means, parking is bounded."""
     with Node(flow={"parking_bytes": PARKING}) as node:
         client = held(node, throttle, {"product": PIKA})
         while client.socket.reads:

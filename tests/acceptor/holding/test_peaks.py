@@ -1,4 +1,4 @@
-"""How deep queues got while they held somebody, against a look at each who is held."""
+"""Peaks of queues while they hold channels, against a list of all depths for each hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer about publishing channels: which are in it, and what is said of each."""
+"""The answer about publishing channels: the channels in it, and the facts about each."""
 
 from __future__ import annotations
 

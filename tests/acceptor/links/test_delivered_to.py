@@ -1,4 +1,4 @@
-"""Who a shard has delivered to, for as long as its next incarnation may have to be told."""
+"""Consumers that a shard has delivered to, kept as long as its next incarnation may need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in flight weighs by what becomes of it; the room is what the bound leaves at that weight."""
+"""Contents in flight: weighed by what becomes of them, with the room that the bound leaves at that weight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = 2048, 1 << 20
 
 
 def flying(module: ModuleType, pieces: list[tuple[int, int, int, int]]) -> tuple[Any, list[Any]]:
-    """What is in flight, and the load of each turn, one for each piece."""
+    """Return the contents in flight, and the load of each turn, one for each piece."""
     flight, turns = module.InFlight(*MOST), []
     for piece in pieces:
         turns.append(module.Load())
@@ -42,12 +42,12 @@ def test_the_room_of_a_link_in_use_is_by_the_weight_of_what_is_in_flight(load: A
     flight, _ = flying(module, [(512, 1 << 18, PASSING, WHOLE)])
     assert flight.room() == (8192 - 512, (1 << 20) - (1 << 18))
     flight.add(module.Load(), 512, 1 << 18, LAGGING, WHOLE)
-    assert flight.room() == (0, 0)  # half of it weighs more than all that may be there
+    assert flight.room() == (0, 0)  # half of it weighs more than the whole bound
 
 
 @given(PIECES)
 def test_what_fits_is_never_more_than_the_bound(pieces: list[tuple[int, int, int, int]]) -> None:
-    """Of what weighs what is there already; and both ways it is the same."""
+    """At the weight of what is in flight, the room fits the bound; compiled and plain code agree."""
     flight, _ = flying(load_compiled("acceptor.links.in_flight_cy"), pieces)
     count, nbytes = flight.room()
     assert (count, nbytes) == flying(load_plain("acceptor.links.in_flight_cy"), pieces)[0].room()

@@ -1,4 +1,4 @@
-"""The turn being written to a shard: which publishes join, what has a place in it, and when it may wait."""
+"""The turn being written to a shard: publishes that join others, reserved places, and when the turn may wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.acceptor.links.test_sent import Transaction, batch_of
 
 
 def grown(turn: OutgoingTurn, *queues: int) -> object:
-    """A publish of the turn that can grow."""
+    """Return a publish of the turn that can grow."""
     publish = turn.open_publish(queues, WHOLE)
     publish.builder = BatchBuilder()
     publish.builder.extend(batch_of(1), 0, 1)

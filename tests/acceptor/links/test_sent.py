@@ -1,4 +1,4 @@
-"""What is in flight to a shard: how publishes and commits are put together, and what of them returns or is repeated."""
+"""Turns in flight to a shard: how publishes and commits are put together, and which return or are repeated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUEUE = 7
 
 
 def batch_of(count: int, size: int = 10) -> Batch:
-    """Return a batch of so many messages with bodies of that size."""
+    """Return a batch of `count` messages with bodies of `size` bytes."""
     builder = BatchBuilder()
     for number in range(count):
         builder.add(b"\0\1q", bytes(14), (b"%d " % number).ljust(size), 0)
@@ -49,7 +49,7 @@ class Transaction:
 
 
 class Producer:
-    """A producer that publishes mandatory messages; each that comes back is recorded with its place in its run."""
+    """A producer of mandatory messages; each returned message is recorded with its place in its run."""
 
     def __init__(self) -> None:
         self.returned: list[tuple[int, int, bytes]] = []

@@ -1,5 +1,4 @@
-"""What is in flight to a shard: large contents that are lent to it, and will soon be gone, count less, and wait for
-more of them."""
+"""Load in flight to a shard: large contents that are lent and will soon be gone count less, and wait for more."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def link_of(node: Node) -> ShardLink:
 
 
 def lender(node: Node) -> Client:
-    """A client of an acceptor that has an arena."""
+    """Return a client of an acceptor that has an arena."""
     node.core(0).state.arena = Arena(8 * BLOCK_BYTES, shards=1, acceptors=1)
     return open_channel(node)
 
@@ -43,7 +42,7 @@ def publish(client: Client, size: int, count: int) -> None:
 
 
 def used(link: ShardLink) -> int:
-    """Octets of the bound that are in use."""
+    """Return the bytes of the bound that are in use."""
     return link.in_flight.load.bytes_weight // WHOLE
 
 
@@ -68,7 +67,7 @@ def test_large_contents_that_are_copied_count_whole(node: Node) -> None:
 
 
 def test_many_small_contents_count_whole_though_they_are_lent(node: Node) -> None:
-    """For each of them the shard has work to do."""
+    """The shard has work to do for each of the messages."""
     publish(lender(node), SMALL, 64)
     assert used(link_of(node)) >= 64 * SMALL
 
@@ -80,7 +79,7 @@ def test_large_contents_for_a_queue_that_keeps_them_count_whole(node: Node) -> N
 
 
 def messages(link: ShardLink) -> float:
-    """Messages of the bound that are in use."""
+    """Return the messages of the bound that are in use."""
     return link.in_flight.load.count_weight / WHOLE
 
 
@@ -112,7 +111,7 @@ def test_messages_for_a_queue_that_has_grown_count_whole_and_four_times_if_consu
 
 
 def test_less_leaves_at_once_for_a_queue_whose_consumers_lag(node: Node) -> None:
-    """All that is offered is bounded by what the last of it weighed, and is served once the rest is taken in."""
+    """Offered publishes are bounded at the weight of the last ones; the rest leaves once these are taken in."""
     consumer, client, link = open_channel(node), open_channel(node), link_of(node)
     consumer.send("basic.qos", 1, prefetch_count=1)
     consumer.send("basic.consume", 1, queue="q")
@@ -176,7 +175,7 @@ def test_nothing_counts_once_the_shard_is_gone_for_good(node: Node) -> None:
 
 
 def test_a_turn_with_two_holds_keeps_what_both_give_back(node: Node) -> None:
-    """Two queues may come home in one turn."""
+    """Two moved queues may reach their home in one turn."""
     link = link_of(node)
     for consumer in (1, 2):
         tags, held = UnackedTags(), Settlements()
@@ -188,7 +187,7 @@ def test_a_turn_with_two_holds_keeps_what_both_give_back(node: Node) -> None:
 
 
 def leaving(node: Node) -> int:
-    """How many turns the acceptor's loop would send now."""
+    """Return how many turns the acceptor's loop would send now."""
     return len(node.core(0).finish_turn())
 
 
@@ -206,7 +205,7 @@ def test_large_contents_ride_until_those_before_are_taken_in(node: Node) -> None
 
 
 def test_many_ride_though_those_before_are_taken_in(node: Node) -> None:
-    """Who sends so many sends more; who waits for a confirm of each, say, does not wait longer for it."""
+    """A client that sends this many sends more; one that waits for each confirm, for example, waits no longer."""
     client, link = lender(node), link_of(node)
     publish(client, LARGE, 1)
     assert leaving(node) == 1
@@ -220,7 +219,7 @@ def test_many_ride_though_those_before_are_taken_in(node: Node) -> None:
 
 
 def test_they_ride_for_a_moment_only(node: Node) -> None:
-    """The shard may answer late: it makes safe first what it took in."""
+    """The shard may answer late, as it first makes safe what it took in."""
     client = lender(node)
     publish(client, LARGE, 1)
     assert leaving(node) == 1
@@ -248,7 +247,7 @@ def test_what_has_no_time_does_not_ride(node: Node, then: str) -> None:
 
 
 def test_nothing_is_in_flight_once_all_was_heard_of(node: Node) -> None:
-    """An acceptor whose predecessor still had its place at first: what it sent meanwhile was taken in, not heard of."""
+    """At first the predecessor still has the acceptor's place: publishes sent then are taken in, but not reported."""
     client, link = open_channel(node), link_of(node)
     link.counts = False
     client.publish(1, b"before", routing_key="q")

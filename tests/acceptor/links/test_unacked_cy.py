@@ -1,4 +1,4 @@
-"""Delivery tags and what they stand for (AMQP 0-9-1, 3.1.8), compiled and plain, against a dict."""
+"""Delivery tags and their deliveries (AMQP 0-9-1, 3.1.8), compiled and plain, against a dict."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LOADS = load_compiled, load_plain
 ACK, REQUEUE, REJECT = 0, 1, 2
 SHARDS = 3
 WHOLE = 7
-"""So much each message counts whole."""
-# Ids of consumers on the bus; the lowest octet is the shard.
+"""The bytes that each message counts whole."""
+# Ids of consumers on the bus; the lowest byte is the shard.
 CONSUMERS = (0x0100, 0x0101, 0x0201, 2**56 + 2)
 # (consumer, sequence number, kind), one a message
 Settled = tuple[int, int, int]
@@ -33,12 +33,12 @@ kinds = st.sampled_from([ACK, REQUEUE, REJECT])
 
 
 def packed(settlements: list[Settlement]) -> bytearray:
-    """Rows as `scan_cy.SettleRun` makes them of (tag, kind, multiple); a run has room behind its last row."""
+    """Return rows as `scan_cy.SettleRun` makes them of (tag, kind, multiple); a run has room behind its last row."""
     return bytearray(b"".join(struct.pack("<QII", *settlement) for settlement in settlements) + b"\xff" * 48)
 
 
 def rows_of(builder: Any) -> list[Row]:
-    """(consumer, sequence, count, kind) of a finished `Settlements`."""
+    """Return the rows (consumer, sequence, count, kind) of a finished `Settlements`."""
     assert len(builder) == builder.count
     rows = list(struct.iter_unpack("<QQII", builder.finish()))
     assert len(rows) == builder.count
@@ -47,7 +47,7 @@ def rows_of(builder: Any) -> list[Row]:
 
 
 def merged(settled: list[Settled]) -> list[Row]:
-    """What one shard is told: neighbours of one consumer and one fate are one row."""
+    """Return the rows sent to one shard: neighbours of one consumer and one kind are one row."""
     rows: list[Row] = []
     for consumer, sequence, kind in settled:
         if rows:
@@ -66,7 +66,7 @@ def settle(load: Load, tags: Any, settlements: list[Settlement]) -> tuple[int, l
 
 
 class Tags(RuleBasedStateMachine):
-    """The model: for each tag that is not settled the consumer and the sequence number."""
+    """The model: the consumer and the sequence number of each unsettled tag."""
 
     @initialize()
     def start(self) -> None:
@@ -92,13 +92,13 @@ class Tags(RuleBasedStateMachine):
 
     @rule(consumer=st.sampled_from(CONSUMERS), count=st.integers(50, 100))
     def deliver_many(self, consumer: int, count: int) -> None:
-        """Single ones, enough for the rows to move."""
+        """Deliver single messages, enough for the rows to move."""
         for _ in range(count):
             self.deliver(consumer, 1, 1)
 
     @rule(consumer=st.sampled_from(CONSUMERS), count=st.integers(1, 5))
     def redeliver(self, consumer: int, count: int) -> None:
-        """What was requeued comes again, with a lower sequence number than the last."""
+        """Deliver requeued messages again, with a lower sequence number than the last."""
         sequence = max(self.sequences[consumer] - count, 0)
         assert self.both(lambda tags: tags.deliver(consumer, sequence, count, 0, WHOLE * count)) == self.next_tag
         self.model.update((self.next_tag + i, (consumer, sequence + i)) for i in range(count))
@@ -106,7 +106,7 @@ class Tags(RuleBasedStateMachine):
 
     @rule(ids=st.sets(st.sampled_from(CONSUMERS), max_size=2))
     def leave(self, ids: set[int]) -> None:
-        """Consumers leave what they have in hand to somebody else."""
+        """Have consumers leave their unacked messages to others."""
         self.both(lambda tags: tags.leave(ids))
         self.model = {tag: facts for tag, facts in self.model.items() if facts[0] not in ids}
 
@@ -116,7 +116,7 @@ class Tags(RuleBasedStateMachine):
         self.next_tag += count
 
     def expect(self, settlements: list[Settlement]) -> tuple[int, list[Settled]]:
-        """The first unknown tag or -1, and what is settled before it, in order."""
+        """Return the first unknown tag or -1, and the settled messages before it, in order."""
         settled: list[Settled] = []
         for tag, kind, multiple in settlements:
             if multiple and tag == 0:
@@ -136,7 +136,7 @@ class Tags(RuleBasedStateMachine):
 
     @rule(settlements=st.lists(st.tuples(st.integers(0, 200), kinds, st.booleans()), min_size=1, max_size=5))
     def settle_any(self, settlements: list[Settlement]) -> None:
-        """Mostly from the newest tags down; among them unknown ones and what is settled already."""
+        """Settle tags counted back from the newest, among them unknown and settled ones."""
         self.settle([(max(self.next_tag - back, 0), kind, multiple) for back, kind, multiple in settlements])
 
     @precondition(lambda self: self.model)
@@ -168,7 +168,7 @@ class Tags(RuleBasedStateMachine):
 
     @rule()
     def take_back(self) -> None:
-        """A transaction is rolled back: what it settled is not."""
+        """Roll back a transaction: the messages it settled are unsettled again."""
         for load, tags in self.tags.items():
             tags.restore(self.journals[load])
             self.journals[load].clear()
@@ -186,7 +186,7 @@ class Tags(RuleBasedStateMachine):
 
     @rule(shard=st.integers(0, SHARDS - 1))
     def hold(self, shard: int) -> None:
-        """What a shard would have to be told is in hand."""
+        """Check the unacked messages that would be reported to a shard."""
         outstanding = [(*self.model[tag], 0) for tag in sorted(self.model) if self.model[tag][0] & 255 == shard]
         for load, tags in self.tags.items():
             held = load(NAME).Settlements()
@@ -232,7 +232,7 @@ def test_each_shard_is_told_of_its_own(load: Load) -> None:
 )
 @both_ways
 def test_an_unknown_tag_ends_it_and_what_came_before_counts(load: Load, settlement: Settlement, unknown: int) -> None:
-    """1.8.3.13: also a tag that was settled before, and one of a delivery that needed no settling."""
+    """A settled tag is unknown, and so is that of a delivery that needs no settling (1.8.3.13)."""
     tags = load(NAME).UnackedTags()
     tags.deliver(0x0100, 0, 3)
     tags.skip(2)
@@ -254,12 +254,12 @@ def test_the_largest_tags_are_unknown(load: Load, tag: int, multiple: bool) -> N
 
 @both_ways
 def test_acknowledging_everything_when_there_is_nothing(load: Load) -> None:
-    """1.8.3.13: tag 0 with multiple means all that is outstanding, be it none."""
+    """Tag 0 with multiple means everything outstanding, even if that is nothing (1.8.3.13)."""
     assert settle(load, load(NAME).UnackedTags(), [(0, ACK, True)]) == (-1, [[], [], []])
 
 
 def test_one_delivery_that_stays_unsettled_does_not_keep_those_behind_it() -> None:
-    """Looked at in the plain object, whose insides are open."""
+    """Checked in the plain object, whose internals are accessible."""
     tags = load_plain(NAME).UnackedTags()
     tags.deliver(0x0100, 0, 1)
     for tag in range(2, 3000):
@@ -298,7 +298,7 @@ def test_settlements_are_gathered_with_or_without_what_is_requeued(load: Load, r
 
 @both_ways
 def test_rows_of_some_consumers_go_by_another_shard(load: Load) -> None:
-    """In the table, in what is to be settled, and in the journal of a transaction."""
+    """Rows change in the table, in pending settlements, and in the journal of a transaction."""
     module, journal = load(NAME), bytearray()
     gets = GETS | 0x300
     tags = module.UnackedTags()

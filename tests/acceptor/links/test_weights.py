@@ -53,6 +53,6 @@ def test_of_several_queues_the_heaviest_counts(gauges: Gauges) -> None:
 
 
 def test_without_a_queue_messages_count_whole(gauges: Gauges) -> None:
-    """Answers for reply consumers, say."""
+    """Such messages are answers for reply consumers, for example."""
     assert weight_of(gauges, ()) == WHOLE
     assert PASSING < WHOLE < LAGGING

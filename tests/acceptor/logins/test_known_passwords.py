@@ -1,4 +1,4 @@
-"""The memory of right passwords that acceptors share."""
+"""The memory of correct passwords that acceptors share."""
 
 from __future__ import annotations
 

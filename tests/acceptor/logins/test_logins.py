@@ -1,4 +1,4 @@
-"""Logins: who is let in, and what a verification costs at most."""
+"""Logins: decisions, and the bounded cost of verification."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRONG = "the password is wrong"
 
 
 class Asking:
-    """Logins whose background work waits until the test does it."""
+    """Logins whose background work waits until the test performs it."""
 
     def __init__(self) -> None:
         changes = [
@@ -35,13 +35,13 @@ class Asking:
         self.wrong = 0
 
     def ask(self, user: str, password: str, host: str = HERE) -> list[str]:
-        """What is decided, once it is."""
+        """Check a password; return a list that gets the decision once it is made."""
         decided: list[str] = []
         self.logins.check(user, password, host, decided.append)
         return decided
 
     def guess(self, user: str, number: int) -> None:
-        """A wrong password that was not tried before."""
+        """Try a wrong password that was not tried before."""
         assert self.ask(user, f"guess {number}") == []
         self.do()
         self.wrong = number + 1
@@ -201,7 +201,7 @@ def test_what_waits_and_what_is_known_is_bounded(asking: Asking, monkeypatch: py
 def test_a_verification_that_fails_lets_nobody_in_and_keeps_nobody_out(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says nothing of the password: the next who asks is verified, and nothing of it counts as wrong."""
+    """The failure says nothing about the password: the next login is verified, and nothing counts as wrong."""
 
     def fails(stored: str, password: str) -> bool:
         raise MemoryError

@@ -1,4 +1,4 @@
-"""The stages of a move at an acceptor: what may follow what."""
+"""The stages of a move at an acceptor, and their order."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def test_a_move_goes_from_the_fence_home() -> None:
 
 @pytest.mark.parametrize("event", [MoveEvent.OLD_HOME_DIED, MoveEvent.DRAIN, MoveEvent.FENCE_SENT])
 def test_a_drained_queue_can_only_go_home(event: MoveEvent) -> None:
-    """Its old home has put its unacked messages back: nothing more of it concerns that shard."""
+    """The old home has put the queue's unacked messages back: nothing about the queue concerns that shard any more."""
     with pytest.raises(IllegalTransition):
         MOVE.after(MoveStage.DRAINED, event)

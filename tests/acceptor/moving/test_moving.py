@@ -1,4 +1,4 @@
-"""A queue's move as an acceptor sees it: its stages, and what becomes of deliveries, settlements and requests then."""
+"""A queue's move at an acceptor: its stages, and the fate of deliveries, settlements and requests meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def node() -> Iterator[Node]:
 
 @pytest.fixture
 def client(node: Node) -> Client:
-    """A client that has two unacked messages of the queue, which has two more."""
+    """Return a client that has two unacked messages of the queue, which has two more."""
     publisher, client = open_channel(node), open_channel(node)
     client.call("basic.qos", 1, prefetch_count=2)
     client.call("basic.consume", 1, queue="q", consumer_tag="c")
@@ -35,7 +35,7 @@ def client(node: Node) -> Client:
 
 
 def begin(node: Node) -> list[dict[str, Any]]:
-    """Begin the move; the acceptor knows of it."""
+    """Begin the move, and have the acceptor learn of it."""
     results = node.move("q", 1)
     acceptor = node.acceptors[0]
     assert acceptor is not None
@@ -45,7 +45,7 @@ def begin(node: Node) -> list[dict[str, Any]]:
 
 
 def fence(node: Node) -> None:
-    """Let the old home answer the FENCE."""
+    """Have the old home answer the Fence."""
     shard = node.shards[0]
     assert shard is not None
     while node.change(shard):
@@ -63,7 +63,7 @@ def away(node: Node) -> Away:
 
 
 def home_of(client: Client) -> int:
-    """Return the place that the ids of the client's consumers name."""
+    """Return the place named by the id of the client's consumer."""
     (consumer,) = client.connection.channels[1].consumers.values()
     return consumer.shard
 

@@ -1,4 +1,4 @@
-"""What methods ask of the router and of shards: when answers are passed on, and what a connection that ends asks."""
+"""Requests of methods to the router and to shards: when answers are passed on, and requests of an ending connection."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_connection_without_exclusive_queues_asks_nobody_when_it_closes(node: 
 
 
 def test_a_method_goes_on_only_when_the_replica_knows_what_the_router_answered(node: Node) -> None:
-    """Declared and consumed from without waiting: the answer comes before the change does."""
+    """A queue is declared and consumed from without waiting: the router's answer comes before the change does."""
     client = open_channel(node)
     client.send("queue.declare", 1, queue="new", nowait=True)
     client.send("basic.consume", 1, queue="new")

@@ -1,4 +1,4 @@
-"""What lives of a shard end at, again and again, is not sent to a further one; everything else is."""
+"""Suspects: operations that repeatedly end incarnations of a shard are not sent to another; all others are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Bug(Exception):
 
 
 class Poison:
-    """Makes operations fail, so many times at most; `ends` counts."""
+    """Operations that fail, at most `most` times; `ends` counts the failures."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.monkeypatch = monkeypatch
@@ -36,7 +36,7 @@ class Poison:
             raise Bug
 
     def publishes(self) -> None:
-        """Batches with a message that says so."""
+        """Make batches fail that contain `poison`."""
         publish = Intake.publish
 
         def fails(intake: Intake, link: Any, parts: Any, turn: int, index: int, operation: Publish, *more: Any,
@@ -48,7 +48,7 @@ class Poison:
         self.monkeypatch.setattr(Intake, "publish", fails)
 
     def queue(self, name: str) -> None:
-        """What is asked about a queue."""
+        """Make requests about a queue fail."""
         serve_now = Serving.serve_now
 
         def fails(serving: Serving, queue: Any) -> None:
@@ -59,7 +59,7 @@ class Poison:
         self.monkeypatch.setattr(Serving, "serve_now", fails)
 
     def end_of_turn(self, name: str) -> None:
-        """What follows for a queue that has something, once all is known of who consumes from it."""
+        """Make the end of a turn fail for a queue with ready messages, once all of its consumers are known."""
         finishes = Doing.finishes
 
         def fails(doing: Doing, id: int) -> None:
@@ -95,14 +95,14 @@ def node() -> Iterator[Node]:
 
 
 def begin_again(node: Node) -> None:
-    """A first incarnation of a shard does not note what it does."""
+    """Restart the shard, as its first incarnation does not record its operations."""
     node.kill_shard(0)
     node.start_shard(0)
     node.settle()
 
 
 def settle(node: Node) -> None:
-    """Until nothing moves; a shard that fails is followed by its next incarnation."""
+    """Run until nothing moves; a shard that fails is followed by its next incarnation."""
     while True:
         try:
             node.settle()
@@ -134,7 +134,7 @@ def check_works(node: Node, client: Client, queue: str = "good") -> None:
 
 @pytest.mark.parametrize("confirms", [True, False])
 def test_a_publish(node: Node, poison: Poison, confirms: bool) -> None:
-    """Publishes of others in its turn come, and are confirmed."""
+    """Publishes of others in the same turn arrive, and are confirmed."""
     unlucky, other = two(node)
     for client in (other, *([unlucky] if confirms else [])):
         client.call("confirm.select", 1)
@@ -150,7 +150,7 @@ def test_a_publish(node: Node, poison: Poison, confirms: bool) -> None:
 
 
 def test_a_commit(node: Node, poison: Poison) -> None:
-    """Nothing of it is done."""
+    """Nothing of the commit is done."""
     unlucky, other = two(node)
     unlucky.call("tx.select", 1)
     poison.publishes()
@@ -198,7 +198,7 @@ def test_a_consumer_that_is_attached_again(node: Node, poison: Poison) -> None:
 
 
 def test_settlements(node: Node, poison: Poison) -> None:
-    """All who have settled something in that turn: the rows are not told apart. It comes again, to somebody else."""
+    """Rows are not distinguished: all clients that settled in that turn are closed, and their messages redelivered."""
     unlucky, other = two(node)
     other.publish(1, b"x", routing_key="bad", delivery_mode=1)
     node.settle()
@@ -215,7 +215,7 @@ def test_settlements(node: Node, poison: Poison) -> None:
 
 
 def test_what_ends_a_turn(node: Node, poison: Poison) -> None:
-    """All that came for that queue is given up, and nothing else."""
+    """Everything sent for that queue is given up, and nothing else."""
     unlucky, too, other = open_channel(node), open_channel(node), open_channel(node)
     for client in (unlucky, other):
         client.call("confirm.select", 1)
@@ -234,7 +234,7 @@ def test_what_ends_a_turn(node: Node, poison: Poison) -> None:
 
 
 def test_acks_of_a_queue_whose_turn_does_not_end(poison: Poison) -> None:
-    """They are given up, and come again; those of other queues in the same turn count."""
+    """The acks are given up, and their messages come again; acks of other queues in the same turn count."""
     with Node(stores=True) as node:
         begin_again(node)
         unlucky, other = two(node)
@@ -293,7 +293,7 @@ def test_what_fails_less_often_is_sent_again(node: Node, poison: Poison) -> None
 
 
 def test_deaths_in_between_are_not_held_against_it(poison: Poison) -> None:
-    """Nor are those of lives that have not come as far, and of such that were doing something else."""
+    """Incarnations that have not come as far, or died while doing something else, do not count."""
     with Node(stores=True) as node:
         node.declare("q", durable=True)
         begin_again(node)

@@ -1,4 +1,4 @@
-"""Publishes that are looked into: further routing keys, expirations, claimed users; texts are RabbitMQ's."""
+"""Publishes whose properties are examined: further routing keys, expirations, claimed users; texts are RabbitMQ's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def client(node: Node) -> Client:
 
 
 def received(node: Node, client: Client, queue: str) -> list[tuple[bytes, dict[str, Any]]]:
-    """All that is in a queue: bodies and properties."""
+    """Read all messages of a queue; return their bodies and properties."""
     found = []
     while True:
         client.send("basic.get", 1, queue=queue, no_ack=True)
@@ -77,7 +77,7 @@ def test_an_alternate_exchange_takes_what_no_key_leads_anywhere(node: Node, clie
 
 
 def refused(node: Node, client: Client, **properties: Any) -> tuple[int, str]:
-    """How a publish of such properties is refused; what stood before it is not."""
+    """Return how a publish with these properties is refused; the publish before it is accepted."""
     client.publish(1, b"before", routing_key="a")
     client.publish(1, b"x", routing_key="a", **properties)
     client.publish(1, b"after", routing_key="a")

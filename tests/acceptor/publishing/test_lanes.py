@@ -1,4 +1,4 @@
-"""The priority lane: what passes a stopped queue, how far, in which order, and what it costs others."""
+"""The priority lane: messages that pass a stopped queue, how far and in which order, and the cost to others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def publish(client: Client, *bodies: bytes, priority: int | None = None, key: st
 
 
 def bodies(node: Node, reader: Client) -> list[bytes]:
-    """All that comes out of the queue."""
+    """Read all messages of the queue; return their bodies."""
     for _ in range(200):
         reader.send("basic.get", 1, queue="q", no_ack=True)
         node.settle(rechecks=0)
@@ -58,7 +58,7 @@ def test_a_priority_passes_up_to_the_reserve(node: Node) -> None:
 
 @pytest.mark.parametrize("mark", [{}, {"flow_stop_size": 1 << 20, "flow_resume_size": 1 << 16}], ids=["count", "bytes"])
 def test_what_another_acceptor_has_under_way_is_bounded(mark: dict[str, int]) -> None:
-    """Its turn is on its way while this one fills the queue."""
+    """The other acceptor's turn is in flight while this one fills the queue."""
     with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
         count = {} if mark else {"flow_stop_count": 1000, "flow_resume_count": 100}
         arguments = {"lane_priority": 5, "lane_reserve": 100} | (mark or count)

@@ -37,7 +37,7 @@ def parking(node: Node, *bodies: bytes, confirms: bool = False, **options: Any) 
 
 
 def taken(node: Node) -> list[bytes]:
-    """Return all that comes out of the queue."""
+    """Read all messages of the queue; return their bodies."""
     reader, found = open_channel(node), list[bytes]()
     while bodies := drain(reader, "full"):
         found += bodies
@@ -66,7 +66,7 @@ def test_what_a_channel_has_parked_reaches_its_queue_after_its_end(node: Node, e
 
 
 def test_they_are_neither_confirmed_nor_returned(node: Node) -> None:
-    """The number of the channel may be that of another one by then."""
+    """Another channel may have the same number by then."""
     client = parking(node, b"4", b"5", confirms=True, mandatory=True)
     client.call("channel.close", 1, code=200)
     client.call("channel.open", 1)

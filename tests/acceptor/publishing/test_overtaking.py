@@ -1,4 +1,4 @@
-"""Overtaking by destination: publishes for free queues pass parked ones, the order within each queue stays."""
+"""Overtaking by destination: publishes for free queues pass parked ones, and the order within each queue stays."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_it_passes_no_method(node: Node) -> None:
 
 
 def test_it_waits_at_no_gate_that_it_has_gone_through(node: Node) -> None:
-    """One that opens with time may have had room before anybody looked."""
+    """A gate that opens with time may have room before it is polled."""
     node.declare("rated", **{"x-max-rate": 1})
     node.bind("x", "rated", type="direct", key="rated")
     client = opened(node, overtaking="destination")
@@ -96,7 +96,7 @@ def test_it_waits_at_no_gate_that_it_has_gone_through(node: Node) -> None:
 
 
 def test_a_commit_that_was_parked_waits_where_it_has_no_room(node: Node) -> None:
-    """Behind another commit: once that goes the next one has its turn, and has to wait for room as well."""
+    """The commit is behind another one: once that is done, the next has its turn, and has to wait for room as well."""
     client, reader = opened(node, overtaking="destination"), opened(node)
     publish(reader, "a", *range(9))
     client.call("tx.select", 1)

@@ -1,4 +1,4 @@
-"""A channel's publishes: what is refused, what finds no queue, and in which order the rest pass the gates."""
+"""A channel's publishes: refused ones, unroutable ones, and the order in which the rest pass the gates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def publish(client: Client, queue: str, count: int) -> None:
 
 
 def settled(client: Client, *names: str) -> list[Event]:
-    """Let everything settle, and return the events of these names on the channel."""
+    """Let everything settle; return the channel's events with these names."""
     client.node.settle(1)
     return [event for event in client.events[1] if event.name in names]
 
@@ -90,7 +90,7 @@ def test_an_exchange_that_is_deleted_ends_a_channel_with_publishes_parked_for_it
 def test_the_age_of_a_parked_message_is_sent_along_if_the_message_may_expire(
     node: Node, ttl: int | None, expiration: str | None
 ) -> None:
-    """Those that waited only for their turn count as fresh: they are joined to others."""
+    """Messages that waited only for their turn count as fresh, and are joined to others."""
     node.declare("full", **FLOW, **({} if ttl is None else {"x-message-ttl": ttl}))
     client = open_channel(node)
     publish(client, "full", 5)
@@ -126,7 +126,7 @@ def test_messages_of_one_run_that_finds_room_for_a_part_keep_their_order(node: N
 
 
 def test_what_waits_behind_a_share_does_not_wait_for_a_recheck(node: Node) -> None:
-    """Let in to one queue, a channel goes on with what it has for another as soon as its turn comes."""
+    """A channel let in to one queue goes on with its publishes for another as soon as its turn comes."""
     node.declare("one", **{"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 100})
     node.declare("two", **FLOW)
     client = open_channel(node)
@@ -142,7 +142,7 @@ def test_what_waits_behind_a_share_does_not_wait_for_a_recheck(node: Node) -> No
 
 
 def test_a_newcomer_overtakes_nobody_with_what_comes_second(node: Node) -> None:
-    """Two publishes that waited for a method's answer: also the second one's queue may have others waiting."""
+    """Of two publishes that waited for a method's answer, the second may be for a queue where others wait."""
     node.declare("q", **FLOW)
     node.declare("free")
     first, second = open_channel(node), open_channel(node)

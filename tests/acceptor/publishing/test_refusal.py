@@ -1,4 +1,4 @@
-"""Publishes that are refused as their producer was held for as long as it may be: nacked, or returned with reasons."""
+"""Publishes refused because their producer was held as long as allowed: nacked, or returned with reasons."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_returned_message_says_why(node: Node) -> None:
 
 
 def test_how_long_to_wait_at_a_mark_in_bytes_is_what_it_takes_to_get_down_to_it(node: Node) -> None:
-    """One message a second leaves, and two more have to."""
+    """One message leaves each second, and two more have to leave."""
     whole = MESSAGE_WEIGHT + 1 + 2 + 14 + 10  # exchange, routing key, header and body
     node.declare("q", **{"qpid.flow_stop_size": 10 * whole, "qpid.flow_resume_size": 8 * whole, "x-hold": "reject"})
     client = open_one(node)

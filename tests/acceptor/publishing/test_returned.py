@@ -1,4 +1,4 @@
-"""Mandatory publishes to full queues whose overflow is `reject` come back, with why."""
+"""Mandatory publishes to full queues with the overflow `reject`: returned with the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.joined import Client, Node, open_channel
 
 @pytest.fixture(params=[1, 2])
 def node(request: pytest.FixtureRequest) -> Iterator[Node]:
-    """With one shard, and with two."""
+    """Yield a node with one shard, and one with two."""
     with Node(shards=request.param) as node:
         yield node
 
@@ -23,7 +23,7 @@ def reject(node: Node, name: str, count: int, shard: int = 0, overflow: str = "r
 
 
 def sent(node: Node, count: int, mandatory: bool = True, confirms: bool = True, size: int = 0, **way: Any) -> Client:
-    """A producer that has published so many numbered messages in one read."""
+    """Return a producer that has published `count` numbered messages in one read."""
     client = open_channel(node)
     if confirms:
         client.call("confirm.select", 1)
@@ -35,7 +35,7 @@ def sent(node: Node, count: int, mandatory: bool = True, confirms: bool = True, 
 
 
 def heard(client: Client) -> list[str]:
-    """What the client was told of its publishes, in order."""
+    """Return the names of the returns and confirms that a client was sent, in order."""
     return [event.name for event in client.events[1] if event.name in ("basic.return", "basic.ack", "basic.nack")]
 
 
@@ -97,7 +97,7 @@ def test_a_producer_that_has_gone_is_not_told(node: Node) -> None:
 def test_what_a_shard_that_dies_has_refused_comes_back_if_its_next_incarnation_refuses_it(
     node: Node, heard_of_it: int
 ) -> None:
-    """Each message is in the queue, or was returned and nacked, whatever the acceptor heard of the life before."""
+    """Each message is in the queue, or returned and nacked, whatever the dead incarnation reported to the acceptor."""
     reject(node, "q", 1)
     client = open_channel(node)
     client.call("confirm.select", 1)

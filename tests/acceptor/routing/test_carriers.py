@@ -1,4 +1,4 @@
-"""Direct replies are passed on by the shards that stay for a while."""
+"""The shards that pass on direct replies: those that stay for a while."""
 
 from __future__ import annotations
 

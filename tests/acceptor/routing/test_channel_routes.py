@@ -1,4 +1,4 @@
-"""The routes of a channel: the last ones are remembered, and one may be in the making."""
+"""The routes of a channel: the last ones are remembered, and one may be under construction."""
 
 from __future__ import annotations
 

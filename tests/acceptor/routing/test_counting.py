@@ -1,4 +1,4 @@
-"""What channels publish, counted while somebody asks."""
+"""Counts of channels' publishes, kept while somebody asks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def publish(client: Client, count: int, key: str, exchange: str = "", nbytes: in
 
 
 def told(node: Node) -> dict[tuple[int, str, str], tuple[int, int]]:
-    """Messages and bytes by channel, exchange and key."""
+    """Return messages and bytes by channel, exchange and key."""
     core = node.core(0)
     rows = core.routes.count(core.state.now)["publishes"]
     ways: list[tuple[int, str, str]] = [

@@ -1,4 +1,4 @@
-"""The gates of an acceptor follow the topology: each exists as long as the object that it is for."""
+"""An acceptor's gates follow the topology: each exists as long as the object that it is for."""
 
 from __future__ import annotations
 

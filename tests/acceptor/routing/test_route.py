@@ -1,4 +1,4 @@
-"""A route: which gates its publishes must pass, and what of it waits for whom."""
+"""A route: the gates that its publishes must pass, and the queues that their confirms wait for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def client(node: Node) -> Client:
 
 
 def route(client: Client, exchange: str, key: str = "") -> Route:
-    """The route of a channel's publishes to this address."""
+    """Return the route of a channel's publishes to this address."""
     client.node.settle()
     address = Route(exchange, key, (), (), ()).address()
     return client.node.core(0).routes.find(client.connection.channels[1], address)

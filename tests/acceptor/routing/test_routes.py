@@ -1,4 +1,4 @@
-"""The cache of routes: which publishes share a route, when it is forgotten, and who has none."""
+"""The cache of routes: publishes that share a route, publishes without one, and routes that are forgotten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One client's routing is bounded: what is too much for a turn goes on in the next ones, and others go on beside it."""
+"""Bounded routing for each client: work too long for a turn goes on in the next ones, with others beside it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from acceptor.routing.routing import BUDGET
 from tests.joined import Client, Node
 
 PATTERNS = [f"#.{'.#.'.join(words)}.#" for words in itertools.product("ab", repeat=7)]
-"""All of their places are active at once."""
+"""Patterns whose places are all active at once."""
 KEY = ".".join("ab" * 50)
 PUBLISHES = 20
 SLACK = 1000
-"""How far a turn may exceed its budget: by what is done at once."""
+"""How far a turn may exceed its budget: by one piece of work."""
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def node() -> Iterator[Node]:
     with Node() as node:
         for queue in ("bound", "free", "late"):
             node.declare(queue)
-        node.core(0).topology.memory.limit = 0  # so that each match costs all that it can
+        node.core(0).topology.memory.limit = 0  # so that each match has its full cost
         for pattern in PATTERNS:
             node.bind("t", "bound", type="topic", key=pattern)
         for number in range(500):
@@ -45,7 +45,7 @@ def by_topic(client: Client, number: int) -> None:
 
 
 def by_headers(client: Client, number: int) -> None:
-    """All pairs of headers are asked for, and different ones for each message."""
+    """Publish with headers that bindings ask for, and with different ones for each message."""
     headers = {f"k{other}": 1 for other in range(500)} | {"asked": 600 + number}
     client.publish(1, b"%d" % number, exchange="h", headers=headers)
 
@@ -56,7 +56,7 @@ def by_further_keys(client: Client, number: int) -> None:
 
 
 def confirmed(client: Client) -> int:
-    """The highest delivery tag."""
+    """Return the highest confirmed delivery tag."""
     return max((event.delivery_tag for event in client.events[1] if event.name == "basic.ack"), default=0)
 
 
@@ -75,7 +75,7 @@ def bodies(node: Node, queue: str) -> list[bytes]:
 
 @pytest.mark.parametrize("publish", [by_topic, by_headers, by_further_keys])
 def test_others_go_on_beside_it(node: Node, publish: Callable[[Client, int], None]) -> None:
-    """A neighbour's confirm comes before the batch of who costs much is through, and no turn costs more than it may."""
+    """A neighbour's confirm comes before the costly client's batch is done, and no turn costs more than allowed."""
     costly, neighbour = opened(node), opened(node)
     for number in range(PUBLISHES):
         publish(costly, number)
@@ -118,7 +118,7 @@ def test_messages_with_the_same_pairs_share_a_route(node: Node) -> None:
 
 
 def test_several_that_cost_much_share_a_turn(node: Node) -> None:
-    """All together spend one budget; none of them waits for another's end."""
+    """All clients together spend one budget; none of them waits for another to end."""
     clients = [opened(node) for _ in range(5)]
     for number, client in enumerate(clients):
         for other in range(4):
@@ -137,7 +137,7 @@ def test_several_that_cost_much_share_a_turn(node: Node) -> None:
 
 
 def test_a_binding_counts_for_what_comes_behind_it(node: Node) -> None:
-    """A route that was begun before is not what later publishes go by; nor is it begun again for each change."""
+    """Later publishes do not use a route begun before the binding, nor is that route begun again for each change."""
     client, other = opened(node), opened(node)
     by_topic(client, 1)
     node.step()
@@ -166,7 +166,7 @@ def test_a_queue_may_go_meanwhile(node: Node) -> None:
 
 
 def test_an_exchange_may_go_meanwhile(node: Node) -> None:
-    """What has been begun is finished; what comes to its turn later is refused."""
+    """A route that was begun is finished; publishes whose turn comes later are refused."""
     client = opened(node)
     for number in range(3):
         by_topic(client, number)
@@ -209,7 +209,7 @@ def test_a_commit_is_found_its_ways_from_turn_to_turn(
 
 
 def test_order_is_kept(node: Node) -> None:
-    """What costs nothing waits behind what costs much, on the same channel only."""
+    """Cheap publishes wait behind costly ones, on the same channel only."""
     client = opened(node)
     client.call("channel.open", 2)
     client.call("confirm.select", 2)

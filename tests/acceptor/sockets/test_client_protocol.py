@@ -1,4 +1,4 @@
-"""A client's socket, a real one, with the core of an acceptor behind it."""
+"""A client's real socket, with the core of an acceptor behind it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Meeting:
 
     @property
     def connection(self) -> ConnectionState:
-        """Its connection, as the acceptor has it."""
+        """The client's connection at the acceptor."""
         assert self.protocol.connection is not None
         return self.protocol.connection
 
@@ -71,7 +71,7 @@ class Meeting:
         return found
 
     async def receive_frame(self) -> tuple[int, int]:
-        """Return class and method of the next frame, which has a method."""
+        """Return the class and method of the next frame, which has a method."""
         header = await self.receive(7)
         frame = await self.receive(int.from_bytes(header[3:7], "big") + 1)
         return int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")

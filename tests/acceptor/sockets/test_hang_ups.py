@@ -1,4 +1,4 @@
-"""What is noticed of sockets that are not read, on real ones."""
+"""Arriving bytes and hang-ups on real sockets that are not read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.waiting import wait_for
 
 
 class Paused:
-    """All that is asked of it is its number."""
+    """A paused protocol, of which only the file number is used."""
 
     def __init__(self, near: socket.socket) -> None:
         self.fd = near.fileno()

@@ -1,4 +1,4 @@
-"""Two acceptors listen on one socket."""
+"""Two acceptors that listen on one socket."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Protocol(asyncio.Protocol):
 
 
 class Acceptor:
-    """One of those that listen; `met` are its clients' transports."""
+    """One of the two acceptors; `met` has its clients' transports."""
 
     def __init__(self, port: socket.socket, stands_back: Callable[[], bool] = lambda: False) -> None:
         self.met: asyncio.Queue[asyncio.BaseTransport] = asyncio.Queue()
@@ -39,7 +39,7 @@ class Acceptor:
         self.listener.start(RECEIVE_BUFFER)
 
     async def meets(self) -> socket.socket:
-        """The next client's socket."""
+        """Return the next client's socket."""
         transport = await self.met.get()
         met: socket.socket = transport.get_extra_info("socket")
         return met
@@ -51,7 +51,7 @@ class Acceptor:
 
 
 class Accepting:
-    """An acceptor's socket that counts its calls of `accept`, of which the first have these `failures` (errno)."""
+    """An acceptor's socket that counts calls of `accept`; the first calls have these `failures` (errno)."""
 
     def __init__(self, acceptor: Acceptor, failures: list[int]) -> None:
         self.socket = acceptor.listener._socket

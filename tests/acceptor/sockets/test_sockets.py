@@ -1,4 +1,4 @@
-"""What the sockets of an acceptor's clients share."""
+"""The state shared by the sockets of an acceptor's clients."""
 
 from __future__ import annotations
 

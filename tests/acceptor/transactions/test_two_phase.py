@@ -1,4 +1,4 @@
-"""The coordinator of a transaction over several shards: what it asks for, of whom, and when it goes on.
+"""The coordinator of a transaction over several shards: its requests to each, and when it goes on.
 
 tests/shard/transactions/test_two_phase.py has the whole protocol, among processes that die.
 """
@@ -19,7 +19,7 @@ NUMBER = 7
 
 
 class Line:
-    """The link to a shard: it keeps the requests, which the test answers."""
+    """The link to a shard: it records the requests, which the test answers."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -47,7 +47,7 @@ class Coordinated:
         self.done += 1
 
     def asked(self) -> list[list[type[Request]]]:
-        """The kinds of the operations that each shard was asked for."""
+        """Return the types of the requests that each shard was sent."""
         return [[type(request) for request in line.asked] for line in self.lines]
 
 

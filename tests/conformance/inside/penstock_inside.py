@@ -1,7 +1,7 @@
-"""Loaded into another suite's pytest (`-p penstock_inside`), which has none of this project's modules.
+"""A plugin for another suite's pytest (`-p penstock_inside`), which has none of this project's modules.
 
-It leaves out the listed tests, records the outcomes of the others, and redirects port 5672, which some suites have
-built in, to the node under test. The variable PENSTOCK_INSIDE names a JSON file with `left_out` (lists of regular
+The plugin leaves out the listed tests, records the outcomes of the others, and redirects port 5672, which some suites
+have built in, to the node under test. The variable PENSTOCK_INSIDE names a JSON file with `left_out` (lists of regular
 expressions), `port` and `outcomes` (the file to write).
 """
 
@@ -43,13 +43,13 @@ class Outcomes:
         self.used = set()
 
     def is_left_out(self, name):
-        """Whether a test or file is left out; the patterns used are recorded."""
+        """Return whether a test or file is left out; record the patterns used."""
         matching = [pattern for pattern, regex in self.patterns.items() if regex.fullmatch(name)]
         self.used.update(matching)
         return bool(matching)
 
     def pytest_ignore_collect(self, collection_path, config):
-        """Leave out whole files before they are imported: some cannot be."""
+        """Leave out whole files before they are imported: some cannot be imported."""
         return self.is_left_out(collection_path.relative_to(config.rootpath).as_posix()) or None
 
     def pytest_collection_modifyitems(self, config, items):

@@ -1,4 +1,4 @@
-"""RabbitMQ's definitions: what is read of them, and what is said of those that cannot be."""
+"""RabbitMQ's definitions: the parts that are read, and the errors for malformed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits on numbers of resources: how they are set and cleared, and their use as router and acceptors count it."""
+"""Limits on numbers of resources: setting, clearing, and their use as counted by the router and the acceptors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to the node of a data directory: each way in which it cannot answer is one line; and tables of answers."""
+"""Requests to the node of a data directory: one line for each kind of failure, and tables of answers."""
 
 from __future__ import annotations
 

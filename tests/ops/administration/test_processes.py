@@ -38,7 +38,7 @@ def test_a_refusal_names_the_process(commanded: Commanded) -> None:
 
 
 def test_a_successor_is_not_taken_for_the_process_before_it(commanded: Commanded) -> None:
-    """Its socket is another one, here one that is not served yet."""
+    """The successor has another socket, here one that is not served yet."""
     processes = Processes(commanded.data)
     commanded.node.gauges.process_write("shard", 0, pid=2, incarnation=2, state=READY, started_us=0, restarts=1)
     with pytest.raises(CommandError, match=r"^shard 0 does not answer: .*; try again$"):

@@ -1,4 +1,4 @@
-"""How fast sessions publish, by two looks at what an acceptor has counted."""
+"""Publish rates of channels, from two readings of an acceptor's counts."""
 
 from __future__ import annotations
 

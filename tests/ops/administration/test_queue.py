@@ -1,4 +1,4 @@
-"""`penstock queue`: the places of queues, and what is said of a move that is made, needless or refused."""
+"""`penstock queue`: the places of queues, and the output for a move that is made, needless or refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.ops.commanded import Commanded
 
 @pytest.fixture
 def commanded() -> Iterator[Commanded]:
-    """A node in memory of two shards."""
+    """An in-memory node with two shards."""
     with Commanded(shards=2) as node:
         yield node
 

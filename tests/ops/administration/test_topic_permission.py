@@ -1,4 +1,4 @@
-"""`penstock topic-permission`: a user's routing keys are limited for each topic exchange, and set free again."""
+"""`penstock topic-permission`: limits on a user's routing keys per topic exchange, set, listed and lifted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock vhost`: each command changes the node, and says what it has done."""
+"""`penstock vhost`: each command changes the node and reports the change."""
 
 from __future__ import annotations
 

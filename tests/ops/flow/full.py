@@ -1,4 +1,4 @@
-"""Producers that full queues hold, on a node in memory."""
+"""Producers held by full queues, on an in-memory node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def hold(commanded: Commanded, queue: str = "q", product: str = "a producer") ->
 
 
 def pass_time(commanded: Commanded, seconds: float) -> None:
-    """Let the node's clock go on."""
+    """Advance the node's clock."""
     commanded.node.now += seconds
     for _, acceptor in commanded.node.running_acceptors():
         acceptor.core.state.now = commanded.node.now

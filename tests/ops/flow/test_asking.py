@@ -1,4 +1,4 @@
-"""What a running node is asked for: the held channels, the unread connections, and how fast queues drain."""
+"""Questions to a running node: the held channels, the unread connections, and the drain rates of queues."""
 
 from __future__ import annotations
 

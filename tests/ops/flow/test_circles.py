@@ -1,4 +1,4 @@
-"""Who waits for whom among full queues, and when that is a deadlock."""
+"""The wait-for graph of full queues, and the conditions of a deadlock."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_those_that_are_quick_are_found_soon() -> None:
 
 
 def test_a_program_that_feeds_itself_on_separate_connections() -> None:
-    """Only after long: it may be a producer beside a consumer that is slow for once."""
+    """The circle is found only after the longer time: it may be a producer beside a consumer that is slow for once."""
     held = [session("a2", 1, held=5, party="a")]
     assert found(held, {1: [consumer("a1", settled=4.9, usual=0.001, party="a")]}) == []
     assert found(held, {1: [consumer("a1", settled=5, usual=0.001, party="a")]}) == [{"a2"}]

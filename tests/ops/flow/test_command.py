@@ -1,4 +1,4 @@
-"""`penstock flow`: held producers in words, stops by an operator and what they select. On a running node:
+"""`penstock flow`: held producers in words, and operator's stops with their selections. On a running node:
 tests/broker/test_operator.py.
 """
 

@@ -1,4 +1,4 @@
-"""`penstock flow hold-offs`: who is refused at the next connect, for how long, and how they are readmitted."""
+"""`penstock flow hold-offs`: the users refused at the next connect, the time left, and their readmission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incidents put together from what shards and acceptors wrote."""
+"""Incidents, put together from the records of shards and acceptors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def held(begun: float, ended: float, peer: str, kind: str = "queue", reason: str
 
 
 def several(stop: dict[str, Any], stops: int, seconds: float) -> dict[str, Any]:
-    """A sum of short ones."""
+    """Return a sum of short stops."""
     return stop | {"stops": stops, "seconds": seconds, "longest": seconds / stops}
 
 
@@ -86,7 +86,7 @@ def test_a_long_stop_between_short_ones_keeps_its_victims(tmp_path: Path) -> Non
 
 
 def test_who_is_held_over_several_stops_is_entered_in_each(tmp_path: Path) -> None:
-    """With its share of the time; not in one that had begun as it was let go, nor in a later one."""
+    """Each stop gets its share of the time; one that begins as the producer is released, or later, gets none."""
     stops = [stop(100, 102), stop(103, 106), stop(106.95, 110), stop(120, 130)]
     write(tmp_path, "incidents", "shard", 0, *stops)
     write(tmp_path, "incidents", "acceptor", 0, held(100, 107, "a") | {"held_seconds": 14.0, "holds": 2})

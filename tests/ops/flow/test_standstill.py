@@ -1,4 +1,4 @@
-"""Whether full queues have just begun to stand still, by the gauges."""
+"""The beginning of a standstill of full queues, by the gauges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def gauges(tmp_path: Path) -> Iterator[Gauges]:
 
 
 class Queues:
-    """Queues in the gauges, by number, and who looks at them."""
+    """Queues in the gauges, by number, and their check for a standstill."""
 
     def __init__(self, gauges: Gauges) -> None:
         self.gauges = gauges
@@ -50,7 +50,7 @@ def queues(gauges: Gauges) -> Queues:
 def test_two_that_have_got_nothing_back_for_a_while(queues: Queues) -> None:
     assert not queues.has_begun(1.125)
     assert queues.has_begun(1.25)
-    queues.write(1)  # something else about it: it has still got nothing back
+    queues.write(1)  # another write: the queue has still had no ack
     assert queues.has_begun(1.875)
 
 

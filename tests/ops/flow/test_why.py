@@ -1,4 +1,4 @@
-"""What is said of consumers that somebody waits for."""
+"""The state, in words, of consumers that a producer waits for."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from router.model.placement import place
 
 VHOST = "/"
 NOW = 1_800_000_000.0
-unhurried = settings(suppress_health_check=[HealthCheck.too_slow])  # how long it takes says how busy the machine is
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow])  # its duration depends on the load of the machine
 
 
 def row(queue: str, shard: int, rate: float = 0.0, backlog: int = 0, **more: float) -> QueueRow:

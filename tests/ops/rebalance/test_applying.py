@@ -1,4 +1,4 @@
-"""What is done next when a plan is applied, whatever comes back."""
+"""The next step while a plan is applied, whatever the results of the steps before."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def applying(moves: int = 3, **limits: float) -> Applying:
 
 
 def answered(core: Applying, result: MoveResult, now: float = NOW, **facts: Any) -> None:
-    """The move that is next is made, and ends so at once."""
+    """Make the next move and end it with this result at once."""
     step = core.next_step(now, WELL)
     assert isinstance(step, Start)
     core.record_result(step.number, Result(result, **facts), now, 0.0)
@@ -160,7 +160,7 @@ def test_answers_of_a_node() -> None:
 def test_whatever_comes_back_it_ends_in_one_of_the_states(
     results: list[tuple[MoveResult, int]], moves: int, rate: float
 ) -> None:
-    """Moves are begun in order, none after one that was not done, and each `moved` once."""
+    """Moves are begun in order, each `ATTEMPTS` times at most, and a plan is applied only if all are done."""
     core, now, given_back = applying(moves, messages_per_second=rate), NOW, iter(results)
     begun: list[int] = []
     for _ in range(200):

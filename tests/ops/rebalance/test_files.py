@@ -1,4 +1,4 @@
-"""Files of rows and of plans, and what is said of those that are none."""
+"""Files of rows and of plans, and the errors for files that are neither."""
 
 from __future__ import annotations
 

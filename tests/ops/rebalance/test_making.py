@@ -1,4 +1,4 @@
-"""Plans: what they reach, what they never do, and that they are the same for the same inputs."""
+"""Plans: their effect, the limits that they keep, and the same plan for the same inputs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_where_the_empty_ones_do_too_little_not_many_messages_are_copied(seed: i
 @unhurried
 @given(worlds())
 def test_hard_goals_hold_after_every_step(case: tuple[list[QueueRow], World, Rules]) -> None:
-    """Computed anew from the rows after each step, not by the planner's own sums."""
+    """The sums are computed anew from the rows after each step, not taken from the planner."""
     rows, start, rules = case
     plan = made_or_none(case)
     assume(plan is not None)
@@ -100,7 +100,7 @@ def test_the_same_inputs_give_the_same_plan_whatever_their_order(case: tuple[lis
 @given(worlds())
 def test_a_second_plan_after_applying_is_empty(case: tuple[list[QueueRow], World, Rules]) -> None:
     rows, start, rules = case
-    # What a queue needs of a CPU is estimated from the shard that it is on, which another plan has to do anew.
+    # A queue's need of CPU is estimated from its present shard; a second plan would have to estimate it anew.
     at = World(start.homes, [replace(shard, cpu=None, memory=None, store=None) for shard in start.shards], 1)
     at = World(at.homes, [replace(shard, memory_limit=None, store_limit=None) for shard in at.shards], 1)
     plan = made_or_none((rows, at, rules))

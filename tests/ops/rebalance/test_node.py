@@ -45,7 +45,7 @@ def test_the_world_is_that_of_the_router_and_the_gauges(node: ServedNode) -> Non
 
 
 def test_cpu_use_is_of_shards_that_had_a_process_before(node: ServedNode) -> None:
-    """Both shards have the pid of this process, which has used some; a shard with less than before was replaced."""
+    """Both shards have the pid of this process, which has used CPU; a shard with less than before was replaced."""
     running = RunningNode(node.data)
     one, other = running.world({0: 0.0}, seconds=1e6).shards
     assert one.cpu is not None and 0.0 < one.cpu < 1.0

@@ -1,4 +1,4 @@
-"""What moves are expected to take: a guess, or as moves before them did."""
+"""The expected duration of moves: a guess, or as measured on earlier moves."""
 
 from __future__ import annotations
 

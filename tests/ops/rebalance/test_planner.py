@@ -1,4 +1,4 @@
-"""The choice of moves: few of them, for one goal after the other, and of one queue only one."""
+"""The choice of moves: few, for one goal after the other, and only one for each queue."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_shard_within_the_limit_is_left_alone_and_one_beyond_it_relieved_down_
 
 
 def test_a_queue_that_copies_less_is_preferred_as_long_as_moves_are_few() -> None:
-    """Of two queues that would do, that one is moved whose size is within the lower ceiling."""
+    """Of two suitable queues, the one whose size is within the lower ceiling is moved."""
     assert CEILINGS[:2] == (0, 100)
     rows = [row("full", 0, 100.0, backlog=90_000), row("some", 0, 100.0, backlog=50), row("other", 1, 10.0)]
     items = balance_of(rows, 2).items
@@ -79,7 +79,7 @@ def test_several_moves_of_a_queue_become_one() -> None:
 
 
 def test_moves_stay_apart_where_the_joined_one_would_break_a_hard_goal() -> None:
-    """At the time of the first move shard 2 is full; a queue leaves it before the second."""
+    """At the first move of queue a shard 2 is full; queue b leaves it before the second."""
     rows = [row("a", 0, 1.0, backlog=1), row("b", 2, 1.0, backlog=1)]
     shards = [Shard(0), Shard(1), Shard(2, memory=100, memory_limit=125)]
     steps = [Step(0, 0, 1, "load"), Step(1, 2, 0, "load"), Step(0, 1, 2, "load")]

@@ -1,4 +1,4 @@
-"""What is kept of plans, and what it says of them later."""
+"""The records of plans, and the history read from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a plan: which records are usable, and a digest that depends on nothing but the rows."""
+"""The rows of a plan: usable records, and a digest that depends on nothing but the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan applied to a node: its moves are made, recorded and reported; a queue that is not the planned one stays.
+"""A plan applied to a node: its moves are made, recorded and reported; a queue other than the planned one stays.
 
 The choice of each step is in test_applying.py, the loss of processes in tests/broker/test_rebalance.py.
 """
@@ -113,7 +113,7 @@ def test_a_shard_without_room_for_the_queue_ends_the_plan_before_the_move(node: 
 
 
 def test_it_goes_on_after_the_moves_of_an_earlier_attempt(node: ServedNode) -> None:
-    """The second was completed by the node after the attempt had ended: only its start is on record."""
+    """The node completed the second move after the attempt had ended: only its start is on record."""
     plan = plan_of(node, moves_off(node, "a", "b", "c"))
     records, version = Records(node.data), plan.placement_version
     for number, name in enumerate(("a", "b")):

@@ -1,4 +1,4 @@
-"""Rows from looks at the gauges."""
+"""Rows from readings of the gauges."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_was_not_seen_lowers_the_coverage() -> None:
     samples.add_reading(1.0, [look(published=5)])
     samples.add_reading(2.0, [look(torn=True)])
     samples.add_reading(3.0, [look(published=9)])
-    samples.add_reading(4.0, [look(published=2)])  # its shard began anew
+    samples.add_reading(4.0, [look(published=2)])  # its shard was restarted
     (found,) = samples.rows(HOMES)
     assert (found.p95_rate, found.coverage) == (2.0, 0.25)
     assert samples.rows([Home("/", "other", 7, 0)]) == []

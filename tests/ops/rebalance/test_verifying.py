@@ -1,4 +1,4 @@
-"""Queues without a home, with two, or not where they should be."""
+"""Queues without a home, with two homes, or on the wrong shard."""
 
 from __future__ import annotations
 

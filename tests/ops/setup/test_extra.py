@@ -29,7 +29,7 @@ def test_the_requirements_of_the_named_extras_are_printed_one_a_line(tmp_path: P
 
 
 def test_an_extra_that_is_not_there_ends_in_an_error(tmp_path: Path) -> None:
-    """So that `make setup` does not go on without it."""
+    """Otherwise `make setup` would go on without it."""
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     done = printed(tmp_path, "test")
     assert done.returncode != 0 and "KeyError: 'test'" in done.stderr

@@ -63,7 +63,7 @@ def test_what_was_added_is_said_as_json_too(node: ServedNode) -> None:
 
 
 def test_no_shard_is_added_where_a_store_would_exceed_its_share(node: ServedNode) -> None:
-    """Of three shards each may have 20 MiB, and holds its producers from half of that on."""
+    """Each of three shards may have 20 MiB, and holds its producers from half of that on."""
     node.gauges.measures_write("shard", 1, 0, 0, 0, 10 * MIB + 1)
     assert shard(node, "add", status=2) == (
         f"shard 1 has {10 * MIB + 1} bytes in its store and may have {10 * MIB} as one of 3: "

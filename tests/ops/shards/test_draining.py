@@ -1,4 +1,4 @@
-"""Which queues leave a shard that is emptied, where they go, and why others stay."""
+"""Draining a shard: the queues that leave, their new shards, and the reasons why others stay."""
 
 from __future__ import annotations
 

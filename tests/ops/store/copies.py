@@ -29,6 +29,6 @@ def restored(source: Path, data: Path) -> list[str]:
 
 
 def content(data: Path) -> dict[str, bytes]:
-    """Return the contents of all files but what SQLite leaves of its log where somebody has read."""
+    """Return the contents of all files except the remains of SQLite's log after a read."""
     files = [path for path in data.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal"))]
     return {str(path.relative_to(data)): path.read_bytes() for path in files}

@@ -1,4 +1,4 @@
-"""A data directory with all that a dump has to keep, and what is to come back of it."""
+"""A data directory with everything that a dump has to keep, and the contents expected after a restore."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GONE = (10, 77)
 
 
 def with_topology(data: Path) -> None:
-    """Durable queues of these ids, and a transient one."""
+    """Store a topology of durable queues and a transient one."""
     store = TopologyStore(data / "topology.sqlite", 1)
     steps = [Step(["vhost", "/"], True)]
     limits, features = QueueLimits(None, None, "flow", Marks.NONE).to_wire(), QueueFeatures().to_wire()
@@ -40,7 +40,7 @@ def with_topology(data: Path) -> None:
 
 
 def everything(data: Path) -> dict[tuple[int, int], Any]:
-    """All that is to come back of two stores: by queue id and number."""
+    """Return everything that has to survive of two stores, by queue id and number."""
     found: dict[tuple[int, int], Any] = {}
     for shard in (0, 1):
         store = Store(data / "shards" / str(shard), LIMIT, False, 1, shard)
@@ -67,7 +67,7 @@ def expiry(segment: Segment, row: int) -> int:
 
 
 def eventful(data: Path) -> None:
-    """Messages of several lives with expiries, settled and returned ones, mixed batches, a queue that is gone."""
+    """Write messages of several incarnations: with expiries, settled, returned, in mixed batches, of deleted queues."""
     fill(data, 0, {7: 10, 8: 4, 10: 2, 77: 3})
     fill(data, 1, {9: 5})
     for life in range(2):

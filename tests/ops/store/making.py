@@ -44,7 +44,7 @@ def made(data: Path, shard: int) -> Path:
 
 
 def fill(data: Path, shard: int, queues: Mapping[int, int], epoch: int = 1) -> Path:
-    """Put so many messages into each of these queues, by id, three a segment; return the path of the store."""
+    """Write messages to a store, given their number by queue id, three a segment; return the path of the store."""
     path = data / "shards" / str(shard)
     store = Store(path, LIMIT, False, epoch, shard)
     journal = Journal(store.read)
@@ -62,7 +62,7 @@ def fill(data: Path, shard: int, queues: Mapping[int, int], epoch: int = 1) -> P
 
 
 def change(path: Path, alter: Callable[[Any, dict[str, Any]], None]) -> None:
-    """Alter a store behind its back, given a transaction and the databases by name."""
+    """Alter a store behind its back; `alter` gets a transaction and the databases by name."""
     with lmdb.open(str(path), max_dbs=len(DATABASES), map_size=1 << 24) as env:
         dbs = {name: env.open_db(name.encode()) for name in DATABASES}
         with env.begin(write=True) as txn:

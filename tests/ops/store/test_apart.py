@@ -1,4 +1,4 @@
-"""Work on files that may be damaged: its result comes back, its failure is one line, and its death is its own."""
+"""Work on files that may be damaged: it returns a result, fails with one line, and dies without its caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backup without a node: it is made as a whole or not at all, and what comes back is what was there."""
+"""A backup without a node: it is made as a whole or not at all, and restores what was there."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_nothing_is_written_over(data: Path, tmp_path: Path) -> None:
 
 
 def test_damaged_contents_are_told_and_kept_apart_from_what_is_sound(data: Path, tmp_path: Path) -> None:
-    """A node starts on them and delivers the rest, so they are no reason to have no backup."""
+    """A node starts on damaged contents and delivers the rest, so they do not prevent a backup."""
     change(data / "shards/0", replaced("contents", 67, b"y"))
     made = backup(data, tmp_path / "backup", live=False)
     assert made.manifest.problems == 1
@@ -94,7 +94,7 @@ def test_damaged_contents_are_told_and_kept_apart_from_what_is_sound(data: Path,
 
 
 def test_a_store_that_no_run_has_opened_since_there_are_witnesses_comes_along(data: Path, tmp_path: Path) -> None:
-    """That of a shard which a node had once: it is no reason to have no backup, nor not to start."""
+    """The store of a shard that the node once had prevents neither a backup nor a start."""
     fill(data, 5, {9: 2})
     change(data / "shards/5", lambda txn, dbs: txn.put(b"format", NUMBER.pack(2), db=dbs["facts"]))
     recognise(data)

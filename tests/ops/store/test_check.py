@@ -1,4 +1,4 @@
-"""What `penstock store check` finds: each kind of damage, planted, and nothing where there is none."""
+"""Findings of `penstock store check`: each kind of planted damage, and none in a sound store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def first(txn: Any, db: Any) -> tuple[bytes, bytes]:
 
 
 def replaced(name: str, at: int, data: bytes) -> Callable[[Any, dict[str, Any]], None]:
-    """The first record of a database with other bytes from some offset on."""
+    """Return an alteration that overwrites the first record of a database from an offset on."""
 
     def alter(txn: Any, dbs: dict[str, Any]) -> None:
         key, value = first(txn, dbs[name])
@@ -51,7 +51,7 @@ def added(name: str, key: bytes, value: bytes) -> Callable[[Any, dict[str, Any]]
 
 
 def doubled(txn: Any, dbs: dict[str, Any]) -> None:
-    """The first segment again, beginning at its second message."""
+    """Add the first segment again, beginning at its second message."""
     for name in ("index", "contents"):
         key, value = first(txn, dbs[name])
         id, sequence = KEY.unpack(key)

@@ -1,4 +1,4 @@
-"""All stores of a data directory are checked: one that cannot be read hides no other."""
+"""The check of all stores of a data directory: an unreadable one hides no other."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def publish(channel: Channel) -> None:
-    """Messages of many kinds on durable queues, some of them delivered and returned."""
+    """Publish messages of many kinds to durable queues; have some of them delivered and returned."""
     arguments = {"plain": {}, "priority": {"x-max-priority": 5}, "ttl": {"x-message-ttl": 3_600_000}}
     confirms = Confirms(channel)
     for queue, more in arguments.items():
@@ -75,7 +75,7 @@ def counted(store: dict[str, object]) -> list[object]:
 
 @pytest.mark.broker
 def test_a_node_that_runs_is_checked(tmp_path: Path) -> None:
-    """With the same words as one that does not, and nothing happens to it."""
+    """The check prints the same lines as for a stopped node, and the node is not affected."""
     with Broker(tmp_path, shards=2) as broker, Client.connect(broker.address) as client:
         channel = client.channel()
         publish(channel)

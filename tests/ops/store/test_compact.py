@@ -1,4 +1,4 @@
-"""A store made smaller: nothing of it is lost, and a copy that fails leaves it as it was."""
+"""Compaction of a store: nothing is lost, and a copy that fails leaves the store as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots of several stores are of one moment, whoever writes meanwhile."""
+"""Snapshots of several stores at one moment, whoever writes meanwhile."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ STORES = 3
 
 
 class World:
-    """Stores that have so many commits, and a topology; each look at one may be followed by a commit of another."""
+    """Stores with counts of commits, and a topology; any of them may commit at each access to a store."""
 
     def __init__(self, data: Path, chance: Callable[[], int]) -> None:
-        """`chance` says who commits next: a store, the topology (their number), or nobody."""
+        """`chance` returns what commits next: the number of a store, `STORES` for the topology, or more for none."""
         self._chance = chance
         self._writer = sqlite3.connect(data / TOPOLOGY, isolation_level=None)
         self._writer.execute("PRAGMA journal_mode = WAL")

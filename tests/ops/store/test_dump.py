@@ -1,4 +1,4 @@
-"""A dump: what is restored from it is what was there, and a damaged store is not dumped."""
+"""A dump: a restore brings back what was there, and a damaged store is not dumped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The format of a dump: the items that a file has, and changes of older versions in the form of today."""
+"""The format of a dump: the items of a file, and changes of older versions in today's form."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_dump_has_the_documented_items(data: Path, tmp_path: Path) -> None:
 
 
 def test_names_of_the_format_stay_as_they_are() -> None:
-    """Files with them exist."""
+    """Dumps with these names exist."""
     assert (MAGIC, TOPOLOGY, SHARD, LEASE, MESSAGE, END) == (
         "penstock dump", "topology", "shard", "lease", "message", "end",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A store is checked while somebody writes it: nothing is complained of that is whole, and nobody is disturbed."""
+"""The check of a store while it is written: nothing sound is reported as damaged, and the file does not grow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ops.store.writing import written
 
 
 def in_pieces(monkeypatch: pytest.MonkeyPatch, between: Callable[[], object]) -> list[int]:
-    """Have a check let go after each record, and something done then; a number is added for each piece."""
+    """Make a check release its snapshot after each record and call `between`; return a list with one item a piece."""
     pieces: list[int] = []
 
     def let_go(live: bool) -> checking.Over:

@@ -17,7 +17,7 @@ FOUND = Manifest("1.2.3", 7, [11, 12], 1_800_000_000_000_000, {"topology": 3}, 0
 
 
 def written(directory: Path, **facts: Any) -> None:
-    """Write a manifest with other facts, and the checksum of these."""
+    """Write a manifest with changed facts and the checksum of these."""
     store(directory, FOUND)
     found = orjson.loads((directory / NAME).read_bytes()) | facts
     del found["checksum"]

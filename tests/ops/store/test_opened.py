@@ -18,7 +18,7 @@ from tests.ops.store.writing import ROOT, readers, written
 
 
 def test_stores_are_listed_in_order_of_their_shards(tmp_path: Path) -> None:
-    """In the order of numbers, not of names; other directories and stores that were never finished are left out."""
+    """The order is by number, not by name; other directories and stores that were never finished are left out."""
     assert store_paths(tmp_path) == []
     paths = [made(tmp_path, shard) for shard in (10, 2, 0)]
     (tmp_path / "shards" / "2.set-aside").mkdir()

@@ -35,7 +35,7 @@ def test_a_terminal_shows_the_share_that_is_done_and_gets_its_cursor_back(monkey
 
 
 def all_of(screen: FileIO) -> bytes:
-    """Return all that a terminal was sent, once it is closed at the other end: reading then ends in EIO."""
+    """Return everything sent to a terminal whose other end is closed: reading then ends in EIO."""
     found = b""
     with suppress(OSError):
         while piece := screen.read(1 << 16):

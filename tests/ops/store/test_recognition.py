@@ -21,7 +21,7 @@ FILE = "shards/0/data.mdb"
 
 
 def run(data: Path, epoch: int, shards: int = 2) -> None:
-    """What a run of a node with so many shards writes; it serves."""
+    """Write the files of a node's run that has served, with the stores of `shards` shards."""
     node = begin_run(data, recognise(data), epoch)
     TopologyStore(data / "topology.sqlite", epoch, Witness(data, "topology", node)).close()
     for shard in range(shards):
@@ -53,7 +53,7 @@ def damaged(path: Path) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Of a node that has run twice."""
+    """The data directory of a node that has run twice."""
     data = tmp_path / "data"
     data.mkdir()
     for epoch in (11, 12):
@@ -152,7 +152,7 @@ def test_messages_are_set_aside_where_their_queues_are_not_known(data: Path) -> 
 
 
 def test_starts_that_did_not_get_far(data: Path) -> None:
-    """Some stores know of a run that others do not: none has served anybody since."""
+    """Some stores know of runs that others do not; the node has served in none of these."""
     for epoch in (13, 14):
         node = begin_run(data, recognise(data), epoch)
         Store(data / "shards/0", LIMIT, False, epoch, 0, Witness(data, "shard.0", node)).close()

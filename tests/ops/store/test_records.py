@@ -1,4 +1,4 @@
-"""Messages read from bytes that may be damaged: those that were written, or ValueError."""
+"""Messages read from bytes that may be damaged: as they were written, or ValueError."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_messages_are_read_as_they_were_written(messages: list[tuple[str, str, b
 
 
 def test_a_slice_of_a_batch_begins_at_its_own_base() -> None:
-    """Its rows count from the start of the batch that it was cut from."""
+    """The rows of a slice count from the start of the batch that it was cut from."""
     builder = BatchBuilder()
     for exchange, key, body, flags in MESSAGES:
         builder.add(address(exchange, key), header(body), body, flags)

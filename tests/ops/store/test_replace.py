@@ -1,4 +1,4 @@
-"""A backup takes the place of the stores as a whole: what is damaged or missing is named, and replaces nothing."""
+"""A backup replaces the stores as a whole, or nothing if a file is damaged or missing, which is named."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def flipped(path: Path) -> None:
 
 
 def altered(path: Path, **facts: Any) -> None:
-    """A manifest that says something else, and vouches for it."""
+    """Change facts of a manifest, and its checksum to match."""
     found = orjson.loads(path.read_bytes()) | facts
     del found["checksum"]
     path.write_bytes(orjson.dumps(found | {"checksum": manifest._checksum(found)}))
@@ -115,7 +115,7 @@ def test_several_files_are_named(data: Path, tmp_path: Path) -> None:
 def test_a_restore_that_is_cut_short_is_never_started_on(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
-    """Unless nothing has changed, or all: at whatever rename it ends. It can be done again."""
+    """Wherever the renames stop, no node starts on a mixture, and the restore can be repeated."""
     source = tmp_path / "backup"
     backup(data, source, live=False)
     run(data, 13)

@@ -1,4 +1,4 @@
-"""What is saved of damaged stores: all that can be read and nothing else, and a node can begin with it."""
+"""Salvage of damaged stores: all readable content, nothing else, in stores that a node can start on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def bodies(data: Path, shard: int) -> list[tuple[int, bytes]]:
-    """Queue and body of all that a store has, in order."""
+    """Return queue and body of each message of a store, in order."""
     store = Store(data / "shards" / str(shard), LIMIT, False, 1, shard)
     journal = Journal(store.read)
     found = []
@@ -71,7 +71,7 @@ def test_contents_that_are_damaged_are_lost_and_counted(data: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_pages(data: Path, tmp_path: Path, seed: int) -> None:
-    """Whatever is damaged, what comes is right and in order; what is not there was not readable, and that is said."""
+    """Whatever the damage, salvaged messages are right and in order, and losses are reported."""
     chance = random.Random(seed)
     path = data / "shards/0/data.mdb"
     stored = bytearray(path.read_bytes())
@@ -116,7 +116,7 @@ def test_a_topology_that_is_damaged(data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", [0, 1, 3])
 def test_transactions_that_were_not_over_are_undone_and_counted(data: Path, tmp_path: Path, lost: int) -> None:
-    """Those whose parts are lost as well: their number is known."""
+    """Transactions whose parts are lost count as well: their number is known."""
     path = data / "shards/0"
     store = Store(path, LIMIT, False, 1)
     journal = Journal(store.read)

@@ -1,4 +1,4 @@
-"""On which stores a node may be started."""
+"""The stores on which a node may be started."""
 
 from __future__ import annotations
 

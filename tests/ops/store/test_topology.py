@@ -1,4 +1,4 @@
-"""The file of exchanges, queues and bindings, checked by a copy of one moment."""
+"""The file of exchanges, queues and bindings, checked on a copy of one moment."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ Write = Callable[[int], None]
 
 @contextmanager
 def written(path: Path) -> Iterator[Write]:
-    """Somebody has the store open, and writes to it so many times when called."""
+    """Open a store in another process; yield a function that makes that process write to it `times` times."""
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as writer:

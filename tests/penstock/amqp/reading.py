@@ -1,7 +1,7 @@
-"""The meaning of a stream of frames: by the plainest reading, and by a scanner.
+"""The events of a stream of frames, by the plainest reading and by a scanner.
 
-`read` is the scanner's independent judge. It follows the specification (2.3.5, 4.2), one frame after the other, and
-detects a mistake as early as possible: by the first seven bytes of a frame, then by the whole frame.
+`read` is the scanner's independent reference. It follows the specification (2.3.5, 4.2) frame by frame, and detects a
+mistake as early as possible: in the first seven bytes of a frame, then in the whole frame.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from tests import frames
 from tests.frames import BODY, HEADER, HEARTBEAT, METHOD
 
 # ("publish", channel, address, mandatory, immediate, header, body, flags), ("settle", channel, tag, kind, multiple),
-# ("method", channel, payload), ("oversize", channel, size), ("failure", code): one a message, one a settlement.
+# ("method", channel, payload), ("oversize", channel, size), ("failure", code): one for each message or settlement.
 Event = tuple[Any, ...]
 
 SCAN = "penstock.amqp.scan_cy"
 ACK, REQUEUE, REJECT = 0, 1, 2
-# Limits of the tests' streams: small, so that damage finds every limit.
+# Limits of the tests' streams: small, so that damaged streams reach every limit.
 FRAME_MAX = 400
 MAX_BODY = 90
 
 
 class Failed(Exception):
-    """The stream breaks the protocol; the reply code."""
+    """The stream breaks the protocol; the argument is the reply code."""
 
 
 class _Content:
@@ -125,7 +125,7 @@ _OWN_EVENTS = {"basic.publish", "basic.ack", "basic.nack", "basic.reject"}
 
 
 def _settlement(name: str, bits: int) -> tuple[int, int]:
-    """Kind, multiple."""
+    """Return kind and multiple."""
     if name == "basic.ack":
         return ACK, bits & 1
     if name == "basic.nack":
@@ -172,7 +172,7 @@ def _flags(header: bytes) -> int:
 
 
 def said(events: list[Any], module: ModuleType) -> list[Event]:
-    """Return the scanner's events taken apart, so that they do not depend on how the stream was cut into reads."""
+    """Return the scanner's events one by one, so that they do not depend on how reads cut the stream."""
     found: list[Event] = []
     for event in events:
         if isinstance(event, module.PublishRun):
@@ -196,9 +196,9 @@ def said(events: list[Any], module: ModuleType) -> list[Event]:
 
 
 class Reads:
-    """A connection's receive buffer before a scanner: it receives a stream in pieces, and keeps what remains unused.
+    """A connection's receive buffer in front of a scanner: it receives a stream in pieces, and keeps the unused rest.
 
-    `round_it` is put before and behind the bytes of each read: a scanner that reads there gives different events.
+    `round_it` surrounds the bytes of each read: a scanner that reads beyond them gives different events.
     """
 
     def __init__(
@@ -221,11 +221,11 @@ class Reads:
         return events
 
     def say(self, pieces: list[bytes]) -> list[Event]:
-        """Return the events of a stream that comes in these pieces."""
+        """Return the events of a stream that arrives in these pieces."""
         return [event for piece in pieces for event in said(self.feed(piece), self.module)]
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
-    """Return a stream cut at some places, taken modulo its length."""
+    """Return a stream cut at the given places, modulo its length."""
     places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     return [data[a:b] for a, b in pairwise(places)]

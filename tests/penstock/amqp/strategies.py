@@ -1,4 +1,4 @@
-"""Strategies of the codec's tests: field tables as values and as bytes, and damage."""
+"""Strategies for the codec's tests: field tables as values and as bytes, and damage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.amqp.values import ByteArray, Float32, Timestamp
 
 Strategy = st.SearchStrategy[Any]
 
-# Text that fits a short string of 255 bytes, and such text with broken UTF-8 in it.
+# Text that fits a short string of 255 bytes; also with broken UTF-8.
 texts: Strategy = st.text(st.characters(codec="utf-8"), max_size=60)
 shortstrs: Strategy = st.one_of(
     texts,
@@ -36,7 +36,7 @@ _values: Strategy = st.recursive(
     max_leaves=12,
 )
 
-# Tables in Python, of values that are the same after encoding and decoding.
+# Python tables whose values survive encoding and decoding unchanged.
 tables: Strategy = st.dictionaries(shortstrs, _values, max_size=5)
 
 
@@ -71,7 +71,7 @@ _wire_values: Strategy = st.recursive(
     max_leaves=10,
 )
 
-# Tables as bytes, with every type code in use and any value.
+# Encoded tables with every type code in use and any value.
 wire_tables: Strategy = _wire_table(b"", _wire_values)
 
 
@@ -81,5 +81,5 @@ def _damage(data: bytes, at: int, replaced: int, by: bytes) -> bytes:
 
 
 def damaged(nbytes: Strategy) -> Strategy:
-    """Draw bytes with a few replaced, cut out or put in."""
+    """Draw bytes of which a few are replaced, removed or inserted."""
     return st.builds(_damage, nbytes, st.integers(0, 300), st.integers(0, 4), st.binary(max_size=4))

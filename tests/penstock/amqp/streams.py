@@ -1,4 +1,4 @@
-"""Streams of frames as clients send them, whole and damaged: generated for the scanner's tests."""
+"""Generated streams of frames for the scanner's tests: as clients send them, and damaged."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _interleave(channels: list[list[bytes]], seed: int) -> list[bytes]:
     return [next(lines[turn]) for turn in turns]
 
 
-# Frames of up to four channels, each channel's in order.
+# Frames of up to four channels, in order on each channel.
 valid: Strategy = st.builds(
     _interleave,
     st.tuples(
@@ -139,7 +139,7 @@ def _rearranged(stream: list[bytes], first: int, second: int, what: int) -> list
     return changed
 
 
-# Frames that are whole, but one is missing, repeated or out of its place.
+# Whole frames, of which one is missing, repeated or out of place.
 rearranged: Strategy = st.builds(_rearranged, valid, st.integers(0, 99), st.integers(0, 99), st.integers(0, 2))
 
 _any_frame: Strategy = st.builds(
@@ -155,7 +155,7 @@ _any_publish: Strategy = st.builds(
 
 
 def hostile(corpus: list[bytes]) -> Strategy:
-    """Draw bytes that a client should not send, or not in that way."""
+    """Draw bytes that no well-behaved client sends."""
     whole = st.one_of(valid, rearranged).map(b"".join)
     return st.one_of(
         st.binary(max_size=60),

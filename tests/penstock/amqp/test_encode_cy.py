@@ -39,7 +39,7 @@ def batch_of(load: Load, content: list[Message]) -> Any:
 
 
 def split(data: bytes) -> list[Frame]:
-    """Type, channel, payload of frames that lie behind each other with nothing between."""
+    """Return type, channel and payload of frames that follow each other without a gap."""
     found, at = [], 0
     while at < len(data):
         kind, channel, size = struct.unpack_from(">BHI", data, at)
@@ -50,7 +50,7 @@ def split(data: bytes) -> list[Frame]:
 
 
 def take(output: Any) -> bytes:
-    """What waits in an output, taken; its bookkeeping is looked at in passing."""
+    """Take and return the content of an output; check its size before and after."""
     size = output.size
     chunks = output.take()
     data = b"".join(chunks)
@@ -61,7 +61,7 @@ def take(output: Any) -> bytes:
 
 
 def contents_of(found: list[Frame], channel: int, frame_max: int) -> list[tuple[bytes, bytes, bytes]]:
-    """Method payload, header payload, body of each message."""
+    """Return method payload, header payload and body of each message."""
     read: list[tuple[bytes, bytes, bytes]] = []
     for kind, on, payload in found:
         assert on == channel
@@ -78,7 +78,7 @@ def contents_of(found: list[Frame], channel: int, frame_max: int) -> list[tuple[
 
 
 def cut_as_late_as_can_be(found: list[Frame], frame_max: int) -> bool:
-    """Only the last body frame of a message is shorter than it might be."""
+    """Return whether only the last body frame of each message is shorter than `frame_max` allows."""
     follows = [*found[1:], (METHOD, 0, b"")]
     return all(
         len(payload) == frame_max - 8
@@ -150,7 +150,7 @@ def test_a_returned_message(load: Load) -> None:
 ])  # fmt: skip
 @both_ways
 def test_large_bodies_are_lent_and_not_copied(load: Load, size: int, frame_max: int, lent: list[int]) -> None:
-    """4.2.6.2; a piece at or above `BY_REFERENCE` is a view of the batch, smaller ones lie between the frames."""
+    """4.2.6.2: a piece of at least `BY_REFERENCE` bytes is a view of the batch; smaller ones lie between the frames."""
     body = bytes(i * 7 % 251 for i in range(size))
     batch = batch_of(load, [(b"", b"a", b"first"), (b"", b"b", body), (b"", b"c", b"last")])
     output = load(NAME).Output()
@@ -185,7 +185,7 @@ def test_confirms(load: Load, first: int, count: int, multiple: bool, negative: 
 
 @given(st.lists(st.integers(0, 40_000) | st.binary(max_size=3000), max_size=12))
 def test_what_is_written_leaves_in_order(parts: list[int | bytes]) -> None:
-    """A number is a message with a body of that size; a body that is lent comes between what is copied."""
+    """A number is a message with a body of that size; a lent body keeps its place between copied parts."""
     written = []
     for load in load_compiled, load_plain:
         output, expected = load(NAME).Output(), b""

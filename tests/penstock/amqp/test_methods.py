@@ -37,7 +37,7 @@ any_payload = any_method.map(lambda method: encode(method[0].name, **method[1]))
 
 
 def outcome(read: Callable[[bytes], Any], data: bytes) -> Any:
-    """What was read, or the documented error; any other exception is the test's failure."""
+    """Return the result, or the documented error; any other exception fails the test."""
     try:
         return read(data)
     except FrameSyntaxError as error:
@@ -77,7 +77,7 @@ def test_another_library_writes_and_reads_the_same(spec: MethodSpec) -> None:
     assert decode(payload) == (spec, fields)
 
     if spec.name == "connection_update_secret":
-        return  # pika only ever writes it; what it would read, it stores under another field's name
+        return  # pika only writes this method: its reader stores the field under another name
     read = theirs.__new__(theirs).decode(encode(spec.name, **fields), 4)
     assert {name: getattr(read, name) for name in renamed} == renamed
 
@@ -109,7 +109,7 @@ def test_long_strings_may_be_given_as_text() -> None:
 
 
 def test_a_whole_frame() -> None:
-    """4.2.3: type, channel, size, payload, end octet."""
+    """4.2.3: type, channel, size, payload, frame end."""
     assert frame(258, "basic_ack", delivery_tag=7, multiple=True) == bytes.fromhex(
         "01 0102 0000000d 003c0050 0000000000000007 01 ce"
     )

@@ -28,7 +28,7 @@ any_properties = st.fixed_dictionaries({}, optional={name: DOMAINS[domain] for n
 
 
 def outcome(read: Callable[[bytes], Any], data: bytes) -> Any:
-    """What was read, or the documented error; any other exception is the test's failure."""
+    """Return the result, or the documented error; any other exception fails the test."""
     try:
         return read(data)
     except FrameSyntaxError as error:
@@ -138,7 +138,7 @@ def test_any_bytes_are_read_or_end_in_the_documented_error(data: bytes) -> None:
     )
 )
 def test_what_the_scanner_lets_in_can_be_read(data: bytes) -> None:
-    """Messages are checked once, by the scanner; whoever looks into one later must not find it malformed."""
+    """The scanner checks a message once; whoever decodes it later must not find it malformed."""
     header = bytes.fromhex("003c 0000 0000000000000000") + data
     let_in = len(data) >= 2 and SCANNER.content_flags(header, 0, len(header)) >= 0
     assert let_in == isinstance(outcome(decode_properties, data), dict)

@@ -1,4 +1,4 @@
-"""The names of reply consumers: how they are written and read, and the shard that carries the answers to one."""
+"""Names of reply consumers: writing, reading, and the shard that carries a consumer's answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_other_names_have_no_home(name: str) -> None:
 
 
 def test_all_processes_compute_the_same_carrier() -> None:
-    """Else answers would go to a shard that does not know the consumer: Python's hash, for one, varies by process."""
+    """Otherwise answers would go to a shard that does not know the consumer; Python's hash varies by process."""
     assert [carrier(f"{NAME}{number}", range(4)) for number in range(8)] == [2, 0, 1, 3, 0, 2, 3, 1]
 
 

@@ -28,7 +28,7 @@ cuts = st.lists(st.integers(0, 5000), max_size=12)
 
 
 def in_every_way(data: bytes, cuts: list[int]) -> list[Event]:
-    """What a stream says, whole, byte by byte and in pieces; with the plain scanner and with the compiled one."""
+    """Return a stream's events: the same whole, byte by byte and in pieces, by the plain and the compiled scanner."""
     whole = Reads(PLAIN).say([data])
     for module, round_it in (PLAIN, b""), (COMPILED, b""), (COMPILED, b"\xce\x03\0\1\0" * 20), (COMPILED, bytes(99)):
         assert Reads(module, round_it=round_it).say([data]) == whole
@@ -62,7 +62,7 @@ def test_bytes_at_the_limits(data: bytes, code: int | None) -> None:
 
 @given(streams.valid, st.integers(20, 120))
 def test_what_was_scanned_is_written_as_it_came(stream: list[bytes], frame_max: int) -> None:
-    """A publish is laid out like what `Output.contents` writes, so the whole path is its own mirror."""
+    """`Output.contents` lays out messages as a publish does, so scanning its output gives the same events."""
     events: list[Any] = []
     data = b"".join(stream)
     COMPILED.Scanner(FRAME_MAX, MAX_BODY).scan(bytearray(data), 0, len(data), events)
@@ -127,7 +127,7 @@ def test_settlements_in_a_row_are_one_run(load: Load) -> None:
 
 @both_ways
 def test_events_keep_the_order_of_a_channel(load: Load) -> None:
-    """A settlement or a publish never moves before what its channel said earlier."""
+    """No settlement or publish moves ahead of an earlier frame of its channel."""
     ack, publish = method_frame("basic.ack", 1, delivery_tag=1), publish_frames(1, b"")
     large = publish_frames(1, bytes(MAX_BODY + 1))
     stream = [ack, publish, ack, method_frame("basic.get", 1), ack, publish, large, publish, ack, large, ack]
@@ -141,7 +141,7 @@ def test_events_keep_the_order_of_a_channel(load: Load) -> None:
 
 @both_ways
 def test_a_body_frame_keeps_to_frame_max_however_it_comes(load: Load) -> None:
-    """4.2.3; like RabbitMQ the scanner lets a payload be 8 bytes longer than the negotiated size allows."""
+    """4.2.3: like RabbitMQ, the scanner accepts a payload 8 bytes longer than the negotiated size allows."""
     for size, failures in (FRAME_MAX - 8, 0), (FRAME_MAX, 0), (FRAME_MAX + 1, 1):
         data = publish_frames(1, bytes(size), frame_max=2**20)
         for cut in [], [40]:
@@ -153,7 +153,7 @@ def test_a_body_frame_keeps_to_frame_max_however_it_comes(load: Load) -> None:
 @pytest.mark.parametrize("code", ["F", "A"])
 @both_ways
 def test_nested_headers_are_taken_as_deep_as_they_can_be_read(load: Load, code: str, levels: int) -> None:
-    """`read` asks the decoder; 5000 levels would be the end of a recursion without a bound."""
+    """`read` uses the decoder; 5000 levels would overflow an unbounded recursion."""
     name = b"\0" if code == "F" else b""
     inside = b""
     for _ in range(levels):
@@ -178,7 +178,7 @@ def test_a_frame_that_is_too_large_is_named(load: Load) -> None:
 
 @both_ways
 def test_a_failure_ends_it(load: Load) -> None:
-    """The rest is ignored, also what was in progress; what came before it counts."""
+    """Events before the failure count; the rest is ignored, messages in progress included."""
     reads = Reads(load(SCAN))
     events = reads.say([publish_frames(1, b"a") + publish_frames(2, b"bb")[:-1]])
     assert [event[0] for event in events] == ["publish"]
@@ -190,7 +190,7 @@ def test_a_failure_ends_it(load: Load) -> None:
 
 @both_ways
 def test_a_body_is_taken_as_it_comes(load: Load) -> None:
-    """Nothing of it is left in the receive buffer to be looked at again."""
+    """No byte of the body stays in the receive buffer to be scanned twice."""
     reads = Reads(load(SCAN), 4096, 10**6)
     reads.feed(method_frame("basic.publish", 1) + header_frame(1, 10_000, {}))
     frame = frames.frame(BODY, 1, b"a" * 8 + b"b" * 4000 + b"c" * 80)
@@ -218,7 +218,7 @@ def test_announcing_a_large_body_costs_little(load: Load) -> None:
 
 @both_ways
 def test_a_body_that_is_too_large_is_skipped_in_passing(load: Load) -> None:
-    """Told of once, when it is announced; the channel and the others go on behind it, nothing of it is kept."""
+    """The body is reported once, at its header, and not kept; its channel and the others go on behind it."""
     reads = Reads(load(SCAN), 4096, 100)
     data = publish_frames(1, bytes(100_000), frame_max=4096)
     oversize = only(reads.feed(data[:5000]))
@@ -254,7 +254,7 @@ def test_bytes_left_behind_are_those_of_the_frame_that_is_not_whole(load: Load) 
 
 @both_ways
 def test_a_scan_says_whether_it_met_large_bodies(load: Load) -> None:
-    """Whole ones, and pieces of those that come in several reads."""
+    """Whole large bodies count, and so do pieces of those that span several reads."""
     large, small = (bytearray(publish_frames(1, bytes(size), routing_key="q")) for size in (16_384, 16_383))
     scanner = load(SCAN).Scanner(131072, 2**20)
     for data, found in ((small, False), (large, True), (small, False)):
@@ -269,7 +269,7 @@ def test_a_scan_says_whether_it_met_large_bodies(load: Load) -> None:
 
 @both_ways
 def test_a_scanner_keeps_nothing_of_what_it_has_said(load: Load) -> None:
-    """Contents, and blocks of the arena, go with who has them."""
+    """Contents and arena blocks live only as long as the events that the caller keeps."""
     scanner = load(SCAN).Scanner(131072, 2**20)
     data = bytearray(publish_frames(1, b"x", routing_key="q") + method_frame("basic.ack", 1, delivery_tag=1))
     for _ in range(2):
@@ -292,7 +292,7 @@ def test_a_scanner_keeps_nothing_of_what_it_has_said(load: Load) -> None:
     ],
 )
 def test_large_contents_and_long_runs_are_built_in_the_arena(load: Load, sizes: list[int], lent: bool) -> None:
-    """As long as there are free blocks; the contents are the same without."""
+    """The arena is used while it has free blocks; the contents are the same without it."""
     bodies = [bytes([i % 256]) * size for i, size in enumerate(sizes)]
     data = b"".join(publish_frames(1, body, routing_key="q", frame_max=131072) for body in bodies)
     for arena in (Arena(16 * BLOCK_BYTES, 1, 1), Arena(BLOCK_BYTES, 1, 1), None):
@@ -326,7 +326,7 @@ def test_what_one_read_brings_is_in_as_few_blocks_as_it_needs(load: Load, count:
 @both_ways
 @pytest.mark.parametrize(("count", "runs"), [(100, 2), (30, 1)])
 def test_what_follows_a_content_that_was_put_together_is_in_the_arena(load: Load, count: int, runs: int) -> None:
-    """Where there is much of it: a stream is cut anywhere by reads."""
+    """Reads cut a stream anywhere: enough contents behind the cut make a run of their own in the arena."""
     one = publish_frames(1, bytes(1000), routing_key="q")
     scanner = load(SCAN).Scanner(131072, 2**20, Arena(16 * BLOCK_BYTES, 1, 1))
     first, second = bytearray(one[:-500]), bytearray(one[-500:] + one * count)

@@ -1,4 +1,4 @@
-"""The tables of the specification, held against another library's."""
+"""The tables of the specification, compared with another library's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ THEIRS: dict[tuple[int, int], Any] = {(index >> 16, index & 0xFFFF): each for in
 
 
 def test_methods_are_those_that_others_know() -> None:
-    """1.4 ff. and the extensions."""
+    """1.4 onwards, and the extensions."""
     assert METHODS.keys() == THEIRS.keys()
 
 

@@ -1,4 +1,4 @@
-"""Content headers in pieces: what is not replaced keeps its exact bytes."""
+"""Content headers split and joined: parts that are not replaced keep their exact bytes."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ def tables(request: pytest.FixtureRequest) -> ModuleType:
 
 
 def one(code: str, nbytes: str) -> bytes:
-    """A table with the one field `a`."""
+    """Return a table with the single field `a`."""
     field = b"\x01a" + code.encode() + bytes.fromhex(nbytes)
     return len(field).to_bytes(4, "big") + field
 
 
 def exact(value: Any) -> Any:
-    """A value with its types, comparable also where it holds what is not a number."""
+    """Return a value with its types, comparable even if it contains NaN."""
     if isinstance(value, dict):
         return {name: exact(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -47,7 +47,7 @@ def exact(value: Any) -> Any:
 
 
 def outcome(read: Any, *arguments: Any) -> Any:
-    """What a reader returned, or the documented error; any other exception is the test's failure."""
+    """Return a reader's result, or the documented error; any other exception fails the test."""
     try:
         table, at = read(*arguments)
     except FrameSyntaxError as error:
@@ -89,7 +89,7 @@ def outcome(read: Any, *arguments: Any) -> Any:
     ],
 )
 def test_every_type_is_read(tables: ModuleType, code: str, nbytes: str, value: object, word: str) -> None:
-    """4.2.5.5, and RabbitMQ's errata for L (signed) and for what 0-9-1 left out."""
+    """4.2.5.5, and RabbitMQ's errata for L (signed) and for types that 0-9-1 omits."""
     data = one(code, nbytes)
     assert outcome(tables.decode_table, data, 0, len(data)) == (exact({"a": value}), len(data))
     assert tables.table_types(data, 0, len(data)) == ({"a": word}, len(data))
@@ -158,7 +158,7 @@ def test_what_no_table_holds_is_not_written(tables: ModuleType, value: object) -
 
 
 def test_names_have_at_most_255_bytes(tables: ModuleType) -> None:
-    """4.2.5.3: the length of a short string is one octet."""
+    """4.2.5.3: the length of a short string is one byte."""
     encoded = tables.encode_table({"é" * 127 + "a": None})
     assert tables.decode_table(encoded, 0, len(encoded)) == ({"é" * 127 + "a": None}, len(encoded))
     with pytest.raises(ValueError, match="256 bytes"):
@@ -245,7 +245,7 @@ def test_every_well_formed_table_is_read_and_can_be_written_again(data: bytes) -
     st.binary(max_size=8),
 )
 def test_any_bytes_are_read_or_end_in_the_documented_error(data: bytes, round_it: bytes) -> None:
-    """Compiled and plain agree, and what lies round the table makes no difference: nobody looked at it."""
+    """Compiled and plain agree, and bytes around the table make no difference: they are not read."""
     buffer = round_it + data + round_it
     start, end = len(round_it), len(round_it) + len(data)
     for read in "decode_table", "table_types":

@@ -1,4 +1,4 @@
-"""Values of field tables that Python has no type for, and RabbitMQ's words for all of them."""
+"""Field table values for which Python has no type, and RabbitMQ's names of all types."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def test_other_types_have_none() -> None:
 
 
 def test_they_compare_as_what_they_are() -> None:
-    """The width of a number, or a timestamp's being one, makes no difference to whoever compares."""
+    """Comparisons ignore the width of a number and whether it is a timestamp."""
     assert (Timestamp(5), Float32(0.5), ByteArray(b"a")) == (5, 0.5, b"a")

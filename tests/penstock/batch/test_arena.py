@@ -1,4 +1,4 @@
-"""The arena: blocks are lent on and come back, and what lies in one stays there as long as anybody reads it."""
+"""The arena: blocks are lent, lent on and returned, and keep their contents as long as anybody reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TWO = 2 * BLOCK_BYTES
 
 
 def taken(arena: Arena, content: bytes) -> memoryview:
-    """A block with some content in it."""
+    """Return a view of some content in a new block."""
     loan = arena.take()
     assert loan is not None
     view = memoryview(loan)
@@ -31,7 +31,7 @@ def lend(view: memoryview, receiver: int = 0) -> list[int]:
 
 
 def free(arena: Arena) -> int:
-    """How many blocks are free."""
+    """Return the number of free blocks."""
     loans = []
     while (loan := arena.take()) is not None:
         loans.append(loan)
@@ -136,7 +136,7 @@ except OSError as error:
 
 
 def run(program: str, *arguments: str) -> bytes:
-    """What a program prints."""
+    """Return the output of a program."""
     root = Path(__file__).parents[3]
     return subprocess.run(
         [sys.executable, "-c", program, *arguments], cwd=root, stdout=subprocess.PIPE, check=True, timeout=60
@@ -166,7 +166,7 @@ def test_another_process_borrows() -> None:
     )
 )
 def test_nothing_is_written_over_while_it_is_read(steps: list[tuple[str, int]]) -> None:
-    """Whoever holds bytes of a block finds in them what was there when they were given."""
+    """Every holder of bytes of a block finds them as it received them."""
     arena, shards, acceptors = Arena(TWO, 2, 2), [Borrower(99), Borrower(99)], [Borrower(99), Borrower(99)]
     held: list[tuple[str, memoryview, bytes]] = []
     for number, (step, pick) in enumerate(steps):

@@ -45,7 +45,7 @@ def read(batch: Any) -> list[Message]:
 
 
 def part(count: int, at: int, size: int) -> tuple[int, int]:
-    """A row and a count that lie within a batch."""
+    """Return a row and a count that lie within a batch."""
     first = at % (count + 1)
     return first, size % (count - first + 1)
 
@@ -72,7 +72,7 @@ def test_a_batch_is_a_list_of_messages(load: Load, content: list[Message], at: i
 @given(content=messages.filter(bool), cuts=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=4))
 @both_ways
 def test_a_slice_of_a_batch_is_a_batch(load: Load, content: list[Message], cuts: list[tuple[int, int]]) -> None:
-    """However often it is sliced, and what is between two processes is bytes alone."""
+    """A batch can be sliced repeatedly, and rebuilt from the bytes that pass between two processes."""
     module = load(NAME)
     batch = build(module, content)
     for at, size in cuts:

@@ -1,4 +1,4 @@
-"""Ids of consumers hold a number and the index of a shard, which may change."""
+"""Ids of consumers: a number, and the index of a shard, which may change."""
 
 from __future__ import annotations
 

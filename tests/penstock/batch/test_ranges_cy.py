@@ -21,7 +21,7 @@ counts = st.integers(1, 12)
 
 
 def runs(integers: set[int]) -> list[tuple[int, int]]:
-    """(start, end) of each unbroken run."""
+    """Return (start, end) of each unbroken run."""
     found: list[tuple[int, int]] = []
     for n in sorted(integers):
         if found and found[-1][1] == n:
@@ -32,7 +32,7 @@ def runs(integers: set[int]) -> list[tuple[int, int]]:
 
 
 class Ranges(RuleBasedStateMachine):
-    """The same done to a set and to both kinds of RangeSet."""
+    """The same operations on a set and on both kinds of RangeSet."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Rows of settlements are written by acceptors and read by shards in one form."""
+"""Rows of settlements: the one form that acceptors write and shards read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages over ZeroMQ sockets on a loop: none is missed, none keeps the next one back."""
+"""Messages over ZeroMQ sockets on a loop: none is missed, and none blocks the next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def context() -> Iterator[zmq.Context[Any]]:
 
 
 class Messages:
-    """The messages that an endpoint receives, and how many had come by the end of each reading."""
+    """The messages that an endpoint receives, and their number at the end of each reading."""
 
     def __init__(self) -> None:
         self.received: list[list[bytes]] = []

@@ -1,4 +1,4 @@
-"""The stages of a link to a shard: what may follow what."""
+"""The stages of a link to a shard, and the transitions between them."""
 
 from __future__ import annotations
 

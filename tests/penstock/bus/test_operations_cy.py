@@ -1,4 +1,4 @@
-"""Operations go over the wire as numbered lists, and come out as the class that they went in as."""
+"""Operations on the wire: numbered lists, read back as the class that was written."""
 
 from __future__ import annotations
 

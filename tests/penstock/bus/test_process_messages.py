@@ -1,4 +1,4 @@
-"""Messages about processes: read as they were written, and nothing else is taken for one."""
+"""Messages about processes: read as they were written; any other frame is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Following the router: what a follower knows, whatever is lost when the router dies."""
+"""A follower of the router: it misses no change, whatever is lost when the router dies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from router.core import SNAPSHOT
 
 
 class Followed:
-    """A follower, what it has asked and what it knows."""
+    """A follower, its requests and their answers, and the changes that it knows."""
 
     def __init__(self) -> None:
         self.asked: list[list[Any]] = []
@@ -38,7 +38,7 @@ class Followed:
         self.follower.on_change(bus.pack([version, [version]]))
 
     def say_version(self, version: int) -> None:
-        """As to all when somebody has subscribed."""
+        """Publish a version, as the router does to all when somebody has subscribed."""
         self.follower.on_change(bus.pack([version, None]))
 
 
@@ -77,7 +77,7 @@ def test_what_a_dead_router_was_asked_is_asked_again_and_answered_once() -> None
 
 
 def test_a_snapshot_of_the_dead_router_is_not_that_of_the_new_one() -> None:
-    """A change the dead router published after it, which nobody heard, would be missed until the next one."""
+    """A change that the dead router published after it and nobody received would be missed until the next one."""
     followed = Followed()
     followed.follower.ask_for_snapshot()
     followed.follower.router_started()
@@ -90,7 +90,7 @@ def test_a_snapshot_of_the_dead_router_is_not_that_of_the_new_one() -> None:
 
 
 def test_what_was_missed_comes_without_the_rest() -> None:
-    """A router that comes back says what the dead one may have published unheard; what came meanwhile is behind it."""
+    """The new router repeats changes that the dead one may have published unnoticed; later changes follow them."""
     followed = Followed()
     followed.follower.ask_for_snapshot()
     followed.answer_snapshot(followed.asked[0], 1)

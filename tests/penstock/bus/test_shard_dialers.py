@@ -1,4 +1,4 @@
-"""Which incarnations of shards a process is connected to, in whatever order it hears of them."""
+"""The incarnations of shards that a process is connected to, in whatever order they are announced."""
 
 from __future__ import annotations
 

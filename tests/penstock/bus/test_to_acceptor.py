@@ -1,4 +1,4 @@
-"""What an acceptor receives, and what of it a shard keeps in its store."""
+"""Operations that an acceptor receives, and those that a shard keeps in its store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shard receives: sets of requests that processes tell apart."""
+"""Operations that a shard receives: the sets of requests that processes distinguish."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from penstock.bus.operations_cy import Operation
 
 
 def having(field: str) -> set[type[Operation]]:
-    """The requests with a field."""
+    """Return the requests that have a field."""
     return {kind for kind in to_shard.Request.__args__ if field in kind.__annotations__}
 
 

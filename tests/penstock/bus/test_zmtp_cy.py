@@ -1,4 +1,4 @@
-"""ZMTP without I/O, compiled and plain: however the bytes are cut, and whatever they are."""
+"""ZMTP without I/O, compiled and plain: for any bytes, cut anywhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FRAMES = st.one_of(
 
 
 def message(frames: list[Any]) -> list[Any]:
-    """The buffers of it, as both make them."""
+    """Return the buffers of a message, which both modules make alike."""
     buffers: list[Any] = COMPILED.message(frames)
     assert buffers == PLAIN.message(frames)
     return buffers
@@ -43,7 +43,7 @@ def receiver(module: ModuleType = COMPILED) -> Any:
 
 
 def feed(receiver: Any, data: bytes, most: int = SCRATCH_BYTES) -> Messages:
-    """All that comes out when at most so much is read at once."""
+    """Return the messages received if each read has at most `most` bytes."""
     messages: Messages = []
     at = 0
     while at < len(data):
@@ -52,7 +52,7 @@ def feed(receiver: Any, data: bytes, most: int = SCRATCH_BYTES) -> Messages:
         room[:count] = data[at : at + count]
         at += count
         messages += [[bytes(frame) for frame in frames] for frames in receiver.received(count)]
-        receiver.room()[: 1 << 10] = bytes(min(1 << 10, len(receiver.room())))  # the scratch is everybody's
+        receiver.room()[: 1 << 10] = bytes(min(1 << 10, len(receiver.room())))  # receivers share the scratch
     return messages
 
 
@@ -66,7 +66,7 @@ def test_the_greeting_is_that_of_version_3() -> None:
 def test_messages_come_whole_however_they_are_cut(messages: Messages, most: int) -> None:
     data = GREETING + ready("DEALER", b"acceptor.0.1") + b"".join(b"".join(message(list(m))) for m in messages)
     if most < 1000:
-        data = data[:3000]  # so many reads take long
+        data = data[:3000]  # this many reads take long
         messages = whole_in(data, messages)
     for module in COMPILED, PLAIN:
         taken = receiver(module)
@@ -75,7 +75,7 @@ def test_messages_come_whole_however_they_are_cut(messages: Messages, most: int)
 
 
 def whole_in(data: bytes, messages: Messages) -> Messages:
-    """Those messages that have not been cut off."""
+    """Return the messages that are whole in the data."""
     left = len(data) - len(GREETING + ready("DEALER", b"acceptor.0.1"))
     whole = []
     for frames in messages:

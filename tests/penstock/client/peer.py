@@ -5,7 +5,8 @@
         peer = listener.accept()
         producer = made.result()
 
-It answers nothing by itself after the handshake, and expects events in exactly the order that a test takes them in.
+After the handshake the peer answers nothing by itself, and expects events in exactly the order in which a test takes
+them.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Peer:
         return [self.take("basic.publish").body for _ in range(count)]
 
     def part(self) -> None:
-        """Answer the producer's connection.close, and what may precede it."""
+        """Answer the producer's connection.close, and a channel.close before it."""
         while True:
             kind, channel, payload = self._frame()
             event = parse_method(channel, payload) if kind == METHOD else None
@@ -146,7 +147,7 @@ class Listener:
         self.socket.close()
 
     def connection(self) -> Peer:
-        """Accept the next connection; nothing is read of it."""
+        """Accept the next connection, and read nothing from it."""
         self._peers.append(Peer(self.socket.accept()[0]))
         return self._peers[-1]
 

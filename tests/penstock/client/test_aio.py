@@ -1,4 +1,4 @@
-"""The producer for asyncio, with the test in the place of its broker."""
+"""The producer for asyncio, with the test in place of its broker."""
 
 from __future__ import annotations
 

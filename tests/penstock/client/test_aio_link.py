@@ -1,4 +1,4 @@
-"""The connection on aio-pika, with the test in the place of the broker: the frames that aiormq hides or mistakes."""
+"""The connection on aio-pika, with the test in place of the broker: frames that aiormq hides or mistakes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def listener() -> Iterator[Listener]:
 
 @asynccontextmanager
 async def opened(listener: Listener) -> AsyncIterator[tuple[AioLink, Peer, Events]]:
-    """A link and its peer, which is gone at the end."""
+    """Yield a link, its peer and its events; drop the peer at the end."""
     events = Events()
     link = AioLink(listener.url, "orders", events)
     opening = asyncio.create_task(link.open(PATIENCE))
@@ -99,7 +99,7 @@ def test_a_return_is_an_error_of_the_publish(listener: Listener) -> None:
 
 
 def test_channel_flow_is_answered_and_disturbs_nothing(listener: Listener) -> None:
-    """aiormq would take it for the answer to its next call."""
+    """aiormq would take channel.flow for the answer to its next call."""
 
     async def test() -> None:
         async with opened(listener) as (link, peer, events):

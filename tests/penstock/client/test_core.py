@@ -1,4 +1,4 @@
-"""What a producer does with what its broker says."""
+"""A producer's reactions to its broker's answers and flow control."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def accept(core: Core, now: float, number: int = 0) -> Future[str]:
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The client's own lines: what other tests left behind may be collected, and complain, at any time."""
+    """Return the client's own log lines: objects of other tests may be collected, and complain, at any time."""
     return [record.getMessage() for record in caplog.records if record.name == "penstock.client"]
 
 

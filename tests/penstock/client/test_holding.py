@@ -1,4 +1,4 @@
-"""The causes that hold a producer, and the times that they last."""
+"""The causes that hold a producer, and their durations."""
 
 from __future__ import annotations
 

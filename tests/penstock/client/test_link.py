@@ -1,4 +1,4 @@
-"""The connection on pika's loop, with the test in the place of the broker: its events, and how it comes back."""
+"""The connection on pika's loop, with the test in place of the broker: its events, and reconnecting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Events:
 
 
 class Running:
-    """A link in its thread."""
+    """A link that runs in its own thread."""
 
     def __init__(self, listener: Listener, **options: Any) -> None:
         self.events = Events()

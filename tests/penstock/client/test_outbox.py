@@ -1,4 +1,4 @@
-"""The outbox of a producer: order, bound, tags, what is sent again after a loss."""
+"""The outbox of a producer: order, bound, tags, and resending after a loss."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_what_was_under_way_is_sent_again_in_front_and_in_order() -> None:
 
 
 def test_one_that_closes_the_channel_is_found() -> None:
-    """Those that were under way go one at a time; what came later waits behind them."""
+    """Messages that were in flight go one at a time; later ones wait behind them."""
     outbox = Outbox(10, 1000)
     for number in range(3):
         outbox.add(message(number))
@@ -73,7 +73,7 @@ def test_a_return_belongs_to_the_first_message_of_that_id() -> None:
 
 
 class Life(RuleBasedStateMachine):
-    """Every message is settled once, or is still there; those that are there keep their order."""
+    """Every message is settled once or still in the outbox, which keeps its order."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The producer for threads, with the test in the place of its broker."""
+"""The producer for threads, with the test in place of its broker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 class Connected:
-    """A producer and its peer. At the end the producer is closed, as far as the test has not done so."""
+    """A producer and its peer. `close` has no effect if the producer is closed already."""
 
     def __init__(self, listener: Listener, threads: ThreadPoolExecutor, **options: Any) -> None:
         self.listener = listener

@@ -1,4 +1,4 @@
-"""Records of what administrators did."""
+"""Audit records of administrators' commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def noted(data: Path, **arguments: Any) -> dict[str, Any]:
 def test_who_what_when_from_where(tmp_path: Path) -> None:
     record = noted(tmp_path, name="bob", tags=["none"])
     assert record.pop("when").endswith("Z")
-    record["who"].pop("login")  # the machine may know
+    record["who"].pop("login")  # known on some machines
     assert record["who"] == {"uid": os.getuid(), "user": pwd.getpwuid(os.getuid()).pw_name}
     assert (record["from"]["pid"], record["command"], record["outcome"]) == (os.getpid(), "do", "done")
     assert record["from"]["program"]

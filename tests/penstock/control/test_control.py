@@ -1,4 +1,4 @@
-"""Requests and answers over a control socket, seen by the program that asks."""
+"""Requests and answers over a control socket, as seen by the program that asks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ json_values = st.recursive(
 
 @contextmanager
 def answering(path: Path, answer: bytes) -> Iterator[list[bytes]]:
-    """A node that gives one answer and hangs up; the requests that it received by the end."""
+    """Play a node that gives one answer and hangs up; yield the list of requests that it receives."""
     requests: list[bytes] = []
     with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor() as threads:
         listener.settimeout(PATIENCE)
@@ -85,7 +85,7 @@ def test_a_call_raises_the_refusal(path: Path) -> None:
 
 @pytest.mark.parametrize("answer", [b"", b'{"result": 1}'])
 def test_an_answer_that_is_cut_short_is_none(path: Path, answer: bytes) -> None:
-    """Even if it looks whole: a longer one may begin with the same bytes."""
+    """Even an answer that looks whole: a longer one may begin with the same bytes."""
     with answering(path, answer), pytest.raises(ConnectionAbortedError, match="the node ended before it had answered"):
         call(path, "show", {})
 

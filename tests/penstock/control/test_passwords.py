@@ -1,4 +1,4 @@
-"""Hashes of passwords: ours, RabbitMQ's, and what is refused."""
+"""Password hashes: our own, RabbitMQ's, and those that are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_ours() -> None:
     passwords.check(OURS)
     assert passwords.verify(OURS, "secret")
     assert not passwords.verify(OURS, "Secret")
-    assert passwords.hashed("secret") != OURS  # a salt of its own
+    assert passwords.hashed("secret") != OURS  # each hash has its own salt
 
 
 @pytest.mark.parametrize("algorithm", ["sha256", "sha512"])
@@ -35,7 +35,7 @@ def test_of_rabbitmq(algorithm: str, password: str) -> None:
 
 
 def test_one_that_rabbitmq_made() -> None:
-    """`rabbitmqctl hash_password`: the documentation's example (access-control, passwords): test12 salted 908D C60A."""
+    """`rabbitmqctl hash_password`, the documentation's example (access-control, passwords): test12, salt 908D C60A."""
     stored = passwords.from_rabbitmq(
         "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR", "rabbit_password_hashing_sha256"
     )

@@ -1,4 +1,4 @@
-"""Questions that a process answers about itself: their arguments, and the answers to what is wrong."""
+"""Questions that a process answers about itself: their arguments, and the answers to wrong ones."""
 
 from __future__ import annotations
 

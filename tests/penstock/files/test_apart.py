@@ -1,4 +1,4 @@
-"""Work in a process apart: its result, its errors, its death."""
+"""Work in a separate process: its result, its errors, its death."""
 
 from __future__ import annotations
 

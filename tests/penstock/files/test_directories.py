@@ -1,4 +1,4 @@
-"""What is set aside is still there."""
+"""Files set aside: each is kept under a name of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The node's clock over restarts of the node and of the machine."""
+"""The node's clock across restarts of the node and of the machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_after_another_boot_it_goes_as_the_wall_clock_and_never_back(
 
 
 def test_a_boot_that_is_younger_than_it_was_is_another_one() -> None:
-    """As in a container whose kernel gives it another time since the start of the machine."""
+    """The boot id is the same, as in a container whose kernel gives it another time since boot."""
     assert 50 + ahead(Noted("a", 100, 1000, 2000), "a", 50, 2070) == 1070
 
 
@@ -42,7 +42,7 @@ def test_without_anything_noted_it_is_the_wall_clock() -> None:
 
 
 class Machine:
-    """Its clocks stand still until a test moves them."""
+    """A machine whose clocks stand still until a test moves them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.boot, self.boot_us, self.wall_us = "first", 1000 * SECOND, 5_000_000 * SECOND

@@ -1,4 +1,4 @@
-"""Room on the disk for the next start."""
+"""Disk space reserved for the next start."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_it_is_allocated_and_given_back(tmp_path: Path) -> None:
 
 
 def limited(data: Path, nbytes: int) -> None:
-    """As on a disk that has no more."""
+    """Make the reserve as on a disk with room for only `nbytes`."""
     subprocess.run([sys.executable, "-c", LIMITED, str(data), str(nbytes)], check=True)
 
 

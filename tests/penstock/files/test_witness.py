@@ -1,4 +1,4 @@
-"""What a witness says of the store that it knows."""
+"""Witnesses of stores: their records of commits, and their complaints."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_witness_that_is_damaged(tmp_path: Path, place: int) -> None:
 
 
 def test_a_disk_that_takes_a_part_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of a record, or nothing at all: what was noted before is still known, and what is noted later is again."""
+    """If the disk takes only half of a record, the previous one still counts, and later ones are recorded again."""
     whole = os.pwrite
     witness = Witness(tmp_path, "shard.0", 7)
     for commits in range(1, 20):

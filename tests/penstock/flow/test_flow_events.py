@@ -15,7 +15,7 @@ FACTS: dict[str, Any] = {"event": "stopped", "vhost": "/", "queue": "orders", "d
 
 
 def record(facts: dict[str, Any], seconds: int = 1700000000) -> tuple[bytes, bytes, bytes, int]:
-    """Exchange and routing key, properties, body, and flags of the event's only message."""
+    """Return exchange and routing key, properties, body, and flags of the event's only message."""
     batch = event_batch(facts, seconds)
     assert len(batch) == 1
     address, header, body = batch.record(0)
@@ -39,7 +39,7 @@ def test_headers_and_body_carry_the_same_facts() -> None:
 
 
 def test_a_queue_need_not_be_named_in_utf_8() -> None:
-    """Headers keep the bytes, JSON cannot."""
+    """Headers keep the bytes; JSON cannot."""
     address, nbytes, body, _ = record({**FACTS, "queue": "caf\udce9"})
     assert address.endswith(b"\x0estopped./.caf\xe9")
     assert decode_properties(nbytes)["headers"]["queue"] == b"caf\xe9"

@@ -1,4 +1,4 @@
-"""Stops that are too short to be incidents, summed up."""
+"""Sums of stops that are too short to be incidents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the arguments of a declaration ask of a queue, and that it survives the way over the bus."""
+"""A queue's features from the arguments of its declaration, and their form on the bus."""
 
 from __future__ import annotations
 

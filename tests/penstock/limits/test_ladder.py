@@ -1,4 +1,4 @@
-"""How long producers are held, as people write it."""
+"""Ladders as people write them: how long producers are held, and by which rungs."""
 
 from __future__ import annotations
 

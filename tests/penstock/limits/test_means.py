@@ -1,4 +1,4 @@
-"""By what means producers are held, as people write it."""
+"""Means of holding producers, as people write them."""
 
 from __future__ import annotations
 

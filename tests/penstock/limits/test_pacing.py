@@ -1,4 +1,4 @@
-"""The controller of a paced queue against a model of one: stable whatever the drain rate, and quick to follow it."""
+"""The controller of a paced queue against a model of one: stable at any drain rate, and quick to follow it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ pytestmark = pytest.mark.long
 
 
 class Queue:
-    """Producers that always have more, and consumers that take `rate` messages a second, acknowledged `batch` at once.
+    """A queue with producers that always have more, and consumers that take `rate` messages a second, acked by `batch`.
 
-    Producers fill the queue to its target each time it is looked at.
+    Producers fill the queue to its target at each check.
     """
 
     def __init__(self, pacing: Pacing, rate: float, batch: int = 1, prefetch: int = 1) -> None:
@@ -46,7 +46,7 @@ class Queue:
 
 
 def drained(queue: Queue, seconds: float, look: float) -> float:
-    """How many messages a second leave it."""
+    """Return how many messages leave the queue per second."""
     before = queue.drained
     queue.run(seconds, look)
     return (queue.drained - before) / seconds
@@ -58,7 +58,7 @@ def test_a_waiting_time_is_kept_for_any_drain_rate(exponent: float, wait: float,
     rate = 10.0**exponent
     queue = Queue(Pacing(None, wait), rate)
     queue.run(max(15.0, 40 / rate), look)
-    at_once = max(int(rate * wait), 1)  # then producers find out at the next look
+    at_once = max(int(rate * wait), 1)  # producers notice at the next check
     assert drained(queue, max(5.0, 20 / rate), look) >= 0.9 * at_once / (at_once / rate + look)
     assert queue.pacing.target <= 1.3 * max(rate * wait, 1) + 2
 
@@ -86,7 +86,7 @@ def test_it_follows_a_drain_rate_that_changes(factor: float) -> None:
 
 @pytest.mark.parametrize("batch", [100, 1000])
 def test_consumers_that_acknowledge_in_batches_are_not_locked_out(batch: int) -> None:
-    """A waiting time that comes to less than their batch: the target grows until they go on."""
+    """If the waiting time allows less than a batch, the target grows until the consumers go on."""
     queue = Queue(Pacing(None, 0.01), 1000.0, batch=batch)
     queue.run(60, 0.01)
     assert drained(queue, 30, 0.01) > 300

@@ -1,4 +1,4 @@
-"""What a queue inherits, and from whom."""
+"""Limits that a queue inherits, and their sources."""
 
 from __future__ import annotations
 

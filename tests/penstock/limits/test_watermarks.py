@@ -1,4 +1,4 @@
-"""Watermarks: hysteresis, values that cannot be built wrong, and every dialect of a declaration's limits."""
+"""Watermarks: hysteresis, values that cannot be made wrong, and every dialect of a declaration's limits."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_limits_cannot_be_wrong(wrong: tuple[Any, Any, Any, Any], complaint: str
 
 
 def limits(defaults: FlowDefaults = NO_DEFAULTS, /, **arguments: object) -> QueueLimits:
-    """The limits of arguments, written with _ for - and . for the sake of this file."""
+    """Return the limits of arguments, whose names are written with _ for - and . in this file."""
     return asked_limits({spelling(name): value for name, value in arguments.items()}, defaults)
 
 
@@ -413,7 +413,7 @@ def test_marks_from_percentages_fit_the_limit(limit: int, percent: list[int]) ->
 
 @given(marks=marks, count=st.integers(0, 10**6), size=st.integers(1, 10**4))
 def test_messages_that_are_missing_to_a_stop_mark_and_that_have_to_leave(marks: Marks, count: int, size: int) -> None:
-    """Of an even size: so many more reach the first mark, and so many less are at both."""
+    """For messages of one size: `missing` more reach the first stop mark, `excess` fewer are at both resume marks."""
     missing, excess = marks.missing(count, size * count), marks.excess(count, size * count)
     by_mark = [(marks.stop_count, marks.resume_count, 1)] * bool(marks.stop_count)
     by_mark += [(marks.stop_bytes, marks.resume_bytes, size)] * bool(marks.stop_bytes and count)

@@ -33,7 +33,7 @@ def gauges(path: Path) -> Iterator[Gauges]:
 
 @pytest.fixture(scope="module")
 def pair(directory: Path) -> Iterator[tuple[Gauges, Gauges]]:
-    """Two mappings of one file."""
+    """Yield two mappings of one file."""
     path = directory / "pair.gauges"
     with make(path) as one, Gauges.open(path) as other:
         yield one, other

@@ -1,4 +1,4 @@
-"""Gauges for tests: their size, and reading and writing their file past all methods."""
+"""Gauges for tests: their size, and access to their file past all methods."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def make(path: Path, pid: int | None = None, queues: int = QUEUES) -> Gauges:
 
 
 def row(value: int, saturated: int = 1) -> list[int]:
-    """Arguments of queue_write that are `value` throughout."""
+    """Return arguments of queue_write that are `value`, except the flag `saturated`."""
     return [value] * 11 + [saturated] + [value] * 6
 
 
 def reading(**fields: Any) -> QueueGauge:
-    """A reading of a queue's gauge in which all numbers are 0 but these, those of its counters and marks among them."""
+    """Return a reading of a queue's gauge in which all numbers but these are 0; counters and marks may be given too."""
     counters = QueueCounters(*(fields.pop(name, 0) for name in QueueCounters._fields))
     marks = QueueMarks(*(fields.pop(name, 0) for name in QueueMarks._fields))
     zero: dict[str, Any] = dict.fromkeys(QueueGauge._fields, 0)
@@ -38,7 +38,7 @@ def reading(**fields: Any) -> QueueGauge:
 
 
 def word(path: Path, at: int, value: int | None = None) -> int:
-    """A word of the file past all methods; a new value when one is given."""
+    """Return a word of the file, past all methods; write `value` first if one is given."""
     with path.open("r+b", buffering=0) as file:
         if value is not None:
             os.pwrite(file.fileno(), struct.pack("=Q", value), at)
@@ -46,5 +46,5 @@ def word(path: Path, at: int, value: int | None = None) -> int:
 
 
 def break_off(path: Path, block: int) -> None:
-    """Leave a record as a writer does that dies in the middle of a write."""
+    """Leave a record as a writer does that dies in mid-write."""
     word(path, block, word(path, block) + 1)

@@ -1,4 +1,4 @@
-"""Buckets in the gauges: what one acceptor spends, all see."""
+"""Buckets in the gauges: all acceptors see what one spends."""
 
 from __future__ import annotations
 

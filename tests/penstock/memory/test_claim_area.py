@@ -72,7 +72,7 @@ with Gauges.open(sys.argv[1]) as gauges:
 
 
 def test_two_that_claim_the_last_of_something_do_not_both_get_it(gauges: Gauges, path: Path) -> None:
-    """Whoever gets it alone counts up a number that is not safe to count up by two at a time."""
+    """The claimant that gets it increments a number, which would lose counts if two did so at a time."""
     gauges.queue_open(50, 9, "vhost", "queue", 33)
     command = [sys.executable, "-c", CLAIMANT, str(path)]
     both = [

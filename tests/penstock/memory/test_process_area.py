@@ -83,7 +83,7 @@ def test_processes_and_counters_left_in_mid_write(gauges: Gauges, path: Path) ->
 
 
 def test_each_incarnation_of_a_shard_says_what_it_finishes(gauges: Gauges, path: Path) -> None:
-    """Two lives of it, each in a word of its own."""
+    """Each of two incarnations has a word of its own."""
     for life in 6, 7:
         gauges.finishing_write(1, life, 50 + life)
     assert [gauges.finishing_read(1, life) for life in (6, 7)] == [56, 57]

@@ -1,4 +1,4 @@
-"""The numbers that acceptors share."""
+"""Counts that acceptors share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often something may happen, over all processes."""
+"""Limits of rates over all processes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_limits_that_are_near() -> None:
 
 @given(STEPS)
 def test_it_lets_in_as_a_bucket_of_tokens_does(steps: list[tuple[int, str, int]]) -> None:
-    """Nanoseconds that come out even: 4 and 10 a second, steps of whole milliseconds."""
+    """Rates of 4 and 10 a second and steps of whole milliseconds make whole nanoseconds."""
     rows = SharedRows.of_process(CONTENT)
     processes = [SharedRates(rows) for _ in range(2)]
     numbers, now = {"fast": 10, "slow": 4}, 1000

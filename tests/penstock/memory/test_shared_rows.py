@@ -1,4 +1,4 @@
-"""Rows in memory that processes share: found by name, scanned, and locked."""
+"""Rows in shared memory: found by name, scanned, and locked."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_new_name_takes_the_place_and_the_content_stays() -> None:
 
 
 def _place_of(rows: SharedRows, name: str) -> list[int]:
-    """The places that a name may take."""
+    """Return the places that a name may take."""
     found: list[int] = []
 
     def look(places: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""Files of gauges that nodes left."""
+"""Files of gauges that nodes left behind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def dead_pid() -> int:
 
 @pytest.fixture
 def left(directory: Path, request: pytest.FixtureRequest) -> Path:
-    """A directory like /dev/shm."""
+    """Return a directory that stands in for /dev/shm."""
     path = directory / f"left-{request.node.name}"
     path.mkdir()
     return path

@@ -1,4 +1,4 @@
-"""The boot of the machine that a process runs in."""
+"""The id of the machine's boot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.node.boot import boot_id
 
 
 def test_all_processes_of_a_boot_read_the_same_id() -> None:
-    """A uuid that is made anew for each reader (as that in `random/uuid`) would look like a reboot."""
+    """A UUID made anew for each reader (as in `random/uuid`) would look like a reboot."""
     program = "from penstock.node.boot import boot_id; print(boot_id(), end='')"
     other = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     assert boot_id() == other == boot_id()

@@ -1,4 +1,4 @@
-"""Objects that stay are not looked through again and again."""
+"""The garbage collector: objects that stay are not traversed again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What unexpected exceptions end, and what they must not end."""
+"""Unexpected exceptions: chores and tasks leave the process running, failures in mid-change end it."""
 
 from __future__ import annotations
 

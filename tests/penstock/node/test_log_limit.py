@@ -1,4 +1,4 @@
-"""How many lines of a log are written."""
+"""The limit on log lines, and the count of those left out."""
 
 from __future__ import annotations
 

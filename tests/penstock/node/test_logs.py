@@ -88,7 +88,7 @@ for number in range(50):
 
 
 def test_of_very_many_lines_a_second_the_rest_is_counted() -> None:
-    """At the latest when the process ends."""
+    """The count is logged at the latest when the process ends."""
     done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=True)
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     refused = [line for line in lines if line["event"] == "refused"]
@@ -121,7 +121,7 @@ sys.stdin.read()
 
 
 def test_the_rest_is_told_when_the_second_is_over() -> None:
-    """Though the process goes on and says nothing more."""
+    """The count is logged though the process goes on and logs nothing more."""
     with subprocess.Popen(
         [sys.executable, "-c", OVER], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
@@ -132,7 +132,7 @@ def test_the_rest_is_told_when_the_second_is_over() -> None:
 
 
 class Timer:
-    """Of the limiter, as the test has it."""
+    """A timer for the limiter that a test fires."""
 
     latest: Timer | None = None
 
@@ -150,7 +150,7 @@ class Timer:
 
 
 def test_of_each_second_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one that began while the timer of the one before ran, too."""
+    """This includes a second that began while the timer of the previous one was running."""
     now = 100.0
     said: list[tuple[str, int]] = []
     monkeypatch.setattr(logs.threading, "Timer", Timer)
@@ -214,7 +214,7 @@ def test_readable_lines_on_a_terminal() -> None:
 
 
 def test_lines_that_are_not_taken_stop_nobody() -> None:
-    """As on a full disk: the process goes on, and is heard again when there is room."""
+    """A full disk does not stop the process, whose lines are written again once there is room."""
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM + "\nprint('still here')"], stdout=subprocess.PIPE, stderr=full, text=True

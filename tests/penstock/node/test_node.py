@@ -32,7 +32,7 @@ def test_a_child_loads_what_the_supervisor_stored(node: Node, tmp_path: Path) ->
 
 
 def test_a_node_file_is_replaced_as_a_whole(node: Node, tmp_path: Path) -> None:
-    """A child that reads it meanwhile sees the old one or the new one."""
+    """A child that reads the file meanwhile sees the old one or the new one."""
     node.store()
     with (tmp_path / NODE_FILE).open() as reader:
         replace(node, port=1).store()

@@ -1,4 +1,4 @@
-"""A child's name and end, seen from outside: each test is about a process of its own."""
+"""A child's name and end, seen from outside: each test runs a process of its own."""
 
 from __future__ import annotations
 

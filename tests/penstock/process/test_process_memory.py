@@ -1,4 +1,4 @@
-"""Memory that lies idle, seen by the process that has it: a process of its own for each test."""
+"""Idle memory, measured by the process that has it: each test runs a process of its own."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ PROGRAM = """
 
 
 def looks(gone: int, *calls: str) -> list[int]:
-    """MiB that are used after each look: 400 are held at the first, then so many tenths of MiB are freed."""
+    """Return the MiB in use after each check: 400 at the first, then `gone` tenths of a MiB are freed."""
     program = textwrap.dedent(PROGRAM).format(gone=gone, looks="; ".join(calls))
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found: list[int] = json.loads(ended.stdout)
@@ -72,7 +72,7 @@ def looks(gone: int, *calls: str) -> list[int]:
 
 
 def test_what_forked_processes_share_counts_once(tmp_path: Path) -> None:
-    """100 MiB, of five processes: four of the node, and the one that they were forked from."""
+    """Five processes share 100 MiB: four of the node, and the one that they were forked from."""
     program = textwrap.dedent(FORKS)
     ended = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "gauges")], capture_output=True, text=True, check=True
@@ -97,7 +97,7 @@ def test_where_memory_is_scarce_it_goes_back_at_once() -> None:
 
 
 def test_what_was_in_use_lately_is_kept() -> None:
-    """A burst every few seconds finds the memory of the one before it."""
+    """A burst every few seconds reuses the memory of the one before it."""
     freed = "del blocks[:1500]", f"look(100, times={CHECKS - 1})"
     taken = "blocks = [bytes([1]) * 100_000 for _ in range(4 * 1048)]", "look(400, times=1)"
     found = looks(1500, *freed, *taken, "del blocks[:3000]", f"look(100, times={CHECKS - 1})", "look(100, times=1)")
@@ -106,7 +106,7 @@ def test_what_was_in_use_lately_is_kept() -> None:
 
 
 def test_what_does_not_go_back_is_not_asked_for_again() -> None:
-    """Nobody knows of these 400 MiB, but they are in use."""
+    """These 400 MiB are in use, though nothing accounts for them."""
     noted = "process_memory.give_back_buffers = lambda: used.append(-1)"
     found = looks(0, noted, "look(0)", "look(0)")
     assert found.count(-1) == 1 and found[1] == -1

@@ -1,4 +1,4 @@
-"""Signs of life of what takes long."""
+"""Signs of life from work that takes long."""
 
 from __future__ import annotations
 

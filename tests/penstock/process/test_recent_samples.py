@@ -1,4 +1,4 @@
-"""Percentiles of the last measurements, and the lag of a loop that is kept busy."""
+"""Percentiles of recent samples, and the lag of a loop that is kept busy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_loop_that_is_kept_busy_lags() -> None:
     async def run() -> int:
         lag = LoopLag(asyncio.get_running_loop())
         asyncio.get_running_loop().call_soon(time.sleep, busy)
-        await asyncio.sleep(2 * MEASURE_SECONDS)  # due after the look
+        await asyncio.sleep(2 * MEASURE_SECONDS)  # due after the measurement
         return lag.samples.percentile(99)
 
     assert asyncio.run(run()) >= (busy - 0.1) * 1e6

@@ -1,4 +1,4 @@
-"""Settings that are read without those of the machine's environment, and what is said of a wrong one."""
+"""Settings read without the machine's environment, and the refusal of a wrong one."""
 
 from __future__ import annotations
 

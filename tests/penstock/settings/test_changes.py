@@ -1,4 +1,4 @@
-"""What a configuration that was read again changes."""
+"""Changes between the running configuration and a reloaded one."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from penstock.settings.control_groups import cores_limit, memory_limit
 
 MIB = 1 << 20
 NO_LIMIT = "9223372036854771712"
-"""What version 1 says where there is none."""
+"""The value of version 1 where there is no limit."""
 
 
 class Machine:
-    """What a process sees: /proc/self and mounted trees, below a directory."""
+    """A process's view of its machine: /proc/self and mounted trees, below a directory."""
 
     def __init__(self, root: Path, cgroup: str, mounts: list[str]) -> None:
         self.root = root
@@ -73,7 +73,7 @@ def test_a_container_that_sees_its_own_group_alone(tmp_path: Path, top: str) -> 
 
 
 def test_a_group_that_is_not_below_what_is_mounted(tmp_path: Path) -> None:
-    """/proc of the host seen in a container: what is mounted is the group."""
+    """In a container that sees the host's /proc, the mounted tree is the group."""
     machine = Machine(tmp_path, "0::/elsewhere\n", [V2[0].replace("/ ROOT", "/docker/1f ROOT")])
     machine.say("cgroup/memory.max", str(600 * MIB))
     assert machine.limits() == (600 * MIB, None)

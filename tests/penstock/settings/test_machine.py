@@ -22,7 +22,7 @@ def test_data_directory_follows_the_xdg_specification(monkeypatch: pytest.Monkey
 
 
 def test_what_is_stored_already_counts_as_room_for_the_store(tmp_path: Path) -> None:
-    """Or else a store would be full after a restart that was not before."""
+    """Otherwise a store that had room would be full after a restart."""
     assert stored_bytes(tmp_path / "none") == 0
     for name in ("shards/0/data.mdb", "shards/1/data.mdb", "shards/1/spill/data.mdb"):
         path = tmp_path / name
@@ -48,7 +48,7 @@ def test_memory_is_the_machines_or_the_lower_limit_of_its_groups() -> None:
 
 
 def test_the_free_disk_of_a_directory_is_that_of_the_nearest_one_that_exists(tmp_path: Path) -> None:
-    """The room of a data directory is computed before the node makes it."""
+    """The room for a data directory is computed before the node makes it."""
     (tmp_path / "shm").symlink_to("/proc")
     assert free_disk(tmp_path / "shm" / "a" / "b") == free_disk(Path("/proc")) == 0
     assert free_disk(tmp_path / "a" / "b") > 0

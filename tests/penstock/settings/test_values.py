@@ -1,4 +1,4 @@
-"""The notations that the values of settings may be written in."""
+"""Notations for the values of settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of transitions: what it allows, and what it raises for the rest."""
+"""A table of transitions: the events that it allows, and the error for all others."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ def visible(root: Path, table: str) -> list[Path]:
 
 
 def rows(root: Path, table: str) -> list[Row]:
-    """Return all rows of a table in files that readers see, by time. AssertionError if one is not as declared, or is
-    lost.
+    """Return all rows of a table in files that readers see, by time. AssertionError if one is not as declared, or in
+    the wrong file.
     """
     found: list[Row] = []
     for path in visible(root, table):

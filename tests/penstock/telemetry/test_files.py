@@ -85,7 +85,7 @@ except OSError:
 
 
 def test_a_frame_that_the_disk_takes_in_part_is_taken_back(tmp_path: Path) -> None:
-    """What was written before is finished, and the next frame goes to a new file."""
+    """The frames before it are finished, and the next frame goes to a new file."""
     subprocess.run([sys.executable, "-c", CUT, str(tmp_path)], check=True, capture_output=True)
     assert sorted(path.read_bytes() for path in visible(tmp_path, "depth")) == [b"x" * 80, b"z" * 80]
     assert not hidden(tmp_path)

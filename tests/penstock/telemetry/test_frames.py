@@ -1,4 +1,4 @@
-"""What is left of a file of frames that was cut off or damaged: all that is whole, and nothing else."""
+"""Recovery of files of frames that were cut off or damaged: all whole frames, nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_what_was_cut_off_goes_with_what_follows_it(frames: list[bytes], cut: in
     expected = max(end for end in ends if end <= len(kept))
     assert whole(io.BytesIO(kept)) == expected
     if expected == len(kept):
-        rest = b"\x00" + garbage  # no frame begins so
+        rest = b"\x00" + garbage  # no frame begins like this
         assert whole(io.BytesIO(kept + rest)) == expected
 
 

@@ -1,4 +1,4 @@
-"""The declared tables: names, types, and what a later version may not change of this one."""
+"""The declared tables: names, types, and the parts that no later version may change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_tables_have_distinct_names_and_known_types() -> None:
 
 
 def test_what_readers_know_of_version_1_stays() -> None:
-    """Columns may be added, nullable, at the end; anything else is another version."""
+    """Nullable columns may be added at the end; any other change makes another version."""
     assert VERSION == 1
     known = hashlib.sha256()
     for name, count in DECLARED.items():
@@ -35,7 +35,7 @@ def test_what_readers_know_of_version_1_stays() -> None:
 
 
 def test_a_reader_needs_nothing_else() -> None:
-    """What imports the schema gets no library with it: readers run where the broker is not installed."""
+    """Importing the schema imports no library: readers run where the broker is not installed."""
     program = "import sys, penstock.telemetry.schema; print(*sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
     found = {name.partition(".")[0] for name in modules} - set(sys.stdlib_module_names)

@@ -1,4 +1,4 @@
-"""Files of the dead are finished, those of the living left alone, and all of them kept within their limit."""
+"""The sweep: files of dead writers are finished, those of live ones left alone, and all kept within a limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLENTY = 2**40
 
 
 def leave(root: Path, begun: int, data: bytes, finished: bool = False, node: str = "n") -> Path:
-    """A file as a writer leaves it that is no more."""
+    """Write a file as a dead writer leaves it; return its path."""
     directory = partition(root, "depth", 1)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / str(FileName(node, "console.0.1", begun, finished))

@@ -1,4 +1,4 @@
-"""Rows on their way to files: what is put is there, what is not is counted, and nobody waits."""
+"""Rows on their way to files: each is written, or counted as lost, and nobody waits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def put(to: Writer, count: int, ts: int = HOUR, **facts: Any) -> None:
 
 
 def close(to: Writer) -> None:
-    """End it, and wait for its files: the end of a process does that for a moment only, and the disk may be slow."""
+    """Close a writer and wait for its files: a process that ends waits only briefly, and the disk may be slow."""
     to.close()
     if to.thread is not None:
         to.thread.join(PATIENCE)
@@ -50,7 +50,7 @@ def close(to: Writer) -> None:
 
 @contextmanager
 def no_file_larger_than(nbytes: int) -> Iterator[None]:
-    """A write beyond that is cut short, and the next one fails, as on a disk that is full."""
+    """Cut short a write beyond this size and fail the next one, as a full disk does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, hard))
@@ -107,7 +107,7 @@ def test_what_the_buffer_has_no_room_for_is_counted(tmp_path: Path) -> None:
     put(to, 1000)
     assert to.nbytes <= 64 * 1024
     taken = sum(len(batch.lines) for batch in to.waiting.values())
-    to.write()  # as the thread does, after its seconds
+    to.write()  # as the thread does after `frame_seconds`
     put(to, 1)
     close(to)
     found = rows(tmp_path, "placement")
@@ -208,7 +208,7 @@ while True:
 
 
 def test_a_writer_that_is_killed_costs_its_last_frames_only(tmp_path: Path) -> None:
-    """Its file is not visible until it is swept; then it has all rows up to some last one."""
+    """The file is not visible until it is swept; then it has all rows up to some last one."""
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout

@@ -1,4 +1,4 @@
-"""Amounts: what is taken, and why the rest is not."""
+"""Amounts: accepted notations, and the reasons for refusing others."""
 
 from __future__ import annotations
 

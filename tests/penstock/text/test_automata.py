@@ -1,4 +1,4 @@
-"""Automata of patterns: they find what RE2 finds, and refuse what they do not understand."""
+"""Automata of patterns: they find the same as RE2, and refuse expressions that they do not understand."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_largest_expressions_are_decided() -> None:
 
 @given(expressions, st.text(st.characters(codec="utf-8"), max_size=3))
 def test_characters_between_two_boundaries_are_alike(expression: str, before: str) -> None:
-    """So a walk needs to try only one of them."""
+    """A walk needs to try only one of the characters between two boundaries."""
     try:
         automaton = Automaton(expression)
     except Undecided:

@@ -1,4 +1,4 @@
-"""Patterns of operators: what they match, and what is refused rather than matched slowly."""
+"""Patterns of operators: their matches, and the refusal of patterns that would match slowly."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_whatever_is_accepted_means_what_it_means(text: str, name: str) -> None:
     try:
         expected = re.search(text, name)
     except re.error:
-        return  # RE2 takes a little more: a** for one
+        return  # RE2 accepts a little more: a**, for one
     assert found == (expected is not None)
 
 

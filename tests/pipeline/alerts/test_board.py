@@ -1,4 +1,4 @@
-"""Alerts with hysteresis: told once when they begin, once when they are over, whatever comes between and again."""
+"""Alerts with hysteresis: each is raised once and cleared once, whatever comes in between or repeatedly."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_producer_that_is_held_for_long() -> None:
     board = Board(LIMITS)
     assert board.flow([flow("stop", 0)]) == []
     assert board.tick(29 * SECOND) == []
-    # something else holds it from now on: it is held all the same, and since then
+    # another cause holds it from now on: it has been held since the first
     assert board.flow([flow("resume", 20, "other-cause"), flow("stop", 20)]) == []
     assert states(board.tick(30 * SECOND)) == ["producer-held raised"]
     assert board.tick(60 * SECOND) == []

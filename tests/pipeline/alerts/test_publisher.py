@@ -1,4 +1,4 @@
-"""Alerts at an exchange: confirmed there, or an error in one line."""
+"""Alerts published to an exchange: confirmed, or an error in one line."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.pipeline.tables import Row
 from tests.waiting import wait_for
 
 PATIENCE = 240.0
-"""Seconds for what goes through Spark on a busy machine."""
+"""Seconds to wait for results of Spark on a busy machine."""
 LIMITS = Limits(full_s=600, hot=1.5, held_s=20)
 SECOND = 1_000_000
 
@@ -54,7 +54,7 @@ def watching(spark: SparkSession, root: Path, publish: Callable[[list[Alert]], N
 
 
 def depths(day: Day, grows: bool, begin: int) -> list[Row]:
-    """Half a minute of a queue."""
+    """Return half a minute of a queue's rows."""
     like = {**day.depth[0], "queue": "orders", "unacked": 0, "unacked_bytes": 0, "ready_bytes": 0, "stop_bytes": 0}
     return [
         {**like, "ts": begin + step * SECOND, "seq": step, "ready": 500 + 10 * step * (1 if grows else -1),
@@ -65,7 +65,7 @@ def depths(day: Day, grows: bool, begin: int) -> list[Row]:
 
 
 def loads(day: Day, begin: int) -> list[Row]:
-    """A minute and a half of three shards, of which one has most of the load."""
+    """Return a minute and a half of the rows of three shards, one of which has most of the load."""
     return [
         {**day.shard[0], "shard": shard, "ts": begin + step * 10 * SECOND, "seq": step, "interval_ms": 10_000,
          "msgs_in": 9_000 if shard == 1 else 100, "msgs_out": 0}
@@ -105,9 +105,9 @@ def test_what_goes_wrong_is_told_once_and_once_when_it_is_over(
         assert hot["subject"] == [day.shard[0]["node"], "1"]
         (held,) = wait_for(lambda: told("producer-held", "raised"), PATIENCE, "a producer that is held")
         assert held["subject"][3] == stop["user"]
-        with alerts.lock:  # until what was told is noted as well: who is ended in between tells it again
+        with alerts.lock:  # until published alerts are recorded as well: a run that ends in between repeats them
             pass
-    # a restart tells nothing again, and goes on
+    # a restart repeats no alert, and goes on
     with watching(spark, tmp_path, publisher.publish):
         live.write(tmp_path, "depth", depths(day, False, now - 100 * SECOND), "two")
         resume = {

@@ -54,7 +54,7 @@ def test_whose_consumers_do_harm(spark: SparkSession, day: Day) -> None:
 
 
 def test_each_verdict(spark: SparkSession, day: Day) -> None:
-    """Queues that differ in one thing from one whose consumers do all they should."""
+    """Each queue differs in one respect from a queue whose consumers do all they should."""
     good = {**day.depth[0], "ready": 10, "unacked": 0, "n_published": 100, "n_delivered": 100, "n_acked": 100}
     good |= {"n_redelivered": 0, "n_dropped": 0, "interval_ms": 30_000, "consumers": 1, "saturated": False}
     kinds: dict[str, Row] = {

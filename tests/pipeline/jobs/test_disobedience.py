@@ -1,4 +1,4 @@
-"""Who publishes on after being told to stop, against a plain computation."""
+"""Clients that go on publishing after a stop, against a plain computation."""
 
 from __future__ import annotations
 

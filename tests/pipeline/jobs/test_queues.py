@@ -1,4 +1,4 @@
-"""Facts of queues: which row is the first and the last. What else they say, the answers' twins ask."""
+"""Facts of queues: their first and last rows, rates and sizes. The twins of the answers cover the other facts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.pipeline.tables import Row, frame, rows_of
 
 
 def test_of_rows_of_one_time_the_number_decides(spark: SparkSession, day: Day) -> None:
-    """As it is when a queue changes in the second of its last quiet row."""
+    """Two rows have the same time when a queue changes in the second of its last quiet row."""
     rows: list[Row] = []
     for row in day.depth:
         rows += [row, {**row, "seq": row["seq"] + 10**6, "ready": row["ready"] + 7, "shard": 9}]

@@ -13,7 +13,7 @@ from tests.pipeline.tables import Row, assert_same, frame, rows_of
 
 
 def line(points: list[tuple[float, float]]) -> tuple[float | None, float | None]:
-    """Slope and R² of a line through points; None where there is none."""
+    """Return slope and R² of a line through points; None where there is none."""
     n = len(points)
     mean_x, mean_y = (sum(point[axis] for point in points) / n for axis in (0, 1))
     xx = sum((x - mean_x) ** 2 for x, _ in points)

@@ -1,4 +1,4 @@
-"""The replay against marks: its rule by hand, its stops and sessions against a plain computation."""
+"""The replay against marks: its rule by hand, its stops and channels against a plain computation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MARKS = Table(
 
 
 def mark_of(marks: Row, name: str, row: Row) -> float:
-    """A mark of a queue in messages, for a row of it."""
+    """Return a mark of a queue, in messages of the size that a row shows."""
     count = marks[f"{name}_count"] if marks["stop_count"] else math.inf
     if marks["stop_bytes"] and nbytes(row):
         return float(min(count, marks[f"{name}_bytes"] * backlog(row) // nbytes(row)))
@@ -34,7 +34,7 @@ def mark_of(marks: Row, name: str, row: Row) -> float:
 
 
 def plain_stops(depth: list[Row], tried: list[Row]) -> list[Row]:
-    """Told as what becomes of single lots of messages: those that came, those that wait, those that are in."""
+    """Return the stops, computed from the messages that came, those that wait and those that are in the queue."""
     told = []
     for marks in tried:
         rows = by_place(depth).get((marks["vhost"], marks["queue"]), [])
@@ -101,7 +101,7 @@ def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: l
 
 
 def tried_on(day: Day, share: float) -> list[Row]:
-    """Marks at that share of the present ones; also for a queue that has none, and for one that is not there."""
+    """Return marks at a share of the present ones, also for queues without marks and for one that does not exist."""
     lasts = {place: rows[-1] for place, rows in by_place(day.depth).items()}
     tried = [
         {"vhost": vhost, "queue": queue}
@@ -131,7 +131,7 @@ def test_lower_marks_stop_earlier(day: Day) -> None:
 
 
 def test_messages_that_are_all_header_are_stopped_at_a_mark_in_bytes(spark: SparkSession, day: Day) -> None:
-    """10 a row of 5,000 bytes without a body come, and nothing goes: the mark is exceeded with the fifth row."""
+    """Each row adds 10 messages of 5,000 bytes without a body, and none leaves: the fifth row exceeds the mark."""
     like = {**day.depth[0], "queue": "headers", "unacked": 0, "ready_bytes": 0, "unacked_bytes": 0, "n_acked": 0}
     rows = [
         {**like, "ts": day.since + step, "seq": step, "ready": 10 * step, "whole_bytes": 50_000 * step,
@@ -145,7 +145,7 @@ def test_messages_that_are_all_header_are_stopped_at_a_mark_in_bytes(spark: Spar
 
 
 def test_what_waits_comes_when_there_is_room() -> None:
-    """100 a step come, 50 a step go: at 220 it stops, at 100 it goes on, and nothing gets lost in between."""
+    """100 messages come and 50 go per step: the queue stops at 220, resumes at 100, and no waiting message is lost."""
     rows = [(step * 1_000_000, 1, 100, 50, 0, 1_000, 219.0, 100.0) for step in range(8)]
     found = what_if.replay(iter(rows))
     assert [(stop.started, stop.ended) for stop in found] == [(3_000_000, 5_000_000), (6_000_000, None)]

@@ -1,4 +1,4 @@
-"""The page of a report: of plain values, without Spark."""
+"""The page of a report, made from plain values without Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VOID = {"meta", "br", "hr", "img", "link"}
 
 
 class Checker(HTMLParser):
-    """Fails on tags that do not fit together, and keeps those that were seen."""
+    """A parser that fails on tags that do not match, and keeps the tags seen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Checker(HTMLParser):
 
 
 def reported(rows: int) -> Report:
-    """So many rows of each answer, every text in them nasty, and every other row null where that may be."""
+    """Return a report with `rows` rows of each answer: every text nasty, every other row null where possible."""
     counts = {name: {"rows": 1, "corrupt": 0, "lost": 0} for name in TABLES}
     report = Report("/telemetry", SINCE, UNTIL, counts)
     for table in ANSWERS:

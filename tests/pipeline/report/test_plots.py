@@ -1,4 +1,4 @@
-"""Plots: elements of a page that show all that they were given, without names that clash or act."""
+"""Plots: elements of a page that show all their data, without ids that clash or names that act as markup."""
 
 from __future__ import annotations
 

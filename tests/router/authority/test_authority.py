@@ -1,4 +1,4 @@
-"""What the authority grants and refuses; codes and texts are RabbitMQ 3.10's, seen on it where that is possible."""
+"""Requests that the authority grants and refuses; codes and texts are RabbitMQ 3.10's, observed where possible."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_server_named_queues(asked: Asked) -> None:
 
 
 def test_the_same_request_gets_the_same_server_named_queue(asked: Asked) -> None:
-    """An acceptor asks again when the router died before it answered: no queue may be left that nobody knows."""
+    """An acceptor repeats a request if the router died before it answered: no queue may be left that nobody knows."""
     made = asked.done("queue_declare", name="", exclusive=True)
     asked.requests -= 1
     assert asked.done("queue_declare", name="", exclusive=True) == made
@@ -232,7 +232,7 @@ def test_exclusive_queues_go_with_their_acceptor(asked: Asked) -> None:
     assert asked.acceptor_died(0, 2) == 2
     assert asked.acceptor_died(0, 1) == 0
     assert sorted(queue.name for queue in asked.topology.queues()) == ["0.3.1", "1.1.1", "10.1.1"]
-    # What a dead acceptor had asked for before it died may arrive after the news of its death.
+    # Requests of a dead acceptor may arrive after the news of its death.
     assert asked.refused("queue_declare", name="", exclusive=True, connection="0.2.9") == (
         320,
         "connection 0.2.9 is gone",
@@ -283,7 +283,7 @@ def test_exchange_bound_to_itself(asked: Asked) -> None:
 
 
 def test_auto_delete_exchanges_go_one_after_the_other(asked: Asked) -> None:
-    """With the last binding *from* each; a chain longer than any stack."""
+    """Each goes with the last binding *from* it; the chain is longer than any stack."""
     for number in range(2000):
         asked.done("exchange_declare", name=f"x{number}", auto_delete=True, type="fanout")
     for number in range(1999):
@@ -311,7 +311,7 @@ def test_auto_delete_exchange_waits_for_its_first_binding(asked: Asked) -> None:
 
 
 def test_what_is_durable(asked: Asked) -> None:
-    """A binding is if both its ends are."""
+    """A binding is durable if both its ends are."""
     asked.done("exchange_declare", name="x", durable=True)
     asked.done("exchange_declare", name="y")
     asked.done("queue_declare", name="q", durable=True)

@@ -1,4 +1,4 @@
-"""Whatever is asked in whatever order: replicas agree, nothing dangles, and ids and slots stay unique."""
+"""Arbitrary requests in any order: replicas agree, nothing dangles, and ids and slots stay unique."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUEUE_LIMIT = 6
 
 
 class Requests(RuleBasedStateMachine):
-    """A router that is asked, and a replica that hears only what is published, as it comes off the bus."""
+    """A router, and a replica that receives only the published changes, as they come off the bus."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class Requests(RuleBasedStateMachine):
 
 
 def contents(topology: Topology) -> set[Any]:
-    """Everything in it, hashable, without order."""
+    """Return all records of the topology, hashable and without order."""
     found: set[Any] = set()
     for kind, *fields in topology.changes():
         if kind == "binding":

@@ -1,4 +1,4 @@
-"""How many bindings there may be, and how long their patterns."""
+"""Limits on the number of bindings and on the length of their patterns."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_exchange_has_so_many(asked: Asked) -> None:
             f"cannot make binding of {kind} '{name}' to {text}: {text} has 3 bindings, its limit "
             "(amqp.bindings_per_exchange)"
         )
-    bind(asked, "a")  # it is there
+    bind(asked, "a")  # it exists already
     bind(asked, "d", source="amq.topic")
     asked.done("queue_unbind", queue="q", source="amq.direct", key="a")
     bind(asked, "d")
@@ -67,8 +67,8 @@ def test_a_pattern_has_so_many_words(asked: Asked) -> None:
         "(amqp.pattern_words)"
     )
     bind(asked, "a.b.c.d", source="amq.topic")
-    bind(asked, long, source="amq.topic")  # of an older time
-    bind(asked, f"{long}.e", source="amq.direct")  # no pattern there
+    bind(asked, long, source="amq.topic")  # made before the limit
+    bind(asked, f"{long}.e", source="amq.direct")  # not a pattern there
     assert [queue.name for queue in asked.topology.route("/", "amq.topic", "a.b.c.d.x.y")] == ["q"]
 
 

@@ -44,7 +44,7 @@ def test_access(connection: str | None) -> None:
 
 
 def test_exclusive_is_part_of_what_a_queue_is() -> None:
-    """Its own connection too must say so again when it declares it again; only then the properties count."""
+    """The queue's own connection, too, has to redeclare it as exclusive; only then do the properties count."""
     check_equivalent(MINE, False, False, "0.1.1", {})
     for queue, owner in ((MINE, None), (MINE, "0.1.2"), (ANYBODYS, "0.1.1")):
         with pytest.raises(AMQPError) as refused:

@@ -1,4 +1,4 @@
-"""Redeclarations: what counts as the same, and RabbitMQ 3.10's words for what does not."""
+"""Redeclarations: those that count as the same, and RabbitMQ 3.10's texts for those that do not."""
 
 from __future__ import annotations
 

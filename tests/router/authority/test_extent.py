@@ -1,4 +1,4 @@
-"""How much may be declared: arguments of one declaration, and the topology as a whole."""
+"""Limits on declarations: the arguments of one, and the topology as a whole."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ tables = st.sampled_from([{}, {"x-max-length": 3}, {"x-note": "x" * 500}, {"x-ma
 @given(st.lists(st.tuples(st.sampled_from(["queue", "exchange", "bind", "unbind", "gone", "away", "policy"]), names,
                           names, keys, tables, users), max_size=30))  # fmt: skip
 def test_what_is_counted_is_what_is_there(steps: list[tuple[str, str, str, str, dict[str, Any], str | None]]) -> None:
-    """Whatever is declared, bound, governed and deleted, with what goes along."""
+    """The count stays exact for all that is declared, bound, governed and deleted, and for all that goes along."""
     asked = Asked()
     empty = asked.authority.ledger.usage.nbytes
     for step, name, other, key, table, user in steps:
@@ -149,7 +149,7 @@ def test_unless_said_all_copies_take_a_quarter_of_the_memory() -> None:
 
 
 def test_outcomes_are_refusals_of_the_declaration_alone(asked: Asked) -> None:
-    """Nothing of it stays, and the next one is taken."""
+    """Nothing of the refused declaration stays, and the next one is accepted."""
     before = asked.authority.ledger.usage.nbytes
     outcome = asked.ask("queue_declare", name="fat", arguments=FAT)
     assert isinstance(outcome, Outcome) and outcome.error is not None

@@ -1,4 +1,4 @@
-"""Policies over a topology: who is governed follows when policies come, change and go."""
+"""Policies over a topology: policies that are added, changed or removed take effect on what they govern."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def asked() -> Asked:
 
 def put(asked: Asked, name: str = "p", pattern: str = ".*", apply_to: str = "all", priority: int = 0,
         operator: bool = False, **definition: Any) -> list[Change]:  # fmt: skip
-    """Set a policy; the changes that this made to what it governs."""
+    """Set a policy; return the changes it made to what it governs."""
     spelled = {key.replace("_", "-"): value for key, value in definition.items()}
     set_policy(asked.authority.ledger, Policy("/", operator, name, pattern, apply_to, priority, spelled), DEFAULTS)
     return changes_made(asked)

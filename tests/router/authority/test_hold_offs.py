@@ -1,4 +1,4 @@
-"""Users held off from an address: for how long, how often, and how it is forgotten."""
+"""Hold-offs of users from an address: their length, their number, and how they are forgotten."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def asked() -> Asked:
 
 
 def hold_off(asked: Asked, seconds: float, host: str = "10.0.0.1", most: float = 300, forget: float = 600) -> float:
-    """How long the hold-off is that there is then."""
+    """Hold off a user; return the length of the resulting hold-off."""
     asked.done("hold_off", user="bob", host=host, seconds=seconds, most=most, forget=forget, reason="it was full")
     found = asked.authority.topology.hold_offs["bob", host]
     assert found.forget_at == found.until + forget

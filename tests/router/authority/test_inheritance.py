@@ -1,4 +1,4 @@
-"""The levels of settings that a queue inherits: which policies they come from, and in which order."""
+"""The levels of settings that a queue inherits: their policies and their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes takes what hangs on it with it, in an order that everyone who follows can apply."""
+"""Removals: dependent records go along, in an order that every follower can apply."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_bind_and_unbind_again(ledger: Ledger) -> None:
 
 
 def test_a_binding_becomes_that_of_who_may_grant_it(ledger: Ledger) -> None:
-    """Made again by somebody who may write to the exchange; by nobody else, and not where it grants something."""
+    """The binding is remade by a user who may write to the exchange; by no other, nor if it already grants power."""
     ledger.record(["permission", "guest", "/", "", ".*", ".*"], durable=True)
     ledger.take_steps()
     first, other, granting = (Binding("/", "y", "queue", "q", "k", {}, maker) for maker in ("ann", "bob", "guest"))

@@ -1,4 +1,4 @@
-"""What the router decides of a queue that moves, for every report and every death."""
+"""The router's decisions on a moving queue, for every report and every death."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTHING = {"count": 0, "nbytes": 0, "checksum": 0, "stop": []}
 
 
 class Moved(Asked):
-    """An authority whose shards live, and the answers to what was asked of it."""
+    """An authority whose shards are running, and the answers to the moves it was asked for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def asked() -> Moved:
 
 
 def test_all_the_way(asked: Moved) -> None:
-    """The home changes in one step, with its slot, the placement and the version of that."""
+    """The home changes in one step, with its slot, the placement and the version of the placement."""
     queue = asked.topology.queue("/", "q")
     assert queue
     asked.start()
@@ -93,7 +93,7 @@ def test_a_copy_that_differs(asked: Moved) -> None:
 
 
 def test_reports_that_do_not_fit_do_nothing(asked: Moved) -> None:
-    """Of another move, incarnation, shard, or step; or that come again."""
+    """Reports of another move, incarnation, shard or step, and repeated reports."""
     asked.start()
     asked.report("written", asked.home, epoch=99, **COPY)
     asked.report("written", asked.home, incarnation=2, **COPY)
@@ -203,7 +203,7 @@ def test_refusals(asked: Moved) -> None:
 
 
 def test_without_a_free_slot(asked: Moved) -> None:
-    """The node has as many queues as it can have."""
+    """The node already has its maximum of queues."""
     for number in range(99):
         asked.done("queue_declare", name=f"filling {number}")
     asked.start()

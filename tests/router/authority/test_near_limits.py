@@ -1,4 +1,4 @@
-"""What the router shows of limits that are near."""
+"""Limits that are nearly used up, as the router shows them."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_a_bug_is_541_and_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     st.dictionaries(st.sampled_from(sorted({name for fields in WHOLE.values() for name in fields})), field_values),
 )
 def test_any_values(operation: str, values: dict[str, Any]) -> None:
-    """Nothing raises, and every error is one that AMQP knows."""
+    """No values raise an error, and every refusal has a code of AMQP."""
     asked = Asked(shards=1, queues=3)
     outcome = perform(asked.authority, operation, {**completed(operation, WHOLE[operation]), **values}, "r")
     if outcome.error is not None:

@@ -1,4 +1,4 @@
-"""Which policies are accepted, and what a refusal says."""
+"""Accepted policies, and the texts of refusals."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_refused(fields: dict[str, Any], reason: str) -> None:
 
 @pytest.mark.parametrize("apart", ["", "sum-"])
 def test_marks_are_compared_with_those_that_the_node_gives(apart: str) -> None:
-    """A policy that names one mark has the other from the settings of its node."""
+    """A policy that names one mark gets the other from the settings of its node."""
     limit, overflow = ("sum-length", {}) if apart else ("max-length", {"overflow": "flow"})
     resume, stop = ("sum-resume-count", "sum-stop-count") if apart else ("flow-resume-count", "flow-stop-count")
     sort = "users" if apart else "all"
@@ -151,7 +151,7 @@ def test_marks_are_compared_with_those_that_the_node_gives(apart: str) -> None:
     with pytest.raises(PolicyError, match=r"resume mark 60 is above the stop mark 50 \(50 % of"):
         check(low, FlowDefaults(stop_percent=50, resume_percent=40))
     only_stop = Policy("/", False, "p", ".*", sort, 0, {stop: 5, **overflow})
-    check(only_stop, FlowDefaults(max_count=3, max_bytes=3))  # a limit of its own takes the place of the node's
+    check(only_stop, FlowDefaults(max_count=3, max_bytes=3))  # a limit of its own replaces the node's
 
 
 @pytest.mark.parametrize("value", [101, "x", True, [], None])

@@ -1,4 +1,4 @@
-"""Arguments of queue.declare: RabbitMQ's rules and texts, most of them seen on 3.10."""
+"""Arguments of queue.declare: RabbitMQ's rules and texts, most of them observed on 3.10."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The lease on applying a plan: it is there until its time is over.
+"""The lease on applying a plan, which lasts until its time is over.
 
-tests/router/commands/test_rebalancing.py has who may take it, and what operators may change.
+tests/router/commands/test_rebalancing.py tests who may have it, and what operators may change.
 """
 
 from __future__ import annotations

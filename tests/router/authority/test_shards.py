@@ -1,4 +1,4 @@
-"""Shards that come and go: what commands do, what is refused, and what follows from it."""
+"""Shards that are added and removed: the effects of commands, refusals, and the consequences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.router.making import Asked, StandingTime
 
 
 class Changed(Asked):
-    """An authority over two shards with four places, and what its supervisor is asked for."""
+    """An authority over two shards with four places, and the requests to its supervisor."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -53,7 +53,7 @@ class Changed(Asked):
         return {self.done("queue_declare", name=f"{stem}{n}", durable=True)["shard"] for n in range(count)}
 
     def gone(self, shard: int) -> None:
-        """Have a shard that leaves end."""
+        """End a shard that is leaving."""
         while not self.asked:
             self.shards.advance()
         self.states[shard] = UNSTARTED
@@ -90,7 +90,7 @@ def test_a_new_shard_takes_queues_once_it_serves(asked: Changed) -> None:
     assert asked.homes(30, "s") == {0, 1, 2}
     queue = asked.topology.queue("/", "q0")
     assert queue
-    assert asked.homes(30) == before  # those that are there stay where they are
+    assert asked.homes(30) == before  # existing queues stay where they are
     assert place("/", "q0", range(2), {}) == queue.shard
 
 
@@ -148,7 +148,7 @@ def test_what_was_placed_on_a_removed_shard_is_placed_by_the_hash(asked: Changed
     asked.command("shard_remove", shard=1)
     asked.gone(1)
     assert asked.topology.placements == {}
-    assert asked.command("shard_add") == 1  # the lowest number that is free
+    assert asked.command("shard_add") == 1  # the lowest free number
     asked.states[1] = READY
     asked.shards.advance()
     assert asked.listed() == {0: "serving", 1: "serving"}

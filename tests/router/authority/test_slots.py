@@ -1,4 +1,4 @@
-"""Slots of the gauges are given once, all of them, and to another shard only in need."""
+"""Slots of the gauges: each is given once, all are used, and another shard gets one only in need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which queues may stop producers, and who says so."""
+"""Queues that may stop producers, and the source of that permission."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_limit_that_is_inherited_is_no_decision(asked: Asked) -> None:
 @pytest.mark.parametrize("apply_to", ["exchanges", "vhosts", "node"])
 @pytest.mark.parametrize("overflow", ["flow", "reject-publish"])
 def test_an_inherited_overflow_decides_for_all_alike(asked: Asked, apply_to: str, overflow: str) -> None:
-    """For those that nobody has consumed from as for temporary ones."""
+    """The overflow decides for temporary queues and for those that nobody has consumed from."""
     asked.done("exchange_declare", name="x")
     for name, options in (("own", {"exclusive": True}), ("plain", {})):
         declare(asked, name, **options)

@@ -1,4 +1,4 @@
-"""Virtual hosts: what a new one has, and that nothing of a deleted one is left."""
+"""Virtual hosts: the contents of a new one, and the complete removal of a deleted one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users and permissions as they are administered: recorded, followed, refused."""
+"""Administration of users and permissions: records, followers, refusals."""
 
 from __future__ import annotations
 

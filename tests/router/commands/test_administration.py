@@ -1,4 +1,4 @@
-"""The checks that several commands make of names, vhosts and users."""
+"""The checks of names, vhosts and users that several commands share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What flow commands tell."""
+"""The output of flow commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands show of hold-offs, and which ones they lift."""
+"""Commands on hold-offs: the list, and lifting them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many of everything a vhost and a user may have: commands, counts, refusals."""
+"""Limits on the resources of vhosts and users: commands, counts, refusals."""
 
 from __future__ import annotations
 

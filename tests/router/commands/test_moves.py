@@ -1,4 +1,4 @@
-"""Commands on the placement of queues: what they show, and what they refuse."""
+"""Commands on the placement of queues: output and refusals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.router.making import Asked
 
 
 class Placed(Asked):
-    """An authority whose shards live."""
+    """An authority whose shards are running."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Placed(Asked):
         return execute(self.administration(self.authority.moves), command, arguments)
 
     def move(self, name: str) -> int:
-        """Start to move a queue to the next shard; return that."""
+        """Start to move a queue to the next shard; return that shard."""
         queue = self.topology.queue("/", name)
         assert queue
         target = (queue.shard + 1) % 3

@@ -1,4 +1,4 @@
-"""Commands about policies: what they change, list and explain, and how they refuse."""
+"""Commands on policies: changes, lists, explanations and refusals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command(asked: Asked, name: str, /, **arguments: object) -> Any:
 
 
 def refusal(asked: Asked, name: str, /, **arguments: object) -> tuple[str, str]:
-    """How it is refused; nothing has changed then."""
+    """Return kind and text of the refusal; check that nothing has changed."""
     asked.authority.ledger.take_steps()
     with pytest.raises(Refusal) as refused:
         command(asked, name, **arguments)

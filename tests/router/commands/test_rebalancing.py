@@ -1,4 +1,4 @@
-"""Commands on the lease of applying plans: one holder at a time, until it is over."""
+"""Commands on the lease on applying plans: one holder at a time, until it is over."""
 
 from __future__ import annotations
 

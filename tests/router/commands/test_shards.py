@@ -1,6 +1,6 @@
-"""Commands on shards: what they list, and where there are none.
+"""Commands on shards: the list, and refusals where shards cannot be changed.
 
-tests/router/authority/test_shards.py has what the commands do.
+tests/router/authority/test_shards.py tests what the commands do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.router.making import Asked
 
 
 class Listed(Asked):
-    """An authority whose shards live, and may be changed by commands."""
+    """An authority whose shards are running and may be changed by commands."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Listed(Asked):
 
 
 def test_shards_are_listed_by_number_with_their_queues_and_moves() -> None:
-    """A queue that moves counts at both shards."""
+    """A moving queue counts at both shards."""
     asked = Listed()
     for number, shard in enumerate((2, 2, 0)):
         asked.done("queue_place", name=f"q{number}", shard=shard)

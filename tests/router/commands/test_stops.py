@@ -1,4 +1,4 @@
-"""Commands about operators' stops: what they record, and how they refuse."""
+"""Commands on operators' stops: records and refusals."""
 
 from __future__ import annotations
 

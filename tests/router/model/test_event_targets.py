@@ -1,4 +1,4 @@
-"""The queues that get the message of an event of flow control."""
+"""The queues that receive the message of a flow-control event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Field values compare as RabbitMQ compares them, and read as its reply texts have them."""
+"""Field values: compared as in RabbitMQ, and worded as in its reply texts."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def test_what_no_table_holds() -> None:
     ],
 )
 def test_shown_as_erlang_prints(value: Any, text: str) -> None:
-    """Seen on RabbitMQ 3.10."""
+    """Texts observed on RabbitMQ 3.10."""
     assert shown(value) == text

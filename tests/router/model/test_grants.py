@@ -1,6 +1,6 @@
-"""Which bindings grant a queue power over publishes, and which queues have none.
+"""The bindings that grant a queue power over publishes, and the queues without power.
 
-tests/acceptor/test_grants.py has what follows for those who publish.
+tests/acceptor/test_grants.py tests the consequences for producers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Granted(Asked):
         return found
 
     def powerless(self, exchange: str, *keys: str, headers: dict[str, object] | None = None) -> set[str]:
-        """The names of the queues that a publish reaches and that have no power over it."""
+        """Return the names of the queues that a publish reaches and that have no power over it."""
         self.version = self.topology.version = self.version + 1
         passed: dict[str, None] = {}
         work = Work(1_000_000)

@@ -1,4 +1,4 @@
-"""Routing keys that patterns have in common, held against all short keys."""
+"""Routing keys that patterns have in common, checked against all short keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from router.model.records import Binding
 from router.model.topics_cy import Memory, TopicIndex
 
 KEYS = ["".join(letters) for size in range(6) for letters in itertools.product("ab.", repeat=size)]
-"""All keys of up to five characters: words of two letters and none."""
+"""All keys of up to five characters: words of the letters a and b, and empty words."""
 
 words = st.sampled_from(["a", "b", "ab", "", "*", "#"])
 topics = st.lists(words, max_size=4).map(".".join)
@@ -40,7 +40,7 @@ def is_pattern(text: str) -> bool:
 
 
 def matches(topic: str, key: str) -> bool:
-    """By the index that messages are routed with."""
+    """Return whether the topic matches the key by the index that routes messages."""
     index = TopicIndex(Memory())
     index.add(binding(topic))
     return bool(match(index, key, {}))
@@ -52,7 +52,7 @@ def binding(key: str) -> Binding:
 
 @given(policies, st.lists(topics, min_size=1, max_size=2))
 def test_common_keys(wanted: str, found: list[str]) -> None:
-    """A key that is found matches all of them; where none is, no short key does."""
+    """A key that is found matches all patterns; if none is found, no short key does."""
     key = common_key(wanted, found)
     if key is not None:
         assert pattern(wanted).matches(key) and all(matches(topic, key) for topic in found)
@@ -91,7 +91,7 @@ def test_a_topic_pattern_matches_what_its_index_says(topic: str) -> None:
     ],
 )
 def test_what_may_match(wanted: str, topic: str, shared: bool) -> None:
-    """What is beyond it may."""
+    """Patterns beyond the limits of the search may share a key."""
     assert may_share_key(wanted, (topic,)) is shared
 
 

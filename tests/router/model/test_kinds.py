@@ -1,4 +1,4 @@
-"""The table of kinds: complete, without two of a name, and as the other processes and the stored files know them."""
+"""The table of kinds: complete, with unique names, and as other processes and stored files know it."""
 
 from __future__ import annotations
 

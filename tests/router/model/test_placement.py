@@ -1,4 +1,4 @@
-"""Queues are spread evenly, for ever in the same way, and move as little as can be."""
+"""Placement of queues: evenly spread, the same for ever, and with as few moves as possible."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_even(count: int) -> None:
 
 
 def test_the_same_in_every_process() -> None:
-    """Stored queues are found again: these values may never change."""
+    """These values may never change, or stored queues would not be found."""
     expected = [4, 2, 3, 1, 2, 4, 1, 3, 2, 2, 1, 1]
     assert [place("/", f"q{number}", range(5), {}) for number in range(12)] == expected
     code = "from router.model.placement import place; print([place('/', f'q{n}', range(5), {}) for n in range(12)])"

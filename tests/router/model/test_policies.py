@@ -1,4 +1,4 @@
-"""Policies by themselves: which one governs, and what they make of a declaration's arguments."""
+"""Policies by themselves: the governing one, and its effect on a declaration's arguments."""
 
 from __future__ import annotations
 

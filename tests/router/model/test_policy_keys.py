@@ -1,4 +1,4 @@
-"""The keys of definitions: penstock's own, and their names at other brokers."""
+"""The keys of policy definitions: penstock's own, and their names in other brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of rates: whose they are, and how they read."""
+"""Limits of rates: their owners and their wording."""
 
 from __future__ import annotations
 

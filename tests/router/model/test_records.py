@@ -1,4 +1,4 @@
-"""Records are values: made from a change, told apart by what counts, called by what reply texts call them."""
+"""Records are values: made from a change, compared by the fields that count, and named as in reply texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of what vhosts and users may have: what was set goes before the node's default."""
+"""Limits on the resources of vhosts and users: a limit that is set goes before the node's default."""
 
 from __future__ import annotations
 

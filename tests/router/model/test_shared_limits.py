@@ -1,4 +1,4 @@
-"""Limits over several queues: whose they are, and which queues each of them covers."""
+"""Limits over several queues: their owners, and the queues that each of them covers."""
 
 from __future__ import annotations
 

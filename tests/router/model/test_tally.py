@@ -1,4 +1,4 @@
-"""Counts of bindings: a destination is there as long as a binding leads to it."""
+"""Counts of bindings: a destination exists as long as a binding leads to it."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_internal_exchanges_route_on(asked: Asked) -> None:
 
 
 class TestAlternateExchange:
-    """It gets what its exchange has no binding for."""
+    """An alternate exchange gets the messages that no binding of its exchange matches."""
 
     def test_only_then(self, asked: Asked) -> None:
         declare(asked, "alternate")
@@ -103,7 +103,7 @@ class TestAlternateExchange:
 
 
 class TestHeaders:
-    """They are decoded only where they count."""
+    """Headers are decoded only where they count."""
 
     def test_as_a_map_and_as_a_function(self, asked: Asked) -> None:
         asked.done("queue_bind", source="amq.headers", queue="one", arguments={"a": 1})
@@ -140,7 +140,7 @@ class TestHeaders:
 
 
 def naive_route(topology: Topology, exchange: str, key: str, headers: dict[str, Any]) -> set[str]:
-    """Queues reached by following matching bindings until nothing new is reached; each binding asked by itself."""
+    """Return queues reached by following matching bindings, each checked by itself, until nothing new is reached."""
     reached: set[tuple[str, str]] = {("exchange", exchange)}
     while True:
         more = set(reached)

@@ -1,4 +1,4 @@
-"""Permissions as RabbitMQ decides on them."""
+"""Permissions, decided as in RabbitMQ."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_permissions(users: Users, user: str, vhost: str, right: Right, name: st
     ],
 )
 def test_topic_permissions(users: Users, user: str, exchange: str, right: TopicRight, key: str, allowed: bool) -> None:
-    """None at all leave everything open; a user's name is itself, not an expression."""
+    """Without topic permissions everything is allowed; a user's name is literal, not an expression."""
     assert users.may_use_topic(user, "/", exchange, right, key) is allowed
 
 

@@ -1,4 +1,4 @@
-"""What a follower of the topology has missed, as far as it is known."""
+"""The turns that a follower of the topology has missed, as far as they are known."""
 
 from __future__ import annotations
 

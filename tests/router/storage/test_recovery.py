@@ -1,4 +1,4 @@
-"""A ledger from what was stored: queues stay where they are if that is possible."""
+"""Recovery of a ledger from the store: queues stay where they are if possible."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_new_slots_in_a_new_epoch() -> None:
 
 
 def test_a_slot_that_a_shard_has_still_open_is_no_new_queues() -> None:
-    """Its queue was deleted, and the router died: the shard closes the slot when it hears of it."""
+    """The router died after it deleted the slot's queue: the shard closes the slot when it learns of that."""
     ledger = recover(stored(queue("a", 1, 2, 0)), range(2), 2, 5, FlowDefaults(), {2, 3})
     assert [ledger.take_slot(0) for _ in range(5)] == [4, 5, 6, 3, None]
 
@@ -96,7 +96,7 @@ def test_features_of_queues_from_before_there_were_any() -> None:
 
 
 def test_arguments_are_in_memory_once() -> None:
-    """What was read is what the topology has, and what is stored again: copies would be there all at once."""
+    """The topology and the store share the arguments that were read; copies would all be in memory at once."""
     change = queue("q", 1, -1, 0, text="of some length")
     ledger = recover(stored(change), range(2), 2, 5, FlowDefaults())
     (step,) = ledger.take_steps()

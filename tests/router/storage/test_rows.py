@@ -1,4 +1,4 @@
-"""Every kind of record as rows: what is put comes back, replaces what was there, and goes."""
+"""Rows of every kind of record: each is read back as written, replaces an earlier one, and can be removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from router.model.record_kind import Change
 from router.storage.rows import ROWS, WRITERS
 from router.storage.store import MIGRATIONS
 
-ODD = "n\udcff"  # no UTF-8
+ODD = "n\udcff"  # not UTF-8
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_text_that_is_no_utf_8_is_a_blob_and_all_else_as_it_is(database: sqlite3
 
 
 def test_writing_leaves_the_change_as_it_is(database: sqlite3.Connection) -> None:
-    """It is applied and published as well."""
+    """The change is applied and published as well."""
     change: Change = ["binding", "/", "x", "queue", "q", "k", {"a": 1}, None]
     before = [*change]
     write(database, change)

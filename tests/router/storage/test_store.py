@@ -1,4 +1,4 @@
-"""What is stored comes back: all of it in the same epoch, what is durable in the next."""
+"""The store of the topology: everything comes back in the same epoch, and durable records in the next."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.router.strategies import field_values
 
 LIMITS = [10, None, "flow", 8, 7, 0, 0]
 FEATURES = ["classic", 60000, None]
-ODD = "n\udcff"  # bytes that are no UTF-8
+ODD = "n\udcff"  # bytes that are not UTF-8
 
 
 def queue(name: str, queue_id: int, *, durable: bool, owner: str | None = None) -> Change:
@@ -86,7 +86,7 @@ def ordered(changes: list[Change]) -> list[str]:
 
 
 def test_same_epoch(path: Path) -> None:
-    """A router that died loses nothing."""
+    """A router that dies loses nothing."""
     store_all(path)
     version, last_queue_id, changes = loaded(path, 1)
     assert (version, last_queue_id) == (7, 4)
@@ -102,7 +102,7 @@ def test_a_move_comes_back_with_all_that_is_known_of_it(path: Path) -> None:
 
 
 def test_next_epoch(path: Path) -> None:
-    """The node was started again: what is transient is gone, slots are given anew, versions and ids go on."""
+    """After a restart of the node, transient records are gone, slots are given anew, and versions and ids go on."""
     store_all(path)
     version, last_queue_id, changes = loaded(path, 2)
     assert (version, last_queue_id) == (7, 4)
@@ -168,7 +168,7 @@ def test_name_key_is_the_epochs(path: Path) -> None:
 
 
 def test_all_or_nothing(path: Path) -> None:
-    """A transaction that fails leaves nothing, and the next one is not hindered."""
+    """A transaction that fails leaves nothing behind, and does not hinder the next one."""
     store = Store(path, 1)
     with pytest.raises(StoreError, match="cannot write"):
         store.commit([Step(["vhost", "/"], True), Step(["vhost", "/"], True)], 1, 0)
@@ -192,7 +192,7 @@ def test_only_what_is_durable_waits_for_the_disk(path: Path) -> None:
 def test_any_arguments_and_keys(
     tmp_path_factory: pytest.TempPathFactory, arguments: dict[str, Any], key: str, data: bytes
 ) -> None:
-    """A binding comes back, and is found again to be removed, whatever it is made of."""
+    """A binding with any arguments and key comes back, and can be found and removed."""
     path = tmp_path_factory.mktemp("store") / "topology.sqlite"
     binding = ["/", "x", "queue", "q", key + data.decode("utf-8", "surrogateescape"), arguments, None]
     store = Store(path, 1)
@@ -205,7 +205,7 @@ def test_any_arguments_and_keys(
 
 
 def test_what_a_node_begins_with_is_made_once(path: Path) -> None:
-    """Also where the data is older than users are."""
+    """Also for data from before there were users."""
     store = Store(path, 1)
     assert not store.load().seeded
     store.commit([], 1, 0)
@@ -214,7 +214,7 @@ def test_what_a_node_begins_with_is_made_once(path: Path) -> None:
 
 
 def test_only_the_owner_may_read_it(path: Path) -> None:
-    """Hashes of passwords are in it."""
+    """The file contains hashes of passwords."""
     path.parent.mkdir()
     path.touch(mode=0o644)
     store = Store(path, 1)
@@ -253,7 +253,7 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_migration_from_every_format_there_was(path: Path) -> None:
-    """Each step leads from the format before it."""
+    """Each migration leads from the format before it."""
     path.parent.mkdir()
     for known in range(len(MIGRATIONS)):
         path.unlink(missing_ok=True)
@@ -270,7 +270,7 @@ def test_migration_from_every_format_there_was(path: Path) -> None:
 
 
 def test_after_an_error_the_log_begins_anew(path: Path, tmp_path: Path) -> None:
-    """What was in it may never have come to the disk, and a hole in it would cost all that follows."""
+    """The log may never have reached the disk, and a hole in it would cost everything behind it."""
     store = Store(path, 1)
     exchange: Change = ["exchange", "/", "before", "fanout", False, False, False, {}, None, None, None]
     store.commit([Step(["vhost", "/"], True), Step(exchange, False)], 1, 0)

@@ -1,4 +1,4 @@
-"""The sums of the topology's tables: kept by writes that know of them, and wrong after any other."""
+"""The sums of the topology's tables: kept up to date by the router's own writes, and wrong after any other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLES = "CREATE TABLE a (name TEXT PRIMARY KEY, value) WITHOUT ROWID; CREATE TA
 
 
 def prepared(path: Path | str = ":memory:") -> sqlite3.Connection:
-    """A database of two tables whose sums are kept."""
+    """Return a database of two tables whose sums are kept."""
     database = sqlite3.connect(path, isolation_level=None)
     database.executescript(TABLES)
     sums.rebuild(database)

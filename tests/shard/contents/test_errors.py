@@ -1,4 +1,4 @@
-"""Errors of a store: their text for the log, and which of them are damage."""
+"""Errors of a store: their text for the log, and the ones that are damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Last-value queues: the newest message of a key takes the place of the first, and limits, deaths and policies."""
+"""Last-value queues: a new message replaces the one with its key in place; limits, deaths of shards, policies."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_policy_makes_last_values_of_what_comes_from_then_on(node: Node) -> No
 
 
 def test_messages_of_before_that_policy_keep_their_place_over_a_death() -> None:
-    """They came together, so none can be replaced."""
+    """Messages of one batch are one segment, so none of them can be replaced."""
     with Node(stores=True) as node:
         node.declare("q", durable=True, **{"x-last-value-key": "k"})
         client = open_channel(node)
@@ -153,7 +153,7 @@ def test_the_next_incarnation_of_the_shard_knows_the_keys() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=20))
 def test_last_values_against_a_model(steps: list[tuple[str, bool]]) -> None:
-    """Publish with a key, or have the oldest delivered."""
+    """Each step publishes with a key; some first have the oldest message delivered."""
     with Node() as node:
         node.declare("q", **last_value("k"))
         client = open_channel(node)

@@ -1,4 +1,4 @@
-"""The segments of a queue: which contents leave memory and come back, which are merged, and what memory they take."""
+"""The segments of a queue: paging contents out and in, merging segments, and the memory they use."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_messages_that_may_be_replaced_stay_apart(tmp_path: Path) -> None:
 
 
 def test_small_messages_that_the_store_has_become_one_segment(tmp_path: Path) -> None:
-    """Or a backlog of single publishes would take a record of memory each. The rest stays as it was written."""
+    """Otherwise each single publish of a backlog would keep a record in memory. Other segments stay as written."""
     life = Life(tmp_path)
     large = life.queue.enqueue(batch(b"0" * 5000), 0, 1)
     for i in range(1, 500):
@@ -92,7 +92,7 @@ def test_purging_what_is_paged_out_reads_nothing(tmp_path: Path) -> None:
 
 
 class Twin:
-    """A queue, compiled or plain, whose journal writes into dictionaries."""
+    """A queue, compiled or plain, whose journal writes to dictionaries."""
 
     def __init__(self, load: Load) -> None:
         self.batch_module = load("penstock.batch.batch_cy")
@@ -145,7 +145,7 @@ PAGING = st.lists(
 @given(PAGING)
 @example([("enqueue", [10, 3000], PERSISTENT), ("commit",), ("page out", UNLIMITED), ("read ahead", 1), ("settle",)])
 def test_the_memory_of_a_queue_is_that_of_the_segments_with_contents(steps: list[tuple[Any, ...]]) -> None:
-    """`weight` is kept by additions and subtractions; the plain twin shows its segments, so they can be added up."""
+    """`weight` is a running sum; the plain twin exposes its segments, so the test can add them up."""
     twins = Twin(load_compiled), Twin(load_plain)
     unacked: list[int] = []
     for step, *arguments in steps:
@@ -180,7 +180,7 @@ def test_the_memory_of_a_queue_is_that_of_the_segments_with_contents(steps: list
 
 
 def test_settled_segments_behind_an_unacked_message_leave_the_list() -> None:
-    """Or a message that stays unacked for long would keep a record of every later one."""
+    """Otherwise one message that stays unacked for long would keep a record of every later one."""
     queue = Twin(load_plain).queue
     for number in range(1000):
         queue.enqueue(batch(b"%d" % number), 0, 1)

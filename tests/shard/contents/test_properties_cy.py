@@ -30,7 +30,7 @@ OTHERS = {name: DOMAINS[domain] for name, domain in PROPERTIES if name not in ("
 
 
 def batch_of(load: Load, *headers: bytes) -> Any:
-    """A message for each content header; the last has no body, so a read behind its header leaves the batch."""
+    """Return a batch of these content headers; the last has no body, so reading past its header leaves the batch."""
     builder = load("penstock.batch.batch_cy").BatchBuilder()
     for number, header in enumerate(headers, 1):
         builder.add(b"\0\1q", header, b"99999" if number < len(headers) else b"", 0)
@@ -38,7 +38,7 @@ def batch_of(load: Load, *headers: bytes) -> Any:
 
 
 def read(load: Load, header: bytes, row: int = 1) -> tuple[int, int]:
-    """Expiration and priority of a message with that content header, between others."""
+    """Return the expiration and priority of a message with this content header, behind `row` others."""
     module = load(NAME)
     other = HEAD + encode_properties({"expiration": "7", "priority": 7})
     batch = batch_of(load, *[other] * row, header)
@@ -87,14 +87,14 @@ def test_an_expiration_is_a_number_of_at_most_ten_years_or_absent(load: Load, te
 
 @given(strategies.damaged(st.fixed_dictionaries({}, optional=dict(OTHERS, priority=st.just(3))).map(encode_properties)))
 def test_a_damaged_header_is_read_to_its_end_at_most(properties: bytes) -> None:
-    """The plain twin raises an error where it leaves the batch."""
+    """The plain twin raises an error if it reads beyond the batch."""
     header = HEAD + properties
     assert read(load_compiled, header) == read(load_plain, header)
 
 
 @both_ways
 def test_a_header_that_ends_too_early_has_no_property(load: Load) -> None:
-    """The bodies of other messages follow in the batch, and none of their bytes is taken for a property."""
+    """More bytes of the batch follow the header, and none of them is read as a property."""
     module, whole = load(NAME), HEAD + encode_properties({"content_type": "t", "priority": 5, "expiration": "12345"})
     for size in range(len(whole)):
         batch = batch_of(load, whole[:size], whole)

@@ -35,12 +35,12 @@ def batch_of(load: Load, bodies: Iterable[bytes]) -> Any:
 
 
 def header_of(body: bytes) -> bytes:
-    """Headers are of several sizes, larger than bodies or smaller."""
+    """Return a header of one of several sizes, larger or smaller than the body."""
     return b"header" * (1 + len(body) % 4)
 
 
 def whole_of(body: bytes) -> int:
-    """What a message with that body counts whole."""
+    """Return the whole size of a message with this body."""
     return len(b"\0\1q") + len(header_of(body)) + len(body) + WEIGHT
 
 
@@ -48,7 +48,7 @@ def row(consumer: int, sequence: int, count: int, kind: int) -> bytes:
     return struct.pack("<QQII", consumer, sequence, count, kind)
 
 
-# (sequence number, body, redelivered), one a message
+# (sequence number, body, redelivered) of each message
 Taken = list[tuple[int, bytes, bool]]
 
 
@@ -76,7 +76,7 @@ TOTALS = ("published", "published_bytes", "delivered", "delivered_bytes", "acked
 
 @dataclass
 class Line:
-    """What a queue is: messages in the order of their sequence numbers, and totals."""
+    """A model of a queue: messages in the order of their sequence numbers, and totals."""
 
     messages: list[Message] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TOTALS, 0))
@@ -104,7 +104,7 @@ class Line:
         return len(self.messages) - len(bodies)
 
     def take(self, count: int, limit: int, settled: bool, holder: int = 0) -> Taken:
-        """The first ready ones; those that were delivered before are all older than those that were not."""
+        """Deliver the first ready messages; those delivered before are all older than those that were not."""
         taken: Taken = []
         for sequence, message in self.select("ready")[: max(count, 0)]:
             if taken and sum(whole_of(body) for _, body, _ in taken) + whole_of(message.body) > limit:
@@ -118,7 +118,7 @@ class Line:
         return taken
 
     def settle(self, sequence: int, count: int, kind: int, holder: int = 0) -> int:
-        """How many of the range were in that holder's hands."""
+        """Settle the messages of the range that the holder has unacked; return their number."""
         settled = 0
         for message in self.messages[sequence : sequence + count]:
             if message.state == "unacked" and message.holder == holder:
@@ -128,7 +128,7 @@ class Line:
         return settled
 
     def claim(self, sequence: int, count: int, holder: int, returned: bool) -> int:
-        """How many of the range were delivered once and are ready: now they are in that holder's hands, or returned."""
+        """Return how many of the range were ready and delivered once; the holder gets them unless `returned`."""
         claimed = 0
         for message in self.messages[sequence : sequence + count]:
             if message.state == "ready" and message.delivered:
@@ -147,7 +147,7 @@ class Line:
         return dropped
 
     def runs(self, holder: int) -> list[tuple[int, int]]:
-        """(sequence, count) of the unbroken ranges in a holder's hands."""
+        """Return (sequence, count) of each unbroken range that a holder has unacked."""
         found: list[tuple[int, int]] = []
         for sequence, message in self.select("unacked"):
             if message.holder != holder:
@@ -161,7 +161,7 @@ class Line:
 
 @dataclass
 class Taker:
-    """What a consumer is."""
+    """A model of a consumer."""
 
     id: int
     queue: int
@@ -174,7 +174,7 @@ class Taker:
 
 GROUPS = ((0, 400), (3, 0), (3, 250), (0, 0))  # limits of channels, in messages and bytes
 OF_USER = (1, 3)
-"""Groups that are of one user, which may have so much in hand."""
+"""Groups of one user, whose unacked messages are limited by the next two constants."""
 USER_COUNT, USER_BYTES = 5, 600
 TAKERS = [
     Taker(1, 0, False, 0, 0),
@@ -217,13 +217,13 @@ class Real:
 
 
 def counted(index: int, names: Iterable[str], real: Real) -> dict[str, int]:
-    """Return counts of a queue by name, those of its totals among them."""
+    """Return the named counts of a queue, including those of its totals."""
     queue = real.queues[index]
     return {name: getattr(queue.totals if name in TOTALS else queue, name) for name in names}
 
 
 class Queues(RuleBasedStateMachine):
-    """Everything is done to the model, to the compiled queues and to the plain ones; answers and counters agree."""
+    """Each step is applied to the model, the compiled queues and the plain ones; answers and counters agree."""
 
     @initialize()
     def start(self) -> None:
@@ -241,7 +241,7 @@ class Queues(RuleBasedStateMachine):
 
     @rule(sizes=sizes, to=st.sampled_from([(0,), (1,), (0, 1)]), skip=st.integers(0, 7))
     def enqueue(self, sizes: list[int], to: tuple[int, ...], skip: int) -> None:
-        """A batch, or the rest of it, goes to one queue or to both, which then share it."""
+        """Enqueue a batch, or the end of one, in one queue or in both, which then share it."""
         bodies = [(b"%d." % (self.made + i)).ljust(size, b".")[:size] for i, size in enumerate(sizes)]
         self.made += len(sizes)
         first = skip % len(bodies)
@@ -253,7 +253,7 @@ class Queues(RuleBasedStateMachine):
 
     @rule(index=queues, count=st.integers(20, 50))
     def enqueue_many(self, index: int, count: int) -> None:
-        """Batches of one message, enough for the list of segments to be cut."""
+        """Enqueue batches of one message, enough for the list of segments to be cut."""
         self.lines[index].enqueue([b"x"] * count)
         for real in self.real:
             for _ in range(count):
@@ -266,7 +266,7 @@ class Queues(RuleBasedStateMachine):
 
     @rule(index=queues, which=st.integers(0, 9), skip=st.integers(0, 9), count=st.integers(1, 60), again=st.booleans())
     def settle_or_requeue(self, index: int, which: int, skip: int, count: int, again: bool) -> None:
-        """Part of what was taken straight off the queue."""
+        """Settle or requeue some of the messages that were popped without a consumer."""
         runs = self.lines[index].runs(holder=0)
         if not runs:
             return
@@ -300,7 +300,7 @@ class Queues(RuleBasedStateMachine):
         return sum(self.outstanding(taker.id) for taker in self.takers.values() if taker.group == group)
 
     def nbytes(self, id: int) -> int:
-        """What a consumer has in hand counts."""
+        """Return the whole bytes of the consumer's unacked messages."""
         held = (m for _, m in self.lines[self.takers[id].queue].select("unacked") if m.holder == id)
         return sum(whole_of(m.body) for m in held)
 
@@ -308,7 +308,7 @@ class Queues(RuleBasedStateMachine):
         return sum(self.nbytes(taker.id) for taker in self.takers.values() if taker.group == group)
 
     def space(self, taker: Taker) -> int:
-        """What its group and its user may still have in hand, bytes."""
+        """Return how many more bytes the consumer's group and user may have unacked."""
         if taker.no_ack:
             return 2**62
         limit = GROUPS[taker.group][1]
@@ -316,7 +316,7 @@ class Queues(RuleBasedStateMachine):
         return min(space, USER_BYTES - self.in_hand()[1]) if taker.group in OF_USER else space
 
     def in_hand(self) -> tuple[int, int]:
-        """Messages and bytes that the user has in hand."""
+        """Return the messages and bytes that the user has unacked."""
         count = sum(self.outstanding_in_group(group) for group in OF_USER)
         return count, sum(self.bytes_in_group(group) for group in OF_USER)
 
@@ -366,7 +366,7 @@ class Queues(RuleBasedStateMachine):
 
     @rule(rows=settlements)
     def settle_rows(self, rows: list[tuple[int, int, int, int]]) -> None:
-        """Also what is not theirs, what is settled already and what belongs to nobody."""
+        """Rows may also name messages of other consumers, settled messages and messages of nobody."""
         touched = set()
         for id, sequence, count, kind in rows:
             if id in self.takers and self.lines[self.takers[id].queue].settle(sequence, count, kind, id):
@@ -376,7 +376,7 @@ class Queues(RuleBasedStateMachine):
 
     @rule(rows=settlements)
     def hold_rows(self, rows: list[tuple[int, int, int, int]]) -> None:
-        """Deliveries of an earlier life: of what they name, consumers get what was delivered and is ready."""
+        """Rows name deliveries of an earlier incarnation; consumers get those that were delivered and are ready."""
         touched = set()
         for id, sequence, count, kind in rows:
             if id in self.takers and self.lines[self.takers[id].queue].claim(sequence, count, id, kind == REQUEUE):
@@ -392,7 +392,7 @@ class Queues(RuleBasedStateMachine):
 
     @rule(id=takers)
     def lease(self, id: int) -> None:
-        """Something has all that it has in hand for a moment."""
+        """Move all that the consumer has unacked to a lease and back."""
         for real in self.real:
             consumer, held = real.consumers[id], real.load("penstock.batch.ranges_cy").RangeSet()
             assert consumer.leave_to(held) == held.total
@@ -401,7 +401,7 @@ class Queues(RuleBasedStateMachine):
 
     @rule(rows=settlements)
     def hand_over_rows(self, rows: list[tuple[int, int, int, int]]) -> None:
-        """What settlements name is in nobody's hands, and settled later."""
+        """Messages named by settlements leave their consumers first, and are settled later."""
         data = b"".join(row(*each) for each in rows)
         for id, sequence, count, kind in rows:
             if id in self.takers:
@@ -435,7 +435,7 @@ class Queues(RuleBasedStateMachine):
     @precondition(lambda self: self.real)
     @invariant()
     def settled_segments_let_go(self) -> None:
-        """Looked at in the plain queue, whose insides are open."""
+        """Checked in the plain queue, whose internals are accessible."""
         for queue in self.real[1].queues:
             live = [segment for segment in queue.segments[queue.head :] if segment.live]
             assert queue.weight() == sum(segment.weight() for segment in live)
@@ -449,11 +449,11 @@ TestQueues.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 class Octets(bytearray):
-    """A buffer that can be watched."""
+    """A buffer that a weak reference can point to."""
 
 
 def watched(load: Load, bodies: list[bytes]) -> tuple[Any, Callable[[], bool]]:
-    """A batch, and whether it is still in memory."""
+    """Return a batch, and a function that returns whether it is still in memory."""
     made = batch_of(load, bodies)
     contents = Octets(made.contents)
     kept = weakref.ref(contents)
@@ -509,7 +509,7 @@ def test_a_batch_lives_as_long_as_one_queue_has_it(load: Load) -> None:
 
 
 def test_one_message_that_stays_unacked_does_not_keep_what_came_after_it() -> None:
-    """Looked at in the plain queue, whose insides are open."""
+    """Checked in the plain queue, whose internals are accessible."""
     queue = load_plain(NAME).Queue(0, None)
     batch = batch_of(load_plain, [b"a"])
     queue.enqueue(batch, 0, 1)
@@ -560,7 +560,7 @@ def test_a_message_larger_than_the_limit_goes_alone(load: Load) -> None:
 @pytest.mark.parametrize("count", [1, 5, 40, 500])
 @both_ways
 def test_many_batches_pass_through(load: Load, count: int) -> None:
-    """The list of segments is cut as it goes; nobody loses their place."""
+    """The list of segments is cut meanwhile, and no message loses its place."""
     queue = load(NAME).Queue(0, None)
     expected = 0
     for turn in range(count * 3):

@@ -1,4 +1,4 @@
-"""The parts of a queue: what the store must still know of a segment, what it weighs, and which segments may join."""
+"""Segments of a queue: the messages that the store must keep, the memory they use, and the segments that may join."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_segment_of_many_rows_is_read_back_in_part(load: Load) -> None:
 @both_ways
 @given(steps=st.lists(st.tuples(st.sampled_from(("finish", "reject")), st.integers(0, COUNT - 1), st.integers(1, 9))))
 def test_the_store_must_know_what_is_neither_settled_nor_buried(load: Load, steps: list[tuple[str, int, int]]) -> None:
-    """Against sets of offsets. A rejected message is known until it is buried, which finishes it."""
+    """Compare with sets of offsets. A rejected message is known until it is buried, which finishes it."""
     segment = segment_of(load)
     known, rejected = set(range(COUNT)), set()
     for kind, offset, count in steps:
@@ -120,7 +120,7 @@ def test_a_segment_weighs_its_live_messages_and_its_record(load: Load) -> None:
 
 @both_ways
 def test_the_bytes_of_a_stored_segment_are_those_of_its_messages(load: Load) -> None:
-    """After a start only the size of rows and contents in the store is known."""
+    """After a start, only the stored size of rows and contents is known."""
     segment = segment_of(load, 5)
     rows, contents = segment.batch.slices(0, 5)
     segment.nbytes = len(rows) + len(contents)

@@ -1,4 +1,4 @@
-"""The totals of a queue are summed over its lines, compiled and plain alike."""
+"""The totals of a queue: sums over its lines, compiled and plain alike."""
 
 from __future__ import annotations
 

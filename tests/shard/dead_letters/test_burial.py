@@ -1,4 +1,4 @@
-"""Where dead letters go: here and to other shards, in order, in bounded turns; and where they wait for room."""
+"""Burial of dead letters: to this and other shards, in order, in bounded turns, waiting for room."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def held(client: Client) -> bool:
 
 
 def test_dead_letters_wait_for_room_in_a_full_queue(node: Node) -> None:
-    """Nothing is lost, the order stays, and what waits holds the producers of the queue that it died in."""
+    """Nothing is lost, the order is kept, and waiting dead letters hold the producers of the queue they died in."""
     node.declare("dead", **{"qpid.flow_stop_count": 3})
     node.declare("q", **dlx(x_max_length=20, x_message_ttl=100, x_overflow="flow"))
     client, taker = open_channel(node), open_channel(node)
@@ -118,7 +118,7 @@ def test_letters_do_not_wait_for_what_is_no_more(node: Node, how: str) -> None:
 
 
 def test_a_backlog_that_expires_stays_where_it_is(node: Node) -> None:
-    """Rather than in the memory of letters."""
+    """Expired messages stay in the queue instead of filling the memory for dead letters."""
     node.declare("dead", **{"qpid.flow_stop_count": 3})
     node.declare("q", **dlx(x_message_ttl=100))
     client = open_channel(node)
@@ -231,7 +231,7 @@ def test_the_dead_stay_in_the_store_until_their_letters_are_safe_on_the_other_sh
 
 
 def test_a_letter_for_several_queues_waits_until_all_of_them_have_room(node: Node) -> None:
-    """Or it would reach some of them twice."""
+    """Otherwise the dead letter would reach some of them twice."""
     node.declare("full", **{"qpid.flow_stop_count": 1})
     node.declare("free")
     node.bind("x", "full", "free")

@@ -1,4 +1,4 @@
-"""Room for dead letters: their queues' marks and what is in flight, here and on other shards."""
+"""Room for dead letters: the marks of their queues and the dead letters in flight, on this and other shards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def node() -> Iterator[Node]:
 
 
 def room_for(node: Node, name: str, **arguments: object) -> tuple[DeadLetterCapacity, Queue]:
-    """The room of shard 0, and a queue on the same shard."""
+    """Declare a queue on shard 0; return the room for dead letters there, and the queue."""
     node.declare(name, **arguments)
     node.settle()
     return node.shard(0).burial.room, node.queue(name)
@@ -99,7 +99,7 @@ def test_letters_for_a_full_queue_of_another_shard() -> None:
 
 
 def test_two_full_queues_that_dead_letter_to_each_other_go_on(node: Node) -> None:
-    """The dead of a queue that wait for room take no room of its own."""
+    """Dead letters that wait for room take none in the queue they died in."""
     for queue, other in (("a", "b"), ("b", "a")):
         node.declare(queue, **dlx(key=other, qpid_flow_stop_count=5))
     client = open_channel(node)

@@ -1,4 +1,4 @@
-"""Events of flow control as they are recorded."""
+"""The recording of flow-control events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a shard about flow control: what is gathered is written once, and open stops outlive the run."""
+"""A shard's files about flow control: gathered records are written once, and open stops outlive the run of the node."""
 
 from __future__ import annotations
 

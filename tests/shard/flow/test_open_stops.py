@@ -1,4 +1,4 @@
-"""A stop that a restart interrupts is one stop: of the shard (the gauges have it), and of the whole node (a file)."""
+"""A stop goes on across a restart: of the shard, by the gauges; of the whole node, by a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def node() -> Iterator[Node]:
 
 
 def stopped(node: Node) -> tuple[Client, Client, Stop]:
-    """A queue that has been stopped for a while, and is half-way down to its resume mark; who publishes, who gets."""
+    """Return producer, consumer and stop of a queue that was stopped a while ago and is half-way to its resume mark."""
     node.declare("q", durable=True, **MARKS)
     producer, consumer = open_channel(node), open_channel(node)
     publish(producer, "q", *[b"m"] * (STOP + 4), delivery_mode=2)
@@ -43,7 +43,7 @@ def stopped(node: Node) -> tuple[Client, Client, Stop]:
 
 
 def resume(node: Node, producer: Client, consumer: Client, shard: int = 0) -> dict[str, Any]:
-    """The one incident that there is once the queue is down to its resume mark."""
+    """Drain the queue to its resume mark; return the one incident."""
     while node.state("q").depth > RESUME:
         assert get(consumer, "q")
     node.settle(1)
@@ -73,7 +73,7 @@ def test_the_death_of_a_shard_does_not_end_a_stop(node: Node) -> None:
 
 
 def test_a_move_does_not_end_a_stop() -> None:
-    """Wherever the queue goes, and though its new home dies: it is one stop, up to its resume mark."""
+    """The stop goes on through moves and the death of the new home, until the queue is at its resume mark."""
     with Node(1, 2, stores=True) as node:
         producer, consumer, stop = stopped(node)
         for home in (1, 0, 1):
@@ -97,7 +97,7 @@ def test_a_move_does_not_end_a_stop() -> None:
 
 
 def test_who_was_left_behind_stays_so_where_it_moves() -> None:
-    """Those who publish to several queues go on not waiting for it; what comes is no overshoot."""
+    """Publishes to several queues go on without waiting for the lagging queue, and what arrives is no overshoot."""
     with Node(1, 2, stores=True) as node:
         stopped(node)
         node.state("q").exemption.lagging = True
@@ -107,7 +107,7 @@ def test_who_was_left_behind_stays_so_where_it_moves() -> None:
 
 
 def stop_of(node: Node) -> tuple[int, int, int]:
-    """What the gauges say of a queue that is stopped."""
+    """Return begin and peaks of the queue's stop, checked against the gauges."""
     state, gauge = node.state("q").saturation, node.gauges.queue_read(node.queue("q").slot)
     assert gauge is not None and state.saturated and gauge.saturated
     assert (gauge.saturated_since_us, gauge.peak_count) == (state.since, state.peak_count)
@@ -134,7 +134,7 @@ def test_the_next_run_of_the_node_goes_on_with_a_stop(node: Node) -> None:
     assert kept == {"queue_id": queue.id, "vhost": "/", "queue": "q", **stop._asdict()}
     assert node.shard(0).flow.open_stops(node.microseconds(), 2 * SECONDS) == []
     node.kill_shard(0)
-    node.gauges.queue_close(record.slot)  # those of another run have no such queue
+    node.gauges.queue_close(record.slot)  # another run has no such queue in its gauges
     node.start_shard(0, earlier={queue.id: stop})
     node.settle()
     assert node.state("q").saturation.since == stop.since
@@ -169,7 +169,7 @@ def test_the_file_has_what_is_open(tmp_path: Path) -> None:
 
 
 def test_what_ended_since_is_not_open(tmp_path: Path) -> None:
-    """A node that is killed may leave a file that is a second old; an incident is written as the stop ends."""
+    """A killed node may leave a file that is a second old; an incident is written when the stop ends."""
     OpenStops(tmp_path, 0).keep([record(1, "q", 5_000_001), record(2, "r", 5_000_001)])
     over = {"kind": "queue", "vhost": "/", "queue": "q", "begun": 8.0, "ended": 9.0, "since_us": 5_000_001}
     circle = over | {"kind": "deadlock", "queue": "r"}

@@ -1,4 +1,4 @@
-"""Copies of moving queues, written and read in the background: chunk by chunk, and what failures and aborts leave."""
+"""Copies of moving queues, written and read in the background by chunks, and the effects of failures and aborts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNLIMITED = 1 << 62
 
 
 class Thread:
-    """A thread of one shard that runs when it is told to."""
+    """The background thread of one shard, which runs a job only when the test asks for it."""
 
     def __init__(self, node: Node, index: int, stores: Path | None = None) -> None:
         self.jobs: deque[tuple[Callable[[], None], Callable[[StoreError | None], None]]] = deque()
@@ -48,7 +48,7 @@ def node() -> Iterator[Node]:
 
 
 def filled(node: Node, count: int = 80, size: int = 100_000) -> tuple[Client, list[bytes]]:
-    """A client, and the messages of a queue on the first shard: several chunks."""
+    """Return a client, and the messages of a queue on the first shard: several chunks."""
     node.declare("q", durable=True)
     client = open_channel(node)
     bodies = [b"%d" % number + bytes(size) for number in range(count)]
@@ -62,14 +62,14 @@ def copies(node: Node) -> list[Path]:
 
 
 def go_on(node: Node, *threads: Thread) -> None:
-    """Until nothing is left to do in the background."""
+    """Run background jobs until none is left."""
     node.settle()
     while any(thread.run_one() for thread in threads):
         node.settle()
 
 
 def stays(node: Node, client: Client, bodies: list[bytes], results: list[dict[str, Any]], why: str) -> None:
-    """The queue is where it was with all its messages, and nothing is left of the move."""
+    """Check that the move was rolled back for this reason, the queue has all its messages, and no copy is left."""
     (result,) = results
     assert result["result"] == "rolled-back" and why in result["reason"], result
     assert node.queue("q").shard == 0 and node.state("q").residence is OPEN

@@ -1,4 +1,4 @@
-"""How far the copy of a moving queue is: what can happen to it, and what cannot."""
+"""The stages of a moving queue's copy: possible events, and events that cannot happen."""
 
 from __future__ import annotations
 

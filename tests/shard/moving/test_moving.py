@@ -1,4 +1,4 @@
-"""What a queue takes along when it moves to another shard, and what it leaves behind."""
+"""Moves of queues: the state that a queue takes along to another shard, and the state that it leaves behind."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_persistent_messages_are_in_the_store_of_the_new_home_only(node: Node) -
 
 
 def test_counters_go_on_and_say_so(node: Node) -> None:
-    """Who reads the gauges knows by `since_us`, wherever the queue has been meanwhile; its successor counts anew."""
+    """`since_us` in the gauges is the same after each move; after a shard death, the counters start from zero."""
     client = opened(node)
     publish(client, QUEUE, b"1", b"2", delivery_mode=2)
     before = node.gauges.queue_read(node.queue(QUEUE).slot)
@@ -87,7 +87,7 @@ def test_redelivered_is_who_was_delivered(node: Node) -> None:
 
 
 def test_expiry(node: Node) -> None:
-    """Of the queue, of single messages, and what is left of it."""
+    """The TTLs of the queue and of single messages go along, less the time that has passed."""
     client = opened(node, **{"x-message-ttl": 1000})
     publish(client, QUEUE, b"short", delivery_mode=2, expiration="300")
     publish(client, QUEUE, b"long", delivery_mode=2)
@@ -206,7 +206,7 @@ def test_dead_letters_without_room_keep_it_where_it_is(node: Node) -> None:
 
 
 def test_a_transaction_waits_with_its_settlements(node: Node) -> None:
-    """Acks of a transaction, before and during a move, count where the queue is when it is committed."""
+    """Acks of a transaction, sent before and during a move, count at the queue's home when it is committed."""
     client = opened(node)
     publish(client, QUEUE, b"1", b"2", b"3", delivery_mode=2)
     client.call("tx.select", 1)
@@ -250,7 +250,7 @@ def test_the_prefetch_of_a_channel_holds_wherever_its_queues_are(node: Node) -> 
 
 
 def test_a_queue_deleted_on_its_way(node: Node) -> None:
-    """Its consumers are told; what they settle afterwards is of nobody."""
+    """The queue's consumers are cancelled, and their later settlements are ignored."""
     client = opened(node)
     publish(client, QUEUE, b"1", delivery_mode=2)
     client.call("basic.consume", 1, queue=QUEUE)
@@ -283,9 +283,7 @@ def test_an_auto_delete_queue_goes_when_its_last_consumer_went_on_the_way(node: 
 
 
 def moves_on(node: Node, results: list[dict[str, Any]], shards: tuple[int, ...], *, met: bool = True) -> None:
-    """Everything goes on until a move is over; of the shards only these write, of the acceptors none that is not `met`
-    meets a shard.
-    """
+    """Step the node until a move is over; only these shards write, and without `met` the acceptor meets no shard."""
     for _ in range(200):
         for life in node.lives_now():
             while node.change(life) or node.reply(life):
@@ -307,8 +305,8 @@ def moves_on(node: Node, results: list[dict[str, Any]], shards: tuple[int, ...],
 
 
 def unwritten(node: Node, **arguments: Any) -> Client:
-    """A client with confirms, of a node whose shards write nothing before they are told to; the old home has
-    something to write for another queue.
+    """Return a client with confirms of a node whose shards do not write on their own; the old home has something to
+    write for another queue.
     """
     node.declare("other", shard=0, durable=True)
     client = opened(node, **arguments)
@@ -330,7 +328,7 @@ def test_what_the_old_home_refused_is_not_confirmed_though_it_dies(node: Node) -
 
 
 def test_what_went_with_a_queue_does_not_enter_again_when_that_comes_back(node: Node) -> None:
-    """Its old home dies before it has written what it had taken in, and is its home again before that is said again."""
+    """The old home dies before it has written the publish, and is home again before that is resent."""
     client = unwritten(node)
     publish(client, QUEUE, b"1", delivery_mode=2)
     moves_on(node, node.move(QUEUE, 1), (1,))
@@ -343,7 +341,7 @@ def test_what_went_with_a_queue_does_not_enter_again_when_that_comes_back(node: 
 
 
 def test_a_move_that_ends_unseen_leaves_nothing(node: Node) -> None:
-    """A shard that has lost its router learns from the next one that a move of others is over."""
+    """A shard that has lost its router learns from the snapshot of the next one that the move is over."""
     opened(node)
     before = node.snapshot()
     node.move(QUEUE, 1)
@@ -357,7 +355,7 @@ def test_a_move_that_ends_unseen_leaves_nothing(node: Node) -> None:
 
 
 def drained(node: Node) -> None:
-    """A move begins, and the acceptor has heard that nothing more comes from the old home."""
+    """Begin a move; go on until the acceptor knows that nothing more comes from the old home."""
     node.move(QUEUE, 1)
     away = node.core(0).moves.away
     for _ in range(20):
@@ -429,7 +427,7 @@ def test_what_is_got_on_the_way_of_a_queue_that_stays_is_acked(node: Node) -> No
 
 
 def test_a_get_that_was_on_its_way_does_not_find_what_others_have_in_hand() -> None:
-    """Its acceptor has not heard of the move yet, another one has said all."""
+    """The get leaves before its acceptor knows of the move; the other acceptor has already sent everything."""
     with Node(2, 2, stores=True) as node:
         consumer, getter = opened(node), open_channel(node, 1)
         publish(consumer, QUEUE, b"1", delivery_mode=2)
@@ -450,7 +448,7 @@ def test_a_get_that_was_on_its_way_does_not_find_what_others_have_in_hand() -> N
 
 
 def test_who_consumes_on_the_way_shares_the_prefetch_of_his_channel(node: Node) -> None:
-    """His request waited while the channel's limit became one over several shards."""
+    """The request waits while the channel's limit comes to span several shards."""
     node.declare("other", shard=0, durable=True)
     client = opened(node)
     client.call("basic.qos", 1, prefetch_count=4, global_=True)
@@ -467,7 +465,7 @@ def test_who_consumes_on_the_way_shares_the_prefetch_of_his_channel(node: Node) 
 
 
 def test_who_has_not_seen_the_end_of_a_move_goes_on_with_the_next(node: Node) -> None:
-    """The router dies, and its successor tells of another move of the queue: what waited for the first one is done."""
+    """The router dies, and its successor announces another move; requests that waited for the first are carried out."""
     client = opened(node)
     drained(node)
     client.send("basic.consume", 1, queue=QUEUE)

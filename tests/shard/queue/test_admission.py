@@ -1,4 +1,4 @@
-"""Queues that refuse messages beyond their limit: which of a batch they accept, and what a strict ring drops."""
+"""Queues that refuse messages beyond their limit: the messages accepted of a batch, and the drops of a strict ring."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def node() -> Iterator[Node]:
 
 
 def outcomes(client: Client) -> tuple[set[int], set[int]]:
-    """(acked, nacked) tags of the first channel."""
+    """Return the (acked, nacked) delivery tags of the first channel."""
     acked: set[int] = set()
     nacked: set[int] = set()
     for event in client.events[1]:
@@ -117,11 +117,11 @@ def test_a_strict_ring_limited_in_bytes(node: Node) -> None:
 
 
 def nobody(queue: QueueState) -> None:
-    """No consumer takes anything."""
+    """Deliver nothing: the queue has no consumers."""
 
 
 def no_holder(queue: QueueState) -> int | None:
-    """No message is unacked."""
+    """Return None: no message is unacked."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""The copy of a moving queue in its file: what is written is read back, and a damaged copy is not."""
+"""The copy of a moving queue in its file: a whole copy is read back unchanged, and a damaged one is not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNLIMITED = 1 << 62
 
 
 def copied(queue: QueueState, path: Path) -> Writer:
-    """Write the whole copy of a queue."""
+    """Write the whole copy of a queue; return its writer."""
     writer = Writer(path, queue, 2)
     while (chunk := writer.next_chunk()) is not None:
         writer.write(chunk)
@@ -36,7 +36,7 @@ def pieces_in(reader: Reader) -> Iterator[Piece]:
 
 
 def messages_in(pieces: Iterator[Piece]) -> list[tuple[int, bytes, bool]]:
-    """Sequence, body and `again` of each message."""
+    """Return sequence, body and `again` of each message."""
     return [
         (piece.sequence + row, piece.batch.record(row)[2], piece.again)
         for piece in pieces
@@ -89,7 +89,7 @@ def test_a_changed_byte_changes_the_checksum(path: Path) -> None:
 def test_all_ready_messages_are_in_the_copy_in_order(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
-    """With the holes that settled messages have left; unacked messages are not in it."""
+    """Settled messages leave holes in the copy; unacked messages are not in it."""
     queue = queue_of(base=1 << 36)
     bodies: dict[int, bytes] = {}
     ready, unacked = set[int](), list[int]()
@@ -156,7 +156,7 @@ def test_a_piece_is_bounded(path: Path) -> None:
 
 
 def test_messages_that_may_be_replaced_have_pieces_of_their_own(path: Path) -> None:
-    """At its new home, too, each last value can be replaced."""
+    """Each last value can be replaced at the new home, too."""
     queue = queue_of(limits_of("last-value"), last_value_key="k")
     for _ in range(3):
         queue.enqueue(batch_of(b"x"), 0, 1, 0)

@@ -1,4 +1,4 @@
-"""Dead letters: which messages become dead letters, what their headers say then, and the delivery limit."""
+"""Dead letters: the messages that become dead letters, the headers they get, and the delivery limit."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_they_say_when_by_the_wall_clock(node: Node) -> None:
 
 
 def test_deaths_that_say_the_same_are_one(node: Node) -> None:
-    """From brokers before RabbitMQ 3.5, or made up; those without a count are counted."""
+    """Entries are from brokers before RabbitMQ 3.5, or made up; equal entries without a count are counted."""
     node.declare("dead")
     node.declare("q", **dlx(x_max_length=0))
     client = open_channel(node)
@@ -168,7 +168,7 @@ def test_a_circle_without_rejection_is_cut(node: Node) -> None:
 
 
 def test_a_circle_with_a_rejection_goes_on(node: Node) -> None:
-    """Retry by way of a queue with a TTL, as many do it."""
+    """A common way to retry: by way of a queue with a TTL."""
     node.declare("work", **dlx(key="wait"))
     node.declare("wait", **dlx(key="work", x_message_ttl=10))
     client = open_channel(node)

@@ -1,4 +1,4 @@
-"""The deletion of a queue: how far it is, and what cannot happen."""
+"""The stages of a queue's deletion: possible events, and events that cannot happen."""
 
 from __future__ import annotations
 

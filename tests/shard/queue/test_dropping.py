@@ -1,4 +1,4 @@
-"""Whether an unprivileged queue drops: its owner is told once, until it is well below the limit."""
+"""Drops of an unprivileged queue: one report to its owner until the queue is well below the limit."""
 
 from __future__ import annotations
 

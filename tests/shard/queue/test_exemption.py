@@ -1,4 +1,4 @@
-"""Queues with marks that do not hold producers as those say."""
+"""Queues exempt from holding producers as their marks say."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_alarms(asked: list[tuple[int, int]], times: list[int]) -> None:
 
 @pytest.mark.parametrize("overflow", ["reject-publish", "ring-strict"])
 def test_what_has_expired_goes_before_anything_is_refused(node: Node, overflow: str) -> None:
-    """Though it does so only in the turn that brings what would be refused."""
+    """The messages expire in the same turn as the publishes that would otherwise be refused."""
     node.declare("q", **{"x-message-ttl": 100, "x-max-length": 2, "x-overflow": overflow})
     client = open_channel(node)
     client.call("confirm.select", 1)
@@ -190,7 +190,7 @@ def test_what_has_expired_goes_before_anything_is_refused(node: Node, overflow: 
 
 
 def test_what_has_expired_goes_before_a_limit_drops(node: Node) -> None:
-    """So that it is dead-lettered for what it died of."""
+    """Expired messages are dead-lettered as expired, not as dropped."""
     node.declare("dead")
     dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     node.declare("q", **{"x-message-ttl": 100, "x-max-length": 2, **dead_letters})

@@ -1,4 +1,4 @@
-"""Limits of each user's unacked messages on a shard: the parts of a limit, and who wakes when there are fewer."""
+"""Limits of each user's unacked messages on a shard: the parts of a limit, and the consumers woken below it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shard.queue.hands import AT_ONCE, Hands
 
 
 def asleep(hand: Hand, count: int) -> list[Consumer]:
-    """Put consumers of a user to sleep."""
+    """Put consumers of a user to sleep; return them."""
     consumers = [Consumer(id, Queue(1, None), False, 0, Group(0), None) for id in range(count)]
     for consumer in consumers:
         hand.sleep(consumer)

@@ -1,4 +1,4 @@
-"""One lease: its record for the store, and when the first of several expires."""
+"""Leases: the record of one in the store, and the first of several to expire."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LASTS = 60_000_000
 
 
 def lease_of(*runs: tuple[int, int], until: int = NEVER) -> Lease:
-    """A lease of these runs of messages."""
+    """Return a lease of these runs of messages."""
     lease = Lease("id", LASTS)
     lease.until = until
     for sequence, count in runs:
@@ -30,7 +30,7 @@ def test_the_record_has_all_messages_of_the_lease(until: int, numbers: set[int])
 
 
 def test_a_lease_that_holds_nothing_has_a_record_all_the_same() -> None:
-    """It exists until it is ended or expires."""
+    """A lease exists until it is ended or expires."""
     assert unpack_held(lease_of().record()) == (LASTS, NEVER, [])
 
 

@@ -1,4 +1,4 @@
-"""What the connections of a user are sent before it arrives is bounded, however many they are; others get theirs."""
+"""Deliveries in flight to all connections of a user are bounded, however many there are; other users get theirs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KIB = 1024
 WINDOW = 512 * KIB
 MESSAGE = 100 * KIB
 MESSAGES = 200
-# A user may have 8 % of 12 % of it.
+# A user may have 8 % of 12 % of the process limit.
 LIMITS = {"process_limit": 100 * 1024 * KIB, "user_percent": 12}
 SHARE = LIMITS["process_limit"] * 12 * 8 // 10_000
 FLOW = {"connection_window_bytes": WINDOW, "consumer_window_bytes": WINDOW}
@@ -30,7 +30,7 @@ def filled(node: Node, *queues: str) -> None:
 
 
 def consumer(node: Node, queue: str, user: str = "guest", **options: bool) -> Client:
-    """A client whose socket takes nothing, and that consumes."""
+    """Return a client that consumes and whose socket accepts nothing."""
     client = node.connect()
     client.connection.user = user
     client.call("channel.open", 1)
@@ -44,7 +44,7 @@ def delivered(*clients: Client) -> int:
 
 
 def takes(*clients: Client) -> None:
-    """Sockets take all that there is, and then nothing again."""
+    """Let sockets accept all that there is for them, then nothing again."""
     node = clients[0].node
     for client in clients:
         node.core(0).delivery.writable(client.connection, True)
@@ -97,7 +97,7 @@ def test_a_connection_that_goes_leaves_room_to_those_who_wait() -> None:
 
 
 def send(outlet: Outlet, nbytes: int) -> bool:
-    """Whether so much was sent, as one message."""
+    """Send a message of this size if the outlet allows it; return whether it was sent."""
     if outlet.window <= 0 and not outlet.may_send(object()):
         return False
     outlet.window -= nbytes

@@ -1,4 +1,4 @@
-"""What all consumers of a connection are sent is bounded, however many they are."""
+"""Deliveries in flight to all consumers of a connection are bounded, however many there are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = WINDOW // MESSAGE + 1
 
 
 def consumers(node: Node, count: int) -> Client:
-    """A client whose socket takes nothing from now on, with consumers on two channels."""
+    """Return a client with consumers on two channels, whose socket accepts nothing from now on."""
     client = node.connect()
     for channel in (1, 2):
         client.call("channel.open", channel)
@@ -39,7 +39,7 @@ def delivered(client: Client) -> int:
 
 
 def takes(client: Client) -> None:
-    """The socket takes all that there is, and then nothing again."""
+    """Let the socket accept all that there is for it, then nothing again."""
     delivery = client.node.core(0).delivery
     delivery.writable(client.connection, True)
     client.node.settle()

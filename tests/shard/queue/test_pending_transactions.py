@@ -1,4 +1,4 @@
-"""What transactions that are not over have of a queue."""
+"""Pending transactions of a queue: the room reserved for them."""
 
 from __future__ import annotations
 

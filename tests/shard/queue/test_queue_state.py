@@ -1,4 +1,4 @@
-"""The state of a queue beside its contents: depth, limits, window, expiry, and what it drops."""
+"""The state of a queue besides its contents: depth, limits, window, expiry and drops."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def filled(queue: QueueState, *bodies: bytes, now: int = 0) -> QueueState:
 
 
 def test_the_depth_is_what_is_there_and_what_is_to_come() -> None:
-    """Not only ready messages: also unacked ones, dead ones without room, and what prepared transactions will bring."""
+    """The depth counts ready and unacked messages, dead letters without room, and changes by prepared transactions."""
     queue = filled(queue_of(), b"1", b"22", b"333")
     queue.contents.take(1, UNLIMITED, False)
     assert (queue.depth, queue.depth_bytes) == (3, 3 * BESIDE + 6)
@@ -123,7 +123,7 @@ def test_so_many_messages_fit_as_exceed_no_limit(
     ],
 )  # fmt: skip
 def test_the_window_is_what_a_queue_may_have_in_memory(limits: QueueLimits, window: tuple[int, int] | None) -> None:
-    """Under flow control its marks and twice their overshoot: beyond them it does not hold its producers."""
+    """Under flow control these are its marks plus twice their overshoot: beyond that it does not hold producers."""
     assert window_of(limits) == window
 
 
@@ -148,7 +148,7 @@ def test_the_oldest_are_dropped_until_the_depth_is_within_the_limit(sizes: list[
 
 
 def test_a_queue_that_drops_does_so_until_it_is_well_below_the_limit() -> None:
-    """Or its owner would be told again and again."""
+    """Otherwise its owner would get one report after another."""
     queue = filled(queue_of(), *[b""] * 10)
     queue.drop_oldest(5 * BESIDE)
     queue.dropping = DROPPING.after(queue.dropping, DropEvent.REPORT)

@@ -1,4 +1,4 @@
-"""The residence of a queue: what a move does to it, and what cannot happen."""
+"""The residence of a queue: the steps of a move, and steps that cannot happen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a queue stops its producers and when it lets them go."""
+"""Saturation of a queue: the points at which it stops and resumes producers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_near_a_mark_is_told_once_until_it_has_been_at_the_resume_marks(
 
 
 def look(state: Saturation, count: int, nbytes: int, now: int, calm: bool) -> tuple[bool, bool, bool]:
-    """As a shard does at the end of a turn; whether it came near, went further over its marks, or changed."""
+    """Check as at the end of a turn; return whether the state came near, went further over its marks, or changed."""
     if calm and state.is_calm(count, nbytes, now):
         return False, False, False
     return state.comes_near(count, nbytes, 90), state.exceeds(count, nbytes, now), state.update(count, nbytes, now)
@@ -181,7 +181,7 @@ def test_time_until_it_is_full_by_bytes_alone() -> None:
 
 
 def lent() -> Saturation:
-    """Saturated at 11 of 10, with 4 in hand: 11 + 4 + (11 - 7) are its mark now, and 3 less its resume mark."""
+    """Return a state saturated at 11 of 10, 4 unacked: its stop mark is 11 + 4 + (11 - 7), its resume mark 3 less."""
     state = Saturation(Marks(stop_count=10, resume_count=7, stop_bytes=0, resume_bytes=0), 0)
     state.update(11, 0, 0)
     assert state.lend(11, 0, 4, 0, PERCENT, SETTLING)
@@ -202,7 +202,7 @@ def test_what_is_lent_is_what_is_in_hand_and_the_way_to_the_resume_mark() -> Non
 
 
 def test_what_is_lent_grows_up_to_its_limit() -> None:
-    """Of 500 messages and 1 MiB ten times as much, of 5 messages 1,000."""
+    """Marks of 500 messages and 1 MiB are lent ten times as much, a mark of 5 messages 1,000."""
     for stop, stop_bytes in ((500, 2**20), (5, 0), (0, 2**10)):
         state = Saturation(Marks(stop_count=stop, resume_count=stop, stop_bytes=stop_bytes, resume_bytes=stop_bytes), 0)
         most = stop and stop + max(10 * stop, LENT_COUNT)

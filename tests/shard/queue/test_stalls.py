@@ -1,4 +1,4 @@
-"""Contents that cannot be read: their queue delivers nothing and loses nothing, and goes on once they can be read."""
+"""Unreadable contents: their queue delivers nothing, loses nothing, and goes on once they can be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.shard.store.test_store import Life, batch, bodies
 
 
 class Unreliable:
-    """Reads as the store does, but not while it is `broken`."""
+    """Reads like the store, except while `broken`."""
 
     def __init__(self, journal: Journal) -> None:
         self.broken = False
@@ -33,7 +33,7 @@ class Unreliable:
 
 
 def prioritised(*bodies: bytes) -> Batch:
-    """Messages with the priority that is their first octet."""
+    """Return messages whose priority is the digit in their first byte."""
     builder = BatchBuilder()
     for body in bodies:
         header = b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + b"\x08\0" + bytes([body[0] - ord("0")])
@@ -47,7 +47,7 @@ def with_priorities(journal: Journal) -> Queue:
 
 @pytest.fixture(params=["plain", "priority"])
 def later(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Life, Unreliable]]:
-    """A life that has only in the store what it recovered: batches of three, two and one."""
+    """An incarnation with its recovered messages in the store only: batches of three, two and one."""
     make = with_priorities if request.param == "priority" else None
     life = Life(tmp_path, make)
     for names in ((b"5a", b"5b", b"5c"), (b"5d", b"5e"), (b"5f",)):
@@ -105,7 +105,7 @@ def burying(journal: Journal) -> Queue:
 
 
 def test_what_was_rejected_and_cannot_be_read_comes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not known any more to be dead; else it is."""
+    """An unreadable message is no longer known to be dead; a readable one is."""
     life = Life(tmp_path, burying)
     life.queue.enqueue(prioritised(*NAMES), 0, len(NAMES))
     (taken,) = life.queue.take(4, UNLIMITED, False)
@@ -180,7 +180,7 @@ def test_drops_need_to_read_what_is_to_be_buried(later: tuple[Life, Unreliable])
     assert (life.queue.ready, life.queue.ready_bytes, life.queue.paged) == (0, 0, 0)
 
 
-# With the shard round it
+# With the shard around the queue
 
 
 def in_the_gauges(node: Node, name: str) -> None:
@@ -195,7 +195,7 @@ Restarted = Callable[[], tuple[Node, Client, Unreliable]]
 
 @pytest.fixture
 def restarted() -> Iterator[Restarted]:
-    """A function that gives a joined node whose shard has recovered 20 messages each of the queues a and b."""
+    """Return a function that makes a joined node whose shard has recovered the queues a and b of 20 messages each."""
     with Node(stores=True) as node:
 
         def start() -> tuple[Node, Client, Unreliable]:

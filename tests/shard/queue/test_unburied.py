@@ -1,4 +1,4 @@
-"""The dead of a queue that are not buried yet."""
+"""Dead letters of a queue that are not buried yet."""
 
 from __future__ import annotations
 

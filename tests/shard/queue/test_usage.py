@@ -1,4 +1,4 @@
-"""What the use of a queue decides: whether it is deleted for lack of it."""
+"""The usage of a queue, and its deletion for want of use."""
 
 from __future__ import annotations
 

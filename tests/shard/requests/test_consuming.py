@@ -1,4 +1,4 @@
-"""What consumers ask of a shard, and what becomes of them when queues and shards go."""
+"""Requests of consumers to a shard, and the fate of consumers when queues and shards go."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def node() -> Iterator[Node]:
 
 
 def delivered(client: Client, channel: int = 1) -> list[bytes]:
-    """Bodies of what has come since the last look."""
+    """Return the bodies delivered since the last call."""
     found = []
     while "basic.deliver" in client.names(channel):
         found.append(client.take("basic.deliver", channel).body)
@@ -24,14 +24,14 @@ def delivered(client: Client, channel: int = 1) -> list[bytes]:
 
 
 def quicker(node: Node) -> None:
-    """The second acceptor is done with the new incarnation of a shard before the first has heard of it."""
+    """Let the second acceptor finish with the new incarnation of a shard before the first knows of it."""
     while node.meet(1) or node.finish(1) or node.send_up(1, 0) or node.finish_shard(0) or node.send_down(0, 1):
         pass
     node.finish(1)
 
 
 def test_an_exclusive_consumer_outlives_its_shard(node: Node) -> None:
-    """Who was quicker to consume from the next incarnation has to wait, and then may not."""
+    """A consumer that reaches the next incarnation sooner has to wait, and is then refused."""
     node.declare("q")
     alone, quick = open_channel(node, 0), open_channel(node, 1)
     alone.call("basic.consume", 1, queue="q", consumer_tag="alone", exclusive=True)
@@ -96,7 +96,7 @@ def test_an_acceptor_that_dies_is_not_waited_for(node: Node) -> None:
 
 
 def test_the_active_consumer_stays_so_when_its_shard_dies(node: Node) -> None:
-    """It is neither the first to come back nor the oldest."""
+    """The active consumer is neither the first to return nor the oldest."""
     node.declare("q", **{"x-single-active-consumer": True})
     first, second = open_channel(node, 0), open_channel(node, 1)
     second.call("basic.consume", 1, queue="q", consumer_tag="1", no_ack=True)
@@ -150,7 +150,7 @@ def test_there_is_one_active_consumer_after_a_shard_restarted(node: Node) -> Non
 
 
 def test_who_waits_for_a_shared_limit_is_served_when_the_other_queue_goes(node: Node) -> None:
-    """What the consumers of the deleted queue had in hand does not count any more."""
+    """Unacked messages of the deleted queue's consumers no longer count."""
     node.declare("goes")
     node.declare("stays")
     client = open_channel(node)
@@ -208,7 +208,7 @@ def test_who_acks_nothing_waits_for_a_shared_limit_but_uses_none_of_it(node: Nod
 
 
 def test_what_was_published_before_a_cancel_is_the_consumers(node: Node) -> None:
-    """All of it comes in one turn: consumers with priorities come and go between publishes."""
+    """All requests are in one turn: consumers with priorities come and go between publishes."""
     node.declare("q")
     client = open_channel(node)
     client.call("basic.consume", 1, queue="q", consumer_tag="low", no_ack=True, arguments={"x-priority": -1})
@@ -228,7 +228,7 @@ def test_what_was_published_before_a_cancel_is_the_consumers(node: Node) -> None
 
 
 def test_consumers_that_were_stopped_stay_so_when_their_shard_restarts(node: Node) -> None:
-    """channel.flow of a client."""
+    """The client stops its consumers with channel.flow."""
     node.declare("q")
     client = open_channel(node)
     client.call("basic.consume", 1, queue="q")

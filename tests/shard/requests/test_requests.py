@@ -54,7 +54,7 @@ def test_a_purge_drops_ready_messages_only(node: Node) -> None:
 def test_earlier_publishes_of_the_turn_are_delivered_before_the_reply(
     node: Node, method: str, arguments: dict[str, bool]
 ) -> None:
-    """A consumer has had them: the reply counts none of them."""
+    """A consumer already has the messages, so the reply counts none."""
     node.declare("q")
     consumer, client = open_channel(node), open_channel(node)
     consumer.call("basic.consume", 1, queue="q", no_ack=True)
@@ -66,7 +66,7 @@ def test_earlier_publishes_of_the_turn_are_delivered_before_the_reply(
 
 
 def test_a_description_counts_ready_messages_and_consumers_and_uses_the_queue(node: Node) -> None:
-    """A queue with `x-expires` lives on if it is asked for."""
+    """A passive declare keeps a queue with `x-expires` from expiring."""
     node.declare("q", **{"x-expires": 1000})
     client = open_channel(node)
     publish(client, "q", b"1", b"2")
@@ -80,7 +80,7 @@ def test_a_description_counts_ready_messages_and_consumers_and_uses_the_queue(no
 
 
 def test_requests_about_an_unknown_queue(node: Node) -> None:
-    """A deletion has nothing to do; the others are refused."""
+    """A deletion has nothing to do; a purge and a description are refused."""
     open_channel(node)
     core = node.shard(0)
     link = core.state.links[b"acceptor.0.1"]

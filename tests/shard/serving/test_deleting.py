@@ -1,4 +1,4 @@
-"""Deletion of a queue: the router decides, all who asked are answered, and only then are its consumers cancelled."""
+"""Deletion of a queue: the router decides, every requester is answered, and only then are its consumers cancelled."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def names(client: Client) -> list[str]:
 
 
 def test_who_deletes_a_queue_is_answered_before_its_consumers_are_told(node: Node) -> None:
-    """As with RabbitMQ, though the change that the router publishes is quicker than its answer."""
+    """As in RabbitMQ, though the change published by the router arrives before its answer."""
     node.declare("q")
     client = open_channel(node)
     client.call("basic.consume", 1, queue="q")
@@ -80,7 +80,7 @@ def test_who_deletes_a_queue_is_answered_before_its_consumers_are_told(node: Nod
 
 
 def test_two_who_delete_a_queue_at_once_are_both_answered_first(node: Node) -> None:
-    """The second asks while the router is asked, a third when the queue has gone but the first has no answer yet."""
+    """The second asks while the router decides, the third when the queue is gone but the first has no answer yet."""
     node.declare("q")
     clients = [open_channel(node) for _ in range(3)]
     for client in clients:
@@ -104,7 +104,7 @@ def test_two_who_delete_a_queue_at_once_are_both_answered_first(node: Node) -> N
 
 
 def test_a_queue_that_the_router_does_not_delete_stays(node: Node) -> None:
-    """Every one of those who asked is told why, nobody is cancelled, and it may be consumed from and deleted again."""
+    """Every requester gets the reason, no consumer is cancelled, and the queue can be consumed and deleted again."""
     node.declare("q")
     consumer, *clients = (open_channel(node) for _ in range(3))
     consumer.call("basic.consume", 1, queue="q")

@@ -1,4 +1,4 @@
-"""A queue at the home of its move: it delivers nothing, and requests wait, until all acceptors have reported."""
+"""A homing queue: it delivers nothing, and its requests wait, until all acceptors have reported."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def begun(node: Node, epoch: int = 1) -> tuple[Homings, Move]:
 
 
 def reports(node: Node) -> list[tuple[str, int]]:
-    """State and epoch of the reports to the router since the last call."""
+    """Return state and epoch of the reports to the router since the last call."""
     state = node.shard(0).state
     requests, state.router_requests = state.router_requests, []
     assert all(name == "move_report" for name, _, _ in requests)
@@ -138,7 +138,7 @@ def test_of_one_process_only_later_incarnations_are_still_awaited() -> None:
 
 
 def waiting_at_home(node: Node) -> Client:
-    """A consumer whose request waits in the successor of the shard, for an acceptor to say what it has in hand."""
+    """Return a client whose consume waits in the shard's next incarnation until an acceptor reports its deliveries."""
     client, _ = opened(node), open_channel(node, 1)
     node.kill_shard(0)
     client.send("basic.consume", 1, queue=QUEUE)
@@ -171,7 +171,7 @@ def test_who_is_gone_when_his_queue_is_at_home_does_not_consume(how: str) -> Non
 
 
 def test_a_consume_that_waits_for_the_home_is_active_if_that_was_said_meanwhile(node: Node) -> None:
-    """Deliveries of its connection were withheld when it was sent, and are not any more when it is carried out."""
+    """Deliveries of the connection are withheld when the request is sent, and no longer when it is carried out."""
     client = open_channel(node)
     publish(client, QUEUE, b"1")
     shard, id = node.shard(0), node.queue(QUEUE).queue_id

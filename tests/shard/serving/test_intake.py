@@ -31,7 +31,7 @@ def enter(
     node: Node, link: Link, queues: Sequence[int | str], count: int, *more: int, firm: bool = False,
     powerless: Sequence[int] = (),
 ) -> None:  # fmt: skip
-    """Have a PUBLISH of so many messages, whose bodies are their rows, enter queues."""
+    """Let a PUBLISH of `count` messages, whose bodies are their rows, enter queues."""
     node.settle()
     builder = BatchBuilder()
     for body in numbered(count):
@@ -60,7 +60,7 @@ def test_a_firm_publish_enters_whole_but_for_powerless_queues(node: Node, powerl
 
 
 def test_another_shard_is_not_told_of_refusals(node: Node) -> None:
-    """A dead letter that finds no room is gone."""
+    """A dead letter that finds no room is lost."""
     id = node.declare("q", **REFUSING).queue_id
     link = Link(SHARD)
     enter(node, link, [id], 5)
@@ -76,7 +76,7 @@ def test_resent_messages_are_redelivered(node: Node, resent: int) -> None:
 
 
 def test_parked_time_counts_towards_expiry(node: Node) -> None:
-    """A message that expired while it was parked does not even go to a consumer that waits for one."""
+    """A message that expired while parked is not even delivered to a waiting consumer."""
     id = node.declare("q", **{"x-message-ttl": 1000}).queue_id
     consumer = open_channel(node)
     consumer.call("basic.consume", 1, queue="q", no_ack=True, consumer_tag="c")
@@ -119,7 +119,7 @@ def test_the_oldest_unacked_message(node: Node) -> None:
 
 
 def test_one_of_two_queues_refuses(node: Node) -> None:
-    """Any refusal is a nack; the other queue has it all the same."""
+    """Any refusal makes a nack; the other queue has the message all the same."""
     node.declare("small", **{"x-max-length": 1, "x-overflow": "reject-publish"})
     node.declare("large")
     node.bind("x", "small", "large")

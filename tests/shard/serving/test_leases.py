@@ -1,4 +1,4 @@
-"""Deliveries that outlive who had them: consumers with x-lease, whoever dies."""
+"""Leases: deliveries to consumers with x-lease outlive connections, acceptors and shards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def node() -> Iterator[Node]:
 
 
 def consume(client: Client, lease: str = "batch", tag: str = "c", prefetch: int = 0, **more: object) -> None:
-    """A consumer of the queue that leases what it gets; `more` are other arguments of its kind."""
+    """Consume from the queue with a lease; `more` are further x-lease arguments."""
     client.call("basic.qos", 1, prefetch_count=prefetch)
     arguments = {"x-lease": lease, **{f"x-lease-{name}": value for name, value in more.items()}}
     client.call("basic.consume", 1, queue="q", consumer_tag=tag, arguments=arguments)
@@ -31,7 +31,7 @@ def end(client: Client, how: str, lease: str = "batch", tag: str = "end") -> Non
 
 
 def leased(node: Node, acceptor: int = 0, prefetch: int = 3, **more: object) -> Client:
-    """Ten messages in a queue, the first three of them leased to a consumer of the acceptor."""
+    """Publish ten messages to a queue; return a client of the acceptor whose consumer leases the first `prefetch`."""
     node.declare("q", durable=True)
     client = open_channel(node, acceptor)
     publish(client, *numbered(*range(10)))
@@ -150,7 +150,7 @@ def test_a_lease_of_nothing_is_none(node: Node) -> None:
     assert [body for body, _ in delivered(client)] == numbered(3, 4, 5)
     client.send("basic.nack", 1, delivery_tag=0, multiple=True, requeue=True)
     cancel(node, client)
-    assert list(node.state("q").leases) == ["batch"]  # what came once more before it was cancelled
+    assert list(node.state("q").leases) == ["batch"]  # messages that were redelivered before the cancel
     end(open_channel(node), "ack")
     assert not node.state("q").leases and ready(node) == (4, 0)
 
@@ -159,7 +159,7 @@ def test_a_lease_of_nothing_is_none(node: Node) -> None:
 def test_who_was_cancelled_before_anything_came_has_a_lease_of_nothing(
     node: Node, go: Callable[[Node, Client], None]
 ) -> None:
-    """Who has told somebody that there is nothing can tell it again, however he goes, and in the shard's successor."""
+    """An empty lease stays empty, however its consumers go and in later incarnations, so its answer is repeatable."""
     node.declare("q", durable=True)
     client = open_channel(node)
     consume(client)
@@ -330,7 +330,7 @@ def test_a_queue_with_priorities_has_no_leases_and_who_does_not_ack_neither(node
 
 
 def test_a_queue_whose_messages_are_leased_stays_where_it_is(node: Node) -> None:
-    """Whoever has them in hand keeps them, and a lease that nobody has."""
+    """A lease keeps the queue in place, with a consumer or without."""
     client = leased(node)
     results = node.move("q", 1)
     node.settle()
@@ -351,7 +351,7 @@ def test_a_queue_whose_messages_are_leased_stays_where_it_is(node: Node) -> None
 
 
 def test_who_asks_for_a_lease_while_the_queue_comes_home_has_it(node: Node) -> None:
-    """He asked a shard that died before it had heard of that; its successor learns of it as its queue comes home."""
+    """The shard asked died before it received the request; its successor learns of it as the queue comes home."""
     client = leased(node)
     hang_up(node, client)
     again = open_channel(node)

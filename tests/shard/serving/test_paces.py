@@ -1,4 +1,4 @@
-"""The room of a paced queue: shared out by weight, never more than its target leaves, and owed to a fraction."""
+"""The room of a paced queue: shared out by weight, within its target, with fractions carried over."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def node() -> Iterator[Node]:
 
 
 def asked(node: Node, *weights: int) -> tuple[Paces, int, list[Link]]:
-    """The pacing, the queue's id and a link of each acceptor, whose waiters have these weights."""
+    """Return the paces, the queue's id, and a link for each acceptor, whose waiters have these weights."""
     paces, id = node.shard(0).paces, node.queue("q").queue_id
     links = [node.shard(0).state.links[b"acceptor.%d.1" % index] for index in range(len(weights))]
     for link, weight in zip(links, weights, strict=True):
@@ -39,7 +39,7 @@ def asked(node: Node, *weights: int) -> tuple[Paces, int, list[Link]]:
 
 
 def given_room(node: Node, links: list[Link]) -> list[int]:
-    """Share out the room that there is; return how much each link was given."""
+    """Share out the present room; return how much each link was given."""
     for link in links:
         link.turn.operations.clear()
     node.shard(0).paces.hand_out(node.state("q"))
@@ -117,7 +117,7 @@ def test_a_queue_that_is_paced_no_more_is_forgotten(node: Node) -> None:
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.lists(st.integers(1, 20), max_size=40))
 def test_shares_are_whole_and_in_the_long_run_by_weight(weights: list[int], rooms: list[int]) -> None:
-    """However small the rooms are: nobody is ever further from its part than one message for each acceptor."""
+    """However small the rooms, no acceptor is ever further from its part than one message for each acceptor."""
     asks = [Ask() for _ in weights]
     for ask, weight in zip(asks, weights, strict=True):
         ask.weight = weight
@@ -132,7 +132,7 @@ def test_shares_are_whole_and_in_the_long_run_by_weight(weights: list[int], room
 
 
 def test_a_debt_is_forgiven_beyond_one_message_for_each() -> None:
-    """An acceptor that waited alone for long does not stand back as long as soon as another one waits."""
+    """An acceptor that long waited alone does not stand back for as long once another one waits."""
     alone, late = Ask(), Ask()
     alone.weight = late.weight = 1
     alone.due = -100.0

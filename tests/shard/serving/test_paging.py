@@ -1,4 +1,4 @@
-"""A shard's memory: what is in it goes to disk before producers are held for want of it, wherever it is."""
+"""A shard's memory: contents go to disk before producers are held for want of it, wherever they are."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.shard.steps import drain, pass_ms, publish, recount
 MEMORY = 500_000
 SIZE = 1000
 COUNT = 600
-"""Messages: more than there is memory for."""
+"""More messages than memory has room for."""
 LARGEST_PIECE = 64 * 1024
-"""Small messages go to disk together, up to that many bytes."""
+"""Small messages go to disk together, up to this many bytes."""
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def fill(client: Client, queue: str, bodies: list[bytes], at_once: int = 20, **p
 
 
 def has_room(node: Node) -> bool:
-    """Whether producers go on, with some way to go."""
+    """Return whether the shard has room for producers, with a margin."""
     shard = node.shard(0)
     return not shard.gate.room.saturated and shard.state.weight <= MEMORY * 70 // 100
 
@@ -88,7 +88,7 @@ def test_what_came_back_leaves_room(node: Node) -> None:
 
 
 def test_heads_of_many_queues_leave_room(node: Node) -> None:
-    """Messages of which a few are all the memory there is."""
+    """A few of these messages fill the memory."""
     names = [f"q{number}" for number in range(20)]
     publisher, consumer = open_channel(node), open_channel(node)
     consumer.call("basic.qos", 1, prefetch_count=1)
@@ -111,7 +111,7 @@ def test_heads_of_many_queues_leave_room(node: Node) -> None:
 @pytest.mark.parametrize("durable", [True, False])
 @pytest.mark.parametrize("arguments", [{}, {"x-max-priority": 2}])
 def test_what_a_deleted_queue_had_is_gone_at_once(node: Node, durable: bool, arguments: dict[str, int]) -> None:
-    """Some of it ready, some with consumers, who have others' messages in hand as well."""
+    """Some messages are ready, others unacked, and their consumers have messages of the other queue unacked as well."""
     node.declare("q", durable=durable, **arguments)
     node.declare("other", durable=durable)
     publisher, consumer = open_channel(node), open_channel(node)
@@ -141,7 +141,7 @@ def test_what_a_deleted_queue_had_is_gone_at_once(node: Node, durable: bool, arg
 
 
 def test_contents_leave_above_half_of_the_memory_until_two_fifths_are_left(node: Node) -> None:
-    """Between the two nothing happens: not every message beyond a mark is worth a write."""
+    """Between the two marks nothing happens, since not every message beyond a mark is worth a write."""
     node.declare("q")
     client, shard = open_channel(node), node.shard(0)
     queue = node.state("q")
@@ -159,7 +159,7 @@ def test_contents_leave_above_half_of_the_memory_until_two_fifths_are_left(node:
 
 @pytest.mark.parametrize("queues", [1, 4])
 def test_heads_share_half_of_the_memory_at_which_paging_ends(node: Node, queues: int) -> None:
-    """Only queues with consumers have one."""
+    """Only queues with consumers have a head."""
     node.declare("idle")
     for number in range(queues):
         node.declare(f"q{number}")

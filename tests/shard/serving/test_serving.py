@@ -1,4 +1,4 @@
-"""Deliveries of a queue: what goes to consumers, what expires, what is dropped, and what acceptors are told of it."""
+"""Serving a queue: deliveries to consumers, expiry, drops, and the reports to acceptors."""
 
 from __future__ import annotations
 

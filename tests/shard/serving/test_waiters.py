@@ -1,4 +1,4 @@
-"""How many wait for a queue at each acceptor, as the shard tells the others."""
+"""The counts of waiters for a queue at each acceptor, as the shard announces them to the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def node() -> Iterator[Node]:
 
 
 def wait(node: Node, *counts: int) -> None:
-    """So many sessions more of each acceptor publish more than there is room for."""
+    """At each acceptor, open this many more channels that publish more than there is room for."""
     for acceptor, count in enumerate(counts):
         for _ in range(count):
             client = open_channel(node, acceptor=acceptor)

@@ -1,4 +1,4 @@
-"""A thread that works for the loop."""
+"""A thread that runs jobs for the loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first pages noted beside an environment: after a power cut they bring back a state that was flushed whole."""
+"""First pages recorded beside an environment: after a power cut they restore a state that was flushed whole."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_record_cut_short_leaves_the_one_before(tmp_path: Path) -> None:
     checkpoint.record(pages)
     checkpoint.record(b"x" * 8192)
     with (tmp_path / NAME).open("r+b") as file:
-        file.write(b"y" * 100)  # the second record lies first
+        file.write(b"y" * 100)  # the second record is first in the file
         assert (tmp_path / NAME).stat().st_size > STRIDE
     later = Checkpoint(tmp_path)
     later.boot = b"another"
@@ -47,7 +47,7 @@ def test_a_store_that_ended_in_order_needs_none(tmp_path: Path) -> None:
 
 
 def notes_something(path: Path) -> bool:
-    """Whether a start of the system would bring back what was noted."""
+    """Return whether the next boot would restore the recorded pages."""
     copy = path.with_name("copy")
     shutil.copytree(path, copy)
     with (copy / FILE_NAME).open("r+b") as file:
@@ -76,7 +76,7 @@ def test_a_checkpoint_without_its_environment_is_forgotten(tmp_path: Path) -> No
 
 
 def noted(path: Path, times: int) -> tuple[Checkpoint, bytes]:
-    """A checkpoint beside an environment, noted so many times with other pages, and the pages noted last."""
+    """Return a checkpoint beside an environment, recorded `times` times with other pages, and the last pages."""
     with lmdb.open(str(path)):
         pass
     checkpoint = Checkpoint(path)
@@ -89,7 +89,7 @@ def noted(path: Path, times: int) -> tuple[Checkpoint, bytes]:
 
 
 def courses(path: Path, work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
-    """What a power cut may leave of a file that `work` writes to: any of the unflushed writes, at any time."""
+    """Return what a power cut may leave of the file that `work` writes: any of the unflushed writes, at any time."""
     content = path.read_bytes()
     unflushed: list[tuple[int, bytes]] = []
     states = {content}

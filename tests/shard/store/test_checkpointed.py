@@ -1,4 +1,4 @@
-"""An environment that is flushed now and then, and the power: what was flushed is there, nothing is there in part."""
+"""An environment flushed now and then, and power cuts: flushed data survives, and no transaction survives in part."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ for line in sys.stdin:
 
 @contextmanager
 def program(disk: Disk) -> Iterator[tuple[list[int], Any]]:
-    """Which numbers there are, and a function that has a command carried out; the process is killed at the end."""
+    """Yield the stored numbers, and a function that has the process execute a command; kill the process at the end."""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(disk.root / "store")],
         env={**os.environ, **disk.environment},
@@ -87,7 +87,7 @@ def disk(tmp_path: Path) -> Disk:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_was_flushed_is_there_after_each_cut(disk: Disk, seed: int) -> None:
-    """And nothing is lost where only the process dies."""
+    """Nothing is lost if only the process dies."""
     chance = random.Random(seed)
     last = flushed = -1
     cut = False
@@ -127,7 +127,7 @@ def test_what_a_flush_that_failed_lost_is_written_again(disk: Disk, seed: int) -
 
 @pytest.mark.parametrize("seed", range(4))
 def test_trouble_now_and_then(disk: Disk, seed: int) -> None:
-    """Whatever call it is that fails: what was flushed is there after a cut, and nothing in part."""
+    """Whichever call fails, flushed data survives a power cut, and no transaction survives in part."""
     chance = random.Random(seed)
     written, refused = 0, 0
     with program(disk) as (_, call):
@@ -152,7 +152,7 @@ def test_trouble_now_and_then(disk: Disk, seed: int) -> None:
 
 
 def test_room_that_is_pinned_is_given_back_before_the_map_grows(disk: Disk) -> None:
-    """Nobody flushes, and many times what the map holds is written."""
+    """Nothing is flushed while many times the size of the map is written."""
     with program(disk) as (_, call):
         for number in range(4000):
             assert call("write", number) == "done"

@@ -1,4 +1,4 @@
-"""An environment on a disk that refuses: what was committed can be read meanwhile, and it goes on afterwards."""
+"""An environment on a failing disk: committed data stays readable, and writing goes on afterwards."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ for line in sys.stdin:
 
 @contextmanager
 def program(disk: Disk) -> Iterator[Any]:
-    """A function that has a command carried out in a process on that disk; the process is killed at the end."""
+    """Yield a function that has a process on this disk execute a command; kill the process at the end."""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(disk.root / "store")],
         env={**os.environ, **disk.environment},
@@ -96,7 +96,7 @@ def test_trouble_passes(tmp_path: Path, error: int, calls: Calls) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_trouble_now_and_then(tmp_path: Path, seed: int) -> None:
-    """Whatever call it is that fails: what was said to be written is there after a power cut, and nothing in part."""
+    """Whichever call fails, data reported as written survives a power cut, and none survives in part."""
     (tmp_path / "data").mkdir()
     disk = Disk(tmp_path / "data", tmp_path / "disk")
     chance = random.Random(seed)
@@ -119,7 +119,7 @@ def test_trouble_now_and_then(tmp_path: Path, seed: int) -> None:
 
 
 def kept(disk: Disk, written: list[int]) -> None:
-    """Each of these is there whole; of others at most the last attempt, whole as well."""
+    """Check that each of these is there, and that everything there is whole."""
     with lmdb.open(str(disk.root / "store"), max_dbs=2, map_size=1 << 26) as environment:
         index, contents = (environment.open_db(name) for name in (b"index", b"contents"))
         with environment.begin() as txn:

@@ -1,4 +1,4 @@
-"""The facts of a store about itself: read as they were written, and refused where the store must not be used."""
+"""A store's facts about itself: read as written, and refused if the store must not be used."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_facts_without_a_format_are_damaged(environment: Environment) -> None:
 
 @pytest.mark.parametrize("change", [lambda value: value[:-1] + b"?", lambda value: value[:8], lambda value: b""])
 def test_a_changed_fact_is_damaged(environment: Environment, change: Callable[[bytes], bytes]) -> None:
-    """Without its checksum it would pass in format 1 only."""
+    """Without its checksum, a fact would pass in format 1 only."""
     put(environment, format=FORMAT, life=1)
     environment.write(lambda txn: txn.put(b"life", change(txn.get(b"life", db=environment["facts"])),
                                           db=environment["facts"]))  # fmt: skip

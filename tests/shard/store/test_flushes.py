@@ -1,4 +1,4 @@
-"""When flushes begin."""
+"""The times at which flushes begin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shard.store.flushes import Flushes
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """A loop whose clock stands still until it is told."""
+    """A loop whose clock moves only when the test sets it."""
 
     clock = 100.0
 

@@ -32,7 +32,7 @@ def test_it_is_behind_the_end(tmp_path: Path) -> None:
 
 
 def test_it_leaves_the_rest_of_the_disk_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ext4 gives what it has and says that it is not enough; what is there already needs no more."""
+    """ext4 allocates what it has and then reports a lack, so free space is checked first, unless nothing is missing."""
     path = tmp_path / "data.mdb"
     path.write_bytes(bytes(4096))
     free = [MIB + headroom.OTHERS - 8192, MIB + headroom.OTHERS, 0]

@@ -1,4 +1,4 @@
-"""The journal: changes are gathered into one commit, and those of a commit that fails come with the next."""
+"""The journal: changes are gathered into one commit, and those of a failed commit go into the next."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_commit_that_was_not_written_gathers_with_what_came_since(tmp_path: Pa
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_is_being_written_stays_in_memory(tmp_path: Path, fails: bool) -> None:
-    """Until the commit is there the store could not give it back."""
+    """Until the commit is written, the store could not return the contents."""
     life = Life(tmp_path)
     first = life.queue.enqueue(batch(b"a", b"b"), 0, 2)
     life.queue.take(1, UNLIMITED, False)
@@ -119,7 +119,7 @@ def change(journal: Journal, kind: str, key: Any, value: Any) -> None:
 
 @given(st.lists(CHANGES, max_size=30))
 def test_commits_that_fail_change_nothing_of_what_is_written(changes: list[tuple[str, Any, Any]]) -> None:
-    """A change may come before a commit, beside it, or after it has failed: the latest of each key is written."""
+    """A change may come before, during or after a failed commit: the latest of each key is written."""
     failing, plain = Journal(nothing), Journal(nothing)
     under_way: Commit | None = None
     for kind, key, value in changes:
@@ -165,7 +165,7 @@ def test_contents_wait_until_their_commit_is_written() -> None:
 
 
 def test_a_damaged_segment_is_marked_and_stays_in_the_store() -> None:
-    """Freeing its pages could damage others."""
+    """Freeing the pages of a damaged segment could damage others."""
     journal, segment = Journal(nothing), Segment(None, 0, 3, 5)
     segment.nbytes, segment.stored, segment.damaged = 100, True, True
     journal.count_recovered(segment)

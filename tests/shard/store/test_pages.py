@@ -1,4 +1,4 @@
-"""The pages of an LMDB file, read without a map: all that LMDB has, and of damaged files all that can be read."""
+"""Pages of an LMDB file, read without a map: all records of LMDB, and all readable ones of damaged files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def written(path: Path, **databases: dict[bytes, bytes]) -> Path:
 @settings(max_examples=30)
 @given(RECORDS)
 def test_a_walk_yields_what_lmdb_has(tmp_path_factory: pytest.TempPathFactory, sizes: dict[bytes, int]) -> None:
-    """In order of keys, whether values are in their page or in pages of their own."""
+    """Records come in the order of keys, with values in their page or in pages of their own."""
     records = {key: random.Random(key).randbytes(size) for key, size in sizes.items()}
     with Pages(written(tmp_path_factory.mktemp("lmdb"), one=records, other={b"k": b"v"})) as pages:
         roots = pages.databases()
@@ -75,7 +75,7 @@ def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
 
 
 def test_what_is_free_is_checked(tmp_path: Path) -> None:
-    """Pages that are said to be free are written over."""
+    """Pages marked as free are overwritten."""
     life = Life(tmp_path)
     for _ in range(20):
         life.queue.enqueue(batch(bytes(9000)), 0, 1)

@@ -1,4 +1,4 @@
-"""The check of a store before a shard maps it: it names any damage, and no damage ends the process that asks."""
+"""The check of a store before a shard maps it: it names any damage, and no damage ends the calling process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def removed(*names: str) -> Callable[[Any, dict[str, Any]], None]:
 
 
 def older(txn: Any, dbs: dict[str, Any]) -> None:
-    """A record as it may have been before, with a checksum that fits it."""
+    """Replace a record by an earlier one of its key, with a matching checksum."""
     key, _ = next(iter(txn.cursor(dbs["leases"])))
     txn.put(key, seal("leases", key, NUMBER.pack(1)), db=dbs["leases"])
 
@@ -80,7 +80,7 @@ def test_of_a_store_that_is_larger_than_its_file_nobody_else_dies(tmp_path: Path
 
 @pytest.mark.parametrize("name", ["prepared", "decisions"])
 def test_a_transaction_that_is_not_over_is_checked(tmp_path: Path, name: Literal["prepared", "decisions"]) -> None:
-    """Neither a start nor a later incarnation takes one that is not what was written, nor one under another key."""
+    """Neither a start nor a later incarnation accepts a record that is not as written, nor one under another key."""
     id, other = (TRANSACTION.pack(1, 0, 1, number) for number in (7, 8))
     life = Life(tmp_path)
     life.journal.prepare(id, [b"a part", b" in pieces"], 0)
@@ -104,7 +104,7 @@ def test_a_transaction_that_is_not_over_is_checked(tmp_path: Path, name: Literal
 
 
 def with_transactions(path: Path) -> None:
-    """A store with parts and decisions of two transactions."""
+    """Make a store with parts and decisions of two transactions."""
     life = Life(path)
     for number in (7, 8):
         life.journal.prepare(TRANSACTION.pack(1, 0, 1, number), [b"part %d" % number], 0)
@@ -153,7 +153,7 @@ def test_transactions_that_are_over_are_not_counted(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_cut_anywhere_is_damaged(tmp_path: Path) -> None:
-    """It never passes for a store that has hardly been begun."""
+    """A file that is cut short never passes for a store only just begun."""
     file = tmp_path / "data.mdb"
     for commits in range(1, 15):
         life = Life(tmp_path)

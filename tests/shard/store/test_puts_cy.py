@@ -1,4 +1,4 @@
-"""The records of a commit in a transaction of LMDB: sealed, counted in the sums, and with the checksum of contents."""
+"""The records of a commit in a transaction of LMDB: sealed, counted in the sums, with the checksum of contents."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def segments(record: bytes | None, contents: tuple[bytes, bytes] | None) -> Segm
 
 
 def counted(*values: bytes) -> dict[bytes, tuple[int, int]]:
-    """The sums of the queue if it has these records."""
+    """Return the sums of a queue that has these records."""
     total = sum(int.from_bytes(value[-8:], "big") for value in values)
     return {OWNER: (len(values), total % (1 << 64))}
 

@@ -1,4 +1,4 @@
-"""Keys and records of the store: what is packed is unpacked unchanged, and a malformed record is refused."""
+"""Keys and records of the store: packed ones are unpacked unchanged, and malformed ones are refused."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_an_index_record_ends_in_the_checksum_of_its_contents() -> None:
 
 @given(NUMBERS, st.binary(max_size=40))
 def test_the_key_of_a_lease_comes_back(queue_id: int, id: bytes) -> None:
-    """Whether its id is UTF-8 or not."""
+    """The id may be UTF-8 or not."""
     name = id.decode("utf-8", "surrogateescape")
     assert unpack_held_key(held_key(queue_id, name)) == (queue_id, name)
 

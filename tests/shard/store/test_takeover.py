@@ -20,7 +20,7 @@ OLD_DATABASES = [name for name in DATABASES if name != "totals"]
 
 
 def as_format_1(path: Path) -> None:
-    """Change a store to what format 1 was: no checksums and no totals."""
+    """Convert a store to format 1: no checksums and no totals."""
     with lmdb.open(str(path), max_dbs=len(DATABASES), map_size=1 << 24) as env:
         dbs = {name: env.open_db(name.encode()) for name in DATABASES}
         with env.begin(write=True) as txn:
@@ -48,7 +48,7 @@ def test_a_store_of_format_1_is_taken_over_once(tmp_path: Path) -> None:
 
 
 def test_a_store_of_format_2_is_taken_over_once(tmp_path: Path) -> None:
-    """It had no sums of transactions: whatever it has of them counts, and is kept count of from then on."""
+    """Format 2 had no sums of transactions: those found are counted, and the count is kept from then on."""
     filled(tmp_path, (b"a",))
     with_transactions(tmp_path)
 
@@ -74,7 +74,7 @@ def test_a_store_of_format_2_is_taken_over_once(tmp_path: Path) -> None:
 
 
 def test_an_upgrade_that_fails_leaves_the_store_as_it_was(tmp_path: Path) -> None:
-    """Contents of another length than their record says have no checksum that could be trusted."""
+    """No checksum of contents can be trusted if their length differs from their record."""
     filled(tmp_path, (b"a", b"b"), (b"c",))
     as_format_1(tmp_path)
 

@@ -1,4 +1,4 @@
-"""Parts of a transaction that is not decided yet, in joined cores with stores: seen by nobody, lost by nobody."""
+"""Parts of a transaction that is not decided yet, in joined cores with stores: visible to nobody, and never lost."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.shard.steps import drain, get, publish
 SOURCE, TARGET = "source", "target"
 BODIES = [b"0", b"1", b"2"]
 LATER_MS = 300
-"""When who is in doubt has asked again."""
+"""Milliseconds after which a shard in doubt has asked again."""
 
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    """Two acceptors, and a shard more than the queues are on; the source's decides."""
+    """A node with two acceptors and one shard more than the queues are on; the source's shard decides."""
     with Node(2, 3, stores=True) as node:
         node.show_lives()
         node.declare(SOURCE, 0, durable=True)
@@ -28,7 +28,7 @@ def node() -> Iterator[Node]:
 
 
 def begun(node: Node, **properties: int) -> Client:
-    """A client that takes three messages, acks them and publishes them again, but for the commit."""
+    """Return a client that has got, acked and republished three messages in a transaction it has yet to commit."""
     filler = open_channel(node, 1)
     publish(filler, SOURCE, *BODIES, delivery_mode=2)
     client = open_channel(node)
@@ -43,7 +43,7 @@ def begun(node: Node, **properties: int) -> Client:
 
 
 def go_on(node: Node, *shards: int) -> None:
-    """The first acceptor's turns, and what these shards make of it, as far as their stores; nothing goes back."""
+    """Have these shards apply and commit the first acceptor's turns; nothing goes back."""
     node.finish(0)
     for shard in shards:
         while node.send_up(0, shard):
@@ -63,7 +63,7 @@ def prepared(node: Node, **properties: int) -> Client:
 
 
 def decided(node: Node) -> Client:
-    """The decision is in its store, and nobody has heard of it."""
+    """Return a client whose transaction is decided in the deciding shard's store, and nowhere else."""
     client = prepared(node)
     while node.send_down(0, 0) or node.send_down(1, 0):
         pass
@@ -73,7 +73,7 @@ def decided(node: Node) -> Client:
 
 
 def settle(node: Node) -> None:
-    """Everything goes on, and time passes."""
+    """Let the node settle while time passes; check that no transaction is left."""
     for _ in range(4):
         node.settle()
         node.now += LATER_MS / 1000
@@ -86,7 +86,7 @@ def settle(node: Node) -> None:
 
 
 def left(node: Node) -> tuple[list[bytes], list[bytes]]:
-    """What is in source and target."""
+    """Return the messages in source and target."""
     client = open_channel(node, 1)
     return drain(client, SOURCE), drain(client, TARGET)
 
@@ -124,7 +124,7 @@ def test_its_acceptor_dies(node: Node) -> None:
 
 @pytest.mark.parametrize("shards", [(0,), (1,), (0, 1)])
 def test_shards_die(node: Node, shards: tuple[int, ...]) -> None:
-    """The acceptor has the time to have it done."""
+    """The acceptor lasts long enough to complete the transaction."""
     client = prepared(node)
     kill(node, *shards)
     settle(node)

@@ -19,12 +19,12 @@ from tests.shard.store.test_store import batch
 ME = b"acceptor.0.7"
 TURN, GROUP, NUMBER = 3, 11, 5
 BYTES = 10
-"""The bytes of the body of each message."""
+"""The size of each message's body."""
 
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    """A node with a queue that refuses a third message, another one, and one that refuses nothing."""
+    """A node with two queues that refuse a third message, and one that refuses nothing."""
     with Node() as node:
         for name in "small", "other":
             node.declare(name, **{"x-max-length": 2, "x-overflow": "reject-publish"})
@@ -38,7 +38,7 @@ def ids(node: Node, *names: str) -> list[int]:
 
 
 def apply(node: Node, *operations: Operation) -> Link:
-    """Apply a turn, in which batch 0 is one message and batch 2 are two; return its link."""
+    """Apply a turn with one message in batch 0 and two in batch 2; return its link."""
     core: ShardCore = node.shard(0)
     parts: list[Any] = []
     for count in 1, 2:
@@ -60,14 +60,14 @@ def depths(node: Node) -> list[int]:
 
 
 def replies(link: Link) -> list[Any]:
-    """The results of requests since the last call."""
+    """Return the results of requests since the last call."""
     found = [operation.result for operation in link.turn.operations if isinstance(operation, to_acceptor.Reply)]
     link.turn.operations.clear()
     return found
 
 
 def test_it_is_applied_whole_or_refused_whole(node: Node) -> None:
-    """The room that its publishes need in a queue is added up. What follows in the turn is not part of it."""
+    """The room that its publishes need in a queue is added up. Later operations of the turn are not part of it."""
     small, other = ids(node, "small", "open"), ids(node, "other", "open")
     link = apply(
         node, Commit(2, None, []), one(other), two(other), one(ids(node, "open")),

@@ -1,4 +1,4 @@
-"""Whoever dies at whatever step of a transaction over several shards: all of it is done, or nothing."""
+"""Transactions over several shards: done completely or not at all, in spite of deaths at any step."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.shard.two_phase_world import DEATHS, World
 
 
 def search(world: World) -> int:
-    """Go all ways from here, and look at each state and each end. From each state there must be a way to an end on
-    which nobody else dies. How many ends there are.
+    """Explore all paths from here, checking each state and each end; return the number of ends. From each state some
+    path must lead to an end without another death.
     """
     seen = {world.key()}
     waiting = [world]
@@ -42,7 +42,7 @@ def search(world: World) -> int:
 
 
 def leading_to(ends: list[Hashable], before: dict[Hashable, list[Hashable]]) -> set[Hashable]:
-    """The states from which one gets to these."""
+    """Return the states from which these ends can be reached."""
     found, waiting = set(ends), [*ends]
     while waiting:
         for state in before[waiting.pop()]:
@@ -66,7 +66,7 @@ def test_all_interleavings_of_more(shards: int, deaths: int, times: int) -> None
 @settings(max_examples=200)
 @given(shards=st.integers(2, 4), deaths=st.integers(1, 6), choices=st.lists(st.integers(0, 1 << 16), max_size=150))
 def test_some_of_many(shards: int, deaths: int, choices: list[int]) -> None:
-    """Then nobody else dies, and it comes to its end."""
+    """After these steps nobody else dies, and the transaction comes to its end."""
     world = World(shards, deaths, times=5)
     for choice in choices:
         if steps := world.steps():

@@ -1,4 +1,4 @@
-"""What a shard fails at before it has changed anything costs who asked its connection, and nobody else anything."""
+"""Errors before a shard has changed anything: they cost the requester its connection, and nobody else anything."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def node() -> Iterator[Node]:
 
 
 class Looks(dict[int, QueueState]):
-    """The queues of a shard, of which it cannot look at one."""
+    """The queues of a shard, one of which cannot be accessed."""
 
     bad = 0
 
@@ -36,7 +36,7 @@ class Looks(dict[int, QueueState]):
 
 
 def fails_to_look(node: Node, name: str) -> Callable[[], None]:
-    """From now on; what is called makes it look again."""
+    """Make access to the queue fail from now on; return a function that ends the failure."""
     core = node.shard(0)
     known = core.state.queues
     core.state.queues = looks = Looks(known)
@@ -59,7 +59,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("request_", REQUESTS)
 def test_a_request(node: Node, request_: str) -> None:
-    """It ends its connection with 541; what comes behind it in the turn, and of others, is taken in."""
+    """The request ends its connection with 541; later operations of the turn, and those of others, are carried out."""
     unlucky, beside, behind = open_channel(node), open_channel(node), open_channel(node)
     publish(unlucky, "bad", b"kept")
     mend = fails_to_look(node, "bad")
@@ -81,13 +81,13 @@ def test_a_request(node: Node, request_: str) -> None:
 
 
 def publish_in_turn(client: Client, body: bytes) -> None:
-    """Into the turn of the acceptor, which does not leave yet."""
+    """Publish into the acceptor's turn, which does not leave yet."""
     client.publish(1, body, routing_key="good")
     client.read()
 
 
 def test_what_is_attached_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A consumer that the next incarnation of the shard cannot make costs its connection, and no other consumer."""
+    """A consumer that the next incarnation of the shard cannot make costs its own connection, and no other consumer."""
     unlucky, other = open_channel(node), open_channel(node)
     unlucky.call("basic.consume", 1, queue="bad")
     other.call("basic.consume", 1, queue="good")
@@ -108,7 +108,7 @@ def test_what_is_attached_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class Groups(dict[int, Group]):
-    """The groups of a link, of which it cannot look at one."""
+    """The groups of a link, one of which cannot be accessed."""
 
     bad = 0
 
@@ -134,7 +134,7 @@ def test_a_limit_that_channels_share(node: Node) -> None:
 
 
 def test_in_the_middle_of_a_change_nothing_is_contained(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No answer: the shard ends, so that none of it is seen."""
+    """The client gets no answer: the shard ends, so that nothing of the change is seen."""
     client = open_channel(node)
     monkeypatch.setattr(node.shard(0).serving, "serve_now", lambda queue: 1 // 0)
     client.send("queue.purge", 1, queue="good")

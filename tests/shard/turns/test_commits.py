@@ -23,7 +23,7 @@ ACCEPTOR, SHARD = b"acceptor.1.4", b"shard.1.2"
 
 
 class World:
-    """The commits of a shard with a link of an acceptor and one of another shard. `done` are the actions run."""
+    """The commits of a shard with links of an acceptor and of another shard. `done` are the actions run."""
 
     def __init__(self, gauges: Gauges) -> None:
         self.journal = Journal(nothing)
@@ -47,7 +47,7 @@ class World:
         return commit
 
     def safe(self) -> tuple[int, int]:
-        """The safe turns of the acceptor and of the other shard."""
+        """Return the safe turns of the acceptor and of the other shard."""
         return self.acceptor.safe, self.shard.safe
 
 
@@ -86,7 +86,7 @@ def test_a_commit_makes_safe_what_was_applied_when_it_was_handed_over(world: Wor
 
 
 def test_the_gauges_do_not_tell_of_turns_of_which_something_was_refused(world: World) -> None:
-    """A later incarnation that knew only the number would have a refused message confirmed."""
+    """A later incarnation that knew only the number of the turn would confirm a refused message."""
     world.take_in(1)
     world.acceptor.verdicts.append(Rejected(1, 0, 7, 0, 1))
     world.handed_over()

@@ -1,4 +1,4 @@
-"""The work of a shard in the gauges: where an incarnation ended is known, and when nothing was under way as well."""
+"""The work of a shard in the gauges: the operation at which an incarnation ended, or that it was doing nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def doing(tmp_path: Path) -> Iterator[Doing]:
 
 
 def recorded(doing: Doing, incarnation: int = 4, turn: int = TURN) -> int:
-    """The ordinal recorded for a turn of an incarnation of the acceptor."""
+    """Return the ordinal recorded for a turn of an incarnation of the acceptor."""
     return doing.gauges.pair_read_doing(1, INDEX, incarnation, turn)
 
 
@@ -73,6 +73,6 @@ def test_a_later_incarnation_records_for_a_while_after_its_first_turn(doing: Doi
 
 
 def test_a_first_incarnation_records_nothing(doing: Doing) -> None:
-    """No turn has killed one before it."""
+    """No earlier incarnation was killed by a turn."""
     doing.begins(1)
     assert not doing.recording

@@ -1,4 +1,4 @@
-"""The gate of a shard: what its gauges, its acceptors and the log learn when it closes and opens."""
+"""The gate of a shard: gauges, broadcasts and log lines when it closes and opens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 class World:
-    """A gate of two shards' second, with its broadcasts and log lines. `settings`: a shard may use 1 MiB of memory."""
+    """The gate of the second of two shards, broadcasts and log lines. `settings`: a shard may use 1 MiB of memory."""
 
     def __init__(self, gauges: Gauges, logs: list[Any]) -> None:
         self.gauges = gauges
@@ -34,13 +34,13 @@ class World:
         self.gate = Gate(INDEX, gauges, self.settings, 5, lambda *flow: self.sent.append(flow))
 
     def shown(self) -> tuple[bool, str, int]:
-        """Whether the gauges show a saturated gate, its reason and when that changed."""
+        """Return whether the gauges show a saturated gate, its reason, and when that changed."""
         gauge = self.gauges.queue_read(INDEX)
         assert gauge is not None
         return gauge.saturated, gauge.name, gauge.saturated_since_us
 
     def logged(self) -> list[tuple[str, str]]:
-        """Level and text of the lines since the last call."""
+        """Return level and text of the log lines since the last call."""
         lines = [(each["log_level"], each["event"]) for each in self.logs]
         self.logs.clear()
         return lines
@@ -70,7 +70,7 @@ def test_it_closes_and_opens_with_a_broadcast_each(world: World) -> None:
 
 
 def test_a_later_incarnation_counts_epochs_on(world: World) -> None:
-    """Acceptors would take an epoch that comes again for an old broadcast."""
+    """Acceptors would take a repeated epoch for an old broadcast."""
     world.gate.update_use(MIB + 1, 0, 0, 20)
     later = Gate(INDEX, world.gauges, world.settings, 30, lambda *flow: world.sent.append(flow))
     later.update_use(MIB + 1, 0, 0, 40)

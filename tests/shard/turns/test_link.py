@@ -1,4 +1,4 @@
-"""What a shard says to each who sends it turns: reports of what is safe, and what they come with."""
+"""A shard's turns to each process that sends it turns: reports of safe turns, and the operations that go with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shard.turns.link import Link
 from tests.joined import Client, Node, unpacked
 
 ME = b"acceptor.1.1"
-"""An acceptor of which the node knows nothing."""
+"""An acceptor unknown to the node."""
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def node() -> Iterator[Node]:
 
 
 def turn_of(link: Link) -> tuple[int, list[Operation]] | None:
-    """Report and operations of the turn that is closed now, None if there is none."""
+    """Close the turn; return its report and operations, None if there is no turn."""
     closed = link.close_turn()
     if closed is None:
         return None
@@ -67,7 +67,7 @@ def test_a_verdict_leaves_with_the_report_of_its_turn() -> None:
 
 
 def test_a_verdict_is_kept_until_its_report_is_heard() -> None:
-    """A later incarnation must not have a refused message confirmed."""
+    """A later incarnation must not confirm a refused message."""
     link = Link(ME)
     link.verdicts += [rejected(1), rejected(2)]
     link.received = 2
@@ -96,7 +96,7 @@ def test_records_answer_hellos() -> None:
 
 
 def test_a_hello_tells_of_the_death_of_those_before(node: Node) -> None:
-    """Where both live, one being replaced by the other, both are known; else the first takes part no more."""
+    """Both incarnations are known while one replaces the other; once the first is dead, it takes no further part."""
     first, second = b"acceptor.0.1", b"acceptor.0.2"
     shard = node.shard(0)
     node.gauges.process_write("acceptor", 0, pid=1, incarnation=1, state=READY, started_us=0, restarts=0)
@@ -121,7 +121,7 @@ def confirming(node: Node) -> Client:
 
 
 def arrive(node: Node, client: Client) -> None:
-    """What the client has sent comes as far as the first shard."""
+    """Let all that the client has sent reach the first shard."""
     client.read()
     node.finish(0)
     while node.send_up(0, 0):
@@ -129,14 +129,14 @@ def arrive(node: Node, client: Client) -> None:
 
 
 def entered(node: Node) -> list[bytes]:
-    """What the queue took in."""
+    """Return the messages that entered the queue."""
     shard = node.shards[0]
     assert shard is not None
     return shard.entered(node.queue("q").queue_id)
 
 
 def test_a_refused_message_is_not_confirmed_though_the_shard_dies(node: Node) -> None:
-    """The shard dies when the turn is safe, and its report is not heard."""
+    """The shard dies once the turn is safe, before its report is received."""
     node.declare("q", **{"x-max-length": 1, "x-overflow": "reject-publish"})
     client = confirming(node)
     for number in range(3):
@@ -170,7 +170,7 @@ def test_a_turn_that_is_safe_does_not_come_again(node: Node) -> None:
 
 
 def test_a_turn_that_left_nothing_to_write_does_not_come_again(node: Node) -> None:
-    """There is no record of it but the gauges: its message had come and gone before anything was written."""
+    """Only the gauges have a record of the turn: its message had come and gone before anything was written."""
     node.declare("q")
     client = confirming(node)
     client.publish(1, b"gone", routing_key="q")

@@ -1,4 +1,4 @@
-"""What a shard keeps for another one until it is safe there, or that one is gone for good."""
+"""Operations that a shard keeps for another until they are safe there, or that one is gone for good."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def test_nothing_is_kept_for_a_shard_that_was_removed() -> None:
     peer.end()
     assert (safe, peers.held, peers.full()) == (["left", "waits"], 0, False)
     assert peer.close_turn(1) is None
-    peer.started()  # another one of that number
+    peer.started()  # another shard with that number
     assert peer.close_turn(1)

@@ -73,7 +73,7 @@ def test_an_auto_delete_queue_does_not_go_while_an_acceptor_is_silent(node: Node
 
 
 def test_deliveries_over_two_acceptors_wait_for_both(node: Node) -> None:
-    """Until the second one has said what it has in hand the first is sent nothing, and its requests wait."""
+    """Until the second acceptor has reported its deliveries, the first is sent nothing, and its requests wait."""
     node.declare("q", durable=True)
     first, second = open_channel(node, 0), open_channel(node, 1)
     second.call("basic.qos", 1, prefetch_count=2)

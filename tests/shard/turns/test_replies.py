@@ -1,4 +1,4 @@
-"""Answers to reply consumers: they go to the acceptor in the consumer's name, and nowhere once it is gone."""
+"""Answers to reply consumers: they go to the acceptor named by the consumer, and nowhere once that is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a shard takes nothing more from producers, since when, and what is said of it."""
+"""The causes for which a shard accepts nothing from producers: their beginning and end, and the texts about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GIB = 1 << 30
 
 
 def room_of(store: int = 0, now: int = 0, epoch: int = 0) -> Room:
-    """One with memory for 100 bytes, and a store of that limit."""
+    """Return a room with memory for 100 bytes and a store of this limit."""
     full = Marks(0, 0, store, store * 95 // 100)
     return Room({MEMORY: MEMORY_MARKS, PROCESSES: Marks.NONE, FULL: full, SPILL: Marks.NONE}, now, epoch)
 

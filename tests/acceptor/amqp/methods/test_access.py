@@ -1,4 +1,4 @@
-"""Class access: a client of an older AMQP asks for a ticket and gets one, whatever it asks for."""
+"""Class access: a client of an older AMQP that requests a ticket gets one, whatever rights it requests."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def publish(client: Client, count: int, queue: str = "q") -> None:
 
 
 def refusal(client: Client, channel: int = 1) -> tuple[int, str]:
-    """Return code and text of the error that closed a channel, or (0) the connection."""
+    """Return the code and text of the error that closed a channel, or (0) the connection."""
     client.node.settle()
     closed = client.take("channel.close" if channel else "connection.close", channel)
     return closed.code, closed.text
@@ -40,7 +40,7 @@ def refusal(client: Client, channel: int = 1) -> tuple[int, str]:
 @pytest.mark.parametrize(("product", "running"), [("py-amqp", True), ("pika", False)])
 @pytest.mark.parametrize("queue", ["a", "b"])
 def test_a_limit_without_global_and_consumers_that_run(product: str, running: bool, queue: str) -> None:
-    """Only clients that mean these as well have it so; with others it is as with RabbitMQ."""
+    """A limit without global applies to running consumers for clients that expect this; for others as in RabbitMQ."""
     with Node(shards=2) as node:
         node.declare(queue, int(queue == "b"))
         client = node.connect(properties={"product": product})

@@ -26,7 +26,7 @@ def publish(client: Client, count: int) -> None:
 
 
 def stopped(node: Node) -> Client:
-    """Return a client that honours Channel.Flow and has been sent it."""
+    """Return a client that honours Channel.Flow and was stopped by it."""
     client = open_channel(node, properties=JAVA)
     publish(client, 6)
     node.settle(1)
@@ -35,7 +35,7 @@ def stopped(node: Node) -> Client:
 
 
 def test_nothing_is_delivered_after_flow_ok_has_said_so() -> None:
-    """What the shard had sent by then comes before it (AMQP 0-9-1, 1.5.2.3)."""
+    """Deliveries that the shard sent earlier precede flow-ok (AMQP 0-9-1, 1.5.2.3)."""
     with Node(acceptors=2) as node:
         node.declare("q")
         client, publisher = node.connect(0), node.connect(1)
@@ -79,7 +79,7 @@ def test_a_client_that_was_not_stopped_is_answered_and_gets_nothing_more(node: N
     assert "basic.deliver" not in client.names(1)
     client.call("basic.cancel", 1, consumer_tag=next(iter(client.connection.channels[1].consumers)))
     client.call("basic.consume", 1, queue="q")
-    assert "basic.deliver" not in client.names(1)  # nor does a consumer that starts later
+    assert "basic.deliver" not in client.names(1)  # a consumer that starts later gets nothing either
     assert client.call("channel.flow", 1, active=True).active is True
     assert client.take("basic.deliver", 1).body == b"0"
 

@@ -20,7 +20,7 @@ def node() -> Iterator[Node]:
 
 
 def permit(node: Node, configure: str = "", write: str = "", read: str = "") -> Client:
-    """Return a client of a user who has these rights alone."""
+    """Return a client of a user who has only these rights."""
     node.add_user("bob")
     node.router.command("permission_set", user="bob", vhost="/", configure=configure, write=write, read=read)
     node.publish_changes()
@@ -29,7 +29,7 @@ def permit(node: Node, configure: str = "", write: str = "", read: str = "") -> 
 
 
 def refusal(client: Client, method: str, **arguments: Any) -> tuple[int, str]:
-    """Return code and text of the error with which a method closes its channel."""
+    """Return the code and text of the error with which a method closes its channel."""
     client.send(method, 1, **arguments)
     client.node.settle()
     closed = client.take("channel.close", 1)

@@ -1,4 +1,4 @@
-"""Class queue: the queue that a method means, exclusive queues, rights, and the answers with their counts."""
+"""Class queue: the queue that a method refers to, exclusive queues, rights, and the counts in answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def publish(client: Client, count: int, queue: str) -> None:
 
 
 def refusal(client: Client, method: str, **arguments: Any) -> tuple[int, str]:
-    """Return code and text of the error with which a method closes its channel."""
+    """Return the code and text of the error with which a method closes its channel."""
     client.send(method, 1, **arguments)
     client.node.settle()
     closed = client.take("channel.close", 1)
@@ -44,7 +44,7 @@ def refusal(client: Client, method: str, **arguments: Any) -> tuple[int, str]:
 
 
 def permit(node: Node, configure: str = "", write: str = "", read: str = "") -> Client:
-    """Return a client of a user who has these rights alone."""
+    """Return a client of a user who has only these rights."""
     node.add_user("bob")
     node.router.command("permission_set", user="bob", vhost="/", configure=configure, write=write, read=read)
     node.publish_changes()
@@ -56,7 +56,7 @@ def refused(right: str, kind: str, name: str) -> tuple[int, str]:
     return 403, f"ACCESS_REFUSED - {right} access to {kind} '{name}' in vhost '/' refused for user 'bob'"
 
 
-# The queue that a method means
+# The queue that a method refers to
 
 
 def test_an_empty_name_means_the_queue_declared_last_on_the_channel(node: Node, client: Client) -> None:
@@ -119,7 +119,7 @@ def test_declare_ok_counts_ready_messages_and_consumers(node: Node, client: Clie
 def test_a_queue_deleted_before_it_is_counted_was_declared_all_the_same(
     node: Node, client: Client, passive: bool
 ) -> None:
-    """A passive declare asks for the queue as it is, so to it the queue is missing."""
+    """Only a passive declare, which asks for the queue as it is, reports the queue as missing."""
     record = node.declare("q")
     node.settle()
     client.send("queue.declare", 1, queue="q", passive=passive)

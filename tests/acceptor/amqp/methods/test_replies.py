@@ -1,4 +1,4 @@
-"""Methods that mean the pseudo-queue of direct replies, or the name of a reply consumer."""
+"""Methods on the pseudo-queue of direct replies, or on the name of a reply consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Class tx: the modes that exclude each other, and what a commit does when a queue is full."""
+"""Class tx: the modes that exclude each other, and commits to a full queue."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_selecting_twice_keeps_the_open_transaction(node: Node) -> None:
 
 
 def test_the_next_transaction_begins_with_the_commit(node: Node) -> None:
-    """Publishes behind a commit that waits for its answer are not part of it."""
+    """Publishes behind a commit that waits for its answer are not part of that commit."""
     client = transactional(node)
     client.publish(1, b"1", routing_key="a")
     client.send("tx.commit", 1)

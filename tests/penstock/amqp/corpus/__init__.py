@@ -1,4 +1,4 @@
-"""Bytes to test the codec with, and their meaning.
+"""Test bytes for the codec, and their meaning.
 
 `clients.json`: payloads of method and header frames as client libraries wrote them to a broker, with their meaning.
 `malformed.json`: bytes at the limits of the format, with the reply code of the error, or null if they decode. Findings
@@ -28,7 +28,7 @@ def from_clients(frame: str) -> list[Any]:
 
 
 def at_the_limits(kind: str) -> list[Any]:
-    """Return parameters (bytes, reply code or None) for one of `tables`, `methods`, `properties`."""
+    """Return parameters (bytes, reply code or None) for one of `tables`, `methods`, `properties`, `streams`."""
     return [pytest.param(bytes.fromhex(each["octets"]), each["code"], id=each["what"]) for each in _MALFORMED[kind]]
 
 
