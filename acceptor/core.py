@@ -93,7 +93,7 @@ class AcceptorCore:
         self.suspects = Suspects(state)
         self.orphans = Orphans(self.quotas)
         self.requests = Requests(state, self.moves)
-        overtaking = Overtaking(self.routes, holding.throttle.recheck_cause_later)
+        overtaking = Overtaking(self.routes, holding.holds.recheck_cause_later)
         publishing = Publishing(
             state, self.gates, self.routes, overtaking, holding.notifier, holding.escalations, holding.books.episodes
         )  # fmt: skip
@@ -205,7 +205,7 @@ class AcceptorCore:
         self.weights.apply_topology()
         self.gates.reconsider()
         self.early.reconsider()
-        self.holding.throttle.apply_terms()
+        self.holding.holds.apply_terms()
 
     # Shards
 
@@ -400,7 +400,7 @@ class AcceptorCore:
         state, holding = self.state, self.holding
         state.gauges.counters_write(
             "acceptor", state.index, len(state.connections), state.counters.open_channels,
-            len(holding.throttle.held), holding.parking.parked_bytes,
+            len(holding.holds.held), holding.parking.parked_bytes,
             len({*holding.drip.paused, *self.budgets.unread.since}),
             state.counters.published, self.delivery.delivered_total, state.counters.confirmed, state.turns,
             holding.notifier.ignoring,

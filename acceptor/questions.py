@@ -64,14 +64,14 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
 def held(core: AcceptorCore) -> list[dict[str, Any]]:
     """Answer the question `held`."""
     withheld = _withheld(core)
-    return [_held(core, channel, withheld) for channel in core.holding.throttle.held]
+    return [_held(core, channel, withheld) for channel in core.holding.holds.held]
 
 
 def entangled(core: AcceptorCore) -> list[dict[str, Any]]:
     """Answer the question `entangled`: the held channels for which others may wait in turn, to find deadlocks."""
-    withheld = _withheld(core) if core.holding.throttle.held else {}
+    withheld = _withheld(core) if core.holding.holds.held else {}
     found, seen = [], set()
-    for channel in core.holding.throttle.held:
+    for channel in core.holding.holds.held:
         party, settles = _party(channel), channel.connection.settles()
         if not settles:
             kind = party, *map(id, _causes(channel, withheld))
@@ -96,7 +96,7 @@ def refuse(core: AcceptorCore, connection: str, channel: int, id: int) -> bool:
     """Have a queue refuse the publishes of a held channel. Return False if the channel is not held."""
     found = core.state.connections.get(connection)
     held, queue_gate = found and found.channels.get(channel), core.gates.queue_gates.get(id)
-    if held is None or queue_gate is None or held not in core.holding.throttle.held:
+    if held is None or queue_gate is None or held not in core.holding.holds.held:
         return False
     core.holding.escalations.refuse(held, queue_gate)
     return True

@@ -77,7 +77,7 @@ NOTE = 15_000
 
 
 class Attack(NamedTuple):
-    """The setup before the attack, and the bytes that each of its connections, with so many channels, writes without
+    """The setup before the attack, and the bytes that each of its connections, with its channels, writes without
     reading.
     """
 

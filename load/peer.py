@@ -27,7 +27,7 @@ CHANNEL_FLOW_OK: Final[Method] = (20, 21)
 class Kind:
     """How a client library reacts to being held.
 
-    `user_timeout`: its kernel gives up a connection that makes no progress for so many milliseconds; `write_seconds`:
+    `user_timeout`: its kernel gives up a connection after that many milliseconds without progress; `write_seconds`:
     the library gives up when a write has waited that long. With `honours_flow` Channel.Flow stops its publishes, with
     `answers_flow` it sends flow-ok, with `breaks_on_flow` it loses its connection. `reads_blocked`: it reads while a
     write waits. `buffers`: no write waits; the library keeps in memory what the socket does not accept.

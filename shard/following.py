@@ -122,7 +122,7 @@ class Following:
             queue.apply_limits(limits, features, self.state.now)
             self.state.touch(queue)
             if (limits.marks, features.reserve) != (marks, reserve):
-                self.state.gauges.queue_note_over(queue.slot, 0, 0)
+                self.state.gauges.queue_write_over(queue.slot, 0, 0)
             if limits.marks != marks:
                 self.events.record("limits", queue)
 

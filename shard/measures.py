@@ -1,4 +1,4 @@
-"""What a shard measures of itself and of its node each second: memory, the lag of its loop, the time of commits."""
+"""The measurements of a shard and its node each second: memory, the lag of the loop, the time of commits."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ class Channel(ChannelState):
         at_gates = self.runs_at_gates()
         if self.overtaking and not at_gates:
             self.leave_opened()
-            self.services.holding.throttle.recheck_cause_later(self)
+            self.services.holding.holds.recheck_cause_later(self)
         else:
             self.leave_gates()
         if at_gates and self.running is not None:
@@ -294,7 +294,7 @@ class Channel(ChannelState):
         if gate not in self.gates:
             self.gates.append(gate)
             if self.hold is not None and gate is not self.held_by:
-                self.services.holding.throttle.recheck_cause_later(self)
+                self.services.holding.holds.recheck_cause_later(self)
         if gate.opens_with_time:
             self.services.gates.waits_for_time(gate, self)
         if gate.is_saturated():
@@ -302,7 +302,7 @@ class Channel(ChannelState):
 
     def held_at(self, gate: Gate) -> None:
         """A gate at which the channel waits is saturated: hold the channel and notify its client."""
-        self.services.holding.throttle.hold(self, gate)
+        self.services.holding.holds.hold(self, gate)
 
     def unwarn(self) -> None:
         """Retract the early notice of a stop. The client of a held channel is notified only when that is released."""
@@ -343,7 +343,7 @@ class Channel(ChannelState):
         """Release the channel if nothing of it waits, neither publishes nor confirms."""
         waits = self.inbox or self.gates or self.withheld or self.refusing is not None
         if self.hold is not None and not waits:
-            self.services.holding.throttle.release(self)
+            self.services.holding.holds.release(self)
 
     def withholds(self, queue_gate: Withholding) -> bool:
         """Whether confirms are withheld from the channel while this queue is saturated."""
@@ -362,7 +362,7 @@ class Channel(ChannelState):
         """The confirms of a withheld span are complete."""
         self.withheld -= 1
         self.release_if_free()
-        self.services.holding.throttle.recheck_cause_later(self)
+        self.services.holding.holds.recheck_cause_later(self)
 
     @contained
     def write_confirms(self) -> None:
@@ -423,7 +423,7 @@ class Channel(ChannelState):
         self.leave_gates()
         self.unwarn()
         if self.hold is not None:
-            self.services.holding.throttle.release(self)
+            self.services.holding.holds.release(self)
         parked = [item for item in self.inbox if isinstance(item, ParkedRun)] if keep_parked else []
         while self.inbox:
             self.unpark()

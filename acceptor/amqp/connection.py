@@ -402,7 +402,7 @@ class Connection(ConnectionState):
         self.stay.is_over(self)
 
     def forget(self) -> None:
-        """Nobody keeps anything for it any more."""
+        """Have all parts of the acceptor forget the connection."""
         services = self.services
         self.acceptor.connections.pop(self.id, None)
         services.headcount.connection_is_gone(self)

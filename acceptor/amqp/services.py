@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from acceptor.routing.routes import Routes
 
 Handlers = Mapping[str, Callable[[Any, dict[str, Any]], Generator[Any, Any, None] | None]]
-"""What methods of a channel do, by name (acceptor/methods)."""
+"""The handlers of a channel's methods, by name (acceptor/amqp/methods)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What a client may make the acceptor keep: memory by user, parked publishes, unread output, counts of connections."""
+"""Budgets for what clients make an acceptor keep: memory by user, parked publishes, unread output, connections."""

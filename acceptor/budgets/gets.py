@@ -74,7 +74,7 @@ class Gets:
         return 1 if fifths else OF_USER
 
     def are_few(self, user: str) -> bool:
-        """Whether so much output waits for a user's sockets that its gets go one by one, or not at all."""
+        """Whether a user's unread output is large enough that its gets go one by one, or not at all."""
         return self.at_once(user) < OF_USER
 
     def begin(self, connection: ConnectionState) -> None:

@@ -87,11 +87,11 @@ class ChannelState(ABC):
     # What it is about
 
     def whose(self) -> dict[str, Any]:
-        """What tells it from others, in log lines and answers."""
+        """Return the fields that identify the channel in log lines and answers."""
         return {**self.connection.whose(), "channel": self.number}
 
     def published_along(self, route: Route) -> None:
-        """It publishes along another route than before."""
+        """Note the route of the last publish, another than before."""
         self.route = route
         recent = self.routes.recent
         recent.pop(route, None)  # the last ones are at the end
@@ -207,7 +207,7 @@ class ChannelState(ABC):
 
     @abstractmethod
     def take_oversize(self, size: int) -> None:
-        """A message of so many bytes was announced, which is too large."""
+        """A message was announced whose `size` in bytes is too large."""
 
     @abstractmethod
     def fail(self, error: AMQPError) -> None:

@@ -1,4 +1,4 @@
-"""What an acceptor counts of its clients, for the gauges (docs/gauges.md)."""
+"""An acceptor's counts of its clients, for the gauges (docs/gauges.md)."""
 
 from __future__ import annotations
 

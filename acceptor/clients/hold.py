@@ -8,7 +8,7 @@ from acceptor.gates.terms import Terms
 
 
 class Hold:
-    """What holds a channel, since when, and on which terms.
+    """The gate that holds a channel, the beginning, and the terms.
 
     `gate` and `cause` are those that its client was notified of; the `cause` has the numbers of that moment. `since` is
     the beginning, whatever the gate was then, in seconds of the acceptor's clock; `causes` counts the gates so far.

@@ -1,4 +1,4 @@
-"""What waits in a channel, in order: publishes for room, methods for an answer or for the publishes before them."""
+"""The waiting items of a channel, in order: publishes wait for room, methods for an answer or for earlier publishes."""
 
 from __future__ import annotations
 

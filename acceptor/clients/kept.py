@@ -1,4 +1,4 @@
-"""What the acceptor keeps in memory for a connection; the bounds are in acceptor/budgets/accounts.py."""
+"""The memory that the acceptor keeps for a connection; the bounds are in acceptor/budgets/accounts.py."""
 
 from __future__ import annotations
 

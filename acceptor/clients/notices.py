@@ -26,7 +26,7 @@ class ChannelNotices:
 class ConnectionNotices:
     """The notices of the stops of all its channels.
 
-    connection.blocked is for so many `blocked_channels`, and was sent last at `sent_at` (seconds of the acceptor's
+    connection.blocked stands for `blocked_channels` channels, and was sent last at `sent_at` (seconds of the acceptor's
     clock), with a `reason`. A client that `ignores_flow` has published on, and is sent channel.flow no more.
     """
 

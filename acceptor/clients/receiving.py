@@ -6,7 +6,7 @@ from acceptor.clients.reply_consumer import ReplyConsumer
 
 
 class Receiving:
-    """What a client has asked of a channel's deliveries: the `prefetch` of consumers started later (messages, 0 for
+    """A client's requests about a channel's deliveries: the `prefetch` of consumers started later (messages, 0 for
     any number), whether they are `active` (channel.flow), and its `reply_consumer`.
     """
 

@@ -99,7 +99,7 @@ class AcceptorState:
         return (channel for connection in self.connections.values() for channel in connection.channels.values())
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Have something done after so many seconds, or a little later."""
+        """Schedule a call after a number of seconds, or a little later."""
         self.timers.append((self.now + seconds, action))
 
     def run_due(self) -> None:

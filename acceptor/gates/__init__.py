@@ -1,1 +1,1 @@
-"""What a publish must pass: queues with limits, shared limits, rates, stops; who waits there, and whose turn it is."""
+"""Gates on the route of a publish: queues with limits, shared limits, rates, stops; the channels that wait there."""

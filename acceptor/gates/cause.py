@@ -29,7 +29,7 @@ class Depth(NamedTuple):
 
 
 class HoldCause(NamedTuple):
-    """What holds channels at a gate, with the numbers of the moment in which it was made.
+    """The cause of holds at a gate, with its numbers at the moment of its making.
 
     `text` is for clients and operators, `subject` names the gate in the same words whatever the numbers. `vhost`,
     `queue` and `queue_id` are those of a single queue ("" and 0 otherwise), `sort` is "queue" or the sort of a limit,

@@ -91,8 +91,8 @@ class Claim:
         return self.count - self.counted.in_flight, self.nbytes - self.counted.in_flight_bytes
 
     def ask(self, count: int, nbytes: int, left: Callable[[], tuple[int, int]]) -> None:
-        """Claim so much more, as far as there is room. `left` returns the room by the depth, which messages in flight
-        and the claims of others reduce.
+        """Claim further messages and bytes as far as there is room. `left` returns the room by the depth, which
+        messages in flight and the claims of others reduce.
         """
         flying, flying_bytes = self.counted.in_flight, self.counted.in_flight_bytes
         others, others_bytes = self._write(flying + count, flying_bytes + nbytes)

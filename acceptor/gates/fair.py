@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from acceptor.gates.permissions import Access
 
 BY_CONNECTION, BY_CHANNEL, BY_USER, BY_KEY = FAIR_BY
-# A share owes no more than so many turns: one message may be larger than them all.
+# The most turns that a share may owe: one message may be larger than all of them.
 OWED_TURNS = 64
-# A share saves up no more than so many rounds bring.
+# The most rounds whose shares are saved up.
 SAVED_ROUNDS = 2
 # Shares beyond this number, by routing keys say, are not remembered.
 MOST_REMEMBERED = 10_000

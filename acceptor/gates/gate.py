@@ -1,4 +1,4 @@
-"""What a publish must pass, and what waits there: the contract between gates and channels."""
+"""The contract between gates, which publishes must pass, and the channels that wait there."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class LaneLine:
     some_room = room
 
     def arrived(self, count: int, nbytes: int) -> None:
-        """The shard has reported so much as safe: it is in flight no longer."""
+        """The shard has reported messages as safe: subtract them from those in flight."""
         self.in_flight -= count
         self.in_flight_bytes -= nbytes
         self.claim.settle()

@@ -124,7 +124,7 @@ class Pace:
             self.reported = (weight, target) if self.parts.ask(queue_gate, weight, target, used) else None
 
     def given(self, queue_gate: QueueGate, count: int) -> None:
-        """The shard gives room for so many messages more."""
+        """The shard gives room for `count` further messages."""
         if self.reported is not None:
             self.in_hand += count
             queue_gate.serve()

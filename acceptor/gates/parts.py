@@ -20,7 +20,7 @@ from router.model.topology import Topology
 if TYPE_CHECKING:
     from acceptor.gates.queue_gate import QueueGate
 
-# A weight that has changed by less than one in so many is not reported again.
+# A weight is reported again once it has changed by an eighth.
 CHANGE = 8
 
 

@@ -174,7 +174,7 @@ class Pool(QueueGate):
         return count, nbytes
 
     def admits(self, count: int, nbytes: int) -> bool:
-        """Whether so much may be sent at once; claims it if so."""
+        """Whether these messages and bytes may be sent at once; if so, claim them."""
         if self.closed:
             return True
         if self.claim.place == NO_PLACE:
@@ -187,7 +187,7 @@ class Pool(QueueGate):
         return False
 
     def arrived(self, count: int, nbytes: int) -> None:
-        """A shard has reported so much as safe: reduce the claim by it."""
+        """A shard has reported messages as safe: reduce the claim."""
         super().arrived(count, nbytes)
         self.tried = -1
         self.claim.settle()

@@ -310,8 +310,8 @@ class QueueGate:
         return count, nbytes
 
     def admits(self, count: int, nbytes: int) -> bool:
-        """Whether so much may be sent at once. While nothing is in flight that includes more than there can ever be
-        room for, and any amount if the queue is lent room.
+        """Whether these messages and bytes may be sent at once. While nothing is in flight that includes more than
+        there can ever be room for, and any amount if the queue is lent room.
         """
         aside, saturated, depth, depth_bytes = self.flow()
         if aside:
@@ -329,14 +329,14 @@ class QueueGate:
         return queue is not None and queue.queue_id == self.id and bool(queue.lent_count or queue.lent_bytes)
 
     def is_too_much(self, count: int, nbytes: int) -> bool:
-        """Whether nothing is in flight, and there can never be room for so much at once."""
+        """Whether nothing is in flight, and there can never be room for that much at once."""
         marks = self.marks
         most = (marks.stop_count + marks.overshoot_count) // self.acceptors if marks.stop_count else UNLIMITED
         most_bytes = (marks.stop_bytes + marks.overshoot_bytes) // self.acceptors if marks.stop_bytes else UNLIMITED
         return self.in_flight == 0 and (count > most or nbytes > most_bytes)
 
     def arrived(self, count: int, nbytes: int) -> None:
-        """The shard has reported so much as safe: it is in flight no longer."""
+        """The shard has reported messages as safe: subtract them from those in flight."""
         self.in_flight -= count
         self.in_flight_bytes -= nbytes
 

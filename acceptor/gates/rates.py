@@ -119,7 +119,7 @@ class RateGate:
         return max(self.limit.burst_ms * 1_000_000, -(-SECOND // rate)) if rate else 0
 
     def admits(self, count: int, nbytes: int) -> bool:
-        """Whether so much may be sent at once. More than a burst may when the bucket is full."""
+        """Whether these messages and bytes may be sent at once. More than a burst may when the bucket is full."""
         room, space = self.room()
         limit = self.limit
         most = self.depths[COUNT] * limit.messages // SECOND if limit.messages else UNLIMITED

@@ -1,4 +1,4 @@
-"""Which channels are stopped by Channel.Flow, and when the stop is lifted.
+"""The choice of channels that Channel.Flow stops, and the end of such a stop.
 
       held ──(it honours Channel.Flow, and nothing is to be settled on its connection)──▶ flow(false)
       flow(false) ──(free again, or the connection begins to have something to settle)──▶ flow(true)

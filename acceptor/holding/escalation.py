@@ -249,7 +249,7 @@ class Escalations(HoldObserver):
         return closed is not None and seconds is not None and climb.began < closed + seconds
 
     def reached(self, channel: ChannelState, climb: Climb, held: float) -> None:
-        """Count and log that a channel, held for so many seconds, has reached a rung, and publish the event."""
+        """Count, log and publish that a channel has reached a rung after `held` seconds."""
         connection, rung = channel.connection, climb.rung
         self.counts[rung] += 1
         self.books.escalated(channel, climb.gate, rung)

@@ -1,4 +1,4 @@
-"""The parts of an acceptor that hold producers, put together: the throttle, and what follows from a hold."""
+"""The parts of an acceptor that hold producers, put together: the holds, and all that follows from one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from acceptor.holding import channel_flow
 from acceptor.holding.books import Books
 from acceptor.holding.drip import Drip
 from acceptor.holding.escalation import Escalations
+from acceptor.holding.holds import Holds
 from acceptor.holding.last_resort import LastResort
 from acceptor.holding.notifier import Notifier
 from acceptor.holding.parking import Parking
-from acceptor.holding.throttle import Throttle
 
 if TYPE_CHECKING:
     from acceptor.budgets.quotas import Quotas
@@ -35,7 +35,7 @@ class Holding:
         self.drip = Drip(parking_bytes, self.last_resort)
         self.parking = Parking(parking_bytes, quotas, self.escalations, self.books, self.drip)
         self.notifier = Notifier(self.books)
-        self.throttle = Throttle(user_terms, self.escalations, self.books, self.notifier, self.parking)
+        self.holds = Holds(user_terms, self.escalations, self.books, self.notifier, self.parking)
 
     def begins_to_settle(self, connection: ConnectionState) -> None:
         """A connection has begun to consume, or has received a message by basic.get: its acks are awaited."""
@@ -48,7 +48,7 @@ class Holding:
     def refresh_notices(self, now: float) -> None:
         """Notify clients whose cause or reason has changed, and update the peaks of episodes; called once a second."""
         self.books.episodes.update_peaks()
-        self.throttle.recheck_causes(now)
+        self.holds.recheck_causes(now)
         self.notifier.refresh(now)
 
     def forget(self, connection: ConnectionState) -> None:

@@ -1,4 +1,4 @@
-"""How much is parked for held producers, and when their sockets are paused for it.
+"""The parked publishes of held producers: how many, and when a socket is paused for them.
 
 A connection is paused once it has parked more than its budget: a number of parking budgets that the rung of its
 channels, or else their means, say; more of them where acks are still to come; and never more than its allowance
@@ -38,7 +38,7 @@ def budgets_of(means: Means) -> int:
 
 
 class Parking(HoldObserver):
-    """What is parked at one acceptor: `parked_bytes` in all, `orphan_bytes` of them for channels that are gone."""
+    """The parked bytes of one acceptor: `parked_bytes` in all, `orphan_bytes` of them of channels that are gone."""
 
     def __init__(self, parking_bytes: int, quotas: Quotas, escalations: Escalations, books: Books, drip: Drip) -> None:
         self.parking_bytes = parking_bytes

@@ -79,7 +79,7 @@ class OutgoingTurn(bus.Turn):
         return self.contents.settlements
 
     def open_window(self, consumer: int, nbytes: int) -> None:
-        """Report that so many bytes of a consumer's deliveries have been written to its socket."""
+        """Report the bytes of a consumer's deliveries that have been written to its socket."""
         if self.windows is None:
             self.windows = {}
             self.add(to_shard.Window(self.windows))

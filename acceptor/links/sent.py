@@ -23,7 +23,7 @@ OWN_PARTS = 16384
 
 
 class Returns(Protocol):
-    """What of a publish is mandatory and comes back if a queue refuses it (acceptor/publishing/returned.py)."""
+    """The mandatory messages of a publish, which return if a queue refuses them (acceptor/publishing/returned.py)."""
 
     def refused(self, queue: int, batch: Batch, first: int, count: int, offset: int) -> None: ...
 

@@ -8,7 +8,7 @@ Outcomes in the same turn of the shard (Rejected, Refused) are handled before it
 turns that they name.
 
 *Greeting* (`penstock.bus.link_stage`). A new incarnation is sent a hello and nothing else; operations gather in the
-turn. Its first report says which turns its predecessor made safe. *Resending.* `go_on` then sends one turn that
+turn. Its first report says which turns its predecessor made safe. *Resending.* `resume` then sends one turn that
 attaches the consumers again and names the unacked messages (Hold), and a second one with the contents of all turns that
 were not safe, in order, under a new number, and the requests without an answer.
 
@@ -128,7 +128,7 @@ class ShardLink:
     some_room = room
 
     def admits(self, count: int, nbytes: int) -> bool:
-        """Whether so much may be sent at once. Any amount may while nothing is in flight."""
+        """Whether these messages and bytes may be sent at once. Any amount may while nothing is in flight."""
         room, space = self.room()
         return (count <= room and nbytes <= space) or (room > 0 and self.in_flight.is_empty())
 
@@ -342,7 +342,7 @@ class ShardLink:
         self.stage = LINK.after(self.stage, event)
 
     def died(self) -> None:
-        """The shard died. Turns that were not safe are kept; `go_on` resends those that its successor does not know."""
+        """The shard died. Turns that were not safe are kept; `resume` resends those unknown to its successor."""
         self.happened(LinkEvent.DIED)
         self.closed.clear()
 

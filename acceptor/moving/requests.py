@@ -1,4 +1,4 @@
-"""What methods ask of the router and of shards, and how their answers come back."""
+"""The requests of methods to the router and to shards, and the return of their answers."""
 
 from __future__ import annotations
 

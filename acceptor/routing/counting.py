@@ -21,7 +21,7 @@ class Publishes(Protocol):
     """A channel that publishes."""
 
     def whose(self) -> dict[str, Any]:
-        """What tells it from others."""
+        """Return the fields that identify the channel."""
         ...
 
 

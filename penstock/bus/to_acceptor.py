@@ -77,7 +77,7 @@ class Hungry(NamedTuple):
 
 @OPERATIONS.number(8)
 class Spent(NamedTuple):
-    """A Grant of so many messages was used or is void; its deliveries precede this."""
+    """A Grant of `messages` was used or is void; its deliveries precede this."""
 
     group: int
     messages: int

@@ -16,9 +16,9 @@ OPERATIONS = Operations()
 
 @OPERATIONS.number(1)
 class Publish(NamedTuple):
-    """Enqueue so many messages of a batch, from row `first`, in queues given by id, or pass them to reply consumers
-    given by name. If they are `resent`, an earlier incarnation of the shard may have received and delivered them. `age`
-    is the time that they were parked, in milliseconds, if they may expire.
+    """Enqueue `messages` of a batch, from row `first`, in queues given by id, or pass them to reply consumers given by
+    name. If they are `resent`, an earlier incarnation of the shard may have received and delivered them. `age` is the
+    time that they were parked, in milliseconds, if they may expire.
     """
 
     queues: Sequence[int | str]
@@ -156,7 +156,7 @@ class Commit(NamedTuple):
 
 @OPERATIONS.number(14)
 class Grant(NamedTuple):
-    """Let the consumers of a channel be sent so many messages within this turn."""
+    """Let the consumers of a channel be sent a number of messages within this turn."""
 
     group: int
     messages: int

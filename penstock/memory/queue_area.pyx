@@ -136,17 +136,17 @@ cdef class QueueArea(MappedFile):
         store_word(block, Q_SATURATED, saturated != 0)
         end_block(block)
 
-    def queue_note_over(self, Py_ssize_t slot, uint64_t count, uint64_t nbytes):
+    def queue_write_over(self, Py_ssize_t slot, uint64_t count, uint64_t nbytes):
         """Owning shard: record the largest overshoot of the depth above its stop marks."""
-        note_depth(self, slot, Q_OVER_COUNT, count, Q_OVER_BYTES, nbytes)
+        record_depth(self, slot, Q_OVER_COUNT, count, Q_OVER_BYTES, nbytes)
 
-    def queue_note_peak(self, Py_ssize_t slot, uint64_t count, uint64_t nbytes):
+    def queue_write_peak(self, Py_ssize_t slot, uint64_t count, uint64_t nbytes):
         """Owning shard: record the largest depth since the queue, once above a stop mark, was last at its
         resume marks.
         """
-        note_depth(self, slot, Q_PEAK_COUNT, count, Q_PEAK_BYTES, nbytes)
+        record_depth(self, slot, Q_PEAK_COUNT, count, Q_PEAK_BYTES, nbytes)
 
-    def queue_note_lent(self, Py_ssize_t slot, uint64_t count, uint64_t nbytes):
+    def queue_write_lent(self, Py_ssize_t slot, uint64_t count, uint64_t nbytes):
         """Owning shard: record the amount lent to the queue beyond its stop marks; 0 ends the loan."""
         cdef unsigned char* block = open_slot(self, slot)
         begin_block(block)
@@ -291,7 +291,7 @@ cdef inline unsigned char* open_slot(MappedFile file, Py_ssize_t slot) except NU
     return block
 
 
-cdef int note_depth(
+cdef int record_depth(
     MappedFile file, Py_ssize_t slot, int count_word, uint64_t count, int bytes_word, uint64_t nbytes
 ) except -1:
     cdef unsigned char* block = open_slot(file, slot)

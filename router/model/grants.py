@@ -180,7 +180,7 @@ class Grants:
             index = self._index(work, way, able)
             for key in keys:
                 walk = index.walk(key, headers)
-                while not walk.go_on(work):
+                while not walk.advance(work):
                     yield
                 if walk.found:
                     return True

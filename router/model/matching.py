@@ -26,7 +26,7 @@ class Walk(Protocol):
         """The destinations; None until all are found."""
         ...
 
-    def go_on(self, work: Work) -> bool:
+    def advance(self, work: Work) -> bool:
         """Find destinations as long as work remains; whether all are `found`."""
         ...
 
@@ -50,7 +50,7 @@ class Index(Protocol):
 def match(index: Index, routing_key: str, headers: Headers) -> Collection[Destination]:
     """Return all destinations at once, whatever the cost."""
     walk = index.walk(routing_key, headers)
-    walk.go_on(Work())
+    walk.advance(Work())
     assert walk.found is not None
     return walk.found
 
@@ -63,7 +63,7 @@ class LookupWalk:
     def __init__(self, found: Collection[Destination]) -> None:
         self.found: Collection[Destination] | None = found
 
-    def go_on(self, work: Work) -> bool:
+    def advance(self, work: Work) -> bool:
         return True
 
 
@@ -218,7 +218,7 @@ class HeadersWalk:
         self._reached = dict.fromkeys(always)
         self._candidates = (item for each in asked for item in ((None, each.alone), *each.needing.items()))
 
-    def go_on(self, work: Work) -> bool:
+    def advance(self, work: Work) -> bool:
         work.spend(self._headers)
         self._headers = 0
         while self.found is None:

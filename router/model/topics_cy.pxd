@@ -40,7 +40,7 @@ cdef class TopicWalk:
     cdef object places
     cdef dict reached
     cdef readonly dict found
-    cpdef bint go_on(self, Work work) except -1
+    cpdef bint advance(self, Work work) except -1
     @cython.locals(state=State, following=State)
     cdef void step(self, Work work) except *
     @cython.locals(left=int64_t, visited=int64_t, place=Place, child=Place, reached=dict)

@@ -220,7 +220,7 @@ class TopicWalk:
         self.reached: dict[Any, Any] = {}
         self.found: dict[Destination, Any] | None = None if self.state.places else {}
 
-    def go_on(self, work: Work) -> bool:
+    def advance(self, work: Work) -> bool:
         """Find destinations as long as work remains; whether all are `found`."""
         while self.found is None:
             if work.left <= 0:

@@ -415,7 +415,7 @@ def _matching(
     found: dict[Destination, None] = {}
     for key in keys:
         walk = index.walk(key, headers)
-        while not walk.go_on(work):
+        while not walk.advance(work):
             yield
         assert walk.found is not None
         if len(keys) == 1:

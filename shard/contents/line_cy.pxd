@@ -36,7 +36,7 @@ cdef class Line:
     @cython.locals(segment=Segment, kept=list, index=Py_ssize_t)
     cdef int trim(self) except -1
     @cython.locals(last=Segment)
-    cdef int note_pieces(self, list pieces) except -1
+    cdef int record_pieces(self, list pieces) except -1
     cdef int put(self, Segment segment) except -1
     cdef int clear(self) except -1
     cpdef buried(self, Range item, Py_ssize_t offset, Py_ssize_t count)

@@ -48,7 +48,7 @@ class Line:
         self.overhead += SEGMENT_WEIGHT
         return 0
 
-    def note_pieces(self, pieces: list[Any] | None) -> int:
+    def record_pieces(self, pieces: list[Any] | None) -> int:
         """Record the origins of the last segment's messages."""
         last: Segment = self.segments[len(self.segments) - 1]
         last.pieces = pieces
@@ -206,7 +206,7 @@ class Line:
             self.paged -= segment.weight()
 
     def lessen(self, segment: Segment, count: int, whole: int) -> int:
-        """Subtract settled messages of so many whole bytes from a segment."""
+        """Subtract settled messages, with their whole bytes, from a segment."""
         segment.live -= count
         segment.live_whole -= whole
         if segment.batch is None:
@@ -315,7 +315,7 @@ class Line:
         return segment.weight()
 
     def reach(self, sequence: int, nbytes: int) -> int:
-        """The first number of the segment that is so many bytes beyond a message; -1 if the line is empty."""
+        """Return the first number of the segment that is `nbytes` beyond a message; -1 if the line is empty."""
         if self.head >= len(self.segments):
             return -1
         index = self.find(sequence)

@@ -48,7 +48,7 @@ cdef class PriorityQueue(Queue):
     @cython.locals(line=Queue, first=int64_t)
     cpdef int64_t first_ready(self) except -1
     @cython.locals(line=Queue)
-    cpdef note_position(self)
+    cpdef record_position(self)
     @cython.locals(line=Queue)
     cpdef close(self)
     cdef Queue line_of(self, int64_t sequence)

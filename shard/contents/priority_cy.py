@@ -113,7 +113,7 @@ class PriorityQueue(Queue):
             copied = builder.count
             line = self.line(priority)
             self.append(line, builder.finish(), 0, copied, now, None)
-            line.note_pieces(pieces[priority] or None)
+            line.record_pieces(pieces[priority] or None)
         return sequence
 
     def highest(self, batch: Batch, row: int) -> int:
@@ -326,9 +326,9 @@ class PriorityQueue(Queue):
                 return first
         return self.cursor
 
-    def note_position(self) -> None:
+    def record_position(self) -> None:
         for line in self.order:
-            line.note_position()
+            line.record_position()
 
     def close(self) -> None:
         for line in self.order:

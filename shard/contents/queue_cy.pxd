@@ -93,7 +93,7 @@ cdef class Queue(ReadyLine):
                    total_whole=int64_t, i=int64_t)
     cdef (int64_t, int64_t) forget(self, int64_t sequence, int64_t count, int fate)
     @cython.locals(origin=Origin)
-    cdef int note_leaving(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
+    cdef int record_leaving(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
     cpdef settle(self, int64_t sequence, int64_t count)
     @cython.locals(body_bytes=int64_t, whole=int64_t)
     cdef int end(self, int64_t sequence, int64_t count, int fate) except -1

@@ -507,7 +507,7 @@ class Queue(ReadyLine):
             total_whole += nbytes
             self.lessen(segment, part, nbytes)
             if segment.origin is not None or segment.pieces is not None:
-                self.note_leaving(segment, offset, part)
+                self.record_leaving(segment, offset, part)
             if segment.stored and fate != DEAD:
                 self.unstore(segment, offset, part)
             if self.deliveries:
@@ -520,7 +520,7 @@ class Queue(ReadyLine):
                 self.let_go(segment)
         return total, total_whole
 
-    def note_leaving(self, segment: Segment, offset: int, count: int) -> int:
+    def record_leaving(self, segment: Segment, offset: int, count: int) -> int:
         """Record the departure of messages for publishers whose confirms may be withheld."""
         origin = segment.origin
         if origin is not None and not self.stopped and origin.turn <= origin.source.heard:

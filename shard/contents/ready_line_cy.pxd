@@ -41,7 +41,7 @@ cdef class ReadyLine(Line):
     cdef int correct(self) except -1
     cpdef int64_t position(self)
     cdef int extend_lease(self) except -1
-    cpdef note_position(self)
+    cpdef record_position(self)
     cpdef int64_t weight(self)
     @cython.locals(below=int64_t)
     cpdef int64_t page_out(self, int64_t nbytes, int64_t keep) except -1

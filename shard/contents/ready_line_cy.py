@@ -144,7 +144,7 @@ class ReadyLine(Line):
             self.journal.lease(self.id, self.base >> LINE_BITS, self.leased)
         return 0
 
-    def note_position(self) -> None:
+    def record_position(self) -> None:
         """Record exactly how far deliveries came, since this incarnation delivers nothing more."""
         if self.durable and self.ready + self.unacked > 0:
             self.journal.lease(self.id, self.base >> LINE_BITS, self.position())
@@ -164,7 +164,7 @@ class ReadyLine(Line):
         return self.page_out_above(below, nbytes)
 
     def page_out_beyond(self, count: int, nbytes: int, least: int) -> int:
-        """Page out contents beyond so many ready messages, or so many bytes, from the head on, but keep `least` bytes;
+        """Page out contents beyond a number of ready messages, or of bytes, from the head on, but keep `least` bytes;
         return how much has left or will leave (`page_out_above`).
         """
         if self.ready == 0:
@@ -205,7 +205,7 @@ class ReadyLine(Line):
         return end > self.cursor or (self.requeued.total > 0 and self.requeued.meets(segment.sequence, end))
 
     def ahead(self, sequence: int, nbytes: int) -> list[Segment]:
-        """Segments without contents that have ready messages, within so many bytes from a message on."""
+        """Return the segments without contents that have ready messages, within `nbytes` from a message on."""
         wanted: list[Segment] = []
         if self.head >= len(self.segments):
             return wanted

@@ -40,7 +40,7 @@ from shard.turns.state import ShardState
 # Messages in one turn: some milliseconds.
 SLICE = 256
 
-# Beyond so many bytes of blocked letters, messages stay in their queue if they need not die yet.
+# Bytes of blocked letters beyond which messages stay in their queue if they need not die yet.
 KEPT_BACK = 1024 * 1024
 # Microseconds between checks whether queues of other shards have room for blocked letters.
 RECHECK = 100_000

@@ -24,7 +24,7 @@ class DeadLetterCapacity:
         self.under_way: dict[int, list[int]] = {}
 
     def is_for(self, target: Queue, nbytes: int, heeded: bool = True) -> bool:
-        """Whether a queue has room for a letter of so many whole bytes.
+        """Whether a queue has room for a letter of this whole size in bytes.
 
         An empty queue has room for any letter, and so has one whose marks are not `heeded`.
         """

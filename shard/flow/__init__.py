@@ -1,1 +1,1 @@
-"""Which queues hold their producers: decided, announced, recorded."""
+"""Flow control's decisions: which queues hold their producers; announced and recorded."""

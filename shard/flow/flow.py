@@ -89,11 +89,11 @@ class Flow:
         self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, queue.usage.counted_since)
         queue.saturation.epoch = self.gauges.flow_epoch(queue.slot)
         if queue.saturation.lent is not None:
-            self.gauges.queue_note_lent(queue.slot, *queue.saturation.lent_beyond())
+            self.gauges.queue_write_lent(queue.slot, *queue.saturation.lent_beyond())
         stop = queue.saturation.stop()
         if stop is not None:
             queue.contents.stop(True)
-            self.gauges.queue_note_peak(queue.slot, stop.peak_count, stop.peak_bytes)
+            self.gauges.queue_write_peak(queue.slot, stop.peak_count, stop.peak_bytes)
             self.stopped[queue.id] = queue
             self.log_flow(queue, now, "queue still stopped", stopped_seconds=round(max(now - stop.since, 0) / 1e6, 3))
 
@@ -117,9 +117,9 @@ class Flow:
         since, over, peak, lent = state.since, state.over, (state.peak_count, state.peak_bytes), state.lent
         changed = state.update(count, nbytes, now, aside)
         if peak != (state.peak_count, state.peak_bytes):
-            self.gauges.queue_note_peak(queue.slot, state.peak_count, state.peak_bytes)
+            self.gauges.queue_write_peak(queue.slot, state.peak_count, state.peak_bytes)
         if lent is not None and state.lent is None:
-            self.gauges.queue_note_lent(queue.slot, 0, 0)
+            self.gauges.queue_write_lent(queue.slot, 0, 0)
         if changed:
             queue.contents.stop(state.saturated)
             exemption.lagging &= state.saturated
@@ -148,7 +148,7 @@ class Flow:
         elif self.is_fed(queue) or queue.exemption.lagging:
             state.exclude_depth(now)
         elif state.exceeds(depth, nbytes, now):
-            self.gauges.queue_note_over(queue.slot, state.over_count, state.over_bytes)
+            self.gauges.queue_write_over(queue.slot, state.over_count, state.over_bytes)
 
     def is_fed(self, queue: QueueState) -> bool:
         """Whether a queue is over its marks and receives messages that they do not hold."""
@@ -195,7 +195,7 @@ class Flow:
         if not state.lend(queue.depth, queue.depth_bytes, *in_hand, self.lend_percent, now):
             return False
         assert state.lent is not None
-        self.gauges.queue_note_lent(queue.slot, *state.lent_beyond())
+        self.gauges.queue_write_lent(queue.slot, *state.lent_beyond())
         self.log_flow(queue, now, "queue lends",
                       lent_messages=depth_of_mark(state.lent.stop_count, state.marks.stop_count),
                       lent_bytes=depth_of_mark(state.lent.stop_bytes, state.marks.stop_bytes))  # fmt: skip

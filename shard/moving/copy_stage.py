@@ -23,7 +23,7 @@ class CopyStage(Enum):
 
 
 class CopyEvent(Enum):
-    """What happens to a copy."""
+    """The events of a copy."""
 
     BEGIN = "everything has arrived: the copy begins"
     COMPLETE = "the copy is complete"

@@ -258,20 +258,20 @@ class Moving:
         self.arriving[queue.id] = Arriving(move, queue)
         self.reads.append(self.arriving[queue.id])
 
-    def adopt_pieces(self, arriving: Arriving, pieces: list[Piece], go_on: Callable[[], None]) -> None:
-        """Adopt some messages of the copy; `go_on` reads the next ones when there is room for them."""
+    def adopt_pieces(self, arriving: Arriving, pieces: list[Piece], read_on: Callable[[], None]) -> None:
+        """Adopt some messages of the copy; `read_on` reads the next ones when there is room for them."""
         queue = arriving.queue
         for sequence, batch, again, expiry, expiries in pieces:
             if sequence >> LINE_BITS and not isinstance(queue.contents, PriorityQueue):
                 self.failed(arriving, "its messages have priorities, the queue has none here")
-                go_on()
+                read_on()
                 return
             queue.contents.adopt(sequence, batch, again, expiry, expiries)
             if queue.last_values is not None and batch.count == 1:
                 queue.last_values.recall(queue.contents, sequence)
         self.state.weigh(queue, queue.weight)
         if self.state.weight <= self.paging.above:
-            go_on()
+            read_on()
             return
 
         def kept() -> None:
@@ -280,7 +280,7 @@ class Moving:
                 self.state.weigh(queue, queue.weight)
             if self.state.weight > self.paging.resume:
                 self.failed(arriving, "there is no room in memory")
-            go_on()
+            read_on()
 
         self.commits.when_kept(kept)
 

@@ -48,7 +48,7 @@ def admit(
 
 
 def admits(queue: QueueState, count: int, nbytes: int, oldest_unacked: OldestUnacked) -> bool:
-    """Whether a queue accepts so much at once.
+    """Whether a queue accepts these messages and bytes at once.
 
     Messages for which consumers have credit take no room. A strict ring may drop everything while none of it is
     unacked.

@@ -87,7 +87,7 @@ cdef class Consumer:
     @cython.locals(handed=int64_t, nbytes=int64_t, low=int64_t, part=int64_t)
     cdef int64_t hand_over(self, int64_t sequence, int64_t count, int kind, list taken) except -1
     @cython.locals(took=int64_t)
-    cpdef note_settled(self, int64_t now)
+    cpdef record_settled(self, int64_t now)
 
 
 cpdef dict settle_rows(const unsigned char[::1] rows, dict consumers)

@@ -280,7 +280,7 @@ class Consumer:
         self.lighten(handed, nbytes)
         return handed
 
-    def note_settled(self, now: int) -> None:
+    def record_settled(self, now: int) -> None:
         """Record a settlement and adapt `usual`.
 
         One long interval alone says little: the consumer may have had no messages, or had to wait.

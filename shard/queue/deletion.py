@@ -24,7 +24,7 @@ class Stage(Enum):
 
 
 class DeletionEvent(Enum):
-    """What happens to the deletion of a queue."""
+    """The events of a queue's deletion."""
 
     ASK = "the router is asked to delete it"
     REFUSE = "the router does not delete it"

@@ -19,7 +19,7 @@ class Dropping(Enum):
 
 
 class DropEvent(Enum):
-    """What happens to a queue with such a limit."""
+    """The events of a queue with such a limit."""
 
     EXCEED = "it is beyond the limit"
     REPORT = "its owner is told"

@@ -2,7 +2,7 @@
 """The bytes that all consumers of a connection may be sent together, as they share a socket; for those of a user see
 `shard.queue.lending`.
 
-      open ──(so much is in flight)──▶ shut: the next consumers sleep here ──(half of it has arrived)──▶ open: they wake
+      open ──(the limit is in flight)──▶ shut: the next consumers sleep ──(half of it has arrived)──▶ open: they wake
 
 Bytes in flight to a consumer that leaves count as arrived at once, since no report of them will come.
 """

@@ -1,4 +1,4 @@
-"""What transactions that are not over have of one queue (shard/transactions/)."""
+"""The parts of unfinished transactions in one queue (shard/transactions/)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PendingTransactions:
         self.undecided = self.count = self.whole = 0
 
     def reserve(self, count: int, nbytes: int) -> None:
-        """Reserve room for so many messages and bytes of bodies."""
+        """Reserve room for messages and bytes of bodies."""
         self.reserved += count
         self.reserved_bytes += nbytes
 

@@ -27,7 +27,7 @@ from shard.store.journal import Journal
 
 log = get_logger()
 
-# A message that arrives behind so many ready bytes will wait.
+# Ready bytes behind which an arriving message will wait.
 LINGER_BYTES = 8 * 1024 * 1024
 
 

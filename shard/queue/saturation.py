@@ -121,7 +121,7 @@ class Saturation:
         self._settled = now + SETTLING
 
     def excuse(self, count: int, nbytes: int) -> None:
-        """Leave so many messages and bytes out of the overshoot: they come whatever the marks."""
+        """Leave messages and bytes that come whatever the marks out of the overshoot."""
         self._floor_count = max(self._floor_count, self.marks.stop_count) + count
         self._floor_bytes = max(self._floor_bytes, self.marks.stop_bytes) + nbytes
 
@@ -147,8 +147,8 @@ class Saturation:
         return grows
 
     def keep_lent(self, count: int, nbytes: int, now: int) -> None:
-        """Set the loan to so many messages and bytes beyond the stop marks: a new one, or that of an earlier
-        incarnation or home.
+        """Set the loan of messages and bytes beyond the stop marks: a new one, or that of an earlier incarnation or
+        home.
         """
         marks = self.marks
         self.lent = replace(

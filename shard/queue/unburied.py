@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Unburied:
-    """What the dead of a queue still cost it.
+    """The remaining cost of a queue's dead.
 
     `count` messages, with `nbytes` of bodies and `whole` bytes, have letters that find no room at their targets: they
     go on counting in the depth of the queue. `burying` is the number of graves whose letters are not safe yet.

@@ -263,7 +263,7 @@ class Consuming:
         for consumer in settled:  # among those that share a limit they were served last
             consumer.group.sleepers.pop(consumer, None)
         for consumer in settled:
-            consumer.note_settled(self.state.now)
+            consumer.record_settled(self.state.now)
             if consumer.group.is_limited():
                 self.wake_group(consumer.group)
             self.wake(consumer)
@@ -335,7 +335,7 @@ class Consuming:
             self.wake_group(group)
 
     def grant(self, link: Link, grant: to_shard.Grant) -> None:
-        """Grant a group so many messages until the end of the turn."""
+        """Grant a group a number of messages until the end of the turn."""
         group = link.groups.get(grant.group)
         if group is not None:
             group.granted += grant.messages

@@ -36,7 +36,7 @@ class Headroom:
         self.enough_until = -1
 
     def ensure(self, written: int) -> bool:
-        """Allocate the room behind so many written bytes; return whether it is there, True as well if the file system
+        """Allocate the room behind the written bytes; return whether it is there, True as well if the file system
         cannot allocate. Raises OSError if the file cannot be opened.
         """
         if written <= self.enough_until:

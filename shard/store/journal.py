@@ -80,7 +80,7 @@ class Commit:
 
 
 class Journal:
-    """The changes since the last commit. `read` returns the contents of a key as a batch of so many rows, kept or
+    """The changes since the last commit. `read` returns the contents of a key as a batch of that many rows, kept or
     spilled.
 
     `nbytes` is the size of rows and contents in the store, including the commit in flight; `spilled` is the spilled
@@ -151,7 +151,7 @@ class Journal:
         self._gathered.links[identity] = record
 
     def prepare(self, transaction: bytes, record: Pieces | None, nbytes: int) -> None:
-        """Record a part of a transaction, with so many bytes of rows and contents; None when it is done or undone."""
+        """Record a part of a transaction with `nbytes` of rows and contents; None when it is done or undone."""
         self._gathered.prepared[transaction] = record
         self.nbytes += nbytes if record is not None else -nbytes
 

@@ -46,7 +46,7 @@ class Publish(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A publish in a record: `value` are rows and contents of so many messages."""
+    """A publish in a record: `value` are the rows and contents of its `messages`."""
 
     queues: list[int]
     powerless: list[int]

@@ -145,4 +145,4 @@ class Commits:
     def record_positions(self) -> None:
         """On an orderly end, record how far each queue was delivered, for the next incarnation."""
         for queue in self.state.queues.values():
-            queue.contents.note_position()
+            queue.contents.record_position()

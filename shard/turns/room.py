@@ -110,7 +110,7 @@ class Room:
         return self.set_use(FULL, nbytes, now)
 
     def is_scarce(self, resource: str) -> bool:
-        """Whether so much of a resource is in use that a gate closed for it would stay closed."""
+        """Whether the use of a resource would keep a gate closed that is closed for it."""
         return 0 < self.marks[resource].resume_bytes < self.used.get(resource, 0)
 
     def nearest(self) -> Use:

@@ -1,4 +1,4 @@
-"""The acceptor among the others: broadcasts, the topology's changes, shards that die and come back."""
+"""The acceptor among other processes: broadcasts, changes of the topology, shards that die and come back."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def publish(client: Client, queue: str, count: int, channel: int = 1) -> None:
 
 
 def drain(client: Client, queue: str, count: int) -> None:
-    """Take so many messages off a queue, by a channel of its own."""
+    """Send gets for `count` messages of a queue."""
     for _ in range(count):
         client.send("basic.get", 1, queue=queue, no_ack=True)
 
 
-# Broadcasts are hints: what is so stands in the gauges
+# Broadcasts are hints: the gauges have the truth
 
 
 def test_a_late_stop_stops_nobody(node: Node) -> None:
@@ -87,7 +87,7 @@ def test_who_waits_is_told_though_the_stop_was_lost(node: Node) -> None:
 
 
 def test_confirms_of_a_deleted_queue_are_given_whatever_its_slot_says(node: Node) -> None:
-    """The acceptor may hear of the end before the shard does, and then hear that a full queue took messages in."""
+    """The acceptor may learn of the deletion before the shard does, and then that a full queue took messages in."""
     record = node.declare("q", **FLOW)
     client = open_channel(node)
     client.call("confirm.select", 1)
@@ -106,7 +106,7 @@ def test_confirms_of_a_deleted_queue_are_given_whatever_its_slot_says(node: Node
 
 
 def test_nothing_follows_a_channel_close_but_its_answer(node: Node) -> None:
-    """A held client that made a mistake is not told to go on: late methods on a closed channel break clients."""
+    """A held client that made a mistake is not notified of a resume: late methods on a closed channel break clients."""
     node.declare("q", **FLOW)
     client = open_channel(node, properties=JAVA)
     publish(client, "q", 16)
@@ -196,7 +196,7 @@ def test_confirms_are_counted(node: Node) -> None:
 
 
 def test_who_only_waits_hears_of_room_as_soon_as_the_others() -> None:
-    """An acceptor that has nothing to say to a shard is known to it all the same."""
+    """A shard knows an acceptor even if that has nothing to send."""
     with Node(acceptors=2) as node:
         record = node.declare("q", **FLOW)
         client = open_channel(node, 0)
@@ -224,12 +224,12 @@ def test_who_only_waits_for_withheld_confirms_is_held_and_told(node: Node) -> No
     assert not client.connection.channels[1].inbox
     assert client.take("channel.flow", 1).active is False
     assert "queue 'q'" in client.take("connection.blocked").reason
-    assert len(node.core(0).holding.throttle.held) == 1
+    assert len(node.core(0).holding.holds.held) == 1
     drain(open_channel(node), "q", 5)
     node.settle(1)
     assert client.take("channel.flow", 1).active is True
     client.take("connection.unblocked")
-    assert not node.core(0).holding.throttle.held
+    assert not node.core(0).holding.holds.held
 
 
 def test_what_waited_for_its_confirm_is_not_in_a_shard_that_died(node: Node) -> None:
@@ -244,4 +244,4 @@ def test_what_waited_for_its_confirm_is_not_in_a_shard_that_died(node: Node) -> 
     node.start_shard(0)
     node.settle(1)
     assert [event.name for event in client.events[1] if event.delivery_tag == 5] == ["basic.nack"]
-    assert not node.core(0).holding.throttle.held
+    assert not node.core(0).holding.holds.held

@@ -1,4 +1,4 @@
-"""What a queue may do to those who publish to an exchange: what the user could who bound it there."""
+"""A queue's power over publishers to an exchange: no more than the rights of the user who bound it there."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def node() -> Iterator[Node]:
 
 
 def permit(node: Node, write: str) -> None:
-    """Where she may write; she may read everything."""
+    """Set where Mallory may write; she may read everything."""
     node.command("permission_set", user=MALLORY, vhost="/", configure="^mal", write=write, read=".*")
 
 
 def attack(node: Node, arguments: dict[str, Any], exchange: str = "news", user: str = MALLORY, **style: Any) -> Client:
-    """Her queue `mal` on the other shard, bound to an exchange. Whose connection it is of."""
+    """Declare Mallory's queue `mal` on the other shard, bound to an exchange; return the client that declared it."""
     owner = open_channel(node)
     node.ask("queue_place", vhost="/", name="mal", shard=1)
     owner.call("queue.declare", 1, queue="mal", arguments=arguments, **style)
@@ -43,7 +43,7 @@ def attack(node: Node, arguments: dict[str, Any], exchange: str = "news", user: 
 
 
 def goes_on(client: Client) -> None:
-    """All that it published is in the queue of the others, and nothing of it waits."""
+    """Check that all publishes of a client are in the others' queue, and none of them waits."""
     channel = client.connection.channels[1]
     assert channel.held_by is None and not channel.gates and not channel.inbox and not channel.withheld
     assert client.node.state("good").depth == COUNT
@@ -96,7 +96,7 @@ def test_nor_to_transactions(node: Node, kind: str, style: str, home: int) -> No
 
 
 def test_who_may_write_grants_it(node: Node) -> None:
-    """And takes it back by losing the right; what waits goes on."""
+    """A user who may write grants the power, and takes it back by losing the right; waiting publishes go on."""
     permit(node, "^(mal|news)")
     attack(node, FULL, durable=True)
     publisher = open_channel(node)
@@ -116,7 +116,7 @@ def test_who_may_write_grants_it(node: Node) -> None:
 
 
 def test_who_may_write_can_grant_it_for_others(node: Node) -> None:
-    """By making the same binding; nobody without the right takes that back by making it again."""
+    """Another user grants the power by making the same binding; a user without the right cannot undo that."""
     attack(node, FULL, durable=True)
     publisher = open_channel(node)
     node.bind("news", "mal")
@@ -211,7 +211,7 @@ def test_topic_permissions_count(node: Node) -> None:
 
 
 def test_what_is_published_to_it_by_name_is_held_all_the_same(node: Node) -> None:
-    """Each waits for what it may wait for, and keeps its order."""
+    """Each publisher waits only for queues that may hold it, and keeps its order."""
     owner = attack(node, FULL, durable=True)
     publisher, direct = open_channel(node), open_channel(node)
     publish(publisher, "", *[b"news"] * COUNT, exchange="news")
@@ -235,7 +235,7 @@ def test_what_a_publish_to_it_by_name_is_refused_is_nacked(node: Node) -> None:
     assert max(tag for name, tag in told if name == "basic.ack") == 3
 
 
-def test_a_lane_of_a_unprivileged_queue_shuts_no_other(node: Node) -> None:
+def test_a_lane_of_an_unprivileged_queue_shuts_no_other(node: Node) -> None:
     node.declare("q", durable=True, **{"x-flow-stop-count": 20, "x-lane-priority": 5, "x-lane-reserve": 10})
     node.bind("news", "q")
     attack(node, {**FULL, "x-lane-priority": 255}, exclusive=True)
@@ -247,8 +247,8 @@ def test_a_lane_of_a_unprivileged_queue_shuts_no_other(node: Node) -> None:
     assert node.state("q").depth == before + 1
 
 
-def test_a_queue_of_a_unprivileged_queue_is_not_counted_with_others(node: Node) -> None:
-    """A limit over the queues of an exchange is not reached by what nobody takes from it."""
+def test_an_unprivileged_queue_is_not_counted_with_others(node: Node) -> None:
+    """Messages that nobody reads from such a queue do not count towards a limit over the queues of an exchange."""
     node.policy("together", "^news$", {"sum-stop-count": 40}, "exchanges")
     owner = attack(node, {}, durable=True)
     publisher = open_channel(node)
@@ -262,8 +262,8 @@ def test_a_queue_of_a_unprivileged_queue_is_not_counted_with_others(node: Node) 
     assert not node.command("flow_explain", vhost="/", name="mal")["shared"]
 
 
-def test_dead_letters_do_not_wait_for_a_unprivileged_queue(node: Node) -> None:
-    """Else they would count where they died, and hold its producers."""
+def test_dead_letters_do_not_wait_for_an_unprivileged_queue(node: Node) -> None:
+    """Otherwise dead letters would count in the queue they come from, and hold its producers."""
     attack(node, FULL, durable=True)
     node.declare("source", durable=True, **{"x-dead-letter-exchange": "news", "x-flow-stop-count": 30})
     publisher, taker = open_channel(node), open_channel(node)
@@ -292,7 +292,7 @@ def test_dead_letters_that_wait_go_on_once_the_right_is_lost(node: Node) -> None
 
 
 def test_it_spills_and_at_its_limit_its_oldest_go(node: Node) -> None:
-    """It is told, and never shown as if it were within its bound."""
+    """The spill is reported, and the queue is never shown as within its bound."""
     owner = attack(node, {"x-flow-stop-count": 20}, durable=True)
     owner.call("queue.declare", 1, queue="events", exclusive=True)
     owner.call("queue.bind", 1, queue="events", exchange="amq.flow", routing_key="spills.#")
@@ -329,10 +329,10 @@ def test_explained(node: Node) -> None:
 
 
 def test_routes_of_channels_are_told_with_what_is_granted_now(node: Node) -> None:
-    """Not as it was when they published: a trial of a policy goes by them."""
+    """Not with those at the time of the publish: a trial of a policy relies on these routes."""
 
     def told() -> list[tuple[int, int]]:
-        """Queues and powerless ones of each route."""
+        """Return the number of queues and of powerless ones of each route."""
         node.settle()
         (channel,) = [each for each in channels(core.state, core.routes) if each["routes"]]
         return [(len(route["queues"]), len(route["powerless"])) for route in channel["routes"]]

@@ -1,4 +1,4 @@
-"""The ladder whatever happens: no rung is skipped, who is free climbs none, every confirm comes on each way out."""
+"""The ladder in any order of events: no rung is skipped, free channels climb none, each way out gives every confirm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLIENTS = 2
 
 
 class Producer:
-    """A client with one channel after the other: what was read of its publishes on this one, and what was confirmed."""
+    """A client with one channel after another: the publishes read on the present one, and the confirms received."""
 
     def __init__(self, node: Node, number: int) -> None:
         self.node = node
@@ -53,7 +53,7 @@ class Producer:
         return self.client.connection.channels[1]
 
     def publish(self, body: bytes) -> None:
-        """What is read once the channel is closed counts no more."""
+        """Publish a message; once the channel is closed, it does not count when read."""
         channels, sent = self.client.connection.channels, self.sent
 
         def read() -> None:
@@ -122,7 +122,7 @@ class Climbing(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.1, 1.1, 10.0]))
     def time_passes(self, seconds: float) -> None:
-        """One look, whatever the time: each channel is one rung further at most."""
+        """Let time pass before one recheck: each channel climbs at most one rung, or passes `close-channel` as well."""
         node, core = self.node, self.node.core(0)
         node.now += seconds
         full = core.gates.queue_gates[node.queue("q").queue_id].is_saturated()
@@ -152,7 +152,7 @@ class Climbing(RuleBasedStateMachine):
             assert climb.at in (at, at + 1)
 
     def come_back(self) -> None:
-        """Who was closed has had all its confirms first, and begins anew."""
+        """Check that each closed producer got all its confirms first, and have it begin anew."""
         for producer in self.producers:
             if not producer.closed:
                 continue
@@ -168,13 +168,13 @@ class Climbing(RuleBasedStateMachine):
                 producer.connect()
 
     def check_told(self, producer: Producer) -> None:
-        """What is nacked is in no queue, and never was; what is acked is, or was."""
+        """Check that nacked messages never entered the queue, and acked ones did."""
         there = self.entered | self.bodies()
         for tag, acked in producer.told.items():
             assert (producer.sent[tag - 1] in there) == acked
 
     def bodies(self) -> set[bytes]:
-        """All that ever came to the queue."""
+        """Return the bodies of all messages that ever entered the queue."""
         shard = self.node.shards[0]
         assert shard is not None
         return set(shard.entered(self.node.queue("q").queue_id))
@@ -185,7 +185,7 @@ class Climbing(RuleBasedStateMachine):
             return
         core = self.node.core(0)
         for channel, climb in core.holding.escalations.climbs.items():
-            assert channel in core.holding.throttle.held and channel.held_by is not None
+            assert channel in core.holding.holds.held and channel.held_by is not None
             assert 0 <= climb.at < len(climb.ladder.rungs) or climb.at == -1
         for channel in [producer.channel for producer in self.producers]:
             if channel.refusing is not None:
@@ -196,7 +196,7 @@ class Climbing(RuleBasedStateMachine):
             assert connection.reads == (connection not in core.holding.drip.paused)
 
     def everything_ends(self) -> None:
-        """The queue is emptied: everybody is free, every publish is confirmed one way or the other."""
+        """Empty the queue: every channel is free, and every publish is acked or nacked."""
         self.change_policy("forever")
         for _ in range(200):
             self.take(8)

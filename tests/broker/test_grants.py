@@ -1,4 +1,4 @@
-"""Who may read an exchange but not write to it can do nothing to those who publish there, whatever it declares."""
+"""A user who may read an exchange but not write to it cannot hold its publishers, whatever the user declares."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ numbers = count()
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A node with an exchange that everybody may read, and a queue of those who may write to it."""
+    """A node with an exchange that everybody may read, and a queue of a user who may write to it."""
     with Broker(tmp_path_factory.mktemp("grants"), acceptors=2, shards=2) as broker:
         broker.call("user_add", name=MALLORY, password_hash=rabbit_hash("m"), tags=[])
         permit(broker, "^mal")
@@ -51,7 +51,7 @@ def publish(channel: Channel) -> None:
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_publishers_go_on(place: Broker, kind: str, style: str) -> None:
-    """Plain ones, those with confirms, and transactions."""
+    """Plain publishers, those with confirms, and transactions all go on."""
     queue = f"mal-{next(numbers)}"
     with (
         Client.connect(place.address, user=MALLORY, password="m") as hostile,
@@ -76,7 +76,7 @@ def test_publishers_go_on(place: Broker, kind: str, style: str) -> None:
 
 
 def test_what_is_granted_holds_and_outlives_a_restart(place: Broker) -> None:
-    """By the right of who made the binding, which is remembered."""
+    """The binding's maker, which is stored, decides: once granted the right to write, the queue holds producers."""
     with Client.connect(place.address, user=MALLORY, password="m") as hostile:
         bad = hostile.channel()
         bad.call("queue.declare", queue="mal", durable=True, arguments=FULL)
@@ -103,7 +103,7 @@ def test_what_is_granted_holds_and_outlives_a_restart(place: Broker) -> None:
         reader.call("queue.delete", queue="mal")
 
 
-def test_a_dry_run_says_whom_a_unprivileged_queue_would_not_hold(place: Broker) -> None:
+def test_a_dry_run_says_whom_an_unprivileged_queue_would_not_hold(place: Broker) -> None:
     queue = f"mal-{next(numbers)}"
     with (
         Client.connect(place.address, user=MALLORY, password="m") as hostile,
@@ -133,7 +133,9 @@ def test_a_dry_run_says_whom_a_unprivileged_queue_would_not_hold(place: Broker) 
 
 
 def tried(place: Broker, apply_to: str, pattern: str, **definition: object) -> tuple[set[tuple[str, int]], list[str]]:
-    """Whom a policy would stop, as connection and channel, and what is said of queues that would not hold all."""
+    """Return the (connection, channel) pairs that a policy would stop, and the texts about queues that would not hold
+    every producer.
+    """
     said = orjson.dumps({key.replace("_", "-"): value for key, value in definition.items()}).decode()
     told = place.penstock("policy", "set", "trial", pattern, said, "--apply-to", apply_to, "--dry-run", "--json")
     assert told.returncode == 0, told.stderr
@@ -141,7 +143,7 @@ def tried(place: Broker, apply_to: str, pattern: str, **definition: object) -> t
     return {(each["connection"], each["channel"]) for each in found["stopped"]}, found["ungranted"]
 
 
-def test_a_dry_run_says_whom_the_rate_of_a_unprivileged_queue_would_not_slow(place: Broker) -> None:
+def test_a_dry_run_says_whom_the_rate_of_an_unprivileged_queue_would_not_slow(place: Broker) -> None:
     queue = f"mal-{next(numbers)}"
     over = threading.Event()
 
@@ -152,7 +154,7 @@ def test_a_dry_run_says_whom_the_rate_of_a_unprivileged_queue_would_not_slow(pla
                 channel.publish(exchange.encode(), key, exchange)
 
     def going() -> dict[str, tuple[str, int]]:
-        """The channels that publish to the queue, by exchange."""
+        """Return the channels that publish to the queue, by exchange."""
         return {
             route["exchanges"][0]: (channel["connection"], channel["channel"])
             for channel in Processes(place.directory / "data").ask_acceptors("channels")
@@ -188,8 +190,8 @@ def test_a_dry_run_says_whom_the_rate_of_a_unprivileged_queue_would_not_slow(pla
         bad.call("queue.purge", queue="good")
 
 
-def test_a_dry_run_of_a_user_s_limit_does_not_count_a_unprivileged_queue(place: Broker) -> None:
-    """As the limit itself does not, once it is set."""
+def test_a_dry_run_of_a_user_s_limit_does_not_count_an_unprivileged_queue(place: Broker) -> None:
+    """The limit itself does not count the queue either."""
     queue = f"mal-{next(numbers)}"
     with (
         Client.connect(place.address, user=MALLORY, password="m") as hostile,

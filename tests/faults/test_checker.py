@@ -1,4 +1,4 @@
-"""The checker finds what is planted: a run in order passes, and each thing that may go wrong with it is named."""
+"""The checker finds planted violations: a run in order passes, and each possible violation is named."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def sent(number: int, queue: str = "plain", life: int = 1, **more: object) -> Se
 
 
 def published(numbers: Sequence[int], queue: str = "plain", **more: object) -> list[Event]:
-    """Sent and confirmed."""
+    """Return events of messages that are sent and confirmed."""
     return [e for n in numbers for e in (sent(n, queue, **more), Confirmed(message(n)))]
 
 
@@ -84,7 +84,7 @@ def done(number: int, queue: str = "plain", how: How = How.ACK) -> Done:
 
 
 def consumed(numbers: Sequence[int], queue: str = "plain") -> list[Event]:
-    """Delivered and acked for good."""
+    """Return events of messages that are delivered and acked for good."""
     return [e for n in numbers for e in (came(n, queue), settled(n, queue), done(n, queue))]
 
 
@@ -111,7 +111,7 @@ def test_what_was_not_confirmed_may_be_lost_or_not() -> None:
     assert problems(sent(1), sent(2), *consumed([2])) == []
 
 
-def test_a_unprivileged_queue() -> None:
+def test_a_message_that_was_never_sent() -> None:
     assert problems(came(7)) == ["plain: p#7 was never published to it"]
     assert problems(*published([1]), *consumed([1]), came(1, "other")) == ["other: p#1 was never published to it"]
 
@@ -274,7 +274,7 @@ def test_a_transaction_in_part() -> None:
 
 
 def moved(number: int, successor: int, life: int, redelivered: bool = False) -> list[Event]:
-    """A mover takes a message and tries to put another in its place."""
+    """Return events of a mover that takes a message and tries to replace it with another."""
     origin = message(number)
     return [
         Delivered("moved from", "mover", life, origin, redelivered),
@@ -307,7 +307,9 @@ def test_moved() -> None:
 
 
 def test_what_was_unconfirmed_in_a_fault_may_come_again() -> None:
-    """To whoever has seen it, and even acked it, marked as such; but not after a rest."""
+    """A message unconfirmed in a fault may be redelivered, marked, even to a reader that acked it, but not after a
+    rest.
+    """
     first, again = [came(1), settled(1)], [came(1, redelivered=True), settled(1)]
     assert problems(sent(1), *first, Fault("x"), *again, Over("x")) == []
     assert problems(Fault("x"), sent(1), *first, *again) == []
@@ -338,7 +340,9 @@ RUN = [*published(range(20)), *consumed(range(20))]
 
 @given(st.data())
 def test_nothing_can_be_taken_out_twice_swapped_or_left_out(data: st.DataObject) -> None:
-    """A good run, one delivery of it left out with what belongs to it, repeated, or brought forward."""
+    """Problems are found in a good run with one delivery left out with its settlement, repeated, or swapped with
+    another.
+    """
     deliveries = [at for at, event in enumerate(RUN) if isinstance(event, Delivered)]
     at = data.draw(st.sampled_from(deliveries))
     run = list(RUN)
@@ -359,5 +363,5 @@ def test_a_body_says_which_message_it_is(data: bytes, size: int, number: int) ->
     assert len(body) >= size
     assert Message.of_body(body) == message(number)
     for damaged in (body[:-1], body + b"\0", bytes([body[0] ^ 1]) + body[1:], data):
-        with pytest.raises(ValueError):  # noqa: PT011 - damage, whatever it is
+        with pytest.raises(ValueError):  # noqa: PT011 - any damage
             Message.of_body(damaged)

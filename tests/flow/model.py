@@ -168,7 +168,7 @@ class Flow(AtRest):
             for _, acceptor in self.node.running_acceptors():
                 holding = acceptor.core.holding
                 episodes = holding.books.episodes.open
-                assert episodes.keys() == holding.throttle.held.keys()
+                assert episodes.keys() == holding.holds.held.keys()
                 for channel, episode in episodes.items():
                     assert (episode.paused_since is not None) == (channel.connection in holding.drip.paused)
 
@@ -246,7 +246,7 @@ class Flow(AtRest):
         assert not any(self.depths())
         for _, life in self.node.running_acceptors():
             holding = life.core.holding
-            assert (holding.parking.parked_bytes, holding.throttle.held, holding.drip.paused) == (0, {}, {})
+            assert (holding.parking.parked_bytes, holding.holds.held, holding.drip.paused) == (0, {}, {})
             nobody_is_remembered(life.core)
             self.nothing_is_kept(life.core)
         for person in self.people:
@@ -256,10 +256,10 @@ class Flow(AtRest):
         self.all_was_seen()
 
     def give_up_commits(self) -> None:
-        """End commits that can never get room: a commit to a full queue waits for ever if acks of its messages are of a
-        later one.
+        """End commits that can never get room: a commit to a full queue waits for ever if acks of that queue's messages
+        belong to a later commit.
 
-        Its client closes the channel or, if its connection is not read, leaves.
+        The client of such a commit closes the channel or, if its connection is not read, leaves.
         """
         for session in [session for session in self.transactional() if session.committing]:
             if session.client.client.connection.reads:

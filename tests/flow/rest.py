@@ -30,7 +30,7 @@ from tests.joined import Acceptor, parked
 
 
 class AtRest(Moves):
-    """Every waiting session has a reason to, all messages read are somewhere, and the books are right."""
+    """Every waiting channel has a reason to wait, all messages read are somewhere, and the books are right."""
 
     @precondition(lambda self: self.sent)
     @rule()
@@ -80,7 +80,7 @@ class AtRest(Moves):
         for number, before in self.stops.items():
             stop = self.node.router.topology.stops[number]
             if stop.exchange is not None:
-                continue  # by another exchange it may
+                continue  # messages may enter through another exchange
             counts = {}
             for kept in self.living().values():
                 life = self.node.shards[self.node.queue(kept.name).shard]
@@ -91,7 +91,7 @@ class AtRest(Moves):
             self.stops[number] = counts
 
     def nobody_waits_in_vain(self, core: AcceptorCore) -> None:
-        """Check that nothing is in flight, and everything that waits has a reason to."""
+        """Check that nothing is in flight, and every channel that waits has a reason to."""
         for link in core.links:
             assert link.in_flight.is_empty() and not link.in_flight.load.count_weight
             assert (link.unheard_bytes, link.turn.contents.load.count, len(link.sent), len(link.requests)) == (
@@ -124,7 +124,7 @@ class AtRest(Moves):
                 assert channel.stage is DETACHED or told or only_just_waits(core, channel)
 
     def nothing_is_claimed(self, index: int, life: Acceptor) -> None:
-        """Check that nothing is in flight by the claims that acceptors share, including those of dead ones."""
+        """Check that the claims that acceptors share, including those of dead ones, have nothing in flight."""
         gates = life.core.gates
         lines = [queue_gate.lane_line for queue_gate in gates.queue_gates.values() if queue_gate.lane_line is not None]
         for counted in [*gates.pools.by_limit.values(), *lines]:
@@ -148,7 +148,7 @@ class AtRest(Moves):
 
     def parking_is_counted(self, index: int, core: AcceptorCore) -> None:
         """Check the counts of parked bytes, held channels and paused connections."""
-        held, parking, paused = core.holding.throttle.held, core.holding.parking, core.holding.drip.paused
+        held, parking, paused = core.holding.holds.held, core.holding.parking, core.holding.drip.paused
         sizes = {channel: sum(item.nbytes for item in channel.inbox) for channel in self.node.channels()}
         here = {channel: size for channel, size in sizes.items() if channel.acceptor is core.state}
         assert parking.parked_bytes == sum(here.values())
@@ -225,7 +225,7 @@ class AtRest(Moves):
                     assert len(sure) <= contents.unacked <= len(held)
 
     def transactions_are_whole(self) -> None:
-        """Check transactions of unknown outcome: if anything of one is there, all of it is."""
+        """Check that transactions of unknown outcome took effect as a whole or not at all."""
         for ids in self.undecided:
             must, found = set(), set()
             for kept in self.living().values():
@@ -341,7 +341,7 @@ def in_order(ids: list[Id]) -> bool:
 
 
 def elsewhere(queue_gate: QueueGate) -> bool:
-    """Whether all sessions that wait at a queue with room wait for another one that has none."""
+    """Whether all channels that wait at a queue with room wait for another queue that has none."""
     return all(any(map(is_blocked, session.gates)) for session in queue_gate.waiting)  # type: ignore[attr-defined]
 
 
@@ -351,7 +351,7 @@ def is_stopped(channel: Channel) -> bool:
 
 
 def is_blocked(gate: Gate) -> bool:
-    """Whether no session passes: it is shut, a commit that needs more room is first, or others have their turn."""
+    """Whether a gate lets no channel pass: it is shut, a commit that lacks room is first, or others have their turn."""
     return is_shut(gate) or is_behind_commit(gate) or gives_others_time(gate)
 
 

@@ -19,12 +19,12 @@ from tests.ops.conftest import StartNode
 
 
 def fill(gauges: Gauges) -> None:
-    """Two queues of the second shard, one of them saturated for a while; an acceptor that holds sessions."""
+    """Write two queues of the second shard, one of them saturated for a while, and an acceptor with held channels."""
     now = time.time_ns() // 1000
     first = gauges.shards
     gauges.queue_open(first, 71, "/", "orders [eu]", now)
     gauges.queue_write(first, 90, 10, 9000, 1000, 500, 400, 390, 2, 0, 3, 7, 1, now - 5_000_000, 80, 70, 0, 0)
-    gauges.queue_note_over(first, 12, 0)
+    gauges.queue_write_over(first, 12, 0)
     gauges.queue_open(first + 5, 72, "a", "idle", now)
     gauges.counters_write("acceptor", 1, 12, 34, 5, 6 * 1024, 7, 8, 9, 10, 11, 3, 0, 5, 4, 2, 1, 0, 0, 77, 0, 6)
     gauges.pair_add_sent(1, 0, 4096)

@@ -1,4 +1,4 @@
-"""A shard follows the topology: queues that come, change, move away and go, by changes and by snapshots."""
+"""A shard that follows the topology: queues that are added, changed, moved or deleted, by changes and snapshots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def node() -> Iterator[Node]:
 
 
 def test_a_snapshot_in_which_a_queue_has_the_slot_of_one_that_has_moved_away() -> None:
-    """The shard has heard of neither move: the slot is the newcomer's when the other one is let go."""
+    """The shard knew of neither move: the slot belongs to the newcomer when the other queue is closed."""
     with Node(shards=2) as node:
         coming, going = node.declare("coming", shard=0), node.declare("going", shard=1)
         node.settle()
@@ -52,7 +52,7 @@ def test_a_snapshot_leaves_present_queues_as_they_are_and_ends_absent_ones(node:
 
 @pytest.mark.parametrize("how", ["deleted", "moved"])
 def test_a_queue_that_has_gone_leaves_nothing_behind(node: Node, how: str) -> None:
-    """Not even its row in the gauges: its new home has given it another one."""
+    """Not even its row in the gauges is left: at its new home it has another one."""
     record = node.declare("q", durable=True, **MARKS)
     consumer = open_channel(node)
     consumer.call("basic.qos", 1, prefetch_count=3)
@@ -82,7 +82,7 @@ def test_a_queue_that_has_gone_leaves_nothing_behind(node: Node, how: str) -> No
 def test_other_marks_begin_the_overshoot_anew_and_are_an_event(node: Node) -> None:
     record = node.declare("q", **MARKS)
     node.settle()
-    node.gauges.queue_note_over(record.slot, 7, 700)
+    node.gauges.queue_write_over(record.slot, 7, 700)
     core = node.shard(0)
 
     def seen() -> tuple[int, list[str]]:

@@ -1,4 +1,4 @@
-"""Gates that open with time: which channels are held there and when, who is forgotten, and what is reported."""
+"""Gates that open with time: when channels are held there, when they are forgotten, and what is reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def node() -> Iterator[Node]:
 
 
 def open_gate() -> ShutGate:
-    """A gate at which no stop holds channels."""
+    """Return a gate at which no stop holds channels."""
     gate = Shut()
     gate.lifted = True
     return gate
@@ -130,14 +130,14 @@ def test_short_waits_are_not_told(node: Node) -> None:
 
 
 def test_nobody_is_looked_at_before_it_is_time(node: Node) -> None:
-    """However many wait at a rate, what a look costs is what has happened since the last one."""
+    """However many channels wait at a rate, the cost of a poll depends on the events since the last one."""
     limit(node, "queues", max_rate=10, rate_burst="100 ms")
     clients = [opened(node, 0) for _ in range(30)]
     for each in clients:
         publish(each, 3)
     node.settle(rechecks=8)
     metered = node.core(0).gates.metered
-    assert len(node.core(0).holding.throttle.held) == len(metered.since) == 30
+    assert len(node.core(0).holding.holds.held) == len(metered.since) == 30
     assert not metered.pending and not metered.leaving
     node.settle(rechecks=60)
     assert depth(node) < 90 and len(metered.since) > 5

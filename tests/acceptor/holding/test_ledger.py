@@ -1,4 +1,4 @@
-"""The accounts of who was held, and incidents."""
+"""The ledger: accounts of held producers, and incidents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}
 
 
 def publisher(node: Node, *channels: int) -> Client:
-    """A client whose channels are held by the queue `full`."""
+    """Return a client whose channels are held by the queue `full`."""
     client = node.connect()
     for channel in channels:
         client.call("channel.open", channel)
@@ -37,7 +37,7 @@ def test_each_account_has_the_seconds_also_of_who_is_held_still() -> None:
         node.declare("full", **MARKS)
         client = publisher(node, 1, 2)
         connection = next(iter(node.core(0).state.connections.values()))
-        held = len(node.core(0).holding.throttle.held)
+        held = len(node.core(0).holding.holds.held)
         assert held
         pass_time(node, 5)
         (expected,) = accounts(node, "queue").values()
@@ -110,7 +110,7 @@ def test_incidents_that_are_not_over_have_who_is_held_and_was(monkeypatch: pytes
             node.declare(name, **MARKS)
         first, second = publisher(node, 1), publisher(node, 1, 2)
         core = node.core(0)
-        held = len(core.holding.throttle.held)
+        held = len(core.holding.holds.held)
         (incident,) = core.holding.books.ledger.open.values()
         assert core.holding.books.ledger.open_records(incident.begun + 0.5) == [], "it is short so far"
         pass_time(node, 5)

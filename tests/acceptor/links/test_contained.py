@@ -46,7 +46,7 @@ def test_what_ends_the_process_is_not_kept() -> None:
 
 @pytest.fixture
 def two() -> Any:
-    """A node, a client that will run into a bug, and another one."""
+    """Yield a node, a client that will run into a bug, and another client."""
     with Node() as node:
         node.declare("q")
         node.declare("r")
@@ -75,7 +75,7 @@ def test_deliveries_of_others_in_the_turn(
     assert unlucky.take("connection.close").code == 541
     unlucky.send("connection.close-ok")
     node.settle()
-    assert other.call("queue.declare", 1, queue="q", passive=True).messages == 1  # it is back in its queue
+    assert other.call("queue.declare", 1, queue="q", passive=True).messages == 1  # the message is back in its queue
 
 
 def test_answers_to_others_in_the_turn(
@@ -102,7 +102,7 @@ def test_answers_to_others_in_the_turn(
 def test_what_waits_for_room_behind_it(
     two: tuple[Node, Client, Client], bugs_are_contained: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is let in at a gate fails for its own channel, and the next in line is let in."""
+    """A failure of a channel let in at a gate ends that channel only, and the next in line is let in."""
     node, unlucky, other = two
     node.declare("full", **{"x-max-length": 2, "x-overflow": "flow"})
     getter = node.connect()
@@ -114,13 +114,13 @@ def test_what_waits_for_room_behind_it(
     for client in (unlucky, other):
         client.publish(1, b"x", routing_key="full")
         node.settle()
-    held = [channel for channel in node.core(0).holding.throttle.held if channel.connection is unlucky.connection]
+    held = [channel for channel in node.core(0).holding.holds.held if channel.connection is unlucky.connection]
     assert held
     monkeypatch.setattr(held[0], "pump", lambda most: 1 // 0)
     getter.call("queue.purge", 1, queue="full")
     node.settle(rechecks=2)
     assert unlucky.take("connection.close").code == 541
-    assert not any(channel.connection is other.connection for channel in node.core(0).holding.throttle.held)
+    assert not any(channel.connection is other.connection for channel in node.core(0).holding.holds.held)
     assert getter.call("basic.get", 1, queue="full", no_ack=True).body == b"x"
 
 

@@ -30,7 +30,7 @@ def channel(node: Node, tx: bool = True) -> Client:
 
 
 def filled(node: Node) -> Client:
-    """A client without transactions that has filled the queue."""
+    """Return a client without transactions that has filled the queue."""
     client = channel(node, tx=False)
     for _ in range(5):
         client.publish(1, b"x", routing_key="full")
@@ -278,7 +278,7 @@ def test_a_close_gives_up_a_commit_that_waits(node: Node, client: Client) -> Non
     client.send("tx.commit", 1)
     client.call("channel.close", 1, code=200)
     assert node.core(0).budgets.accounts.kept == 0
-    assert not node.core(0).holding.throttle.held
+    assert not node.core(0).holding.holds.held
     other.send("basic.get", 1, queue="full", no_ack=True)
     for _ in range(5):
         other.send("basic.get", 1, queue="full", no_ack=True)
@@ -369,7 +369,7 @@ def test_several_shards_that_may_refuse(node: Node, client: Client) -> None:
 
 
 def ask_for_room(node: Node, client: Client) -> None:
-    """Up to where both shards have kept room, and their last answer is on its way."""
+    """Commit up to the point where both shards have kept room, and the last answer is in flight."""
     node.settle()
     for queue in ("first", "second"):
         client.publish(1, b"x", routing_key=queue)

@@ -1,4 +1,4 @@
-"""Turns over real sockets: between two of ours, and with libzmq on the other side."""
+"""Turns over real sockets: between two of our own, and with libzmq on the other side."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LARGE = b"large" * 500_000
 
 
 class Side:
-    """What one process takes in."""
+    """One process's side: the turns that it receives."""
 
     def __init__(self) -> None:
         self.turns: list[tuple[bytes, int, list[Any], list[bytes], int]] = []
@@ -43,7 +43,7 @@ class Side:
         self.drained += 1
 
     def listen(self, path: Path) -> TurnListener:
-        """Held here: a listener that nobody holds is closed once it is collected."""
+        """Listen, and keep a reference: a listener without one is closed once it is collected."""
         self.listener = TurnListener(self.sockets, path, self.on_turn)
         return self.listener
 
@@ -146,7 +146,7 @@ async def test_a_turn_that_fails_leaves_the_connection(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_unprivileged_queues_are_shown_the_door(tmp_path: Path) -> None:
+async def test_a_peer_that_does_not_speak_zmtp_is_disconnected(tmp_path: Path) -> None:
     shard, acceptor = Side(), Side()
     shard.listen(tmp_path / "shard")
     reader, writer = await asyncio.open_unix_connection(str(tmp_path / "shard"))

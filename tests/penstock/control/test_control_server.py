@@ -1,4 +1,4 @@
-"""The control socket: who may speak, and what becomes of what cannot be read."""
+"""The control socket: permission to use it, bounds, and answers to unreadable requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def echo(command: str, arguments: dict[str, Any], answered: Callable[[dict[str, 
 
 
 def served(path: Path, use: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """What `use` gives while the socket is served by a loop."""
+    """Return the result of `use`, run while a loop serves the socket."""
 
     async def run() -> Any:
         server = ControlServer(path, echo)
@@ -38,7 +38,7 @@ def served(path: Path, use: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
 
 
 async def said(path: Path, data: bytes) -> list[Any]:
-    """All that is answered to these bytes."""
+    """Return all answers to these bytes."""
     reader, writer = await asyncio.open_unix_connection(str(path))
     writer.write(data)
     writer.write_eof()
@@ -70,8 +70,8 @@ def test_only_the_owner_may_open_it(path: Path) -> None:
     assert stat.S_ISSOCK(found) and stat.S_IMODE(found) == 0o600
 
 
-def test_a_unprivileged_queue_owner_s_connection_is_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the kernel named another user: the tests have but one."""
+def test_the_connection_of_another_user_of_the_machine_is_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's answer is faked to name another user, as the tests have only one."""
     monkeypatch.setattr(server_end, "_peer", lambda writer: (4711, 1))
     assert served(path, lambda: said(path, b"")) == []
 

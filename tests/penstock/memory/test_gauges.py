@@ -1,4 +1,4 @@
-"""The gauges: wrong use of any method, whole reads beside concurrent writers, and writers that die at work."""
+"""The gauges: misuse of any method, whole reads beside concurrent writers, and writers that die at work."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ WRITES: list[Callable[[Gauges], object]] = [
     lambda g: g.queue_open(5, 1, "", "", 1),
     lambda g: g.queue_close(0),
     lambda g: g.queue_write(0, *row(1)),
-    lambda g: g.queue_note_over(0, 1, 1),
-    lambda g: g.queue_note_peak(0, 1, 1),
-    lambda g: g.queue_note_lent(0, 1, 1),
+    lambda g: g.queue_write_over(0, 1, 1),
+    lambda g: g.queue_write_peak(0, 1, 1),
+    lambda g: g.queue_write_lent(0, 1, 1),
 ]
 
 
@@ -122,7 +122,7 @@ def writer(path: Path, gauges: Gauges) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def check_queue(gauge: QueueGauge) -> None:
-    """Opened at step id (numbers 0), then written at one of the three steps after it (numbers that step)."""
+    """Check a record opened at step id with numbers 0, or written at one of the next three steps with that number."""
     opened = gauge.queue_id
     assert (gauge.vhost, gauge.name, gauge.since_us) == ("v" * (opened % 256), str(opened) * 12, opened)
     depth = (gauge.ready, gauge.unacked, gauge.ready_bytes, gauge.unacked_bytes)
@@ -156,7 +156,7 @@ def test_reads_are_of_one_write(gauges: Gauges, writer: subprocess.Popen[bytes])
 
 
 def test_what_belongs_to_a_flag_is_read_after_it(gauges: Gauges, writer: subprocess.Popen[bytes]) -> None:
-    """The epoch read after the flag is at least the flag's."""
+    """An epoch read after the flag is at least that of the flag."""
     wait_for(lambda: gauges.queue_read(77))
     epoch = 0
     for _ in range(50_000):
@@ -185,7 +185,7 @@ def test_killed_writers_hang_nobody_and_are_repaired(
 
 @pytest.mark.parametrize("area", Gauges.__bases__)
 def test_an_area_adds_methods_to_the_file_and_no_fields(area: type) -> None:
-    """With fields of its own, or C methods, it could not stand beside the others."""
+    """An area with fields of its own, or C methods, could not be combined with the others."""
     assert area.__basicsize__ == MappedFile.__basicsize__ == Gauges.__basicsize__
     assert str(sys.modules[area.__module__].__file__).endswith(".so")
     assert not hasattr(area, "__pyx_vtable__")

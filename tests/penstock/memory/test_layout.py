@@ -92,9 +92,9 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
         50, *[*range(100, 111), 1, *range(112, 117)], published_bytes=119, delivered_bytes=120, whole_bytes=205,
         reserve=3,
     )  # fmt: skip
-    gauges.queue_note_over(50, 117, 118)
-    gauges.queue_note_peak(50, 121, 122)
-    gauges.queue_note_lent(50, 123, 2047)
+    gauges.queue_write_over(50, 117, 118)
+    gauges.queue_write_peak(50, 121, 122)
+    gauges.queue_write_lent(50, 123, 2047)
     gauges.process_write("acceptor", 1, pid=5, incarnation=6, state=READY, started_us=7, restarts=8)
     gauges.beat("acceptor", 1, 6, 9, 3)
     gauges.counters_write("acceptor", 1, *range(10, 30))

@@ -138,7 +138,7 @@ def test_a_gate_says_why_it_is_saturated(gauges: Gauges) -> None:
 
 
 def test_the_next_incarnation_of_a_shard_finds_flag_and_depths_of_its_queue(gauges: Gauges) -> None:
-    """Nobody is let in between its opening the record and its first writing it."""
+    """No publish gets in between the opening of the record and its first write."""
     gauges.queue_open(5, 1, "v", "n", 1)
     gauges.queue_write(5, *row(9))
     seen = gauges.flow(5)
@@ -156,8 +156,8 @@ def test_the_next_incarnation_of_a_shard_finds_flag_and_depths_of_its_queue(gaug
 def test_opening_again_begins_anew_but_for_the_epoch(gauges: Gauges) -> None:
     gauges.queue_open(5, 1, "a long vhost", "a long name", 1)
     gauges.queue_write(5, *row(9))
-    gauges.queue_note_peak(5, 9, 9)
-    gauges.queue_note_lent(5, 2**40, 2**50)
+    gauges.queue_write_peak(5, 9, 9)
+    gauges.queue_write_lent(5, 2**40, 2**50)
     noted = gauges.queue_read(5)
     assert noted is not None and (noted.lent_count, noted.lent_bytes) == (2**32 - 1, (2**32 - 1) * 1024)
     gauges.queue_open(5, 2, "v", "n", 2)
@@ -170,7 +170,7 @@ def test_opening_again_begins_anew_but_for_the_epoch(gauges: Gauges) -> None:
 
 
 class Slots(RuleBasedStateMachine):
-    """Opening, writing and closing in any order, against a dictionary, seen through another mapping."""
+    """Opening, writing and closing in any order, compared with a dictionary through another mapping."""
 
     @initialize()
     def create(self) -> None:
@@ -187,7 +187,7 @@ class Slots(RuleBasedStateMachine):
 
     @rule(slot=st.integers(SHARDS, SLOTS - 1), id=st.integers(1, 9), name=names)
     def queue_open(self, slot: int, id: int, name: str) -> None:
-        """Over a record of the same queue the depth stays until the next write."""
+        """Open a record; if it is of the same queue already, its depth stays until the next write."""
         self.writer.queue_open(slot, id, "/", name, 1)
         if slot in self.open and self.open[slot][0] != id:
             self.depths.pop(slot, None)

@@ -1,4 +1,4 @@
-"""What a policy would change."""
+"""Trials of policies: the changes that a policy would make."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fields(apply_to: str = "queues", vhost: str = "/", pattern: str = ".*", **de
 
 
 def tried(asked: Asked, *arguments: str, **definition: Any) -> dict[str, Any]:
-    """The trial; AssertionError if it left anything behind."""
+    """Return the trial; AssertionError if it left anything behind."""
     before = list(asked.topology.changes())
     found: dict[str, Any] = asked.command("policy_try", **fields(*arguments, **definition))
     assert list(asked.topology.changes()) == before
@@ -81,7 +81,7 @@ def test_what_cannot_be_set_cannot_be_tried(asked: Asked) -> None:
         tried(asked, max_lenght=10)
 
 
-def test_a_unprivileged_queue_would_hold_nobody_who_comes_by_its_binding(asked: Asked) -> None:
+def test_an_unprivileged_queue_would_hold_nobody_who_comes_by_its_binding(asked: Asked) -> None:
     asked.command("user_add", name="mallory", password_hash=rabbit_hash("m"), tags=[])
     asked.command("permission_set", user="mallory", vhost="/", configure=".*", write="^$", read=".*")
     asked.done("queue_bind", queue="b", source="x", user="mallory")
@@ -101,7 +101,7 @@ def test_a_unprivileged_queue_would_hold_nobody_who_comes_by_its_binding(asked: 
 
 
 def test_what_a_queue_with_a_rate_could_do_is_told_as_well(asked: Asked) -> None:
-    """Also where the rate is there already, and would be granted."""
+    """Also if the rate exists already, and would be granted."""
     asked.command("user_add", name="mallory", password_hash=rabbit_hash("m"), tags=[])
     asked.command("permission_set", user="mallory", vhost="/", configure=".*", write="^$", read=".*")
     asked.done("queue_declare", name="slow", arguments={"x-max-rate": 10}, durable=True)
@@ -122,7 +122,7 @@ def test_what_a_queue_with_a_rate_could_do_is_told_as_well(asked: Asked) -> None
 
 
 def test_shared_limits_count_the_queues_that_would_have_power(asked: Asked) -> None:
-    """A temporary queue only where a policy says that it may hold producers."""
+    """A temporary queue counts only if a policy says that it may hold producers."""
     asked.done("queue_declare", name="mine", exclusive=True)
     asked.done("queue_bind", queue="mine", source="x")
 

@@ -58,7 +58,7 @@ bindings = st.builds(
 @pytest.mark.parametrize("kind", INDEXES)
 @given(added=st.lists(bindings, unique=True), removed=st.randoms(use_true_random=False), key=topics, headers=headers)
 def test_index_agrees(kind: str, added: list[Binding], removed: Any, key: str, headers: dict[str, Any]) -> None:
-    """Whatever came and went, exactly the destinations of matching bindings are found, each once."""
+    """After any additions and removals, exactly the destinations of matching bindings are found, each once."""
     index = INDEXES[kind](Memory())
     for binding in added:
         index.add(binding)
@@ -83,7 +83,7 @@ def test_nothing_is_left_behind(kind: str, added: list[Binding], keys: list[str]
     for binding in added:
         index.add(binding)
     for key in keys:
-        index.walk(key, headers).go_on(PLAIN.Work())
+        index.walk(key, headers).advance(PLAIN.Work())
     for binding in added:
         index.remove(binding)
     if kind == "topic":
@@ -99,13 +99,13 @@ def test_nothing_is_left_behind(kind: str, added: list[Binding], keys: list[str]
 def test_headers_may_be_matched_in_parts(
     added: list[Binding], others: list[Binding], headers: dict[str, Any], most: int
 ) -> None:
-    """What is bound all the time is found, and nothing that was not bound at any time."""
+    """Destinations bound all the time are found, and those never bound are not."""
     index = HeadersIndex()
     for binding in added:
         index.add(binding)
     walk, work, rest = index.walk("", headers), Work(0), list(others)
     bound = {*added}
-    while not walk.go_on(work):
+    while not walk.advance(work):
         if rest and (binding := rest.pop()) not in bound:
             index.add(binding)
             bound.add(binding)
@@ -117,12 +117,12 @@ def test_headers_may_be_matched_in_parts(
 
 
 def test_a_pattern_of_many_pairs_is_found_by_one_that_tells() -> None:
-    """Pairs that everybody asks for do not make a message look at everybody."""
+    """Pairs that all bindings ask for do not make a message visit all bindings."""
     index = HeadersIndex()
     for number in range(1000):
         index.add(Binding("/", "x", "queue", f"q{number}", "", {"k": number, "l": "v", "m": 1}))
     walk, work = index.walk("", {"k": 7, "l": "v", "m": 1}), Work()
-    assert walk.go_on(work)
+    assert walk.advance(work)
     assert walk.found is not None
     assert [*walk.found] == [("queue", "q7")]
     assert work.visited < 20
@@ -137,7 +137,7 @@ def test_messages_with_the_same_pairs_match_the_same() -> None:
 
 
 def size(thing: Any) -> int:
-    """Objects inside, as far as indexes have any."""
+    """Return the number of objects inside, of the types that indexes have."""
     if isinstance(thing, dict):
         return 1 + sum(size(value) for value in thing.values())
     names: Any = getattr(thing, "__slots__", None) or getattr(thing, "__dict__", ())
@@ -146,7 +146,7 @@ def size(thing: Any) -> int:
 
 @given(topics, topics)
 def test_naive_topic_agrees_with_a_regular_expression(pattern: str, key: str) -> None:
-    """The judge is judged: `*` is one word, `#` is any number of words with their dots."""
+    """The reference matcher is checked as well: `*` is one word, `#` is any number of words with their dots."""
     words = [r"(?:\.[^.]*)*" if word == "#" else r"\.[^.]*" if word == "*" else rf"\.{re.escape(word)}"
              for word in words_of(pattern)]  # fmt: skip
     assert topic_matches(words_of(pattern), words_of(key)) == bool(

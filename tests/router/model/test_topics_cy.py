@@ -1,4 +1,4 @@
-"""The automaton of topic patterns: what it remembers, what it costs, and that it may pause anywhere."""
+"""The automaton of topic patterns: its memory, its cost, and pauses at any point."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TWINS = [load_compiled("router.model.topics_cy"), load_plain("router.model.topic
 twins = pytest.mark.parametrize("twin", TWINS, ids=["compiled", "plain"])
 bindings = st.builds(lambda name, key: Binding("/", "x", "queue", name, key, {}), st.sampled_from("abc"), topics)
 memories = st.sampled_from([0, 60, 200, 1 << 16])
-"""Room for nothing, for little, and for all."""
+"""Room to remember nothing, a little, and everything."""
 
 
 def binding(key: str, queue: str = "q") -> Binding:
@@ -36,9 +36,9 @@ def index_of(twin: ModuleType, *keys: str, limit: int = 1 << 16) -> Any:
 
 
 def found(twin: ModuleType, index: Any, key: str) -> tuple[set[Any], int]:
-    """The destinations of a key, and the places visited for them."""
+    """Return the destinations of a key, and the number of places visited for them."""
     walk, work = index.walk(key), twin.Work()
-    assert walk.go_on(work)
+    assert walk.advance(work)
     return {*walk.found}, work.visited
 
 
@@ -49,7 +49,7 @@ def expected(bound: list[Binding], key: str) -> set[Any]:
 @twins
 @given(bound=st.lists(bindings, unique=True), keys=st.lists(topics, max_size=6), limit=memories)
 def test_it_finds_what_the_definition_says(twin: ModuleType, bound: list[Binding], keys: list[str], limit: int) -> None:
-    """With much or little memory, the first time and when it is remembered, while bindings go."""
+    """With much or little memory, on the first walk and when it is remembered, while bindings are removed."""
     index = twin.TopicIndex(twin.Memory(limit))
     for each in bound:
         index.add(each)
@@ -70,13 +70,13 @@ def test_it_finds_what_the_definition_says(twin: ModuleType, bound: list[Binding
 def test_it_may_pause_anywhere(
     twin: ModuleType, bound: list[Binding], others: list[Binding], key: str, most: int, limit: int, order: Any
 ) -> None:
-    """While bindings come and go: who is bound all the time is found, who is not at any time is not."""
+    """While bindings come and go, destinations bound all the time are found, and those never bound are not."""
     index = twin.TopicIndex(twin.Memory(limit))
     now, ever, always = {*bound}, {*bound}, {*bound}
     for each in bound:
         index.add(each)
     walk, work = index.walk(key), twin.Work(0)
-    while not walk.go_on(work):
+    while not walk.advance(work):
         work.left = most
         change = others.pop() if others else None
         if change in now:
@@ -94,7 +94,7 @@ def test_it_may_pause_anywhere(
 
 
 def many_hashes() -> list[str]:
-    """The attack: every place may be active at once."""
+    """Return the patterns of an attack: every place may be active at once."""
     return [f"#.{'.#.'.join(words)}.#.z" for words in itertools.product("ab", repeat=8)]
 
 
@@ -121,7 +121,7 @@ def test_work_ends_in_the_midst_of_a_word(twin: ModuleType) -> None:
     index = index_of(twin, *many_hashes())
     walk, work = index.walk(".".join("ab" * 20)), twin.Work(0)
     turns = 0
-    while not walk.go_on(work):
+    while not walk.advance(work):
         assert work.left <= 0
         work.left, turns = 10, turns + 1
     assert turns == pytest.approx(work.visited / 10, rel=0.2)
@@ -130,7 +130,7 @@ def test_work_ends_in_the_midst_of_a_word(twin: ModuleType) -> None:
 
 @twins
 def test_it_costs_no_more_than_words_times_places(twin: ModuleType) -> None:
-    """Whatever the patterns and keys; and no more is remembered than there is room for."""
+    """This holds for any patterns and keys, and no more is remembered than there is room for."""
     generator = random.Random(5)
     limit = 20_000
     patterns = [".".join(generator.choices("ab*#", k=10)) for _ in range(200)]
@@ -145,7 +145,7 @@ def test_it_costs_no_more_than_words_times_places(twin: ModuleType) -> None:
 
 @twins
 def test_who_remembers_most_forgets_first(twin: ModuleType) -> None:
-    """One exchange does not make all others begin again."""
+    """One exchange does not make all others start over."""
     memory = twin.Memory(4000)
     small, large = twin.TopicIndex(memory), twin.TopicIndex(memory)
     small.add(binding("a.*"))

@@ -32,7 +32,7 @@ def node() -> Iterator[Node]:
 
 
 def publish_all(node: Node, queue: str, *priorities: int | None) -> None:
-    """In one batch; the body is the number of the message."""
+    """Publish messages in one batch; each body is the number of its message."""
     client = open_channel(node)
     for number, priority in enumerate(priorities):
         client.publish(1, b"%d" % number, "", queue, **({} if priority is None else {"priority": priority}))
@@ -69,7 +69,7 @@ def test_a_requeued_message_returns_to_its_place(node: Node) -> None:
 
 
 def test_a_limit_drops_what_would_be_served_first(node: Node) -> None:
-    """As RabbitMQ: from the head of the queue, which is where the highest priority is."""
+    """As in RabbitMQ, messages are dropped from the head of the queue, where the highest priority is."""
     node.declare("q", **{"x-max-priority": HIGHEST, "x-max-length": 3})
     publish_all(node, "q", 0, 5, 1, 2, 0)
     assert drain(open_channel(node), "q") == [b"2", b"0", b"4"]
@@ -120,7 +120,7 @@ def test_lines_of_priorities_come_back(tmp_path: Path) -> None:
     for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
         life.queue.enqueue(prioritised(body, priority), 0, 1)
     taken = life.queue.take(1, UNLIMITED, False)
-    life.queue.note_position()
+    life.queue.record_position()
     life.commit()
     life.end()
     life = Life(tmp_path, make)

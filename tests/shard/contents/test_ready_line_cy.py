@@ -1,4 +1,4 @@
-"""Which messages of a queue are ready, which contents leave memory, and the counts of what cannot be read."""
+"""The ready messages of a queue, the paging of their contents, and the counts of unreadable messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Load = Callable[[str], ModuleType]
 
 
 def queue_of(load: Load, *counts: int) -> Any:
-    """A queue with batches of so many messages."""
+    """Return a queue with one batch for each of these counts of messages."""
     queue = load("shard.contents.queue_cy").Queue(7, None)
     for count in counts:
         builder = load("penstock.batch.batch_cy").BatchBuilder()
@@ -65,13 +65,13 @@ def test_survivors_are_the_ready_messages_segment_by_segment(load: Load) -> None
 def test_the_next_incarnation_knows_what_was_delivered(
     tmp_path: Path, ends_in_order: bool, redelivered: list[bool]
 ) -> None:
-    """Exactly if it was noted at the end; otherwise the lease goes for more messages than were delivered."""
+    """Exactly, if the position was recorded at the end; otherwise the lease covers more than was delivered."""
     life = Life(tmp_path)
     for _ in range(3):
         life.queue.enqueue(batch(b"x"), 0, 1)
     life.queue.take(1, UNLIMITED, False)
     if ends_in_order:
-        life.queue.note_position()
+        life.queue.record_position()
     life.commit()
     life.end()
     life = Life(tmp_path)
@@ -139,7 +139,7 @@ UNREADABLE = st.lists(
 def test_what_cannot_be_read_is_never_counted_below_nothing(
     sizes: list[list[int]], steps: list[tuple[str, int]]
 ) -> None:
-    """Its sizes are estimated: the gauges take no negative number, and of no messages there are no bytes."""
+    """Unreadable messages have estimated sizes: the gauges take no negative number, and no messages mean no bytes."""
     read = {}
     readable = True
 

@@ -1,5 +1,5 @@
-"""The flow decision: what is written, recorded and announced when a queue stops and resumes; unprivileged queues, which
-stop nobody; and room that is lent.
+"""The flow decision: gauges, records and broadcasts when a queue stops and resumes; unprivileged queues, which hold no
+producer; and lent room.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def messages(count: int, size: int = 0) -> Batch:
 
 
 class Decided:
-    """A queue of a node without clients, and the decisions about it; `told` are the broadcasts."""
+    """A queue of a node without clients, and the flow decisions about it; `told` are the broadcasts."""
 
     def __init__(self, node: Node, **arguments: Any) -> None:
         node.declare("q", **arguments)
@@ -59,7 +59,7 @@ class Decided:
         self.flow.decide(self.queue, self.node.microseconds())
 
     def stop_for(self, seconds: float, count: int = STOP + 6) -> None:
-        """Have the queue stopped for so long."""
+        """Keep the queue stopped for `seconds`."""
         self.enqueue(count)
         self.node.now += seconds
         self.drop_to(0)
@@ -163,7 +163,7 @@ def node() -> Iterator[Node]:
 
 
 def subscribe(node: Node, **arguments: Any) -> tuple[Client, str]:
-    """An exclusive queue that is bound to the fanout exchange."""
+    """Return the owner and the name of an exclusive queue bound to the fanout exchange."""
     owner = open_channel(node)
     queue = owner.call("queue.declare", 1, queue="own", exclusive=True, arguments=arguments).queue
     owner.call("queue.bind", 1, queue=queue, exchange="amq.fanout", routing_key="")
@@ -191,7 +191,7 @@ def test_an_exclusive_queue_spills_instead_of_stopping_its_producers(node: Node)
     recount(node, queue)
 
 
-def test_at_its_limit_a_unprivileged_queue_loses_its_oldest(node: Node) -> None:
+def test_at_its_limit_an_unprivileged_queue_loses_its_oldest(node: Node) -> None:
     owner, queue = subscribe(node, **MARKS)
     publisher = open_channel(node)
     count = 3 * MIB // len(BODY)
@@ -222,7 +222,7 @@ def test_without_marks_it_is_limited_all_the_same(node: Node) -> None:
 
 
 def test_a_policy_lets_it_stop_producers(node: Node) -> None:
-    """And takes that back: who is held goes on."""
+    """Removing the policy releases the held producer."""
     _, queue = subscribe(node, **MARKS)
     publisher = open_channel(node)
     node.policy("trusted", "^own$", {"overflow": "flow"})
@@ -237,7 +237,7 @@ def test_a_policy_lets_it_stop_producers(node: Node) -> None:
 
 
 def test_a_queue_nobody_consumed_from_stops_producers_once_somebody_does(node: Node) -> None:
-    """It has the node's limit: nobody chose one."""
+    """The queue has the limit of the node, since nobody chose one."""
     node.declare("q")
     publisher = open_channel(node)
     for _ in range(20):
@@ -275,7 +275,7 @@ def test_events_for_the_owner(node: Node) -> None:
 
 
 def is_lent_on(node: Node, lent: tuple[int, int]) -> bool:
-    """Whether the queue holds nobody though it is beyond its mark, and the gauges tell what it is lent."""
+    """Return whether the queue, beyond its stop mark, holds no producer, and the gauges show this loan."""
     state, gauge = node.state("q").saturation, node.gauges.queue_read(node.queue("q").slot)
     assert gauge is not None and node.state("q").depth > STOP
     return state.lent_beyond() == (gauge.lent_count, gauge.lent_bytes) == lent and not state.saturated

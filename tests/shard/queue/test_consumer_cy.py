@@ -1,5 +1,5 @@
-"""Consumers, compiled and plain: grants, limits of channels and users, and the rhythm of settlements. Their settlement
-is tested against a model with their queue (tests/shard/contents/test_queue_cy.py).
+"""Consumers, compiled and plain: grants, limits of channels and users, and the time between settlements. Settling
+itself is tested against a model with a queue (tests/shard/contents/test_queue_cy.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME = "shard.queue.consumer_cy"
 UNLIMITED = 1 << 62
 ACK, REQUEUE = 0, 1
 WHOLE = 3 + 14 + 1 + 64
-"""What a message of `filled` counts."""
+"""The whole bytes of a message of `filled`."""
 
 
 def row(consumer: int, sequence: int, count: int, kind: int) -> bytes:
@@ -28,7 +28,7 @@ def row(consumer: int, sequence: int, count: int, kind: int) -> bytes:
 
 
 def filled(load: Load, count: int = 10) -> Any:
-    """A queue of messages with a body of one byte."""
+    """Return a queue of messages with a body of one byte."""
     builder = load("penstock.batch.batch_cy").BatchBuilder()
     for _ in range(count):
         builder.add(b"\0\1q", bytes(14), b"x", 0)
@@ -124,9 +124,9 @@ def test_bytes_are_counted_only_where_they_are_weighed(load: Load) -> None:
 
 @both_ways
 def test_what_is_given_back_may_be_claimed_and_does_not_count_as_a_delivery(load: Load) -> None:
-    """As when its queue moves, or for a message that the client has still."""
+    """As when the queue moves, or when the client still has the message."""
     queue, module = filled(load, 2), load(NAME)
-    queue.configure(-1, False, 0)  # a message that comes back once is dropped
+    queue.configure(-1, False, 0)  # a message that is requeued once is dropped
     group = module.Group(0, 0, 0, True)
     consumer = consumer_of(load, queue, group)
     consumer.take(2)
@@ -142,15 +142,15 @@ def test_what_is_given_back_may_be_claimed_and_does_not_count_as_a_delivery(load
 @both_ways
 @given(st.lists(st.integers(1, 10**9), min_size=2, max_size=20))
 def test_the_usual_time_between_settlements_follows_them_slowly_upwards(load: Load, intervals: list[int]) -> None:
-    """One long interval at most doubles it: the consumer may have had no messages."""
+    """One long interval at most doubles it, since the consumer may have had no messages."""
     consumer = consumer_of(load, filled(load), load(NAME).Group(0))
     now = 1_000_000
-    consumer.note_settled(now)
+    consumer.record_settled(now)
     assert consumer.usual == 0, "nothing is known yet"
     for number, interval in enumerate(intervals):
         before = consumer.usual
         now += interval
-        consumer.note_settled(now)
+        consumer.record_settled(now)
         assert consumer.settled_at == now
         if number:
             assert min(before, interval) <= consumer.usual <= min(2 * before, max(before, interval))
@@ -176,7 +176,7 @@ def test_rows_of_others_and_of_nothing_settle_nothing(load: Load, rest: int) -> 
 
 @both_ways
 def test_a_message_larger_than_its_window_is_sent_all_the_same(load: Load) -> None:
-    """A window is how much may be sent before a report, not how large a message may be."""
+    """The window limits the bytes sent before a report, not the size of a message."""
     consumer = consumer_of(load, filled(load), load(NAME).Group(0))
     consumer.window = 1
     assert [item.count for item in consumer.take(5)] == [1]

@@ -1,4 +1,4 @@
-"""Who gets what is ready (AMQP 0-9-1, 3.1.8 and 4.7); the same ring over compiled and over plain queues."""
+"""Dispatch of ready messages to consumers (AMQP 0-9-1, 3.1.8 and 4.7), over compiled and plain queues alike."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WEIGHT = 64
 
 
 class Line:
-    """A queue of messages without bodies, and its ring."""
+    """A queue, and its ring of consumers. Messages have no body unless a size is given."""
 
     def __init__(self, load: Load, single: bool = False) -> None:
         self.module = load("shard.queue.consumer_cy")
@@ -47,7 +47,7 @@ class Line:
         return consumer
 
     def settle(self, consumer: Any, sequence: int, count: int = 1) -> None:
-        """As the shard does: whoever may have credit again is woken."""
+        """Settle as the shard does: wake every consumer that may have credit now."""
         consumer.settle(sequence, count, 0)
         if consumer.group.limit:
             for sleeper in consumer.group.sleepers:
@@ -56,7 +56,7 @@ class Line:
         self.ring.wake(consumer)
 
     def deliver(self) -> list[int]:
-        """The consumers' ids in the order of the messages they got."""
+        """Deliver messages; return the consumers' ids in the order of the messages they got."""
         got: dict[int, int] = {}
         for consumer, item in self.ring.deliver(self.queue):
             for sequence in range(item.sequence, item.sequence + item.count):
@@ -118,12 +118,12 @@ def test_who_settles_is_served_next(load: Load) -> None:
 
 @both_ways
 def test_how_long_it_usually_takes_to_settle(load: Load) -> None:
-    """Known from the second time on; a long time doubles it at most, short ones soon bring it down."""
+    """The usual time is known from the second settlement; a long one at most doubles it, short ones soon lower it."""
     consumer = Line(load).consumer(1)
     now, seen = 5000, []
     for took in (0, 64, 64, 1_000_000, 1_000_000, 300, 64, 64, 64, 0):
         now += took
-        consumer.note_settled(now)
+        consumer.record_settled(now)
         assert consumer.settled_at == now
         seen.append(consumer.usual)
     assert seen == [0, 64, 64, 128, 256, 300, 182, 123, 94, 48]
@@ -131,7 +131,7 @@ def test_how_long_it_usually_takes_to_settle(load: Load) -> None:
 
 @both_ways
 def test_a_shared_prefetch_is_shared(load: Load) -> None:
-    """basic.qos with global: the limit is the channel's."""
+    """With global set in basic.qos, the limit is the channel's."""
     line = Line(load)
     channel = line.module.Group(3)
     for id in 1, 2:
@@ -145,7 +145,7 @@ def test_a_shared_prefetch_is_shared(load: Load) -> None:
 @pytest.mark.parametrize("count", [ALTERNATE, 1000])
 @both_ways
 def test_who_shares_a_prefetch_takes_turns(load: Load, count: int) -> None:
-    """However much is ready, one consumer does not live on what all consumers of its channel may have."""
+    """However much is ready, no consumer uses up the prefetch that it shares with the others of its channel."""
     line = Line(load)
     channel = line.module.Group(2)
     consumers = {id: line.consumer(id, group=channel) for id in (1, 2, 3)}
@@ -169,7 +169,7 @@ def test_no_ack_knows_no_prefetch(load: Load) -> None:
 
 @both_ways
 def test_a_window_ends_a_turn_and_not_the_queue(load: Load) -> None:
-    """What a consumer's acceptor has not written yet is bounded: bodies, and the weights of messages, by the window."""
+    """The window bounds what the consumer's acceptor has not written yet: bodies, and the weights of messages."""
     line = Line(load)
     slow, quick = line.consumer(1, window=1000), line.consumer(2)
     line.publish(50, size=100)
@@ -296,7 +296,7 @@ def test_who_was_not_active_can_leave(load: Load) -> None:
 def test_all_that_can_be_delivered_is(
     consumers: list[tuple[int, int, bool, int | None, int]], limits: tuple[int, int], publishes: list[tuple[int, int]]
 ) -> None:
-    """Each turn goes on until nothing is ready or nobody has credit; compiled and plain serve the same."""
+    """Each turn goes on until nothing is ready or no consumer has credit; compiled and plain serve the same."""
     served = []
     for load in load_compiled, load_plain:
         line = Line(load)
@@ -320,7 +320,7 @@ def test_all_that_can_be_delivered_is(
 
 @given(count=st.integers(2, 5), publishes=st.lists(st.integers(1, ALTERNATE), min_size=1, max_size=12))
 def test_equals_get_equal_shares(count: int, publishes: list[int]) -> None:
-    """However the messages trickle in, nobody is ever more than one ahead."""
+    """However messages trickle in, no consumer is ever more than one ahead."""
     line = Line(load_compiled)
     for id in range(count):
         line.consumer(id)

@@ -1,4 +1,4 @@
-"""A queue, its journal and a real store: what a later incarnation finds is what the earlier one had."""
+"""A queue, its journal and a real store: a later incarnation finds what the earlier one had."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def prioritised(body: bytes, priority: int) -> Batch:
 
 
 class Life:
-    """A store opened anew, and the queue 7 with what it has of it."""
+    """A store opened anew, and queue 7 recovered from it."""
 
     def __init__(self, path: Path, make: Callable[[Journal], Queue] | None = None) -> None:
         self.store = Store(path, LIMIT, durable=False, epoch=EPOCH)
@@ -61,7 +61,7 @@ class Life:
 
 
 def bodies(queue: Queue) -> list[tuple[bytes, bool]]:
-    """Body and redelivered flag of everything that is ready, taken."""
+    """Pop all ready messages; return their bodies and redelivered flags."""
     found = []
     for item in queue.take(UNLIMITED, UNLIMITED, False):
         found += [(item.batch.record(item.first + i)[2], item.redelivered) for i in range(item.count)]
@@ -86,7 +86,7 @@ def test_what_was_settled_does_not_come_back_and_what_was_delivered_says_so(tmp_
     first = life.queue.enqueue(batch(b"a", b"b", b"c", b"d"), 0, 4)
     life.queue.take(3, UNLIMITED, False)
     life.queue.settle(first + 1, 1)
-    life.queue.note_position()
+    life.queue.record_position()
     life.commit()
     life.end()
     life = Life(tmp_path)
@@ -240,7 +240,7 @@ def test_what_replaces_contents_that_are_paged_out_is_in_memory(tmp_path: Path) 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_was_replaced_does_not_outlive_what_replaced_it(tmp_path: Path, fails: bool) -> None:
-    """Though the store never saw the newer one, which was gone before it was written."""
+    """The store never saw the newer message, which was gone before it was written."""
     life = Life(tmp_path)
     life.queue.merges = False
     first = life.queue.enqueue(batch(b"old"), 0, 1)
@@ -326,7 +326,7 @@ def test_nothing_is_safe_before_what_was_taken_back_is_written(tmp_path: Path) -
 
 
 def test_more_than_the_map_has_room_for_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What goes needs room as well: a store whose map is full could never become empty."""
+    """Removals need room as well: a store whose map is full could never become empty."""
     monkeypatch.setattr("shard.store.environment.SLACK", 1 << 20)
     store = Store(tmp_path, 0, durable=False, epoch=EPOCH)
     journal = Journal(store.read)
@@ -341,7 +341,7 @@ def test_more_than_the_map_has_room_for_is_written(tmp_path: Path, monkeypatch: 
 
 
 def test_what_is_within_its_limit_is_no_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The share of a shard grows when another one is removed."""
+    """The share of a shard grows when another shard is removed."""
     monkeypatch.setattr("shard.store.environment.SLACK", 1 << 20)
     store = Store(tmp_path, 0, durable=False, epoch=EPOCH)
     store.limit(10_000_000)
@@ -395,7 +395,7 @@ def test_any_history_is_recovered_as_of_its_last_commit(
             for name, flags in zip(names, value, strict=True):
                 builder.add(b"\0\0", bytes(14), name, flags)
             life.queue.enqueue(builder.finish(), 0, len(names))
-            # With a persistent one in its batch a transient one is stored as well.
+            # A transient message is stored if its batch has a persistent one.
             kept = any(value)
             there.update({name: int(kept) for name in names})
         elif step == "take":
@@ -442,7 +442,7 @@ def test_any_history_is_recovered_as_of_its_last_commit(
 
 
 def _recovered(life: Life, written: dict[bytes, None], ever: int) -> dict[bytes, int]:
-    """A new incarnation has what was written, in order, and maybe something transient that was spilled."""
+    """Return the messages of a new incarnation: the written ones in order, maybe with spilled transient ones."""
     assert life.queue.ready_bytes >= sum(map(len, written))
     taken = life.queue.take(UNLIMITED, UNLIMITED, False)
     found = [item.batch.record(item.first + i)[2] for item in taken for i in range(item.count)]
@@ -455,7 +455,7 @@ def _recovered(life: Life, written: dict[bytes, None], ever: int) -> dict[bytes,
 
 
 def _after_drop(life: Life, there: dict[bytes, int], held: dict[bytes, int]) -> dict[bytes, int]:
-    """What is left, by looking at all segments."""
+    """Return the remaining messages, found by reading all segments."""
     left = {}
     taken = life.queue.take(UNLIMITED, UNLIMITED, False)
     for item in taken:

@@ -1,4 +1,4 @@
-"""The bytes that a channel may have without acknowledging them, over several shards, whatever happens to them."""
+"""The limit on a channel's unacked bytes, over several shards, whatever happens to these."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUEUES = {"a": 0, "b": 1, "c": 0}
 
 
 class Channel:
-    """A channel that consumes, and who fills its queues."""
+    """A channel that consumes, and a publisher to its queues."""
 
     def __init__(self, node: Node, durable: bool = False) -> None:
         self.node = node
@@ -40,7 +40,7 @@ class Channel:
         self.node.settle()
 
     def gather(self) -> int:
-        """How many have come."""
+        """Return how many deliveries have come."""
         return len(taken(self.client))
 
     def settle(self, method: str = "basic.ack", **arguments: Any) -> None:
@@ -54,7 +54,7 @@ class Channel:
 
 
 def taken(client: Client) -> list[int]:
-    """Sizes of what has come."""
+    """Return the body sizes of the deliveries that have come."""
     found = []
     while "basic.deliver" in client.names(1):
         found.append(len(client.take("basic.deliver", 1).body))
@@ -124,7 +124,7 @@ def test_each_shard_keeps_an_equal_part() -> None:
 
 
 def test_with_a_limit_of_messages_that_is_kept_by_grants() -> None:
-    """A shard whose part is used up is not hungry: it could not use what it were granted."""
+    """A shard whose part is used up is not hungry, as it could not use a grant."""
     with Node(1, 2, amqp={"unacked_bytes": 6000}) as joined:
         channel = Channel(joined)
         channel.client.call("basic.qos", 1, prefetch_count=10, global_=True)
@@ -200,7 +200,7 @@ STEPS: list[Callable[[Channel, Random], None]] = [
 
 
 def settle_one(channel: Channel, random: Random) -> None:
-    """The first or the last that it has."""
+    """Settle the last delivery."""
     tags = channel.client.connection.channels[1].unacked
     if tags.total:
         channel.settle(random.choice(["basic.ack", "basic.reject"]), delivery_tag=tags.next_tag - 1)
@@ -224,7 +224,7 @@ def test_whatever_happens_it_is_kept_and_nobody_waits_for_nothing(random: Random
 
 
 def look(joined: Node, channel: Channel) -> None:
-    """Shards count what is in hand, and stop only where it is their part of the limit."""
+    """Check that shards count unacked bytes, and stop only when these reach their part of the limit."""
     for index in range(2):
         (link,) = [link for link in joined.shard(index).state.links.values() if link.is_acceptor]
         group = link.groups[channel.client.connection.channels[1].group]

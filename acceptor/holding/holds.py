@@ -4,7 +4,7 @@
       held ──(parked bytes exceed the budget)──▶ paused: read by the drip
       paused ──(at most half of the parking budget is parked)──▶ held ──(nothing is parked)──▶ free: client notified
 
-The throttle decides only that a channel is held, by which gate and on which terms. What follows from that is done by
+`Holds` decides only that a channel is held, by which gate and on which terms. What follows from that is done by
 its observers: the ladder (`escalation`), the books of log, ledger and telemetry (`books`), the client's notices
 (`notifier`), and the bound of what is parked before its socket is paused (`parking`, which has paused sockets read by
 the `drip`, up to the `last_resort`).
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NOTIFIED_AGAIN_SECONDS = 5.0
 
 
-class Throttle:
+class Holds:
     """The held channels of one acceptor. Times are seconds of the caller's clock.
 
     `unsure` channels may have another cause than their client was notified of.

@@ -1,4 +1,4 @@
-"""On which terms a producer is held."""
+"""The terms on which a producer is held."""
 
 from __future__ import annotations
 
