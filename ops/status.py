@@ -292,8 +292,8 @@ def _over(facts: Facts) -> str:
 
 
 def _flow(facts: Facts) -> str:
-    if facts["left"]:
-        return f"[red]left behind for {facts['saturated_for']:.1f} s[/red], does not hold all its producers"
+    if facts["lagging"]:
+        return f"[red]lagging for {facts['saturated_for']:.1f} s[/red], does not hold all its producers"
     if facts["saturated"]:
         free = "" if facts["resumes_in"] is None else f", free in {shown(facts['resumes_in'])}"
         return f"[red]saturated for {facts['saturated_for']:.1f} s[/red]{free}"

@@ -344,7 +344,7 @@ class ShardCore:
         queue = self.state.queues.get(lagging.queue)
         if queue is not None and not queue.exemption.lagging:
             queue.exemption.lagging = True
-            self.events.record("left", queue)
+            self.events.record("lagging", queue)
             self.state.touch(queue)
 
     @checks_first

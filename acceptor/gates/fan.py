@@ -31,7 +31,7 @@ log = get_logger()
 
 class Fan:
     """The flow set of one route. `share` of the queues, in percent, must lag to hold producers; those that `stay` never
-    leave. `report_lagging` is called for a queue that is left behind.
+    leave. `report_lagging` is called for a queue that lags.
     """
 
     __slots__ = ("queue_gates", "report_lagging", "share", "stay")
@@ -56,10 +56,10 @@ class Fan:
             return NOBODY
         left = frozenset(lagging) - self.stay
         for queue_gate in left:
-            if not queue_gate.left:
-                queue_gate.left = True
+            if not queue_gate.lagging:
+                queue_gate.lagging = True
                 self.report_lagging(queue_gate)
-                log.info("queue left behind", reason=str(queue_gate))
+                log.info("queue lags", reason=str(queue_gate))
         return left
 
     def holders(self) -> list[QueueGate]:

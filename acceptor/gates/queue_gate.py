@@ -116,7 +116,7 @@ class QueueLane(Protocol):
 class QueueGate:
     """The gate of one queue. `in_flight` and `in_flight_bytes` count messages that the shard has not reported as safe.
 
-    A queue that shares publishes with others (`fanned`) may be `left` behind by them (acceptor/gates/fan.py), until it
+    A queue that shares publishes with others (`fanned`) may be `lagging` (acceptor/gates/fan.py), until it
     has room. `closed`: the queue is deleted, and its slot in the gauges may belong to another queue.
     `announced_epoch` is the flow epoch of the last stop that was announced to the waiting channels. `weights` say how
     much of the room is due to this acceptor. `warned` channels know of the stop though nothing of theirs waits
@@ -133,9 +133,9 @@ class QueueGate:
         "id",
         "in_flight",
         "in_flight_bytes",
+        "lagging",
         "lane",
         "lane_line",
-        "left",
         "limits",
         "marks",
         "name",
@@ -173,7 +173,7 @@ class QueueGate:
         self.waiting = FairLine()
         self.withheld: list[Span] = []
         self.warned: dict[WaitingChannel, None] = {}
-        self.fanned = self.left = False
+        self.fanned = self.lagging = False
         self.announced_epoch = -1
         self.weights = AcceptorWeights()
 

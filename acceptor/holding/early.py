@@ -80,7 +80,7 @@ class EarlyNotice:
         self.next_check = self.acceptor.now + seen * SECONDS_EACH
         for queue_gate, count in warned.items():
             if count:
-                log.info("told early", reason=str(queue_gate), channels=count)
+                log.info("early notice", reason=str(queue_gate), channels=count)
 
     def is_for(self, channel: ChannelState, full: set[QueueGate]) -> QueueGate | None:
         """Return one of these queues to which a channel publishes often enough; None also if its client was notified

@@ -176,7 +176,7 @@ class Gates:
         self.wakeups.forget()
         self.parts.forget(shard)
         for queue_gate in list(self.queue_gates.values()):
-            queue_gate.left = False  # the next incarnation does not know of it
+            queue_gate.lagging = False  # the next incarnation does not know of it
             queue = self.topology.queue_by_id(queue_gate.id) if queue_gate.withheld else None
             if queue is not None and queue.shard == shard and not queue.durable:
                 queue_gate.lose_withheld()
@@ -226,7 +226,7 @@ class Gates:
                     channel.held_at(gate)
             return
         if isinstance(gate, QueueGate):
-            gate.left = False
+            gate.lagging = False
             gate.release_withheld()
             gate.unwarn()
         gate.serve()
@@ -266,7 +266,7 @@ class Gates:
             queue_gate.rounds.end_if_over(queue_gate)
 
     def leave(self, queue_gate: QueueGate) -> None:
-        """Recheck confirms and channels that wait for a queue of a fan-out, which others of it may have left behind."""
+        """Recheck confirms and channels that wait for a queue of a fan-out, where a queue may lag by now."""
         queue_gate.release_left()
         for channel in list(queue_gate.warned):
             channel.recheck_warning()

@@ -36,7 +36,7 @@ class QueueArea(MappedFile):
         published_bytes: int = 0,
         delivered_bytes: int = 0,
         whole_bytes: int = -1,
-        left: int = 0,
+        lagging: int = 0,
         reserve: int = 0,
     ) -> None: ...
     def queue_write_over(self, slot: int, count: int, nbytes: int) -> None: ...

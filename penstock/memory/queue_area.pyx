@@ -20,7 +20,7 @@ cdef object tuple_as = tuple.__new__
 
 cdef enum:  # flags in Q_ASIDE
     STANDS_ASIDE = 1
-    IS_LEFT = 2
+    IS_LAGGING = 2
 
 # The upper half of Q_ASIDE: the reserve of a priority lane, in messages.
 cdef int RESERVE_BITS = 32
@@ -99,7 +99,7 @@ cdef class QueueArea(MappedFile):
         uint64_t consumers, uint64_t flow_epoch, uint64_t saturated, uint64_t saturated_since_us,
         uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes, uint64_t aside=0,
         uint64_t unburied=0, uint64_t unburied_bytes=0, uint64_t published_bytes=0, uint64_t delivered_bytes=0,
-        int64_t whole_bytes=-1, uint64_t left=0, uint64_t reserve=0):
+        int64_t whole_bytes=-1, uint64_t lagging=0, uint64_t reserve=0):
         """Owning shard, at most once a queue and turn of its loop. ValueError if the slot is not open.
 
         Unburied messages count in the depth, whose bytes are of whole messages, or of bodies alone without
@@ -126,7 +126,7 @@ cdef class QueueArea(MappedFile):
         store_plain(block, Q_PUBLISHED_BYTES, published_bytes)
         store_plain(block, Q_DELIVERED_BYTES, delivered_bytes)
         store_plain(block, Q_WHOLE_BYTES, whole)
-        store_word(block, Q_ASIDE, (STANDS_ASIDE if aside else 0) | (IS_LEFT if left else 0)
+        store_word(block, Q_ASIDE, (STANDS_ASIDE if aside else 0) | (IS_LAGGING if lagging else 0)
                    | min(reserve, RESERVE_MOST) << RESERVE_BITS)
         # Read one by one on the publish path: a reader that sees the flag must find an epoch and depths at least as
         # new.
@@ -174,7 +174,7 @@ cdef class QueueArea(MappedFile):
         return tuple_as(QueueGauge, (
             copy[Q_ID], vhost, name, copy[Q_READY], copy[Q_UNACKED], copy[Q_READY_BYTES], copy[Q_UNACKED_BYTES],
             counters, copy[Q_CONSUMERS], copy[Q_EPOCH], copy[Q_SATURATED] != 0, copy[Q_SATURATED_SINCE], marks,
-            copy[Q_ASIDE] & STANDS_ASIDE != 0, copy[Q_ASIDE] & IS_LEFT != 0, copy[Q_OVER_COUNT], copy[Q_OVER_BYTES],
+            copy[Q_ASIDE] & STANDS_ASIDE != 0, copy[Q_ASIDE] & IS_LAGGING != 0, copy[Q_OVER_COUNT], copy[Q_OVER_BYTES],
             copy[Q_PEAK_COUNT], copy[Q_PEAK_BYTES], copy[Q_WHOLE_BYTES], copy[Q_LENT] >> LENT_BITS,
             (copy[Q_LENT] & LENT_MOST) * KIBIBYTE, copy[Q_ASIDE] >> RESERVE_BITS, copy[Q_SINCE], not whole))
 

@@ -98,7 +98,7 @@ class QueueGauge(NamedTuple):
     saturated_since_us: int
     marks: QueueMarks
     aside: bool
-    left: bool
+    lagging: bool
     over_count: int
     over_bytes: int
     peak_count: int

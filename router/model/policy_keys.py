@@ -74,7 +74,7 @@ RATES: dict[str, str] = {
 """Messages and bytes a second, and for how long an unused rate may be saved up for a burst."""
 WEIGHT = "weight"
 """The fair share weight of a user: its number of shares of the room in a full queue."""
-FAIR_BY = ("connection", "session", "user", "key")
+FAIR_BY = ("connection", "channel", "user", "key")
 """The units among which the room in a full queue is shared: connection, channel, user, routing key."""
 FLOW_SHARE = "flow-share"
 """The percentage of a publish's queues that must lag before they hold its producer; 0: any one of them."""

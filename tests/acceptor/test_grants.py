@@ -308,11 +308,11 @@ def test_it_spills_and_at_its_limit_its_oldest_go(node: Node) -> None:
     event = get(owner, "events")
     assert event is not None and event.properties["headers"]["why"] == why
     gauge = node.gauges.queue_read(state.slot)
-    assert gauge is not None and gauge.left and gauge.over_count <= 2
+    assert gauge is not None and gauge.lagging and gauge.over_count <= 2
     recount(node, "mal")
     assert len(drain(owner, "mal")) > 900
     gauge = node.gauges.queue_read(state.slot)
-    assert gauge is not None and not gauge.left and not gauge.saturated
+    assert gauge is not None and not gauge.lagging and not gauge.saturated
 
 
 def test_explained(node: Node) -> None:

@@ -101,7 +101,7 @@ def test_the_slowest_subscriber_does_not_set_everyones_pace(
     publisher.wait()
     told = orjson.loads(broker.penstock("status", "--json").stdout)["queues"]
     (found,) = [each for each in told if each["name"] == dead]
-    assert found["left"] and found["beyond_count"] == count - 1000
+    assert found["lagging"] and found["beyond_count"] == count - 1000
     broker.penstock("policy", "delete", exchange)
     Drain(connect(), dead).take(count)
     for queue in (quick, dead):

@@ -60,7 +60,7 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     assert (orders["saturated"], orders["stop_count"], orders["resume_count"]) == (True, 80, 70)
     assert orders["saturated_for"] >= 5
     assert (orders["over_count"], orders["over_count_bound"], orders["over_bytes_bound"]) == (12, 10, 0)
-    assert (orders["beyond_count"], orders["beyond_bytes"], orders["left"]) == (20, 0, False)
+    assert (orders["beyond_count"], orders["beyond_bytes"], orders["lagging"]) == (20, 0, False)
     assert (orders["published_per_second"], orders["full_in"], orders["resumes_in"]) == (0, None, None)
     assert orders["saturated_since"].endswith("+00:00")
     assert (idle["name"], idle["saturated"], idle["saturated_since"], idle["saturated_for"]) == ("idle", False, None, 0)

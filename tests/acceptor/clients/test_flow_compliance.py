@@ -66,7 +66,7 @@ def test_a_few_may_be_overtaken_by_the_answer(node: Node) -> None:
     assert not client.socket.reads
 
 
-@pytest.mark.parametrize("early", [False, True], ids=["held", "told early"])
+@pytest.mark.parametrize("early", [False, True], ids=["held", "warned early"])
 def test_who_ignores_flow_is_closed_where_that_is_asked_for(early: bool) -> None:
     """Publishes parked before the close stay, and enter the queue when there is room."""
     with Node(flow={"flow_ignored": "close"}) as node:

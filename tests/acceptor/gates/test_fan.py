@@ -53,7 +53,7 @@ def test_the_slowest_does_not_set_everyones_pace(node: Node) -> None:
     assert depths(node) == [200, 0, 0]
     assert not held(publisher)
     assert publisher.events[1][-1].delivery_tag == 200, "confirms do not wait for it either"
-    assert sum(each["event"] == "queue left behind" for each in node.logs) == 1
+    assert sum(each["event"] == "queue lags" for each in node.logs) == 1
 
 
 def test_one_that_keeps_up_is_enough(node: Node) -> None:
@@ -135,10 +135,10 @@ def test_one_that_is_left_is_shown_as_such(node: Node) -> None:
     keep_up(node, "b", "c")
     flood(open_channel(node))
     gauge = node.gauges.queue_read(node.queue("a").slot)
-    assert gauge is not None and gauge.left and gauge.saturated and gauge.ready == 200
+    assert gauge is not None and gauge.lagging and gauge.saturated and gauge.ready == 200
     drain(open_channel(node), "a")
     gauge = node.gauges.queue_read(node.queue("a").slot)
-    assert gauge is not None and not gauge.left and not gauge.saturated
+    assert gauge is not None and not gauge.lagging and not gauge.saturated
 
 
 def test_a_queue_that_may_hold_nobody_is_nobody_to_leave_for(node: Node) -> None:

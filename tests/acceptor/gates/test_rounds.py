@@ -102,7 +102,7 @@ def test_a_weight_counts_though_windows_are_equal(node: Node) -> None:
 
 
 def test_channels_have_shares_of_their_own_where_a_policy_says_so(node: Node) -> None:
-    node.policy("s", "", {"fair-by": "session"}, "queues")
+    node.policy("s", "", {"fair-by": "channel"}, "queues")
     crowd = Windowed(connect(node, 0), 100, channels=4)
     got = shares(node, [crowd, *(Windowed(connect(node, at), 100) for at in range(1, 5))], 80)
     assert jain([got[0] / 4, *got[1:]]) > 0.95

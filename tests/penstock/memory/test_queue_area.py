@@ -90,7 +90,7 @@ def test_queue_round_trip(
     one, other = pair
     one.queue_open(40, id, vhost, name, since)
     sums = {"published_bytes": rest[14], "delivered_bytes": rest[15], "whole_bytes": whole}
-    one.queue_write(40, *depth, *rest[:14], **sums, left=rest[16], reserve=depth[0])
+    one.queue_write(40, *depth, *rest[:14], **sums, lagging=rest[16], reserve=depth[0])
     consumers, epoch, saturated, changed = rest[5:9]
     found = other.queue_read(40)
     assert found is not None
@@ -100,7 +100,7 @@ def test_queue_round_trip(
         ready=depth[0], unacked=depth[1], ready_bytes=depth[2], unacked_bytes=depth[3], whole_bytes=whole,
         counters=QueueCounters(*rest[:5], *rest[14:16]), marks=QueueMarks(*rest[9:13]),
         consumers=consumers, flow_epoch=epoch, saturated=saturated != 0, saturated_since_us=changed,
-        aside=rest[13] != 0, left=rest[16] != 0, reserve=min(depth[0], 2**32 - 1),
+        aside=rest[13] != 0, lagging=rest[16] != 0, reserve=min(depth[0], 2**32 - 1),
     )  # fmt: skip
     assert (other.saturated(40), other.aside(40)) == (rest[7] != 0, rest[13] != 0)
     assert other.flow_epoch(40) == rest[6]
