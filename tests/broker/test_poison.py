@@ -47,7 +47,7 @@ def poison(intake, serving):
     serve = serving.serve
 
     def fails_at_end(self, queue):
-        fresh = any(link.taken != link.safe for link in self.state.links.values())
+        fresh = any(link.received != link.safe for link in self.state.links.values())
         if queue.name == "unfinished" and queue.contents.ready and fresh:
             ends(b"raises")
         serve(self, queue)
