@@ -113,13 +113,9 @@ def _withheld(core: AcceptorCore) -> dict[Any, dict[QueueGate, None]]:
 
 def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[QueueGate, None]]) -> dict[str, Any]:
     connection, last_resort = channel.connection, core.holding.last_resort
-    told_blocked = channel.notices.blocked and connection.client.has_capability("connection.blocked")
     return {
         **state(channel),
-        "told": [
-            *(["flow"] if channel.notices.flow else []),
-            *(["blocked"] if told_blocked else []),
-        ],
+        "told": channel.notified_by(),
         "withheld": channel.withheld,
         "parked_bytes_connection": connection.kept.parked,
         "paused": connection in core.holding.drip.paused,

@@ -157,6 +157,13 @@ class ChannelState(ABC):
         """The queue that refuses its publishes."""
         return None if self.hold is None else self.hold.refusing
 
+    def notified_by(self) -> list[str]:
+        """Return the methods that have notified its client of a stop: `flow`, `blocked`."""
+        methods = ["flow"] if self.notices.flow else []
+        if self.notices.blocked and self.connection.client.has_capability("connection.blocked"):
+            methods.append("blocked")
+        return methods
+
     def held_seconds(self) -> float:
         """Return for how long it has been held; 0 while it is free."""
         return 0.0 if self.hold is None else round(self.acceptor.now - self.hold.since, 3)

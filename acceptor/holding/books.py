@@ -12,28 +12,17 @@ from acceptor.holding.observer import HoldObserver
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.connection_state import ConnectionState
-    from acceptor.clients.hold import Hold
     from acceptor.clients.state import AcceptorState
     from acceptor.gates.gate import Gate
 
 
-class Books(HoldObserver):
-    """The books of one acceptor: what happens to a hold is entered wherever it belongs."""
+class Books:
+    """The books of one acceptor. `each` observes holds; pauses, rungs and notices are entered by the methods here."""
 
     def __init__(self, acceptor: AcceptorState) -> None:
         self.ledger = Ledger()
         self.episodes = Episodes(acceptor)
         self.each: tuple[HoldObserver, ...] = (self.ledger, self.episodes, HoldLog())
-
-    def held(self, channel: ChannelState, hold: Hold, now: float) -> None:
-        """A channel is held, or held for another cause than before."""
-        for book in self.each:
-            book.held(channel, hold, now)
-
-    def released(self, channel: ChannelState, hold: Hold, now: float) -> None:
-        """A channel is not held any more."""
-        for book in self.each:
-            book.released(channel, hold, now)
 
     def notified(self, channel: ChannelState, means: str) -> None:
         """A client was notified of a stop by a method; an entry is made only if the channel is held."""

@@ -164,8 +164,7 @@ class Episodes(HoldObserver):
 
 def told_how(channel: ChannelState) -> str:
     """Return how the client was notified: `flow`, `blocked`, `flow+blocked` or `none`."""
-    blocked = channel.notices.blocked and channel.connection.client.has_capability("connection.blocked")
-    return "+".join(["flow"] * channel.notices.flow + ["blocked"] * blocked) or "none"
+    return "+".join(channel.notified_by()) or "none"
 
 
 def obeyed(channel: ChannelState) -> bool | None:

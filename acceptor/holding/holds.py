@@ -42,7 +42,7 @@ class Holds:
     ) -> None:
         self.user_terms = user_terms
         self.escalations = escalations
-        self.observers: tuple[HoldObserver, ...] = (escalations, books, notifier, parking)
+        self.observers: tuple[HoldObserver, ...] = (escalations, *books.each, notifier, parking)
         self.held: dict[ChannelState, None] = {}
         self.unsure: dict[ChannelState, None] = {}
 
