@@ -148,7 +148,7 @@ class Acceptor:
         self.lose_shard(shard, incarnation - 1)
 
         def on_turn(
-            identity: bytes, turn: int, version: int, heard: int, operations: list[Operation], parts: list[Any],
+            identity: bytes, turn: int, version: int, last_report: int, operations: list[Operation], parts: list[Any],
             nbytes: int,
         ) -> None:  # fmt: skip
             self.core.receive(shard, turn, operations, parts)
@@ -215,8 +215,8 @@ class Acceptor:
         if self.all_safe is not None and not self.has_unsafe():
             self.all_safe.set()
         turns = self.core.finish_turn()
-        if self.state.told_first:
-            confirmed, self.state.told_first = self.state.told_first, {}
+        if self.state.flush_first:
+            confirmed, self.state.flush_first = self.state.flush_first, {}
             self.flush_all(confirmed)
         for shard, frames in turns:
             dialer = self.shards[shard]

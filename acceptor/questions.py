@@ -2,7 +2,7 @@
 
     question    arguments   answer
     channels                as in `acceptor.holding.publishing_channels`
-    held                    [{connection, peer, client, user, vhost, channel, held_seconds, told (flow, blocked),
+    held                    [{connection, peer, client, user, vhost, channel, held_seconds, notified_by (flow, blocked),
                             withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow, spent,
                             rung: {name, seconds, next, next_in} | None, causes: [cause]}]
     entangled               the same, with `party` and `settles`: all channels of connections that consume or have
@@ -115,7 +115,7 @@ def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Qu
     connection, last_resort = channel.connection, core.holding.last_resort
     return {
         **state(channel),
-        "told": channel.notified_by(),
+        "notified_by": channel.notified_by(),
         "withheld": channel.withheld,
         "parked_bytes_connection": connection.kept.parked,
         "paused": connection in core.holding.drip.paused,

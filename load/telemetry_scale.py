@@ -206,7 +206,7 @@ def _episodes(chance: random.Random, begin: int) -> Iterator[dict[str, Any]]:
         yield {**row, "action": "stop", "ts": ts - stopped * 1_000}
         yield {
             **row, "action": "resume", "ts": ts, "stopped_ms": stopped, "peak_depth": 1_001 + chance.randrange(200),
-            "parked": chance.randrange(100), "after_stop": chance.randrange(10), "told_how": "flow", "obeyed": True,
+            "parked": chance.randrange(100), "after_stop": chance.randrange(10), "notified_by": "flow", "obeyed": True,
             "outcome": "free",
         }  # fmt: skip
 

@@ -116,7 +116,7 @@ class DeadlockWatch:
     def _break_early(self, processes: Processes, ring: Circle) -> None:
         """Have one queue of a ring lend, if any does and has lent nothing yet."""
         for queue in self._acted_first(ring):
-            arguments = {"id": queue["id"], "circle": str(ring), "told": True, "early": True}
+            arguments = {"id": queue["id"], "circle": str(ring), "reported": True, "early": True}
             action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
             if action is None:
                 return
@@ -139,7 +139,7 @@ class DeadlockWatch:
         action, news = REPORT, circle.key not in self._known
         for queue in self._acted_first(circle):
             if action == REPORT:
-                arguments = {"id": queue["id"], "circle": str(circle), "told": not news, "early": False}
+                arguments = {"id": queue["id"], "circle": str(circle), "reported": not news, "early": False}
                 action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
                 if action is None:
                     return False

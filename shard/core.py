@@ -161,8 +161,9 @@ class ShardCore:
         self.state.recovery = Recovery(acceptors, self.state.now)
 
     def receive(
-        self, identity: bytes, turn: int, version: int, heard: int, operations: list[Operation], parts: Sequence[Any]
-    ) -> None:
+        self, identity: bytes, turn: int, version: int, last_report: int, operations: list[Operation],
+        parts: Sequence[Any],
+    ) -> None:  # fmt: skip
         """Apply one turn of an acceptor, or of another shard."""
         link = self.state.links.get(identity)
         if link is None:
@@ -176,7 +177,7 @@ class ShardCore:
                 self.waiters.send_all(link)
             link.greet()
             return
-        link.report_received(heard)
+        link.report_received(last_report)
         self.receive_on(link, turn, version, operations, parts)
 
     def apply_known_deaths(self, acceptor: int) -> None:

@@ -115,7 +115,7 @@ class Shard:
         self.lose_peer(peer, incarnation - 1)
 
         def on_turn(
-            identity: bytes, turn: int, version: int, heard: int, operations: list[Operation], parts: list[Any],
+            identity: bytes, turn: int, version: int, last_report: int, operations: list[Operation], parts: list[Any],
             nbytes: int,
         ) -> None:  # fmt: skip
             self.core.peers[peer].made_safe(turn)
@@ -161,11 +161,11 @@ class Shard:
         self.store_work.store.limit(self.node.settings.store.limit // shards)
 
     def on_turn(
-        self, identity: bytes, turn: int, version: int, heard: int, operations: list[Operation], parts: list[Any],
+        self, identity: bytes, turn: int, version: int, last_report: int, operations: list[Operation], parts: list[Any],
         nbytes: int,
     ) -> None:  # fmt: skip
         self.state.now = now_us()
-        self.core.receive(identity, turn, version, heard, operations, parts)
+        self.core.receive(identity, turn, version, last_report, operations, parts)
         role, index, _ = incarnation_of(identity)
         if role == "acceptor":
             self.gauges.pair_add_taken(index, self.index, nbytes)

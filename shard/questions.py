@@ -6,15 +6,15 @@
 
     queues                         [id of each queue that it has]
 
-    deadlock    id, circle, told,  the queue's action in a deadlock: "report"; "credit" or "spill", which has been
-                early              done; or "nack", which an acceptor has to do; None if an earlier action has not
+    deadlock    id, circle,        the queue's action in a deadlock: "report"; "credit" or "spill", which has been
+                reported, early    done; or "nack", which an acceptor has to do; None if an earlier action has not
                                    reached the waiting producers yet
 
 Gets with unacked messages (`in_hand`) are among the consumers. `full`: which limit is reached, that of its "channel"
 (`amqp.unacked_bytes`) or of its "user" (`limits.user_unacked_…`); `active`: its client has not stopped deliveries with
 channel.flow; `window_open`: its socket accepts more; `settled_seconds`: time since its last settlement, None if there
 was none; `usual_seconds`: its usual time between settlements, None before the second. A deadlock (`circle` describes it
-in words) causes an event and an incident, unless it was `told` before and no action is taken. With `early` the only
+in words) causes an event and an incident, unless it was `reported` before and no action is taken. With `early` the only
 action is a first loan, and otherwise nothing is recorded.
 """
 
@@ -37,7 +37,7 @@ def questions(state: ShardState, flow: Flow) -> dict[str, Question]:
     return {
         "consumers": (lambda id: consumers(state, id), {"id": int}),
         "queues": (lambda: list(state.queues), {}),
-        "deadlock": (partial(deadlock, state, flow), {"id": int, "circle": str, "told": bool, "early": bool}),
+        "deadlock": (partial(deadlock, state, flow), {"id": int, "circle": str, "reported": bool, "early": bool}),
     }
 
 
@@ -52,7 +52,7 @@ def consumers(state: ShardState, id: int) -> list[dict[str, Any]]:
     ]
 
 
-def deadlock(state: ShardState, flow: Flow, id: int, circle: str, told: bool, early: bool) -> str | None:
+def deadlock(state: ShardState, flow: Flow, id: int, circle: str, reported: bool, early: bool) -> str | None:
     """Act on a deadlock that a queue is part of; return the action."""
     queue = state.queues.get(id)
     if queue is None:
@@ -66,7 +66,7 @@ def deadlock(state: ShardState, flow: Flow, id: int, circle: str, told: bool, ea
         action = CREDIT if flow.lend(queue, state.now) else REPORT
     elif action == SPILL:
         queue.exemption.yields = True
-    if action != REPORT or not told:
+    if action != REPORT or not reported:
         flow.deadlocked(queue, circle, action, state.now)
     state.touch(queue)
     return action

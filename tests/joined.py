@@ -768,13 +768,13 @@ class Node:
         """Return all running acceptors and shards."""
         return [life for _, life in (*self.running_acceptors(), *self.running_shards())]
 
-    def kill_router(self, heard: int = 1 << 30) -> None:
-        """Kill the router; each follower still receives `heard` of its published changes and answers."""
+    def kill_router(self, arriving: int = 1 << 30) -> None:
+        """Kill the router; each follower still receives `arriving` of its published changes and answers."""
         self.router_lives = False
         for life in self.lives_now():
             life.asked.clear()
             for line in (life.changes, life.replies):
-                while len(line) > heard:
+                while len(line) > arriving:
                     line.pop()
 
     def start_router(self) -> None:
@@ -946,9 +946,9 @@ class Node:
         if life is None or not line:
             return False
         identity, frames = line.popleft()
-        turn, version, heard, operations, parts = unpacked(frames, to_shard.OPERATIONS)
+        turn, version, last_report, operations, parts = unpacked(frames, to_shard.OPERATIONS)
         life.core.state.now = self.microseconds()
-        life.core.receive(identity, turn, version, heard, operations, parts)
+        life.core.receive(identity, turn, version, last_report, operations, parts)
         life.note(identity, turn, operations, parts)
         self.gauges.pair_add_taken(acceptor, shard, sum(map(len, frames)))
         return True
@@ -960,8 +960,8 @@ class Node:
             return False
         identity, frames = line.popleft()
         life.core.state.now = self.microseconds()
-        turn, version, heard, operations, parts = unpacked(frames, to_shard.OPERATIONS)
-        life.core.receive(identity, turn, version, heard, operations, parts)
+        turn, version, last_report, operations, parts = unpacked(frames, to_shard.OPERATIONS)
+        life.core.receive(identity, turn, version, last_report, operations, parts)
         if turn != bus.HELLO:
             life.note_of_shard(identity, turn, operations)
         return True
@@ -1123,8 +1123,8 @@ class Node:
         for _, acceptor in self.running_acceptors():
             acceptor.events.append(("started", index, incarnation))
 
-    def kill_shard(self, index: int, heard: int = 1 << 30, written: bool = True, noticed: bool = True) -> Shard:
-        """Kill a shard; each acceptor still receives `heard` of its turns. Return the incarnation that ended.
+    def kill_shard(self, index: int, arriving: int = 1 << 30, written: bool = True, noticed: bool = True) -> Shard:
+        """Kill a shard; each acceptor still receives `arriving` of its turns. Return the incarnation that ended.
 
         `written`: the commit that was handed over reaches the store. `noticed`: the router rolls back moves at once.
         """
@@ -1141,7 +1141,7 @@ class Node:
             self.up[acceptor, index].clear()
             self.last_words[acceptor, index].clear()
             line = self.down[index, acceptor]
-            while len(line) > heard:
+            while len(line) > arriving:
                 line.pop()
             running.events.append(("died", index, life.incarnation))
         if self.shown:
@@ -1195,10 +1195,10 @@ class Node:
 
 def unpacked(frames: Frames, receives: Operations) -> tuple[int, int, int, list[Operation], list[Any]]:
     """Return turn, version, last report received, operations and parts of a multipart to a receiver."""
-    turn, version, heard, operations, parts, apart = bus.read_head(frames[0], receives)
+    turn, version, last_report, operations, parts, apart = bus.read_head(frames[0], receives)
     following = iter(frames[1:])
     assert apart == len(frames) - 1
-    return turn, version, heard, operations, [next(following) if part is None else part for part in parts]
+    return turn, version, last_report, operations, [next(following) if part is None else part for part in parts]
 
 
 def parked(channel: Channel) -> list[tuple[bytes, bytes]]:

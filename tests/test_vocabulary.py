@@ -27,6 +27,10 @@ RETIRED = {
     "look": "poll, check, recheck",
     "looked": "checked",
     "looking": "checking",
+    "tell": "report, announce",
+    "told": "reported, notified",
+    "hear": "receive",
+    "heard": "received",
 }
 """Each retired word, with its replacement."""
 OF_THE_FIELD = re.compile("life_cycle|look_ahead|look_up")

@@ -14,7 +14,7 @@ class ChannelStage(Enum):
     """The stage of a channel's life."""
 
     OPEN = "methods and publishes are taken"
-    CLOSING = "channel.close was sent, close-ok is due; only close and close-ok are heard"
+    CLOSING = "channel.close was sent, close-ok is due; all but close and close-ok is ignored"
     CLOSED = "its number is free"
     DETACHED = "goes on with the parked publishes of a channel that is closed, and says nothing"
 

@@ -54,9 +54,9 @@ HANDSHAKE = (
 )  # fmt: skip
 """The stages before the connection is open."""
 ENDING = (ConnectionStage.REFUSED, ConnectionStage.CLOSING, ConnectionStage.LEAVING)
-"""The stages in which only close and close-ok are heard, on channel 0."""
+"""The stages in which all but close and close-ok is ignored, on channel 0."""
 OVER = (ConnectionStage.DROPPED, ConnectionStage.CLOSED)
-"""The stages in which nothing is said and nothing is heard."""
+"""The stages in which nothing is sent and all input is ignored."""
 
 _ENDS = {
     ConnectionEvent.CLOSE: ConnectionStage.LEAVING,

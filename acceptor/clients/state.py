@@ -37,7 +37,7 @@ class AcceptorState:
 
     `now` is in seconds of the machine's monotonic clock, and `origin` says when that clock was at 0. `limbo` has
     settlements of queues that move; `sharing` has, by group, the keeper of the prefetch limit of a channel over several
-    shards. `flush` writes the output of a connection: of those that are `told_first` before the turns leave, of `dirty`
+    shards. `flush` writes the output of a connection: of those in `flush_first` before the turns leave, of `dirty`
     ones after. `confirming` are channels with confirms to write at the end of the turn. `turns` is the number of turns
     so far.
     """
@@ -61,7 +61,7 @@ class AcceptorState:
         self.record: Put = nowhere
         self.connections: dict[str, ConnectionState] = {}
         self.dirty: dict[ConnectionState, None] = {}
-        self.told_first: dict[ConnectionState, None] = {}
+        self.flush_first: dict[ConnectionState, None] = {}
         self.confirming: dict[ChannelState, None] = {}
         self.router_requests: list[RouterRequest] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []

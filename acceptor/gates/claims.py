@@ -40,15 +40,15 @@ class Claims:
         self.incarnation = incarnation
         self.open: dict[Claim, None] = {}
         self.succeeds = incarnation > 1
-        self.told_full = False
+        self.reported_full = False
         gauges.claims_clear(acceptor, incarnation)
 
     def place_of(self, name: str) -> int:
         """Return the place in the gauges for the claims of that name, by all acceptors; `NO_PLACE` if there is none."""
         nbytes = blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest()
         place = self.gauges.claim_place(int.from_bytes(nbytes, "little") | 1)
-        if place == NO_PLACE and not self.told_full:
-            self.told_full = True
+        if place == NO_PLACE and not self.reported_full:
+            self.reported_full = True
             log.warning("no place to count what is under way: acceptors share room by what each knows", name=name)
         return place
 

@@ -47,13 +47,13 @@ class Pool(QueueGate):
     those that are `away` then, on their way to another shard.
 
     `bound` is how far the depth may be above the stop marks, in messages and bytes. Where the limit is about a user,
-    `user` is its key in the gauges (else 0), `ids` are its queues seen here, and `heard` is the gauges' count of
+    `user` is its key in the gauges (else 0), `ids` are its queues seen here, and `seen` is the gauges' count of
     changes when they were last read. `read` are the depths as of the loop's turn `turn`; in the turn `tried` less could
     be claimed than was wanted.
     """
 
     __slots__ = (
-        "away", "bound", "claim", "epoch", "heard", "ids", "limit", "members", "moving", "queues", "read", "saturated",
+        "away", "bound", "claim", "epoch", "ids", "limit", "members", "moving", "queues", "read", "saturated", "seen",
         "slots", "stale", "tried", "turn", "turns", "user",
     )  # fmt: skip
 
@@ -80,7 +80,7 @@ class Pool(QueueGate):
         self.stale = True
         self.ids: set[int] = set()
         self.user = limit.user if limit.sort == USER else 0
-        self.heard = -1
+        self.seen = -1
         self.saturated = False
         self.epoch = 0
         self.turn = self.tried = -1
@@ -210,8 +210,8 @@ class Pool(QueueGate):
         """Bring the slots of its queues up to date: `members` has those of all, `slots` those of queues that do not
         move.
         """
-        if self.user and self.heard != (changed := self.gauges.users_changed()):
-            self.heard, self.stale = changed, True
+        if self.user and self.seen != (changed := self.gauges.users_changed()):
+            self.seen, self.stale = changed, True
         if self.stale:
             self.stale = False
             queues = list(self.queues(self))
@@ -317,7 +317,7 @@ class Pools:
         self.away = away
         self.claims = claims
         self.active = False
-        self.told_full = False
+        self.reported_full = False
         self.by_limit: dict[tuple[str, ...], Pool] = {}
 
     def of(self, access: Access, exchanges: Iterable[str], key: str, queues: Sequence[Queue]) -> list[Pool]:
@@ -343,22 +343,22 @@ class Pools:
         pool.refresh()
         pool.stale = True
         for id in new:
-            if not self.gauges.user_queue_add(pool.user, id) and not self.told_full:
-                self.told_full = True
+            if not self.gauges.user_queue_add(pool.user, id) and not self.reported_full:
+                self.reported_full = True
                 log.warning("no place for more queues of users: acceptors count what is beyond for themselves")
 
     def queues_of(self, pool: Pool) -> list[Queue]:
         """Return the queues that a pool's limit is over; of a user, those that any acceptor has seen it publish to."""
         if pool.limit.sort != USER:
             return queues_of(pool.limit, self.topology)
-        heard = self.gauges.user_queues(pool.user)
-        ids = pool.ids.union(heard)
+        members = self.gauges.user_queues(pool.user)
+        ids = pool.ids.union(members)
         queues = [queue for id in ids if (queue := self.topology.queue_by_id(id)) is not None]
         known = {queue.queue_id for queue in queues}
         pool.ids &= known
         if len(known) < len(ids):
             newest = max(self.topology.queues(), key=_id, default=None)
-            for id in ids.intersection(heard) - known:
+            for id in ids.intersection(members) - known:
                 if newest is not None and id < newest.queue_id:  # deleted, not one that the replica lacks yet
                     self.gauges.user_queue_remove(pool.user, id)
         return queues

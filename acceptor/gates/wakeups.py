@@ -25,19 +25,19 @@ class WakeUps:
         self.gauges = gauges
         self.lost = 0
         self._seen: dict[QueueGate, int] = {}
-        self._heard: dict[int, int] = {}
+        self._epochs: dict[int, int] = {}
         self._missing: dict[QueueGate, int] = {}
 
     def on_broadcast(self, id: int, epoch: int) -> None:
         """Record a queue's broadcast."""
-        self._heard[id] = max(epoch, self._heard.get(id, 0))
+        self._epochs[id] = max(epoch, self._epochs.get(id, 0))
 
     def poll(self, waited_at: list[QueueGate]) -> None:
         """Compare the gauges of queues with waiting channels with their broadcasts. A change counts as lost if it is
         not broadcast by the poll after the one that saw it. Called while all shards are up.
         """
         for queue_gate, epoch in self._missing.items():
-            if not queue_gate.closed and self._heard.get(queue_gate.id, 0) < epoch:
+            if not queue_gate.closed and self._epochs.get(queue_gate.id, 0) < epoch:
                 self.lost += 1
                 log.warning("wake-up lost", queue=queue_gate.name, vhost=queue_gate.vhost, epoch=epoch)
         seen = {
@@ -46,9 +46,9 @@ class WakeUps:
         self._missing = {
             queue_gate: seen.get(queue_gate, 0)
             for queue_gate, before in self._seen.items()
-            if before < seen.get(queue_gate, 0) and self._heard.get(queue_gate.id, 0) < seen[queue_gate]
+            if before < seen.get(queue_gate, 0) and self._epochs.get(queue_gate.id, 0) < seen[queue_gate]
         }
-        self._heard = {queue_gate.id: self._heard[queue_gate.id] for queue_gate in seen if queue_gate.id in self._heard}
+        self._epochs = {gate.id: self._epochs[gate.id] for gate in seen if gate.id in self._epochs}
         self._seen = seen
 
     def forget(self) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 UNTOLD: dict[str, Any] = {
     "rung": None, "stopped_ms": None, "peak_depth": None, "parked": None, "parked_bytes": None, "after_stop": None,
-    "told_how": None, "obeyed": None, "paused_ms": None, "outcome": None,
+    "notified_by": None, "obeyed": None, "paused_ms": None, "outcome": None,
 }  # fmt: skip
 """The columns that only some rows fill."""
 
@@ -124,7 +124,7 @@ class Episodes(HoldObserver):
         self.record(
             channel, episode.gate, "resume",
             stopped_ms=round((now - episode.since) * 1000), peak_depth=episode.peak.depth, parked=episode.parked,
-            parked_bytes=episode.parked_bytes, after_stop=episode.after_stop, told_how=told_how(channel),
+            parked_bytes=episode.parked_bytes, after_stop=episode.after_stop, notified_by=notified_by(channel),
             obeyed=obeyed(channel), paused_ms=round(episode.paused * 1000), outcome=outcome,
         )  # fmt: skip
 
@@ -162,7 +162,7 @@ class Episodes(HoldObserver):
         )
 
 
-def told_how(channel: ChannelState) -> str:
+def notified_by(channel: ChannelState) -> str:
     """Return how the client was notified: `flow`, `blocked`, `flow+blocked` or `none`."""
     return "+".join(channel.notified_by()) or "none"
 

@@ -110,7 +110,7 @@ class OutgoingTurn(bus.Turn):
             and now - left_at < SETTLING_SECONDS
         )
 
-    def leave(self, number: int, version: int, heard: int) -> tuple[Sent, list[Any]]:
+    def leave(self, number: int, version: int, last_report: int) -> tuple[Sent, list[Any]]:
         """Complete it under a number. Return its contents, as sent, and the multipart."""
         sent = self.contents
         for index, publish in sent.publishes.items():
@@ -123,7 +123,7 @@ class OutgoingTurn(bus.Turn):
         for index, commit in sent.commits.items():
             settled = commit.settlements
             self.operations[index] = commit.operation(self.place(settled.finish()) if settled is not None else None)
-        frames = self.frames(number, version, heard)
+        frames = self.frames(number, version, last_report)
         sent.number = number
         sent.operations = self.operations
         sent.nbytes = sum(map(len, frames)) + self.lent

@@ -58,9 +58,9 @@ Reply = Callable[[Any, Sequence[Any] | None, Sequence[Any]], None]
 class ShardLink:
     """The link to one shard, which is a gate as well: all that is in flight to the shard is bounded.
 
-    `closed` turns are to be sent before the one being written. `heard` is the last report, of any incarnation;
+    `closed` turns are to be sent before the one being written. `last_report` is the last report, of any incarnation;
     `announced_epoch` the flow epoch of the last stop that was announced to the waiting channels; `left_at` when a turn
-    was sent last. `unheard_bytes` is the size of the turns in `sent`. `withheld` has the spans of publishes that
+    was sent last. `unreported_bytes` is the size of the turns in `sent`. `withheld` has the spans of publishes that
     are safe and not confirmed, by turn and index of their operation; done ones may be among them for a moment.
     `dequeued` are Dequeued operations of a shard's turn whose report is not applied yet, and may be the first to call
     those publishes safe. `suspect` is the operation that the last incarnations ended at, and how many did; `gave_up`
@@ -75,12 +75,12 @@ class ShardLink:
         self.acceptor = acceptor
         self.stage = LinkStage.ABSENT
         self.number = 0
-        self.heard = 0
+        self.last_report = 0
         self.counts = False
         self.announced_epoch = -1
         self.left_at = 0.0
         self.in_flight = InFlight(max_count, max_bytes)
-        self.unheard_bytes = 0
+        self.unreported_bytes = 0
         self.sent: deque[Sent] = deque()
         self.withheld: dict[tuple[int, int], list[tuple[int, Span]]] = {}
         self.dequeued: list[to_acceptor.Dequeued] = []
@@ -236,8 +236,8 @@ class ShardLink:
     def leave(self, version: int) -> list[Any]:
         """Number the turn, move it to `sent` and begin the next one. Return its multipart."""
         self.number += 1
-        sent, frames = self.turn.leave(self.number, version, self.heard)
-        self.unheard_bytes += sent.nbytes
+        sent, frames = self.turn.leave(self.number, version, self.last_report)
+        self.unreported_bytes += sent.nbytes
         self.count_sent(sent.nbytes)
         self.sent.append(sent)
         self.turn = OutgoingTurn(self.index)
@@ -253,7 +253,7 @@ class ShardLink:
         if not self.counts:
             self.counts = True
             self.gauges.pair_reset_sent(self.acceptor, self.index)
-            self.count_sent(self.unheard_bytes)
+            self.count_sent(self.unreported_bytes)
 
     def hello(self, version: int) -> list[Any]:
         """Return the first multipart to a new incarnation: turn number 0, without operations."""
@@ -285,12 +285,12 @@ class ShardLink:
 
     def processed(self, number: int) -> None:
         """Apply a report: all turns up to `number` are safe at the shard."""
-        self.heard = max(self.heard, number)
+        self.last_report = max(self.last_report, number)
         served: dict[QueueGate | QueueLane, None] = {}
         commits: list[Commit] = []
         while self.sent and self.sent[0].number <= number:
             sent = self.sent.popleft()
-            self.unheard_bytes -= sent.nbytes
+            self.unreported_bytes -= sent.nbytes
             self.in_flight.load.leave(sent.load)
             for index, publish in sent.publishes.items():
                 waits = False
@@ -363,7 +363,7 @@ class ShardLink:
         self.turn = OutgoingTurn(self.index)
         self.processed(self.number)
         self.in_flight.forget()
-        self.unheard_bytes = 0
+        self.unreported_bytes = 0
         for _, reply in requests.values():
             reply(None, GONE_FOR_GOOD, ())
 
@@ -383,7 +383,7 @@ class ShardLink:
                 publish.leave_again()
         self.sent.clear()
         self.in_flight.forget()
-        self.unheard_bytes = 0
+        self.unreported_bytes = 0
         self.happened(LinkEvent.REPORTED)
         for number, (request, _) in list(self.requests.items()):
             if isinstance(request, Consume) and request.age:

@@ -230,7 +230,7 @@ class Publishing:
                 span = Span(channel.confirms, run.tag, count, route.keepers, gates, channel, fan, route)
             else:
                 confirm(channel, run.tag, count)
-                self.acceptor.told_first[channel.connection] = None
+                self.acceptor.flush_first[channel.connection] = None
         if route.meters:
             nbytes = run.batch.body_bytes(run.first, count)
             for meter in route.meters:

@@ -194,7 +194,7 @@ def _unread_row(unread: Facts) -> dict[str, Any]:
 def _how(held: Facts) -> list[str]:
     parked = held["parked_bytes"]
     return [
-        *held["told"],
+        *held["notified_by"],
         *(["confirms withheld"] if held["withheld"] else []),
         *([f"{parked} bytes parked"] if parked else []),
         *(["paused"] if held["paused"] else []),

@@ -6,17 +6,17 @@ is a frame of its own, and None in the head; one in an arena is lent (`penstock.
 rows and its contents (see batch_cy). Nothing in the head is per message: a run of publishes, a range of deliveries or a
 run of settlements is one operation.
 
-    head = [turn, version, heard, [operation, ...], [part | None | reference, ...], number of parts not in the head]
+    head = [turn, version, last_report, [operation, ...], [part | None | reference, ...], number of parts apart]
 
 The operations are those of `to_shard` and `to_acceptor`; `docs/bus.md` lists them.
 
-    acceptor -> shard   turn: its number; version: of the topology it was routed by; heard: the last report received
-    shard -> acceptor   turn: the report, that is the last turn that is safe; version, heard: 0
+    acceptor -> shard   turn: its number; version: of the topology it was routed by; last_report: the last received
+    shard -> acceptor   turn: the report, that is the last turn that is safe; version, last_report: 0
 
 The turns of an acceptor are numbered from 1, through all incarnations of the shard. A turn is *safe* once a later
 incarnation of the shard would know its effects; reports are cumulative, and the acceptor confirms by them. The shard
 keeps the refusals that accompany a report (Rejected, Refused), in its store as well, until the acceptor acknowledges
-that report in `heard`.
+that report in `last_report`.
 
 The first turn from an acceptor to an incarnation of a shard is turn 0, *hello*, which has no operations. The shard
 answers with the last of the acceptor's turns that is safe, and only then does the acceptor continue: it resends
@@ -109,8 +109,8 @@ Head = tuple[int, int, int, list[Operation], list[Any], int]
 
 def read_head(frame: Any, receives: Operations) -> Head:
     """Return the head of a turn for a process that receives these operations. ValueError if it is none."""
-    turn, version, heard, operations, parts, apart = unpack(frame)
-    return turn, version, heard, receives.read(operations), parts, apart
+    turn, version, last_report, operations, parts, apart = unpack(frame)
+    return turn, version, last_report, receives.read(operations), parts, apart
 
 
 class Turn:
@@ -157,7 +157,7 @@ class Turn:
         self.placed[key] = (part, batch)
         return part
 
-    def frames(self, turn: int, version: int, heard: int = 0) -> list[Any]:
+    def frames(self, turn: int, version: int, last_report: int = 0) -> list[Any]:
         """The multipart: the head, then the parts that are too large for the head and cannot be lent."""
         places: list[Any] = []
         apart: list[Any] = []
@@ -173,7 +173,7 @@ class Turn:
             else:
                 places.append(None)
                 apart.append(part)
-        return [_heads.pack([turn, version, heard, to_wires(self.operations), places, large]), *apart]
+        return [_heads.pack([turn, version, last_report, to_wires(self.operations), places, large]), *apart]
 
 
 def batch_at(parts: Sequence[Any], part: int) -> Batch:

@@ -30,7 +30,7 @@ LINGER_SECONDS = 0.5
 # Maximum number of polls for last turns before the end.
 LAST_READS = 256
 
-# Identity of the sender (empty if it is a listener), turn, version, heard, operations, parts, bytes of the whole turn.
+# Identity of the sender (empty if it is a listener), turn, version, last report, operations, parts, bytes of the turn.
 OnTurn = Callable[[bytes, int, int, int, list[Operation], list[Any], int], None]
 
 
@@ -45,7 +45,7 @@ class TurnSockets:
 
     def read_turn(self, peer: bytes, frames: list[Any], receives: Operations, on_turn: OnTurn) -> None:
         """Hand on the turn of one message; a turn is dropped if a part it lends cannot be borrowed any more."""
-        turn, version, heard, operations, parts, large = bus.read_head(frames[0], receives)
+        turn, version, last_report, operations, parts, large = bus.read_head(frames[0], receives)
         nbytes = len(frames[0])
         if large:
             apart = iter(frames[1:])
@@ -59,7 +59,7 @@ class TurnSockets:
                         log.info("turn dropped: its sender is gone", sender=peer.decode(), error=str(error))
                         return
                 nbytes += len(parts[i])
-        on_turn(peer, turn, version, heard, operations, parts, nbytes)
+        on_turn(peer, turn, version, last_report, operations, parts, nbytes)
 
 
 class TurnConnection(asyncio.BufferedProtocol):

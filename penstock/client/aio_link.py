@@ -105,11 +105,11 @@ class AioLink:
     def _closed(self, _: object, error: BaseException | None) -> None:
         self._ended(0, f"{type(error).__name__}: {error}" if error else "closed")
 
-    def _tap(self, connection: Any, what: str, heard: Callable[[Any], None]) -> None:
+    def _tap(self, connection: Any, what: str, on_frame: Callable[[Any], None]) -> None:
         handle: Callable[[Any], Awaitable[None]] = getattr(connection, HANDLERS[what])
 
         async def tapped(frame: Any) -> None:
-            heard(frame)
+            on_frame(frame)
             await handle(frame)
 
         setattr(connection, HANDLERS[what], tapped)

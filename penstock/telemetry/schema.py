@@ -138,7 +138,7 @@ FLOW = Table(
         Column("parked", "bigint", "messages", "`resume`: publishes that were parked meanwhile", nullable=True),
         Column("parked_bytes", "bigint", "bytes", "`resume`: contents of these publishes", nullable=True),
         Column("after_stop", "bigint", "messages", "`resume`: publishes received after it was stopped", nullable=True),
-        Column("told_how", "string", "", "`resume`: by `flow`, `blocked`, both with `+`, or `none`", nullable=True),
+        Column("notified_by", "string", "", "`resume`: by `flow`, `blocked`, both with `+`, or `none`", nullable=True),
         Column(
             "obeyed",
             "boolean",

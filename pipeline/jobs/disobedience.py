@@ -1,4 +1,4 @@
-"""Disobedience: which clients keep publishing after they were told to stop."""
+"""Disobedience: which clients keep publishing after a request to stop."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ TABLE = Table(
             f"its version; `{UNKNOWN}` also if the connection predates the range",
         ),
         Column("episodes", "bigint", "", "number of episodes in which the client was held"),
-        Column("told", "bigint", "", "episodes announced by Channel.Flow and answered"),
+        Column("notified", "bigint", "", "episodes announced by Channel.Flow and answered"),
         Column("obeyed", "bigint", "", "of these, episodes in which the client stopped publishing"),
-        Column("after_stop", "bigint", "messages", "publishes received after the client was told"),
+        Column("after_stop", "bigint", "messages", "publishes received after the client was notified"),
         Column("p99_after_stop", "double", "messages", "99th percentile of `after_stop` per episode"),
     ),
 )
@@ -43,7 +43,7 @@ def disobedience(episodes: DataFrame, connections: DataFrame) -> DataFrame:
     keys = [F.coalesce(name, F.lit(UNKNOWN)).alias(name) for name in ("product", "product_version")]
     grouped = known.groupBy(*keys).agg(
         F.count(F.lit(1)).alias("episodes"),
-        F.count("obeyed").alias("told"),
+        F.count("obeyed").alias("notified"),
         F.count_if("obeyed").alias("obeyed"),
         F.sum(F.coalesce("after_stop", F.lit(0))).alias("after_stop"),
         F.percentile(F.coalesce("after_stop", F.lit(0)), 0.99).alias("p99_after_stop"),

@@ -31,8 +31,8 @@ TABLE = Table(
         Column("mark", "bigint", "messages or bytes", "stop mark that was exceeded", nullable=True),
         Column("peak_depth", "bigint", "messages", "greatest depth seen in the episode", nullable=True),
         Column("parked", "bigint", "messages", "publishes parked in the episode", nullable=True),
-        Column("after_stop", "bigint", "messages", "publishes received after the client was told", nullable=True),
-        Column("told_how", "string", "", "as in `flow.told_how`", nullable=True),
+        Column("after_stop", "bigint", "messages", "publishes received after the client was notified", nullable=True),
+        Column("notified_by", "string", "", "as in `flow.notified_by`", nullable=True),
         Column("obeyed", "boolean", "", "as in `flow.obeyed`", nullable=True),
     ),
 )

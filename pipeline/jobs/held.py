@@ -25,7 +25,7 @@ TABLE = Table(
         Column("p95_ms", "double", "ms", "95th percentile of an episode"),
         Column("longest_ms", "bigint", "ms", "longest episode"),
         Column("parked", "bigint", "messages", "publishes that were parked"),
-        Column("after_stop", "bigint", "messages", "publishes received after the client was told"),
+        Column("after_stop", "bigint", "messages", "publishes received after the client was notified"),
         Column("open", "bigint", "", "episodes that have not ended"),
     ),
 )

@@ -108,8 +108,8 @@ def _shown(administration: Administration, stop: Stop) -> dict[str, Any]:
 
 def _log_fields(administration: Administration, stop: Stop) -> dict[str, Any]:
     named = {name: getattr(stop, name) for name in NAMES if getattr(stop, name) is not None}
-    told = {name: _shown(administration, stop)[name] for name in ("author", "reason", "until")}
-    return {"number": stop.number, **named, **told}
+    facts = {name: _shown(administration, stop)[name] for name in ("author", "reason", "until")}
+    return {"number": stop.number, **named, **facts}
 
 
 COMMANDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {

@@ -66,7 +66,7 @@ def common_key(wanted: str, topics: Sequence[str]) -> str | None:
     Undecided if the walk would be too long, or an expression is beyond `penstock.text.automata`.
     """
     policy, parts = _policy(wanted), [Topic(key) for key in topics]
-    told_apart = policy.characters.union(*(part.characters for part in parts))
+    distinct = policy.characters.union(*(part.characters for part in parts))
     place, steps = (policy.start, tuple(part.start for part in parts)), 0
     waiting, seen = [(place, "")], {place}
     while waiting:
@@ -76,7 +76,7 @@ def common_key(wanted: str, topics: Sequence[str]) -> str | None:
             return key
         # Where a pattern names the characters that may follow, no other character leads on.
         said = [said for part, at in zip(parts, places, strict=True) if (said := part.next_characters(at)) is not None]
-        for character in set.intersection(*said) if said else told_apart:
+        for character in set.intersection(*said) if said else distinct:
             moved = tuple(part.step(at, character) for part, at in zip(parts, places, strict=True))
             place, steps = (policy.step(states, character), moved), steps + 1
             if all(moved) and place not in seen:

@@ -523,11 +523,11 @@ class Queue(ReadyLine):
     def record_leaving(self, segment: Segment, offset: int, count: int) -> int:
         """Record the departure of messages for publishers whose confirms may be withheld."""
         origin = segment.origin
-        if origin is not None and not self.stopped and origin.turn <= origin.source.heard:
+        if origin is not None and not self.stopped and origin.turn <= origin.source.last_report:
             return 0
         for _, part, source_of, row in segment.came_from(offset, count):
             origin = source_of
-            if origin.source.left is not None and (self.stopped or origin.turn > origin.source.heard):
+            if origin.source.left is not None and (self.stopped or origin.turn > origin.source.last_report):
                 origin.source.left.append((self.owner, origin, row, part))
         return 0
 

@@ -9,7 +9,7 @@ cdef enum:
     ENTRY_SIZE = 16
 
 cdef class Source:
-    cdef public int64_t heard
+    cdef public int64_t last_report
     cdef public list left
 
 cdef class Origin:

@@ -17,13 +17,13 @@ if not cython.compiled:
 
 
 class Source:
-    """One incarnation of an acceptor, as its messages refer to it: the last report that it has received (`heard`), and
-    the departures whose confirms it may withhold (`left`): [(queue's owner, Origin, first row, count)]; None once it is
-    gone.
+    """One incarnation of an acceptor, as its messages refer to it: the last report that it has received
+    (`last_report`), and the departures whose confirms it may withhold (`left`): [(queue's owner, Origin, first row,
+    count)]; None once it is gone.
     """
 
     def __init__(self) -> None:
-        self.heard = 0
+        self.last_report = 0
         self.left: list[Any] | None = []
 
 

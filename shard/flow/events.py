@@ -53,8 +53,8 @@ class Events:
 
     def record(self, event: str, queue: QueueState, **more: float | str) -> None:
         """Record an event, and publish it at the end of the turn if the vhost has listeners."""
-        told, recorded = self.has_listeners(queue.vhost), self.has_space()
-        if not told and not recorded:
+        published, recorded = self.has_listeners(queue.vhost), self.has_space()
+        if not published and not recorded:
             return
         marks = queue.limits.marks
         facts = {
@@ -65,9 +65,9 @@ class Events:
         if recorded:
             left_out, self._left_out = self._left_out, 0
             self.records.append({"at": self.state.now / 1e6, **facts, **({"left_out": left_out} if left_out else {})})
-        if told and len(self.waiting) >= EVENTS_MAX:
+        if published and len(self.waiting) >= EVENTS_MAX:
             self.dropped += 1
-        elif told:
+        elif published:
             self.waiting.append(facts)
 
     def has_space(self) -> bool:

@@ -16,7 +16,7 @@ cdef class Hand:
     cdef public int64_t bytes_limit
     cdef readonly dict sleepers
     cdef readonly dict asleep
-    cdef public bint told
+    cdef public bint reported
 
     cpdef bint is_full(self)
     cpdef sleep(self, Consumer consumer)

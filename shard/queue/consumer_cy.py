@@ -30,8 +30,8 @@ class Hand:
     bytes; bytes are counted only where they are limited.
 
     A limit that is not set is UNLIMITED. `sleepers` are consumers waiting for fewer unacked messages, in the order in
-    which they fell asleep; `asleep` is the shared set of hands that have sleepers. `told` is set once the log has said
-    that consumers wait.
+    which they fell asleep; `asleep` is the shared set of hands that have sleepers. `reported` is set once the log has
+    said that consumers wait.
     """
 
     def __init__(self, user: str, asleep: dict[Hand, None]) -> None:
@@ -42,7 +42,7 @@ class Hand:
         self.bytes_limit = UNLIMITED
         self.sleepers: dict[Consumer, None] = {}
         self.asleep = asleep
-        self.told = False
+        self.reported = False
 
     def is_full(self) -> bool:
         """Whether the user has reached one of its limits."""

@@ -1,6 +1,6 @@
 """Whether an unprivileged queue drops messages because of its size, as a table of transitions.
 
-It does so from the moment it exceeds its limit until it is well below it, so that its owner is told once.
+It does so from the moment it exceeds its limit until it is well below it, so that its owner gets one event.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ class Dropping(Enum):
     """Whether a queue drops its oldest messages beyond a limit."""
 
     NO = "it drops nothing"
-    BEGUN = "it drops, and its owner is still to be told"
-    REPORTED = "it drops, and its owner knows"
+    BEGUN = "it drops, and no event has been recorded yet"
+    REPORTED = "it drops, and the event is recorded"
 
 
 class DropEvent(Enum):
     """The events of a queue with such a limit."""
 
     EXCEED = "it is beyond the limit"
-    REPORT = "its owner is told"
+    REPORT = "an event is recorded"
     FALL = "it is well below the limit"
 
 

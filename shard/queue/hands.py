@@ -82,7 +82,7 @@ def part_of(limit: int, shards: int) -> int:
 
 def log_waiting(hand: Hand) -> None:
     """Log once that consumers of a user wait."""
-    if not hand.told:
-        hand.told = True
+    if not hand.reported:
+        hand.reported = True
         log.warning("consumers wait, their user is at its unacked limit", user=hand.user, messages=hand.count,
                     bytes=hand.nbytes)  # fmt: skip

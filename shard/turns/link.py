@@ -129,7 +129,7 @@ class Link:
             queue, origin, first, count = leaving
             if queue.contents.stopped:
                 rows.setdefault(queue.id, []).extend((origin.turn, origin.index, first, count))
-            elif origin.turn > self.source.heard:
+            elif origin.turn > self.source.last_report:
                 kept.append(leaving)
         self.source.left = kept
         for id, gone in rows.items():
@@ -167,10 +167,10 @@ class Link:
         while self.promised and self.promised[0][0] <= turn:
             self.turn.add(self.promised.popleft()[1])
 
-    def report_received(self, heard: int) -> None:
-        """The peer has received the reports up to `heard`."""
-        self.source.heard = heard
-        while self.verdicts and self.verdicts[0].turn <= heard:
+    def report_received(self, last_report: int) -> None:
+        """The peer has received the reports up to `last_report`."""
+        self.source.last_report = last_report
+        while self.verdicts and self.verdicts[0].turn <= last_report:
             self.verdicts.popleft()
 
     def close_turn(self) -> tuple[bytes, list[Any]] | None:

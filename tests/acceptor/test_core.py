@@ -163,7 +163,7 @@ def test_what_a_dead_shard_said_last_does_not_open_the_link_wider(node: Node) ->
     node.start_shard(0)
     node.settle()
     link = node.core(0).links[0]
-    assert (link.in_flight.load.count, link.unheard_bytes) == (0, 0)
+    assert (link.in_flight.load.count, link.unreported_bytes) == (0, 0)
 
 
 def test_what_was_not_taken_in_goes_to_the_next_incarnation_in_order(node: Node) -> None:

@@ -60,7 +60,7 @@ def test_a_held_channel_is_named_with_all_that_was_done_to_it(node: Node) -> Non
     assert (channel["connection"], channel["channel"], channel["user"], channel["vhost"]) == (
         connection.id, 1, "guest", "/",
     )  # fmt: skip
-    assert (channel["told"], channel["withheld"], channel["rung"], channel["spent"]) == (
+    assert (channel["notified_by"], channel["withheld"], channel["rung"], channel["spent"]) == (
         ["flow", "blocked"], 0, None, None,
     )  # fmt: skip
     assert channel["parked_bytes"] == channel["parked_bytes_connection"] == connection.kept.parked > 0
@@ -70,7 +70,7 @@ def test_a_held_channel_is_named_with_all_that_was_done_to_it(node: Node) -> Non
 def test_a_client_that_cannot_be_sent_blocked_is_not_said_to_know(node: Node) -> None:
     fill(open_channel(node, capabilities={}))
     (channel,) = ask(node, "held")
-    assert channel["told"] == []
+    assert channel["notified_by"] == []
 
 
 def test_withheld_confirms_are_a_cause_though_nothing_is_parked(node: Node) -> None:

@@ -30,7 +30,7 @@ def test_a_chosen_set(broker: Broker, connect: Callable[..., Client], channel: C
     while confirmed < depth:
         confirmed = publisher.take("basic.ack").delivery_tag
     (held,) = [held for held in broker.held() if held["causes"][0].get("name") == queue]
-    assert held["told"] == ["blocked"] and not held["withheld"] and not held["paused"]
+    assert held["notified_by"] == ["blocked"] and not held["withheld"] and not held["paused"]
     explained = json.loads(broker.penstock("flow", "explain", queue, "--json").stdout)
     assert {"setting": "throttle", "value": "blocked, park", "source": "declaration: x-throttle"} in explained[
         "settings"

@@ -66,7 +66,7 @@ def test_py_amqp_answers_and_publishes_on(broker: Broker, channel: Channel, queu
             return [each for each in broker.held() if each["user"] == user and each["ignores_flow"]]
 
         (held,) = wait_for(publish_on)
-        assert held["client"].startswith("py-amqp") and held["told"] == ["flow"]
+        assert held["client"].startswith("py-amqp") and held["notified_by"] == ["flow"]
         bodies = [wait_get(channel, queue).body for _ in range(sent)]
         assert bodies == [b"%d" % number for number in range(1, sent + 1)]
         assert publisher.queue_declare("", exclusive=True).queue

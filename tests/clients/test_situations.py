@@ -213,8 +213,12 @@ def test_channel_flow_is_for_those_whom_it_does_not_break(
     producer = start(library, queue, 5 * STOP, 64)  # too little to pause the socket, which would stop notices
     wait_for(lambda: holds(broker, queue), PATIENCE, "a held channel")
     assert settled(lambda: deep(queue)) <= most(STOP)
-    told = ["flow"] if library in ("pika", "py-amqp") else []
-    wait_for(lambda: [held["told"] for held in broker.held() if waits_for(held, queue)] == [told], PATIENCE, str(told))
+    expected = ["flow"] if library in ("pika", "py-amqp") else []
+
+    def notices() -> bool:
+        return [held["notified_by"] for held in broker.held() if waits_for(held, queue)] == [expected]
+
+    wait_for(notices, PATIENCE, str(expected))
     producer.check_held()
     Drain(client, queue, prefetch=10).take(5 * STOP)
     producer.check_alive()

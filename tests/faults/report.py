@@ -25,8 +25,8 @@ def report(rounds: Rounds, number: int, error: Exception) -> str:
     """
     kept = keep(rounds)
     problems = rounds.checker.problems
-    told = problems or [f"{type(error).__name__}: {error}".partition("\n")[0]]
-    lines = [f"seed {rounds.seed}, round {number}: {len(told)} things wrong", *told[:SHOWN]]
+    findings = problems or [f"{type(error).__name__}: {error}".partition("\n")[0]]
+    lines = [f"seed {rounds.seed}, round {number}: {len(findings)} things wrong", *findings[:SHOWN]]
     for message in list(rounds.checker.suspects.values())[:HISTORIES]:
         lines += [f"-- {message}", *rounds.record.history(message)]
     lines += ["-- the last faults", *rounds.record.faults()[-FAULTS:]]

@@ -90,7 +90,7 @@ def started(directory: Path, data: Path) -> Broker | str:
         return line
 
 
-def told(broker: Broker) -> dict[str, int]:
+def damaged_of(broker: Broker) -> dict[str, int]:
     """Return the number of damaged messages of each queue, according to the log."""
     counts: dict[str, int] = {}
     for line in broker.log.splitlines():
@@ -105,7 +105,7 @@ def check_served(broker: Broker) -> None:
     with Client.connect(broker.address) as client:
         found = {queue: bodies(client.channel(), queue) for queue in SIZES}
         client.channel().call("queue.declare", queue="later", durable=True, passive=True)
-    damaged = told(broker)
+    damaged = damaged_of(broker)
     for queue, came in found.items():
         expected, there = [body(queue, number) for number in range(COUNT)], set(came)
         assert came == [each for each in expected if each in there], f"{queue}: wrong, twice or out of order"

@@ -42,11 +42,11 @@ def test_ten_rounds(tmp_path: Path, seed: int) -> None:
 def publish_until_blocked(client: Client, confirms: Confirms) -> str:
     """Publish one message after the other until connection.blocked arrives; return its reason."""
 
-    def told() -> bool:
+    def named() -> bool:
         confirms.publish(b"%d" % confirms.published, "q", delivery_mode=2)
         return "connection.blocked" in [event.name for event in client.pending()]
 
-    wait_for(told)
+    wait_for(named)
     return str(client.take("connection.blocked").reason)
 
 

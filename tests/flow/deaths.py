@@ -18,13 +18,13 @@ class FlowAndDeath(FlowAndRouter):
         self.lost_prepared: dict[int, set[Id]] = {}
         self.bereft: set[int] = set()
 
-    @rule(which=st.integers(0, 9), heard=st.integers(0, 3))
-    def kill_shard(self, which: int, heard: int) -> None:
+    @rule(which=st.integers(0, 9), arriving=st.integers(0, 3))
+    def kill_shard(self, which: int, arriving: int) -> None:
         """Kill a shard."""
         shard = which % len(self.node.shards)
         if self.node.shards[shard] is not None:
             self.losses += 1
-            life = self.node.kill_shard(shard, heard)
+            life = self.node.kill_shard(shard, arriving)
             for id, book in life.books.items():
                 self.lost.setdefault(id, set()).update(map(identity, book.entered))
             for part in life.core.two_phase.parts.values():

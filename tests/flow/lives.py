@@ -50,13 +50,13 @@ class FlowAndLives(FlowAndRouter):
                     self.may_come_again({at})
         return super().hear(person, event)
 
-    @rule(which=st.integers(0, 9), heard=st.integers(0, 3), written=st.booleans())
-    def kill_shard(self, which: int, heard: int, written: bool) -> None:
+    @rule(which=st.integers(0, 9), arriving=st.integers(0, 3), written=st.booleans())
+    def kill_shard(self, which: int, arriving: int, written: bool) -> None:
         """Kill a shard."""
         shard = which % len(self.node.shards)
         if self.node.shards[shard] is None:
             return
-        life = self.node.kill_shard(shard, heard, written)
+        life = self.node.kill_shard(shard, arriving, written)
         self.deaths += 1
         names = {kept.id: kept.name for kept in self.queues.values()}
         unsafe = {(names[id], identity(body)) for id, body in life.unsafe()}

@@ -94,7 +94,7 @@ class AtRest(Moves):
         """Check that nothing is in flight, and every channel that waits has a reason to."""
         for link in core.links:
             assert link.in_flight.is_empty() and not link.in_flight.load.count_weight
-            assert (link.unheard_bytes, link.turn.contents.load.count, len(link.sent), len(link.requests)) == (
+            assert (link.unreported_bytes, link.turn.contents.load.count, len(link.sent), len(link.requests)) == (
                 0,
                 0,
                 0,

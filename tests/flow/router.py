@@ -12,11 +12,11 @@ from tests.flow.world import Person
 class FlowAndRouter(Flow):
     """The router dies and comes back at any time, and its last messages may be lost."""
 
-    @rule(heard=st.integers(0, 3))
-    def kill_router(self, heard: int) -> None:
+    @rule(arriving=st.integers(0, 3))
+    def kill_router(self, arriving: int) -> None:
         """Kill the router."""
         if self.node.router_lives:
-            self.node.kill_router(heard)
+            self.node.kill_router(arriving)
             self.moves.clear()
 
     @rule()

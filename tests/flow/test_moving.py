@@ -182,12 +182,12 @@ def test_somebody_dies(seed: int, who: str) -> None:
         else:
             dead = {"old home": [0], "new home": [1], "both": [0, 1]}[who]
             for shard in dead:
-                heard, written, noticed = (
+                arriving, written, noticed = (
                     world.chance.randrange(3),
                     world.chance.random() < 0.5,
                     world.chance.random() < 0.5,
                 )
-                node.kill_shard(shard, heard, written, noticed)
+                node.kill_shard(shard, arriving, written, noticed)
             for _ in range(world.chance.randrange(100)):
                 world.step()
             for shard in dead:

@@ -29,5 +29,5 @@ def test_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert cost["control"]["throughput"] > 0
         assert held_cpu(node, 5)["connections"] == 5
         assert rated_cpu(node, 12)["connections"] == 12
-        told = resumes(node, 20)
-        assert 0 < told["median_ms"] <= told["percentile_95_ms"]
+        answer = resumes(node, 20)
+        assert 0 < answer["median_ms"] <= answer["percentile_95_ms"]

@@ -18,11 +18,11 @@ def options(**changed: object) -> LoadOptions:
 
 
 def test_names_begin_with_that_of_the_queue() -> None:
-    told = options(queue="mine", subscribers=2)
-    assert topology_of("queue", told) == Topology(("mine",))
-    assert topology_of("requests", told) == Topology(("mine.requests",))
-    assert topology_of("tasks", told) == Topology(("mine.tasks",))
-    assert topology_of("subscribers", told) == Topology(("mine.subscriber.0", "mine.subscriber.1"), "mine.fanout")
+    answer = options(queue="mine", subscribers=2)
+    assert topology_of("queue", answer) == Topology(("mine",))
+    assert topology_of("requests", answer) == Topology(("mine.requests",))
+    assert topology_of("tasks", answer) == Topology(("mine.tasks",))
+    assert topology_of("subscribers", answer) == Topology(("mine.subscriber.0", "mine.subscriber.1"), "mine.fanout")
 
 
 def test_routing_keys() -> None:

@@ -45,7 +45,7 @@ def test_a_configuration_that_cannot_be_read_is_an_error() -> None:
 
 def test_a_flag_of_a_group_is_that_of_its_commands() -> None:
     app, inner = typer.Typer(), typer.Typer()
-    told: list[bool] = []
+    notified: list[bool] = []
 
     @inner.callback()
     def group(flag: Flag = False) -> None:
@@ -53,7 +53,7 @@ def test_a_flag_of_a_group_is_that_of_its_commands() -> None:
 
     @inner.command()
     def list_(flag: Flag = False) -> None:
-        told.append(flag)
+        notified.append(flag)
 
     app.add_typer(inner, name="things")
 
@@ -63,7 +63,7 @@ def test_a_flag_of_a_group_is_that_of_its_commands() -> None:
 
     for words in (["things", "list-"], ["things", "--flag", "list-"], ["things", "list-", "--flag"]):
         assert CliRunner().invoke(app, words).exit_code == 0
-    assert told == [False, True, True]
+    assert notified == [False, True, True]
 
 
 def test_a_directory_has_to_be_there_unless_it_may_be_new(tmp_path: Path) -> None:

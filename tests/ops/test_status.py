@@ -75,8 +75,8 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     (row,) = [line for line in text.splitlines() if "orders [eu]" in line]
     assert "10 KiB" in row
     assert "20 of 10" in row, "no queue that is over its bound is shown as within it"
-    told = re.search(r"saturated for (\d+\.\d) s", row)
-    assert told and float(told[1]) >= 5
+    answer = re.search(r"saturated for (\d+\.\d) s", row)
+    assert answer and float(answer[1]) >= 5
 
 
 @pytest.mark.broker

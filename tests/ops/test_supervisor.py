@@ -356,9 +356,9 @@ def test_a_child_that_goes_round_in_circles_is_replaced(start_node: StartNode) -
     node.wait_ready()
     with Gauges.open(node.node.gauges) as gauges:
         wait_for(lambda: _is_second_incarnation(gauges, 0), what="the second incarnation")
-    (told,) = logged(node.stop()[2], "process does not respond and is killed")
-    assert (told["process"], told["work"], told["state"]) == ("shard 0", "serving", "running")
-    assert "in spin" in str(told["stack"])
+    (answer,) = logged(node.stop()[2], "process does not respond and is killed")
+    assert (answer["process"], answer["work"], answer["state"]) == ("shard 0", "serving", "running")
+    assert "in spin" in str(answer["stack"])
 
 
 def test_reports_of_the_past_and_nonsense_are_not_believed(start_node: StartNode) -> None:

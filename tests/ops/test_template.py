@@ -60,7 +60,7 @@ class Template:
         socket.send_fds(self.socket, [pack([*what])], inherited)
         return self.answer()
 
-    def told(self) -> str:
+    def report(self) -> str:
         """Return a line of a forked process."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().decode().rstrip()
@@ -79,7 +79,7 @@ def template(tmp_path: Path) -> Iterator[Template]:
 
 def test_each_request_is_answered_with_the_pid_of_a_process_that_gets_its_arguments(template: Template) -> None:
     pids = [template.request("shard", 3, 1), template.request("shard", 4, 7)]
-    assert sorted(template.told() for _ in pids) == ["3 1 -", "4 7 -"]
+    assert sorted(template.report() for _ in pids) == ["3 1 -", "4 7 -"]
     assert len({*pids, template.process.pid}) == 3
 
 
@@ -88,7 +88,7 @@ def test_a_descriptor_of_a_request_is_the_forked_process_s_alone(template: Templ
     os.write(writer, b"here")
     assert template.request("acceptor", 0, 1, inherited=(reader,)) > 0
     os.close(reader)
-    assert template.told() == "0 1 here"
+    assert template.report() == "0 1 here"
     template.request("shard", 0, 1)  # once this is answered, the request before is done
     held = [os.readlink(link) for link in Path(f"/proc/{template.process.pid}/fd").iterdir() if link.is_symlink()]
     assert os.readlink(f"/proc/self/fd/{writer}") not in held
@@ -100,7 +100,7 @@ def test_the_reason_of_an_unexpected_error_is_left_and_the_template_goes_on(temp
     found = wait_for(lambda: process.take_reason(template.runtime, "shard", 9), what="a reason")
     assert found == "ValueError: a bug"
     template.request("shard", 0, 1)
-    assert template.told() == "0 1 -"
+    assert template.report() == "0 1 -"
 
 
 def test_every_role_but_the_supervisor_s_can_be_forked() -> None:

@@ -172,15 +172,15 @@ class _Queue:
 
     def _let_go(self, day: Day, random: Random, ts: int) -> None:
         for number, stop in self.held.items():
-            told = random.choice(("flow", "blocked", "none"))
+            results = random.choice(("flow", "blocked", "none"))
             after = random.randrange(30)
             facts = self._session(number) | {"action": "resume", "cause": stop["cause"], "mark": stop["mark"]}
             facts |= {
                 "stopped_ms": (ts + number - stop["since"]) // 1000,
                 "peak_depth": self.stop + random.randrange(90),
             }
-            facts |= {"parked": random.randrange(50), "after_stop": after, "told_how": told, "outcome": "free"}
-            facts |= {"obeyed": None if told != "flow" else after == 0}
+            facts |= {"parked": random.randrange(50), "after_stop": after, "notified_by": results, "outcome": "free"}
+            facts |= {"obeyed": None if results != "flow" else after == 0}
             day.add("flow", ts + number, f"acceptor.{number % 2}.1", **facts)
         self.held.clear()
 
@@ -236,7 +236,7 @@ def _oddities(day: Day) -> None:
     middle = (SINCE + UNTIL) // 2
     day.add("flow", SINCE + 1_000_000, "acceptor.0.1", **stop)
     day.add("flow", SINCE + 9_000_000, "acceptor.0.1", **stop)
-    resume = {"action": "resume", "stopped_ms": 5_000, "parked": 3, "after_stop": 2, "told_how": "none"}
+    resume = {"action": "resume", "stopped_ms": 5_000, "parked": 3, "after_stop": 2, "notified_by": "none"}
     day.add("flow", SINCE + 14_000_000, "acceptor.0.1", **{**stop, **resume, "outcome": "closed"})
     gone = {**stop, "acceptor": 7, "connection": "7.1.1"}
     day.add("flow", middle, "acceptor.7.1", **gone)

@@ -52,13 +52,13 @@ class Run(NamedTuple):
         return [row for row in rows(self.root, table) if self.since <= row["ts"] < self.until]
 
 
-def told(recorded: Path) -> int:
+def results(recorded: Path) -> int:
     """Return the number of messages published according to the rows."""
     return sum(row["n_published"] for row in rows(recorded, "depth"))
 
 
 def has_told(recorded: Path, count: int) -> bool:
-    return told(recorded) == count
+    return results(recorded) == count
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def run(penstock_only: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
                 producer.publish(b"y" * 100, routing_key="full")
             wait_for(lambda: any(row["saturated"] for row in rows(recorded, "depth")), 60, "a row of a full queue")
             channel.call("queue.purge", queue="full")
-            wait_for(lambda: told(recorded) == 2 * PUBLISHED, 60, "rows that tell of all messages")
+            wait_for(lambda: results(recorded) == 2 * PUBLISHED, 60, "rows that tell of all messages")
             # A process that ends does not wait for a slow disk: its last rows may be in no file that readers see.
             wait_for(lambda: any(row["action"] == "resume" for row in rows(recorded, "flow")), 60, "the resume")
     until = time.time_ns() // 1000 + 1
@@ -90,9 +90,9 @@ def run(penstock_only: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def report(spark: SparkSession, run: Run) -> Report:
-    told: list[str] = []
-    found = gather(Telemetry(spark, str(run.root)), run.since, run.until, Goals(), hot_shards.Limits(), told.append)
-    assert len(told) > len(found.answers)
+    results: list[str] = []
+    found = gather(Telemetry(spark, str(run.root)), run.since, run.until, Goals(), hot_shards.Limits(), results.append)
+    assert len(results) > len(found.answers)
     return found
 
 

@@ -34,9 +34,9 @@ def report(root: Path, output: Path, log: IO[bytes], *options: str) -> subproces
     return subprocess.Popen([sys.executable, *command], cwd=ROOT, stderr=log)
 
 
-def answer(told: dict[str, Any], name: str) -> list[Row]:
-    assert not told["answers"][name]["more"]
-    rows: list[Row] = told["answers"][name]["rows"]
+def answer(results: dict[str, Any], name: str) -> list[Row]:
+    assert not results["answers"][name]["more"]
+    rows: list[Row] = results["answers"][name]["rows"]
     return rows
 
 
@@ -68,12 +68,12 @@ def test_a_worker_that_dies_changes_no_answer(day: Day, tmp_path: Path) -> None:
         finally:
             running.kill()
             running.wait()
-    told = json.loads(output.read_text())
-    assert_rows(answer(told, consumers.TABLE.name), plain_consumers(day.depth, Limits()))
-    assert_rows(answer(told, rebalance_inputs.TABLE.name), plain_rebalance_inputs(day.depth, day.since, day.until))
+    results = json.loads(output.read_text())
+    assert_rows(answer(results, consumers.TABLE.name), plain_consumers(day.depth, Limits()))
+    assert_rows(answer(results, rebalance_inputs.TABLE.name), plain_rebalance_inputs(day.depth, day.since, day.until))
 
     def place(row: Row) -> tuple[int, int, str, int]:
         return -row["stopped_ms"], row["started"], row["connection"], row["channel"]
 
-    assert_rows(answer(told, episodes.TABLE.name), sorted(plain_episodes(day.flow, day.until), key=place))
-    assert answer(told, "what_if")
+    assert_rows(answer(results, episodes.TABLE.name), sorted(plain_episodes(day.flow, day.until), key=place))
+    assert answer(results, "what_if")

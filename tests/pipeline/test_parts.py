@@ -33,11 +33,11 @@ def merged(table: str, buckets: int, batch: pa.RecordBatch) -> list[Row]:
     """Return the rows made by all tasks of both steps."""
     keys = SORTED_BY[table]
     blobs = list(split(table, keys, buckets, [batch]))
-    told: list[Row] = []
+    results: list[Row] = []
     for number in range(buckets):
         own = [blob for blob in blobs if blob.column("bucket")[0].as_py() == number]
-        told += [row for made in merge(table, keys, own) for row in made.to_pylist()]
-    return told
+        results += [row for made in merge(table, keys, own) for row in made.to_pylist()]
+    return results
 
 
 def rows_of(part: Row) -> list[Row]:
@@ -58,10 +58,10 @@ def test_every_row_is_in_one_part_in_order(day: Day, table: str, buckets: int, m
     monkeypatch.setattr(parts, "ROWS_AT_ONCE", 200)
     rows = list(getattr(day, table))
     random.Random(1).shuffle(rows)
-    told = merged(table, buckets, files((11, rows[::2]), (11, rows[1::2]), (12, rows[:50])))
-    assert sum(part["found"] for part in told) == len(rows) + len(rows[:50])
+    results = merged(table, buckets, files((11, rows[::2]), (11, rows[1::2]), (12, rows[:50])))
+    assert sum(part["found"] for part in results) == len(rows) + len(rows[:50])
     for hour, expected in ((11, rows), (12, rows[:50])):
-        own = [rows_of(part) for part in told if part["hour"] == f"dt=2026-11-20/hour={hour}"]
+        own = [rows_of(part) for part in results if part["hour"] == f"dt=2026-11-20/hour={hour}"]
         for part in own:
             assert part == sorted(part, key=lambda row: key(table, row))
         places = [{key(table, row)[: len(SORTED_BY[table])] for row in part} for part in own]
@@ -81,8 +81,8 @@ def test_rows_that_are_the_same_in_every_column_are_one(day: Day) -> None:
 
 def test_a_file_that_is_odd_is_named(day: Day) -> None:
     batch = files((11, day.depth[:10]), (11, [{**day.depth[0], "ready": "many"}]), (12, day.depth[:10]))
-    told = merged("depth", 2, batch)
-    assert [row["odd"] for row in told if row["odd"]] == [PATH.format(11, 1)]
+    results = merged("depth", 2, batch)
+    assert [row["odd"] for row in results if row["odd"]] == [PATH.format(11, 1)]
 
 
 def test_no_rows_are_no_part() -> None:

@@ -63,8 +63,8 @@ def test_who_says_where_jobs_run(tmp_path: Path) -> None:
 
 
 def test_what_is_configured_counts_but_for_the_time_zone() -> None:
-    told = {"spark.driver.memory": "9g", "spark.sql.session.timeZone": "Mars"}
-    merged = session.merged_configuration("local[1]", told, None)
+    results = {"spark.driver.memory": "9g", "spark.sql.session.timeZone": "Mars"}
+    merged = session.merged_configuration("local[1]", results, None)
     assert merged["spark.driver.memory"] == "9g"
     assert merged["spark.sql.session.timeZone"] == "UTC"
     assert "spark.driver.bindAddress" not in session.merged_configuration("yarn", {}, None)

@@ -330,9 +330,9 @@ def test_an_open_transaction_outlives_the_shard(node: Node) -> None:
     assert (delivered(client), ready(node)) == ([(b"in it", False)], (0, 2))
 
 
-@pytest.mark.parametrize("heard", [0, 9])
+@pytest.mark.parametrize("arriving", [0, 9])
 @pytest.mark.parametrize("written", [False, True])
-def test_a_commit_is_done_once(node: Node, heard: int, written: bool) -> None:
+def test_a_commit_is_done_once(node: Node, arriving: int, written: bool) -> None:
     """The shard dies before it has written the commit, or before its acceptor has received the answer."""
     node.declare("q", durable=True)
     node.declare("other", durable=True)
@@ -353,7 +353,7 @@ def test_a_commit_is_done_once(node: Node, heard: int, written: bool) -> None:
     if written:
         node.commit_shard(0)
         node.finish_shard(0)
-    node.kill_shard(0, heard)
+    node.kill_shard(0, arriving)
     node.start_shard(0)
     node.settle()
     client.take("tx.commit-ok", 1)

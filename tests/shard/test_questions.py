@@ -29,7 +29,7 @@ def full(node: Node, action: str) -> int:
 
 
 def found(node: Node, id: int, *, early: bool) -> str | None:
-    action = deadlock(node.shard(0).state, node.shard(0).flow, id, "a circle", told=early, early=early)
+    action = deadlock(node.shard(0).state, node.shard(0).flow, id, "a circle", reported=early, early=early)
     node.settle(1)
     return action
 

@@ -154,8 +154,8 @@ def test_a_message_about_a_consumer_that_is_gone_is_ignored(node: Node) -> None:
 # Shards that die and come back
 
 
-def shard_restarts(node: Node, shard: int = 0, heard: int = 1 << 30) -> None:
-    node.kill_shard(shard, heard)
+def shard_restarts(node: Node, shard: int = 0, arriving: int = 1 << 30) -> None:
+    node.kill_shard(shard, arriving)
     node.settle()
     node.start_shard(shard)
     node.settle(1)

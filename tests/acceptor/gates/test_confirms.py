@@ -99,9 +99,9 @@ class Channel:
     def write(self) -> int:
         """Write the confirms of everything that is done; return the number of frames."""
         self.confirms.write(CHANNEL, self.output)
-        heard = self.publisher.hear(b"".join(self.output.take()))
+        tags = self.publisher.hear(b"".join(self.output.take()))
         assert self.publisher.told == self.publisher.done
-        return heard
+        return tags
 
 
 @given(

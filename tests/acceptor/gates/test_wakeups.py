@@ -55,13 +55,13 @@ def test_a_change_that_is_not_broadcast_by_the_poll_after_next_is_lost_and_logge
     assert wakeups.lost == 1, "once"
 
 
-@pytest.mark.parametrize("heard_at", [1, 2])
-def test_a_change_that_is_broadcast_before_or_after_the_poll_is_not_lost(gauges: Gauges, heard_at: int) -> None:
+@pytest.mark.parametrize("received_at", [1, 2])
+def test_a_change_that_is_broadcast_before_or_after_the_poll_is_not_lost(gauges: Gauges, received_at: int) -> None:
     wakeups, queue_gate = WakeUps(gauges), queue_gate_of(gauges)
     wakeups.poll([queue_gate])
     change(gauges, 3)
     for poll in (1, 2):
-        if poll == heard_at:
+        if poll == received_at:
             wakeups.on_broadcast(ID, 3)
             wakeups.on_broadcast(ID, 2)  # a late one
         wakeups.poll([queue_gate])

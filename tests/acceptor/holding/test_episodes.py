@@ -74,9 +74,9 @@ def test_an_episode_is_told_from_its_beginning_to_its_end(node: Node) -> None:
     pass_time(node, 3)
     drain(node)
     (resume,) = flow(node, "resume")
-    told = {name: resume[name] for name in ("peak_depth", "parked", "after_stop", "told_how", "obeyed", "outcome")}
+    told = {name: resume[name] for name in ("peak_depth", "parked", "after_stop", "notified_by", "obeyed", "outcome")}
     assert told == {
-        "peak_depth": 5, "parked": 2, "after_stop": 1, "told_how": "blocked", "obeyed": None, "outcome": "free"
+        "peak_depth": 5, "parked": 2, "after_stop": 1, "notified_by": "blocked", "obeyed": None, "outcome": "free"
     }  # fmt: skip
     assert resume["stopped_ms"] >= 3000
     assert resume["ts"] - stop["ts"] == pytest.approx(1000 * resume["stopped_ms"], abs=1000)
@@ -119,7 +119,7 @@ def test_who_publishes_on_after_its_flow_ok_has_not_obeyed(after: int, obeyed: b
         publish(client, after)
         client.lose()
         (resume,) = flow(node, "resume")
-        assert (resume["obeyed"], resume["told_how"]) == (obeyed, "flow+blocked")
+        assert (resume["obeyed"], resume["notified_by"]) == (obeyed, "flow+blocked")
         assert resume["after_stop"] == before + after
 
 

@@ -170,7 +170,7 @@ def test_nothing_counts_once_the_shard_is_gone_for_good(node: Node) -> None:
     node.kill_shard(0)
     node.meet(0)
     link.end()
-    assert (link.unheard_bytes, used(link), link.turn.contents.load.nbytes) == (0, 0, 0)
+    assert (link.unreported_bytes, used(link), link.turn.contents.load.nbytes) == (0, 0, 0)
     assert link.in_flight.is_empty()
 
 

@@ -34,7 +34,7 @@ def sent(node: Node, count: int, mandatory: bool = True, confirms: bool = True, 
     return client
 
 
-def heard(client: Client) -> list[str]:
+def events_of(client: Client) -> list[str]:
     """Return the names of the returns and confirms that a client was sent, in order."""
     return [event.name for event in client.events[1] if event.name in ("basic.return", "basic.ack", "basic.nack")]
 
@@ -48,9 +48,9 @@ def test_what_finds_no_room_comes_back_before_it_is_nacked(node: Node, size: int
     reject(node, "q", 2)
     client = sent(node, 4, routing_key="q", size=size)
     assert [event.body.rstrip(b"\0") for event in returned(client)] == [b"2", b"3"]
-    told = heard(client)
-    assert set(told) == {"basic.return", "basic.ack", "basic.nack"}
-    assert max(at for at, name in enumerate(told) if name == "basic.return") < told.index("basic.nack")
+    events = events_of(client)
+    assert set(events) == {"basic.return", "basic.ack", "basic.nack"}
+    assert max(at for at, name in enumerate(events) if name == "basic.return") < events.index("basic.nack")
     first = returned(client)[0]
     assert (first.code, first.exchange, first.routing_key) == (311, "", "q")
     assert first.text == "CONTENT_TOO_LARGE - queue 'q' in vhost '/': 2 of 2 messages"
@@ -60,7 +60,7 @@ def test_what_finds_no_room_comes_back_before_it_is_nacked(node: Node, size: int
 def test_without_confirms_too(node: Node) -> None:
     reject(node, "q", 1)
     client = sent(node, 3, confirms=False, routing_key="q")
-    assert heard(client) == ["basic.return"] * 2
+    assert events_of(client) == ["basic.return"] * 2
     assert [event.body for event in returned(client)] == [b"1", b"2"]
 
 
@@ -69,7 +69,7 @@ def test_without_confirms_too(node: Node) -> None:
 )
 def test_others_are_nacked_as_ever(node: Node, overflow: str, mandatory: bool) -> None:
     reject(node, "q", 0, overflow=overflow)
-    assert set(heard(sent(node, 2, mandatory, routing_key="q"))) == {"basic.nack"}
+    assert set(events_of(sent(node, 2, mandatory, routing_key="q"))) == {"basic.nack"}
 
 
 def test_one_that_several_queues_refuse_comes_back_once(node: Node) -> None:
@@ -93,9 +93,9 @@ def test_a_producer_that_has_gone_is_not_told(node: Node) -> None:
     assert node.state("q").depth == 0
 
 
-@pytest.mark.parametrize("heard_of_it", [0, 1])
+@pytest.mark.parametrize("arriving", [0, 1])
 def test_what_a_shard_that_dies_has_refused_comes_back_if_its_next_incarnation_refuses_it(
-    node: Node, heard_of_it: int
+    node: Node, arriving: int
 ) -> None:
     """Each message is in the queue, or returned and nacked, whatever the dead incarnation reported to the acceptor."""
     reject(node, "q", 1)
@@ -107,7 +107,7 @@ def test_what_a_shard_that_dies_has_refused_comes_back_if_its_next_incarnation_r
     node.finish(0)
     node.send_up(0, 0)
     node.finish_shard(0)
-    node.kill_shard(0, heard=heard_of_it)
+    node.kill_shard(0, arriving=arriving)
     node.start_shard(0)
     node.settle()
     assert [event.body for event in returned(client)] == [b"1", b"2"]

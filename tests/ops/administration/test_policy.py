@@ -88,9 +88,9 @@ def test_a_dry_run_names_the_channels_and_sets_nothing(commanded: Commanded) -> 
     head, reason, *_ = commanded.run(policy.app, *words).splitlines()
     assert head == "policy 'p' is not set; it would stop 1 channels now"
     assert reason == "queue 'q' in vhost '/': 5 of 4 messages"
-    told = commanded.json(policy.app, *words)
-    assert (told["reached"], told["ungranted"]) == ([reason], [])
-    assert [each["connection"] for each in told["stopped"]] == [client.connection.id]
+    answer = commanded.json(policy.app, *words)
+    assert (answer["reached"], answer["ungranted"]) == ([reason], [])
+    assert [each["connection"] for each in answer["stopped"]] == [client.connection.id]
     assert commanded.json(policy.app, "list") == []
 
 

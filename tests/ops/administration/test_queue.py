@@ -39,8 +39,8 @@ def test_a_move_that_is_refused_says_why_also_in_json(commanded: Commanded) -> N
     words = ["move", "/", "none", "1", "--data", str(commanded.data), "--json"]
     done = CliRunner().invoke(queue.app, words)
     assert isinstance(done.exception, CommandError)
-    told = orjson.loads(done.stdout)
-    assert reason.endswith(f"is not moved, {told['result']}: {told['reason']}")
+    answer = orjson.loads(done.stdout)
+    assert reason.endswith(f"is not moved, {answer['result']}: {answer['reason']}")
 
 
 def test_a_queue_that_cannot_be_moved_is_listed_with_the_reason(commanded: Commanded) -> None:

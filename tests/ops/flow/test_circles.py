@@ -13,17 +13,17 @@ TIMES = Times(1, 5)
 
 def session(connection: str, *queues: int, held: float = 60, party: str = "") -> dict[str, Any]:
     causes = [{"kind": "queue", "id": id, "name": f"q{id}", "shard": 0} for id in queues]
-    told = {"connection": connection, "held_seconds": held, "causes": [*causes, {"kind": "shard", "shard": 0}]}
-    return {**told, "party": party or connection, "settles": True}
+    facts = {"connection": connection, "held_seconds": held, "causes": [*causes, {"kind": "shard", "shard": 0}]}
+    return {**facts, "party": party or connection, "settles": True}
 
 
 def consumer(
     connection: str | None, in_hand: int = 1, settled: float | None = 60, party: str | None = None, prefetch: int = 0,
     usual: float | None = None, full: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    told = {"connection": connection, "in_hand": in_hand, "settled_seconds": settled, "active": True}
-    told |= {"usual_seconds": usual, "full": full}
-    return {**told, "party": party or connection, "prefetch": prefetch}
+    facts = {"connection": connection, "in_hand": in_hand, "settled_seconds": settled, "active": True}
+    facts |= {"usual_seconds": usual, "full": full}
+    return {**facts, "party": party or connection, "prefetch": prefetch}
 
 
 def found(held: list[dict[str, Any]], queues: dict[int, list[dict[str, Any]]]) -> list[set[str]]:

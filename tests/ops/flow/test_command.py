@@ -16,7 +16,7 @@ from tests.ops.flow.full import hold
 
 NOTHING: dict[str, Any] = dict.fromkeys(("vhost", "exchange", "key", "queue", "user", "connection"))
 HELD: dict[str, Any] = {
-    "connection": "0.1.1", "channel": 1, "client": "c", "user": "u", "held_seconds": 3.0, "told": [],
+    "connection": "0.1.1", "channel": 1, "client": "c", "user": "u", "held_seconds": 3.0, "notified_by": [],
     "withheld": 0, "parked_bytes": 0, "paused": False, "ignores_flow": False, "spent": None, "rung": None, "causes": [],
 }  # fmt: skip
 
@@ -27,16 +27,16 @@ def test_a_held_producer_is_listed_with_what_it_waits_for(commanded: Commanded) 
     ((connection, channel, product, user, _, _, waits_for, resumes_in),) = commanded.rows(command.app)
     assert (connection, channel, product, user) == (client.connection.id, "1", "a producer", "guest")
     assert waits_for.startswith("queue 'q'") and resumes_in == "unknown"
-    (told,) = commanded.json(command.app)
-    assert [cause["name"] for cause in told["causes"]] == ["q"]
+    (answer,) = commanded.json(command.app)
+    assert [cause["name"] for cause in answer["causes"]] == ["q"]
 
 
 def test_a_connection_is_explained_with_the_depth_of_each_line(commanded: Commanded) -> None:
     client = hold(commanded)
     lines = commanded.run(command.app, "why", client.connection.id).splitlines()
-    told = commanded.json(command.app, "why", client.connection.id)
-    assert lines == ["  " * each["depth"] + each["text"] for each in told]
-    assert told[0]["text"].startswith(f"connection {client.connection.id} (") and told[1]["depth"] == 1
+    answer = commanded.json(command.app, "why", client.connection.id)
+    assert lines == ["  " * each["depth"] + each["text"] for each in answer]
+    assert answer[0]["text"].startswith(f"connection {client.connection.id} (") and answer[1]["depth"] == 1
     assert commanded.refusal(command.app, "why", "0.0.0") == "connection 0.0.0 is not held"
 
 
@@ -90,7 +90,8 @@ def test_a_producer_resumes_when_its_last_cause_is_over_if_all_are_known(times: 
 def test_how_a_producer_is_held_names_all_that_applies() -> None:
     assert _how(HELD) == []
     rung = {"name": "park", "seconds": 3.0, "next": None, "next_in": None}
-    held = {"told": ["flow"], "withheld": 2, "parked_bytes": 9, "paused": True, "ignores_flow": True, "spent": "bytes"}
+    held = {"notified_by": ["flow"], "withheld": 2, "parked_bytes": 9, "paused": True}
+    held |= {"ignores_flow": True, "spent": "bytes"}
     assert _how({**HELD, **held, "rung": rung}) == [
         "flow", "confirms withheld", "9 bytes parked", "paused", "ignores channel.flow", "allowance used up: bytes",
         "on rung park for 3.0 s",

@@ -34,9 +34,9 @@ def test_accounts_are_summed_up_over_acceptors_the_longest_first() -> None:
                 client.publish(1, b"x", routing_key=queue)
             commanded.node.settle(1)
             pass_time(commanded, 5)
-        told = commanded.json(command.app, "ledger")
-        assert [(each["name"], each["stops"]) for each in told] == [("q", 2), ("late", 1)]
-        assert told[0]["seconds"] >= 5 + told[1]["seconds"] >= 10
+        answer = commanded.json(command.app, "ledger")
+        assert [(each["name"], each["stops"]) for each in answer] == [("q", 2), ("late", 1)]
+        assert answer[0]["seconds"] >= 5 + answer[1]["seconds"] >= 10
         (account,) = commanded.json(command.app, "ledger", "--by", "user")
         assert (account["name"], account["stops"]) == ("guest", 3)
         assert [row[1] for row in commanded.rows(command.app, "ledger")] == ["q", "late"]

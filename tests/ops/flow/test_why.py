@@ -14,7 +14,7 @@ IDLE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("told", "text"),
+    ("facts", "text"),
     [
         ({}, "ready for more"),
         ({"prefetch": 5, "in_hand": 5}, "prefetch full: 5 of 5 unacked, no ack yet"),
@@ -26,5 +26,5 @@ IDLE: dict[str, Any] = {
          "its client has stopped deliveries (channel.flow), its socket is full"),
     ],
 )  # fmt: skip
-def test_what_a_consumer_waits_for(told: dict[str, Any], text: str) -> None:
-    assert why._state({**IDLE, **told}) == text
+def test_what_a_consumer_waits_for(facts: dict[str, Any], text: str) -> None:
+    assert why._state({**IDLE, **facts}) == text

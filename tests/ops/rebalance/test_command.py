@@ -51,8 +51,8 @@ def test_a_plan_moves_nothing_until_it_is_applied(node: ServedNode, tmp_path: Pa
     assert [(move["queue"], move["from"], move["to"]) for move in made["moves"]] == [("a", 1, 0), ("b", 1, 0)]
     assert node.homes() == {"a": 1, "b": 1}
     assert rebalance(node.data, "history") == "no plan was applied\n"
-    told = rebalance(node.data, "apply", made["id"])
-    assert told.splitlines()[-1] == f"plan {made['id']}: applied"
+    answer = rebalance(node.data, "apply", made["id"])
+    assert answer.splitlines()[-1] == f"plan {made['id']}: applied"
     assert node.homes() == {"a": 0, "b": 0}
     (kept,) = json.loads(rebalance(node.data, "history", "--json"))
     assert (kept["plan"], kept["state"], kept["moved"]) == (made["id"], "applied", 2)
@@ -67,18 +67,18 @@ def test_a_plan_moves_nothing_until_it_is_applied(node: ServedNode, tmp_path: Pa
 def test_a_plan_that_ends_early_has_a_status_and_a_reason(node: ServedNode) -> None:
     made = emptying(node)
     node.command("shard_drain", shard=0)
-    told = rebalance(node.data, "apply", made["id"], status=1)
+    answer = rebalance(node.data, "apply", made["id"], status=1)
     reason = "queue 'a': refused, shard 0 is draining: it takes no queues"
-    assert told.splitlines()[-1] == f"plan {made['id']}: stopped, {reason}"
+    assert answer.splitlines()[-1] == f"plan {made['id']}: stopped, {reason}"
     again = json.loads(rebalance(node.data, "apply", made["id"], "--json", status=1))
     assert (again["state"], again["reason"], again["results"]) == ("stopped", reason, {"refused": 2})
 
 
 def test_a_plan_is_also_written_to_a_file(node: ServedNode, tmp_path: Path) -> None:
     words = "plan", "--window", "10 ms", "--min-coverage", "0"
-    told = rebalance(node.data, *words, "--output", str(tmp_path / "plan.json"))
-    assert "no moves" in told.splitlines()
-    assert json.loads((tmp_path / "plan.json").read_text())["id"] in told
+    answer = rebalance(node.data, *words, "--output", str(tmp_path / "plan.json"))
+    assert "no moves" in answer.splitlines()
+    assert json.loads((tmp_path / "plan.json").read_text())["id"] in answer
     refused = rebalance(node.data, *words, "--output", str(tmp_path / "none/plan.json"), status=2)
     assert refused == f"cannot write {tmp_path}/none/plan.json: No such file or directory"
 
@@ -106,8 +106,8 @@ def test_operators_see_change_and_end_the_plan_that_is_applied(node: ServedNode)
     assert rebalance(node.data, "status") == "no plan is being applied\n"
     node.command("rebalance_hold", **{**HOLD, "progress": PROGRESS})
     assert rebalance(node.data, "status").startswith("plan p is being applied by ann for ")
-    told = rebalance(node.data, "limit", "--bytes-per-second", "2 MiB", "--moves", "0", "--json")
-    limits = json.loads(told)["limits"]
+    answer = rebalance(node.data, "limit", "--bytes-per-second", "2 MiB", "--moves", "0", "--json")
+    limits = json.loads(answer)["limits"]
     assert (limits["bytes_per_second"], limits["moves"], limits["loop_lag_ms"]) == (2 << 20, 0, 250.0)
     assert rebalance(node.data, "abort", "q", status=2) == "plan q is not being applied, p is"
     assert json.loads(rebalance(node.data, "abort", "p", "--json"))["abort"] is True
@@ -117,8 +117,8 @@ def test_verify_names_each_queue_that_is_not_in_its_place(node: ServedNode) -> N
     made = emptying(node)
     assert rebalance(node.data, "verify") == "2 queues, 0 misplaced\n"
     not_done = [f"queue '{name}' in vhost '/' is on shard 1, not 0" for name in ("a", "b")]
-    told = rebalance(node.data, "verify", made["id"], status=1)
-    assert told.splitlines() == [*not_done, "2 queues, 2 misplaced"]
+    answer = rebalance(node.data, "verify", made["id"], status=1)
+    assert answer.splitlines() == [*not_done, "2 queues, 2 misplaced"]
     rebalance(node.data, "apply", made["id"])
     assert rebalance(node.data, "verify", made["id"], "--window", "10 ms").startswith(
         "2 queues, 0 misplaced; most load"

@@ -91,13 +91,13 @@ def test_a_node_that_runs_is_checked(tmp_path: Path) -> None:
         checked = broker.penstock("store", "check")
         assert (checked.returncode, checked.stderr) == (1, "")
         assert damaged
-        told = [line for line in checked.stdout.splitlines() if line.endswith("its contents are damaged")]
-        assert {line.split(":")[0] for line in told} == {f"shard {shard}" for shard in damaged}
+        answer = [line for line in checked.stdout.splitlines() if line.endswith("its contents are damaged")]
+        assert {line.split(":")[0] for line in answer} == {f"shard {shard}" for shard in damaged}
         assert wait_get(channel, "plain")
         broker.stop()
         again = broker.penstock("store", "check")
         assert again.returncode == 1
-        assert [line for line in again.stdout.splitlines() if line.endswith("its contents are damaged")] == told
+        assert [line for line in again.stdout.splitlines() if line.endswith("its contents are damaged")] == answer
 
 
 @pytest.mark.broker

@@ -145,8 +145,8 @@ def test_a_store_of_another_node(data: Path, tmp_path: Path, name: str) -> None:
 
 def test_messages_are_set_aside_where_their_queues_are_not_known(data: Path) -> None:
     (data / "topology.sqlite").unlink()
-    told = accept(data)
-    assert "shard 0 begins empty" in told[0]
+    answer = accept(data)
+    assert "shard 0 begins empty" in answer[0]
     assert (data / "shards/0.set-aside/data.mdb").exists()
     run(data, 13)
 

@@ -33,8 +33,8 @@ def test_what_was_there_gets_another_name(data: Path, tmp_path: Path) -> None:
     fill(data, 1, {9: 5}, epoch=13)
     (data / "audit").mkdir()
     before = content(data)
-    told = restored(tmp_path / "backup", data)
-    assert told == [
+    answer = restored(tmp_path / "backup", data)
+    assert answer == [
         f"{data}/{name} is now {data}/{name}.set-aside" for name in ("topology.sqlite", "shards", "witness")
     ]
     assert {

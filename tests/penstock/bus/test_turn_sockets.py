@@ -33,7 +33,7 @@ class Side:
         self.sockets = TurnSockets(asyncio.get_running_loop(), Borrower(1), self.on_drained)
 
     def on_turn(
-        self, peer: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
+        self, peer: bytes, turn: int, version: int, last_report: int, operations: list[list[Any]], parts: list[Any],
         nbytes: int,
     ) -> None:  # fmt: skip
         self.turns.append((peer, turn, operations, [bytes(part) for part in parts], nbytes))

@@ -30,7 +30,7 @@ def verdict(facts: Row, limits: Limits) -> str | None:
 
 
 def plain_consumers(depth: list[Row], limits: Limits) -> list[Row]:
-    told = []
+    results = []
     for (vhost, queue), rows in by_place(depth).items():
         facts: Row = {"vhost": vhost, "queue": queue, "consumers": max(row["consumers"] for row in rows)}
         facts |= {"depth": backlog(rows[-1]), "growth": backlog(rows[-1]) - backlog(rows[0])}
@@ -43,8 +43,8 @@ def plain_consumers(depth: list[Row], limits: Limits) -> list[Row]:
         facts["stopped_ms"] = sum(row["interval_ms"] for row in rows if row["saturated"])
         facts["verdict"] = verdict(facts, limits)
         if facts["verdict"]:
-            told.append(facts)
-    return sorted(told, key=lambda row: (-row["stopped_ms"], -row["depth"], row["vhost"], row["queue"]))
+            results.append(facts)
+    return sorted(results, key=lambda row: (-row["stopped_ms"], -row["depth"], row["vhost"], row["queue"]))
 
 
 def test_whose_consumers_do_harm(spark: SparkSession, day: Day) -> None:

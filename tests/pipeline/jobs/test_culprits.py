@@ -54,11 +54,11 @@ def plain_culprits(found: list[Row], depth: list[Row], until: int) -> list[Row]:
             key = (row["vhost"], named_queue(row), fault, row["user"], row["product"] or "(unknown)")
             waited[key] += min(end, (minute + 1) * MINUTE) - max(row["started"], minute * MINUTE)
             counted[key].add(number)
-    told = []
+    results = []
     for key, us in waited.items():
         pushers = {user: amount for user, amount in pushed[key[:2]].items() if amount}
         most = min(pushers, key=lambda user: (-pushers[user], user)) if pushers else None
-        told.append(
+        results.append(
             {
                 **dict(zip(("vhost", "queue", "fault", "user", "product"), key, strict=True)),
                 "stopped_ms": us // 1000,
@@ -67,7 +67,7 @@ def plain_culprits(found: list[Row], depth: list[Row], until: int) -> list[Row]:
                 "pusher_share": pushers[most] / sum(pushers.values()) if most else None,
             }
         )
-    return sorted(told, key=lambda row: (-row["stopped_ms"], *(row[name] for name in list(row)[:5])))
+    return sorted(results, key=lambda row: (-row["stopped_ms"], *(row[name] for name in list(row)[:5])))
 
 
 def test_who_caused_how_much_waiting_to_whom(spark: SparkSession, day: Day) -> None:

@@ -20,7 +20,7 @@ def plain_disobedience(found: list[Row], connections: list[Row]) -> list[Row]:
         if row["outcome"] not in ("open", "lost"):
             version = versions.get((row["node"], row["epoch"], row["connection"]))
             groups[row["product"] or "(unknown)", version or "(unknown)"].append(row)
-    told = [
+    results = [
         {
             "product": product,
             "product_version": version,
@@ -32,7 +32,7 @@ def plain_disobedience(found: list[Row], connections: list[Row]) -> list[Row]:
         }
         for (product, version), rows in groups.items()
     ]
-    return sorted(told, key=lambda row: (-row["after_stop"], row["product"], row["product_version"]))
+    return sorted(results, key=lambda row: (-row["after_stop"], row["product"], row["product_version"]))
 
 
 def test_who_publishes_on(spark: SparkSession, day: Day) -> None:

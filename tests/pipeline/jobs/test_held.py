@@ -16,7 +16,7 @@ def plain_held(found: list[Row]) -> list[Row]:
     groups = defaultdict(list)
     for row in found:
         groups[row["user"], row["product"] or held.UNKNOWN, row["vhost"], named_queue(row)].append(row)
-    told = [
+    results = [
         {
             **dict(zip(("user", "product", "vhost", "queue"), key, strict=True)),
             "episodes": len(rows),
@@ -30,7 +30,9 @@ def plain_held(found: list[Row]) -> list[Row]:
         }
         for key, rows in groups.items()
     ]
-    return sorted(told, key=lambda row: (-row["stopped_ms"], row["user"], row["product"], row["vhost"], row["queue"]))
+    return sorted(
+        results, key=lambda row: (-row["stopped_ms"], row["user"], row["product"], row["vhost"], row["queue"])
+    )
 
 
 def test_who_was_held_and_for_how_long(spark: SparkSession, day: Day) -> None:

@@ -25,13 +25,13 @@ def plain_hot_shards(load: list[Row], limits: Limits) -> list[Row]:
     shards = defaultdict(list)
     for row in load:
         shards[row["node"], row["shard"]].append(row)
-    told = []
+    results = []
     for (node, shard), rows in shards.items():
         own = [rates[node, shard, row["slot"]] for row in rows]
         loaded = sum(rate > limits.factor * mean(slots[node, row["slot"]]) for rate, row in zip(own, rows, strict=True))
         late = sum(row["loop_lag_p99_us"] > limits.lag_us for row in rows)
         why = [word for word, count in (("load", loaded), ("lag", late)) if 2 * count > len(rows)]
-        told.append(
+        results.append(
             {
                 "node": node,
                 "shard": shard,
@@ -48,11 +48,11 @@ def plain_hot_shards(load: list[Row], limits: Limits) -> list[Row]:
             }
         )
     means = defaultdict(list)
-    for row in told:
+    for row in results:
         means[row["node"]].append(row["load"])
-    for row in told:
+    for row in results:
         row["load_to_mean"] = row["load"] / mean(means[row["node"]])
-    return sorted(told, key=lambda row: (-row["load"], row["node"], row["shard"]))
+    return sorted(results, key=lambda row: (-row["load"], row["node"], row["shard"]))
 
 
 def test_which_shards_are_hot(spark: SparkSession, day: Day) -> None:

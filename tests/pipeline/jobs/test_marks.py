@@ -17,7 +17,7 @@ from tests.pipeline.tables import Row, assert_same, frame, percentile, rows_of
 
 
 def plain_marks(depth: list[Row], found: list[Row], goals: Goals) -> list[Row]:
-    told = []
+    results = []
     for (vhost, queue), rows in by_place(depth).items():
         timed = [row for row in rows if row["interval_ms"] > 0]
         busy = [row for row in timed if backlog(row) and row["consumers"]]
@@ -48,7 +48,7 @@ def plain_marks(depth: list[Row], found: list[Row], goals: Goals) -> list[Row]:
             most = max(last["stop_bytes"] * 100 / goals.stop_percent - overshoot * size, 1)
             stop_bytes = math.floor(min(stop * size, most))
             resume_bytes = math.floor(min(resume * size, most * (goals.resume_percent / 100)))
-        told.append(
+        results.append(
             {
                 "vhost": vhost,
                 "queue": queue,
@@ -66,7 +66,7 @@ def plain_marks(depth: list[Row], found: list[Row], goals: Goals) -> list[Row]:
                 "stopped_ms": sum(row["interval_ms"] for row in rows if row["saturated"]),
             }
         )
-    return sorted(told, key=lambda row: (-row["stopped_ms"], row["vhost"], row["queue"]))
+    return sorted(results, key=lambda row: (-row["stopped_ms"], row["vhost"], row["queue"]))
 
 
 @pytest.mark.parametrize("goals", [Goals(), Goals(longest_wait_s=600.0, refill_s=400.0), Goals(refill_s=50.0)])

@@ -17,7 +17,7 @@ MINUTE = 60_000_000
 
 
 def plain_rebalance_inputs(depth: list[Row], since: int, until: int) -> list[Row]:
-    told = []
+    results = []
     for (vhost, queue), rows in sorted(by_place(depth).items()):
         moved: dict[int, int] = defaultdict(int)
         moved_bytes: dict[int, int] = defaultdict(int)
@@ -25,7 +25,7 @@ def plain_rebalance_inputs(depth: list[Row], since: int, until: int) -> list[Row
             moved[row["ts"] // MINUTE] += row["n_published"] + row["n_delivered"]
             moved_bytes[row["ts"] // MINUTE] += row["published_bytes"] + row["delivered_bytes"]
         covered = sum(row["interval_ms"] for row in rows)
-        told.append(
+        results.append(
             {
                 "vhost": vhost,
                 "queue": queue,
@@ -40,7 +40,7 @@ def plain_rebalance_inputs(depth: list[Row], since: int, until: int) -> list[Row
                 "coverage": min(covered * 1000 / (until - since), 1.0),
             }
         )
-    return told
+    return results
 
 
 def test_what_a_plan_has_to_know(spark: SparkSession, day: Day) -> None:

@@ -16,11 +16,11 @@ def plain_shard_load(rows: list[Row], slot_us: int) -> list[Row]:
     slots = defaultdict(list)
     for row in rows:
         slots[row["node"], row["shard"], row["ts"] // slot_us * slot_us].append(row)
-    told = []
+    results = []
     for (node, shard, slot), group in sorted(slots.items()):
         covered = sum(row["interval_ms"] for row in group)
         commits = [row["commit_us_p99"] for row in group if row["commit_us_p99"] is not None]
-        told.append(
+        results.append(
             {
                 "node": node,
                 "shard": shard,
@@ -35,7 +35,7 @@ def plain_shard_load(rows: list[Row], slot_us: int) -> list[Row]:
                 "held_ms": sum(row["interval_ms"] for row in group if row["saturated"]),
             }
         )
-    return told
+    return results
 
 
 def test_what_shards_did(spark: SparkSession, day: Day) -> None:

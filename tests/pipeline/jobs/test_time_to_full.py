@@ -26,7 +26,7 @@ def line(points: list[tuple[float, float]]) -> tuple[float | None, float | None]
 
 def plain_time_to_full(depth: list[Row], at: int, window: int, least: int) -> list[Row]:
     recent = [row for row in depth if at - window <= row["ts"] < at]
-    told = []
+    results = []
     for (vhost, queue), rows in by_place(recent).items():
         last, found = rows[-1], {}
         for mark, of in (("count", backlog), ("bytes", nbytes)):
@@ -40,7 +40,7 @@ def plain_time_to_full(depth: list[Row], at: int, window: int, least: int) -> li
         known = [(found[mark][0], mark) for mark in ("count", "bytes") if found[mark][0] is not None]
         if known:
             seconds, mark = min(known, key=lambda pair: pair[0])
-            told.append(
+            results.append(
                 {
                     **{name: last[name] for name in ("shard", "stop_count", "stop_bytes")},
                     "vhost": vhost,
@@ -55,7 +55,7 @@ def plain_time_to_full(depth: list[Row], at: int, window: int, least: int) -> li
                     "samples": len(rows),
                 }
             )
-    return sorted(told, key=lambda row: (row["seconds"], row["vhost"], row["queue"]))
+    return sorted(results, key=lambda row: (row["seconds"], row["vhost"], row["queue"]))
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 1.0])

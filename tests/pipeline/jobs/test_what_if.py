@@ -35,7 +35,7 @@ def mark_of(marks: Row, name: str, row: Row) -> float:
 
 def plain_stops(depth: list[Row], tried: list[Row]) -> list[Row]:
     """Return the stops, computed from the messages that came, those that wait and those that are in the queue."""
-    told = []
+    results = []
     for marks in tried:
         rows = by_place(depth).get((marks["vhost"], marks["queue"]), [])
         rates = sorted(
@@ -57,7 +57,7 @@ def plain_stops(depth: list[Row], tried: list[Row]) -> list[Row]:
                 if inside > stop:
                     current = {"vhost": marks["vhost"], "queue": marks["queue"], "started": row["ts"], "ended": None}
                     current |= {"peak_depth": 0, "peak_waiting": 0}
-                    told.append(current)
+                    results.append(current)
             if current is not None:
                 current["last"] = row["ts"]
                 current["peak_depth"] = max(current["peak_depth"], int(inside))
@@ -66,9 +66,9 @@ def plain_stops(depth: list[Row], tried: list[Row]) -> list[Row]:
             inside = max(inside - able - row["n_dropped"], 0)
             if current is not None and inside <= mark_of(marks, "resume", row):
                 current["ended"], current = row["ts"], None
-    for row in told:
+    for row in results:
         row["stopped_ms"] = ((row["ended"] or row["last"]) - row["started"]) // 1000
-    return told
+    return results
 
 
 def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: list[Row]) -> list[Row]:
@@ -76,7 +76,7 @@ def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: l
     for row in stops:
         groups[row["vhost"], row["queue"]].append(row)
     marks = {(row["vhost"], row["queue"]): row for row in tried}
-    told = []
+    results = []
     for place, rows in groups.items():
         held = sum(row["interval_ms"] for row in depth if (row["vhost"], row["queue"]) == place and row["saturated"])
         sessions = {
@@ -84,7 +84,7 @@ def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: l
             for row in found
             if (row["vhost"], row["queue"]) == place
         }
-        told += [
+        results += [
             {
                 **dict(zip(("vhost", "queue"), place, strict=True)),
                 **dict(zip(("user", "product", "connection", "channel"), session, strict=True)),
@@ -97,7 +97,7 @@ def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: l
             }
             for session in sorted(sessions, key=lambda session: session[2:]) or [(None, None, None, None)]
         ]
-    return sorted(told, key=lambda row: (-row["stopped_ms"], row["vhost"], row["queue"]))
+    return sorted(results, key=lambda row: (-row["stopped_ms"], row["vhost"], row["queue"]))
 
 
 def tried_on(day: Day, share: float) -> list[Row]:

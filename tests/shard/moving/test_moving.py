@@ -480,7 +480,7 @@ def test_who_has_not_seen_the_end_of_a_move_goes_on_with_the_next(node: Node) ->
     node.finish_shard(0)
     assert not node.router.topology.moves
     node.move(QUEUE, 1)
-    node.kill_router(heard=0)
+    node.kill_router(arriving=0)
     node.start_router()
     node.settle()
     assert node.queue(QUEUE).shard == 1
