@@ -7,8 +7,8 @@ disk; one of the shards that take part, the *decider*, keeps the decision.
        │ Prepare, Prepared ─────────▶│ hides its part, keeps it           │
        │ Prepare, Prepared ────────────────────────────────────────────▶  │ hides its part, keeps it
        │ ◀────────── all have kept theirs ────────────────────────────────┤
-       │ Decide ────────────────────▶│ in one commit of its store: the    │
-       │ ◀────────────────── kept ───┤ decision is there, its part done   │
+       │ Decide ────────────────────▶│ keeps the decision;                │
+       │ ◀────────────────── kept ───┤ then its part is done              │
        │ Do ───────────────────────────────────────────────────────────▶  │ its part is done
        │ ◀────────────────────────────────────────────────────── kept ────┤
      commit-ok                       │ ◀──────────────────────── Done ────┤
@@ -18,8 +18,8 @@ disk; one of the shards that take part, the *decider*, keeps the decision.
 D accepts a Decide only from the incarnation of the acceptor that is in the transaction's id, and only that incarnation
 sends it, once all parts are kept. So the transaction happens, everywhere, at the moment when the decision is in D's
 store: a kept part waits for it and outlives its shard. Once the acceptor's incarnation is over, which the supervisor
-says when it has reaped the process, no decision means that there will be none. (D's own part is in the same commit, and
-its messages may be delivered before it is written, like any published message.)
+says when it has reaped the process, no decision means that there will be none. D's own part waits for the decision's
+commit as well: no consumer receives a message of a transaction that is undone later.
 
 **Deaths.** *P or D*: its next incarnation reads its part from the store, hidden again before anything is delivered, and
 the living acceptor repeats whatever was not answered: a Prepare that was not safe, and each request. All of them may
@@ -34,9 +34,9 @@ not serve before it has the answer. While D is down there is no answer, and the 
 it meanwhile: it is bounded by the commits of clients when their acceptor died, and counts in the room of the shard
 (shard/transactions/prepared.py), which holds producers when there is too much.
 
-**Forgetting.** D forgets a decision when each P has kept that its part is done. A lost Done is made up for: D sends
-Outcome of older decisions four times a second, and a shard without the part answers Done. So no P can ask for a
-forgotten decision: it would have kept that its part is done.
+**Forgetting.** D forgets a decision when its own part is done and each P has kept that its part is. A lost Done is made
+up for: D sends Outcome of older decisions four times a second, and a shard without the part answers Done. So no P can
+ask for a forgotten decision: it would have kept that its part is done.
 
 **Acks.** Messages that a transaction settles leave their consumer when it is prepared, but stay unacked: they are
 delivered to no other consumer and are not lost. Done, they are acked or dead-lettered; undone, they are requeued and
@@ -162,11 +162,13 @@ class TwoPhase:
             decision = self.decisions[id] = Decision(decide.others, decide.stored, kept=False)
             if decide.stored and self.state.journal is not None:
                 self.state.journal.decide(id, bus.pack(decide.others))
-        self._commit(id)
-        self.commits.when_kept(partial(self._is_kept, decision, link, decide.request))
+        if not decision.stored:
+            self._commit(id)
+        self.commits.when_kept(partial(self._is_kept, id, decision, link, decide.request))
 
-    def _is_kept(self, decision: Decision, link: Link, request: int) -> None:
+    def _is_kept(self, id: bytes, decision: Decision, link: Link, request: int) -> None:
         decision.kept = True
+        self._commit(id)
         link.reply(request, None)
 
     def do(self, link: Link, do: to_shard.Do) -> None:
@@ -259,9 +261,9 @@ class TwoPhase:
         return part
 
     def _forget(self, id: bytes) -> None:
-        """Forget a decision that no shard waits for."""
+        """Forget a decision that no shard waits for, this one included."""
         decision = self.decisions[id]
-        if not decision.waiting:
+        if decision.kept and not decision.waiting and id not in self.parts:
             del self.decisions[id]
             if decision.stored and self.state.journal is not None:
                 self.state.journal.decide(id, None)
@@ -282,6 +284,9 @@ class TwoPhase:
         for id, part in list(self.doubts.items()):
             if part.decider != self.state.index and part.decider in shards:
                 self._send(part.decider, to_shard.InDoubt(id))
+            elif (decision := self.decisions.get(id)) is not None:
+                if decision.kept:
+                    self._commit(id)
             elif self.has_ended(id):
                 self._abort(id)
         for id, decision in list(self.decisions.items()):

@@ -23,8 +23,9 @@ messages that a ring dropped or that expired, and give one of several readers me
 
 Refused: a nacked message is not delivered. Whole: if any message of a transaction was settled for good, all of them
 have been delivered, on whatever shards. Moved: a message that was confirmed before any fault, and that its last reader
-moved to another queue in a transaction, has one successor. No other successor is settled for good, although it may be
-delivered, because deliveries do not wait for the disk.
+moved to another queue in a transaction, has one successor. No other successor is settled for good. One that its shard
+delivered before it died does not count if the transaction was that shard's alone, because deliveries do not wait for
+the disk: the shard had it in memory only.
 """
 
 from __future__ import annotations
@@ -83,6 +84,9 @@ class Checker:
         """Dead letters delivered since the last rest whose settlement is not safe."""
         self._doubtful_dead: set[Place] = set()
         self._troubled = False
+        self._dying: set[int] = set()
+        self._unstored: set[Place] = set()
+        """Messages without a confirm that a shard delivered before it died."""
         self._first: dict[str, set[Place]] = defaultdict(set)
         """Deliveries by queue since the last fault, until a settlement is safe."""
         self._unnoted: set[Place] = set()
@@ -111,6 +115,8 @@ class Checker:
                     self._wrong(event.what, event.message)
                 case Fault():
                     self._troubled = True
+                    self._dying |= event.shards
+                    self._unstored |= {place for place in self._delivered if self._is_unstored(place)}
                     self._doubtful |= self._unconfirmed
                     self._doubtful_dead |= self._dead_letters
                     self._forget_order()
@@ -119,6 +125,7 @@ class Checker:
                     self._noted.clear()
                 case Over():
                     self._troubled = False
+                    self._dying.clear()
 
     def _wrong(self, what: str, message: Message | None = None) -> None:
         self.problems.append(what)
@@ -141,6 +148,9 @@ class Checker:
         again = self._delivered[place]
         self._delivered[place] += 1
         self._last_reader[place] = event.reader, event.life
+        self._unstored.discard(place)
+        if self._is_unstored(place):
+            self._unstored.add(place)
         if queue.name not in self._noted:
             self._first[queue.name].add(place)
         sent = self._sent.get(message)
@@ -160,6 +170,11 @@ class Checker:
             self._wrong(f"{queue.name}: {message} came again and does not say so", message)
         if not again and not event.redelivered:
             self._order(queue, event, sent)
+
+    def _is_unstored(self, place: Place) -> bool:
+        """Whether a delivered message may have been in the memory of a dying shard only."""
+        queue, message = place
+        return message in self._unconfirmed and self.queues[queue].shard in self._dying
 
     def _died_unread(self, queue: QueuePlan, sent: Sent) -> bool:
         """Whether a delivery is a dead letter that no reader rejected."""
@@ -232,6 +247,7 @@ class Checker:
                     self._wrong(f"{name}: {message} was refused and came all the same", message)
         self._whole()
         self._moved_once()
+        self._unstored.clear()
         self._closed |= self._open
         self._open.clear()
         self._doubtful.clear()
@@ -270,10 +286,16 @@ class Checker:
             reader, life = self._last_reader[place]
             due = [s.message for s in successors if (s.message.publisher, s.life) == (reader, life)]
             came = [s.message for s in successors if any(self._delivered[name, s.message] for name in s.queues)]
-            kept = [s.message for s in successors if any((name, s.message) in self._done for name in s.queues)]
+            kept = [s.message for s in successors if any(self._is_kept(place[0], name, s) for name in s.queues)]
             if not set(kept) <= set(due) <= set(came):
                 names = ", ".join(map(str, kept or came)) or "nothing"
                 self._wrong(f"{place[0]}: {place[1]} has become {names}, last had by {reader} ({life})", place[1])
+
+    def _is_kept(self, origin: str, target: str, successor: Sent) -> bool:
+        """Whether a successor was settled for good in a queue, delivered by a shard that had stored it."""
+        place = target, successor.message
+        alone = self.queues[origin].shard == self.queues[target].shard
+        return place in self._done and not (alone and place in self._unstored)
 
     def _origin_of(self, sent: Sent) -> Place:
         assert sent.origin is not None

@@ -121,9 +121,10 @@ class AtRest:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Harm about to be done to the node."""
+    """Harm about to be done to the node, or just done. `shards` are those that die of it."""
 
     what: str
+    shards: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tests.faults.disk import Calls, Disk
-from tests.faults.node import PLACES, Place
+from tests.faults.node import PLACES, SHARDS, Place
 
 if TYPE_CHECKING:
     from penstock.node.node import Role
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 def kill_now(rounds: Rounds, *places: Place) -> None:
     """Kill processes. Record a fault before, and another once they are dead, because clients work meanwhile."""
     names = " and ".join(f"{role} {index}" for role, index in places)
-    rounds.fault(f"SIGKILL {names}")
+    shards = [index for role, index in places if role == "shard"]
+    rounds.fault(f"SIGKILL {names}", shards)
     rounds.node.kill(*places)
-    rounds.fault(f"{names} dead")
+    rounds.fault(f"{names} dead", shards)
 
 
 def kill_one_of(*roles: Role) -> Callable[[Rounds], None]:
@@ -59,14 +60,14 @@ def kill_again(rounds: Rounds) -> None:
 
 def kill_all(rounds: Rounds) -> None:
     """Kill the whole node, and start a new one on its data."""
-    rounds.fault("SIGKILL of all")
+    rounds.fault("SIGKILL of all", range(SHARDS))
     rounds.node.kill_all()
-    begin_again(rounds, "all dead")
+    begin_again(rounds, "all dead", range(SHARDS))
 
 
-def begin_again(rounds: Rounds, how: str) -> None:
-    """Start a new node on the data of one that has ended."""
-    rounds.fault(how)
+def begin_again(rounds: Rounds, how: str, killed: Iterable[int] = ()) -> None:
+    """Start a new node on the data of one that has ended, with these shards killed."""
+    rounds.fault(how, killed)
     rounds.node.start()
     rounds.over("all ready")
 
@@ -82,10 +83,10 @@ def cut_power(disk: Disk) -> Callable[[Rounds], None]:
     """Return a harm that kills the whole node and loses any part of the unflushed data."""
 
     def cut(rounds: Rounds) -> None:
-        rounds.fault("power cut")
+        rounds.fault("power cut", range(SHARDS))
         rounds.node.kill_all()
         disk.cut(rounds.chance)
-        begin_again(rounds, "all dead")
+        begin_again(rounds, "all dead", range(SHARDS))
 
     return cut
 
@@ -139,9 +140,9 @@ def refuse_and_cut(disk: Disk) -> Callable[[Rounds], None]:
     def trouble(rounds: Rounds) -> None:
         with some_trouble(disk, rounds):
             time.sleep(rounds.chance.uniform(0.3, 1.2))
-            rounds.fault("power cut")
+            rounds.fault("power cut", range(SHARDS))
             rounds.node.kill_all()
         disk.cut(rounds.chance)
-        begin_again(rounds, "all dead")
+        begin_again(rounds, "all dead", range(SHARDS))
 
     return trouble

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tests.faults.cast import Cast, declare, everybody
 from tests.faults.checker import Checker
@@ -56,9 +56,9 @@ class Rounds:
             for client in self.clients:
                 client.join(PATIENCE)
 
-    def fault(self, what: str) -> None:
-        """Record a fault before it is caused."""
-        self.record.note(Fault(what))
+    def fault(self, what: str, shards: Iterable[int] = ()) -> None:
+        """Record a fault before it is caused, and the shards that die of it."""
+        self.record.note(Fault(what, frozenset(shards)))
 
     def over(self, what: str) -> None:
         """Record that a fault is over and the node serves again, or the progress of a round."""

@@ -306,6 +306,21 @@ def test_moved() -> None:
         assert len(problems(*events, *tried, *wrong)) >= 1
 
 
+def test_moved_by_a_shard_that_died() -> None:
+    """A transaction of one shard may be seen by a consumer and be undone by the shard's death. One of two may not."""
+    events, (delivered, *read) = published([1], "moved from"), successor(1)
+    tried, again = moved(1, 1, life=1), [*moved(1, 2, life=2, redelivered=True), *successor(2)]
+    dies, lives = Fault("shard 0", frozenset({0})), Fault("shard 1", frozenset({1}))
+    assert problems(*events, *tried, dies, delivered, *read, Over("x"), *again) == []
+    assert problems(*events, *tried, delivered, dies, *read, Over("x"), *again) == []
+    for wrong in ([lives, delivered, Over("x")], [dies, Over("x"), delivered], [dies, delivered, Over("x"), delivered]):
+        assert len(problems(*events, *tried, *wrong, *read, *again)) >= 1
+    far = [replace(event, queue="other") if hasattr(event, "queue") else event for event in (delivered, *read)]
+    sent_far = [replace(event, queues=("other",)) if isinstance(event, Sent) else event for event in tried]
+    both = Fault("both", frozenset({0, 1}))
+    assert len(problems(*events, *sent_far, both, *far, Over("x"), *again)) == 1
+
+
 def test_what_was_unconfirmed_in_a_fault_may_come_again() -> None:
     """A message unconfirmed in a fault may be redelivered, marked, even to a reader that acked it, but not after a
     rest.

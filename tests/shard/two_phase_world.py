@@ -183,6 +183,7 @@ class World:
         self.acceptor_lives = True
         self.noted = False
         self.ok = False
+        self.decided = False
         self.up: list[deque[list[Any]]] = [deque() for _ in range(shards)]
         self.down: list[deque[list[Any]]] = [deque() for _ in range(shards)]
         self.disks = [Disk() for _ in range(shards)]
@@ -306,6 +307,7 @@ class World:
                 disk.outcomes.append(value)
             else:
                 setattr(disk, what, value)
+            self.decided = self.decided or (what == "decision" and value is not None)
 
     def write_and_die(self, index: int) -> None:
         """Write a shard's commit, then kill it at once."""
@@ -381,9 +383,10 @@ class World:
         disks = [outcome for disk in self.disks for outcome in disk.outcomes]
         assert len({outcome for outcome in (*memory, *disks) if outcome}) <= 1, (memory, disks)
         assert all(len(disk.outcomes) <= 1 for disk in self.disks), disks
+        assert self.decided or "done" not in memory, "done before the decision is on the disk"
         if self.ok:
-            assert "undone" not in (*memory, *disks)
-            assert all(disk.outcomes == ["done"] for disk in self.disks)
+            assert self.decided and "undone" not in (*memory, *disks)
+            assert all(disk.outcomes == ["done"] for disk in self.disks[1:])
 
     def check_end(self) -> None:
         """Check the end: all of it is done or nothing, and no shard keeps anything."""
