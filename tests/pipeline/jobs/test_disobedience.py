@@ -25,7 +25,7 @@ def plain_disobedience(found: list[Row], connections: list[Row]) -> list[Row]:
             "product": product,
             "product_version": version,
             "episodes": len(rows),
-            "told": sum(row["obeyed"] is not None for row in rows),
+            "notified": sum(row["obeyed"] is not None for row in rows),
             "obeyed": sum(row["obeyed"] is True for row in rows),
             "after_stop": sum(row["after_stop"] or 0 for row in rows),
             "p99_after_stop": percentile([row["after_stop"] or 0 for row in rows], 0.99),
@@ -40,4 +40,4 @@ def test_who_publishes_on(spark: SparkSession, day: Day) -> None:
     expected = plain_disobedience(found, day.connection)
     answer = disobedience.disobedience(frame(spark, episodes.TABLE, found), frame(spark, CONNECTION, day.connection))
     assert_same(answer, disobedience.TABLE, expected)
-    assert sum(row["told"] for row in expected) > sum(row["obeyed"] for row in expected) > 0
+    assert sum(row["notified"] for row in expected) > sum(row["obeyed"] for row in expected) > 0
