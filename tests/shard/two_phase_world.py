@@ -386,7 +386,9 @@ class World:
         assert self.decided or "done" not in memory, "done before the decision is on the disk"
         if self.ok:
             assert self.decided and "undone" not in (*memory, *disks)
-            assert all(disk.outcomes == ["done"] for disk in self.disks[1:])
+            own, *others = self.disks
+            assert own.outcomes == ["done"] or (own.part is not None and own.decision is not None)
+            assert all(disk.outcomes == ["done"] for disk in others)
 
     def check_end(self) -> None:
         """Check the end: all of it is done or nothing, and no shard keeps anything."""
@@ -401,7 +403,7 @@ class World:
     def key(self) -> Hashable:
         """Return the state of the world, except for times."""
         return (
-            (self.deaths, self.times, self.epoch, self.acceptor_lives, self.noted, self.ok),
+            (self.deaths, self.times, self.epoch, self.acceptor_lives, self.noted, self.ok, self.decided),
             freeze(self.up), freeze(self.down),
             freeze([vars(disk) for disk in self.disks]), freeze([list(link.requests) for link in self.links]),
             tuple(None if core is None else of_core(core) for core in self.cores),
