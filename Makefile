@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find penstock router shard acceptor -name '*_cy.py' -o -name '*.pxd' -o -name '*.pyx')
 
-.PHONY: help setup serve test test-slow shake search conformance lint check demo bench docs clean
+.PHONY: help setup serve test test-slow shake search simulate conformance lint check demo bench docs clean
 .DELETE_ON_ERROR:
 
 setup: .venv/.dev .venv/.compiled                  ## everything for users and developers, in .venv
@@ -27,6 +27,9 @@ shake: setup .venv/.clients                        ## tests that this branch cha
 
 search: setup                                      ## property tests with other cases than the last time
 	$(BIN)/pytest -q -n auto --dist loadgroup -m 'not broker and not slow and not spark' --hypothesis-profile=search $(ARGS)
+
+simulate: setup                                    ## a node under virtual time and faults; SEED= for one, SECONDS=
+	$(BIN)/python -m tests.simulator $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 conformance: setup .venv/.clients                  ## other people's integration suites, fetched when they are run
 	$(BIN)/pytest -m slow tests/conformance $(ARGS)

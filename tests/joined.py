@@ -30,6 +30,7 @@ from penstock.bus.operations_cy import Operation, Operations
 from penstock.bus.router_client import Follower
 from penstock.memory.gauges import DEAD, READY, Gauges
 from penstock.node import clock
+from penstock.node.clock import Clock
 from penstock.node.node import Role
 from penstock.settings import Settings
 from penstock.settings.sections import FlowSettings
@@ -42,6 +43,7 @@ from router.core import SNAPSHOT
 from router.model.topology import Policy, Queue
 from router.storage.recent import Recent
 from shard.contents.errors import StoreError
+from shard.contents.segment_cy import Segment
 from shard.core import ShardCore
 from shard.moving.carrying import Carrier
 from shard.queue.copying import remove_all
@@ -369,6 +371,7 @@ class Shard:
         (node.stored / str(index)).mkdir(parents=True, exist_ok=True)
         remove_all(node.stored / str(index))
         self.carrier = Carrier(self.core.moving, node.stored, at_once)
+        self.begin_read = self.read_at_once
         if incarnation > 1:
             self.core.await_acceptors((place, other.incarnation) for place, other in node.running_acceptors())
         self.incarnation = incarnation
@@ -403,9 +406,13 @@ class Shard:
         """Read the segments that consumers will soon want."""
         reads, self.core.paging.reads = self.core.paging.reads, []
         for queue, segments in reads:
-            assert self.core.state.journal is not None
-            batches = [self.core.state.journal.load(queue.id, segment) for segment in segments]
-            self.core.paging.were_read(queue, segments, batches)
+            self.begin_read(queue, segments)
+
+    def read_at_once(self, queue: QueueState, segments: list[Segment]) -> None:
+        """Read segments of a queue."""
+        assert self.core.state.journal is not None
+        batches = [self.core.state.journal.load(queue.id, segment) for segment in segments]
+        self.core.paging.were_read(queue, segments, batches)
 
     def entered(self, id: int) -> list[bytes]:
         """Return the bodies that entered a queue."""
@@ -576,7 +583,7 @@ class Node:
         self.stored = directory / "shards"
         self.now = 100.0
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        self.router = Asked(shards, QUEUES, clock.own())
+        self.router = Asked(shards, QUEUES, self.clock())
         self.router_lives = True
         self.recent = Recent()
         self.version = 1
@@ -612,6 +619,10 @@ class Node:
         common = {"v": VERSION, "ts": ts, "node": "n", "epoch": 1, "writer": "w", "seq": 1, "rows_lost": 0}
         check(table.name, {**common, **readable(facts)})
         self.rows[table.name].append({"ts": ts, **facts})
+
+    def clock(self) -> Clock:
+        """Return the clock of the router."""
+        return clock.own()
 
     def microseconds(self) -> int:
         """Return the time in microseconds."""
@@ -879,21 +890,29 @@ class Node:
         if life is None:
             return False
         turns = life.core.finish_turn()
-        for shard, frames in turns:
-            running = self.shards[shard]
-            if running is not None and life.meets[shard] == running.incarnation:
-                self.up[index, shard].append((life.identity, [bytes(frame) for frame in frames]))
+        self.send(index, life, turns)
         routes = bool(life.core.gates.routing.waiting)
         life.core.gates.routing.serve()
         waits = life.core.waits()
         if waits:
             life.core.state.now = self.now = self.now + SETTLING_SECONDS
         said = bool(turns or waits or routes or life.core.state.router_requests or life.core.state.dirty)
+        self.write_out(life)
+        return said
+
+    def send(self, index: int, life: Acceptor, turns: list[tuple[int, Frames]]) -> None:
+        """Put an acceptor's turns in line for the shards that it is connected to."""
+        for shard, frames in turns:
+            running = self.shards[shard]
+            if running is not None and life.meets[shard] == running.incarnation:
+                self.up[index, shard].append((life.identity, [bytes(frame) for frame in frames]))
+
+    def write_out(self, life: Acceptor) -> None:
+        """Send an acceptor's requests to the router, and its output to its clients."""
         self.carry_out(life)
         dirty, life.core.state.dirty = life.core.state.dirty, {}
         for connection in dirty:
             self.flush(connection)
-        return said
 
     def flush(self, connection: Connection) -> None:
         """Write a connection's output to its client."""

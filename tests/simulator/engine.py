@@ -1,0 +1,314 @@
+"""The engine of a world: moves what waits in the node's lines, and ends the turns of its processes, in virtual time.
+
+An **activity** moves what waits in one line: a turn between two processes, a change of the topology, bytes that a
+client has written. While something waits, the activity is armed with a delay drawn for it; when its time comes it moves
+one thing. So nothing overtakes within a line, and everything may overtake between two.
+
+A process that receives something ends its turn soon after; what it receives until then belongs to the same turn. While
+a process hangs, it neither receives nor ends a turn.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any
+
+from tests.joined import Client
+from tests.simulator.node import SimulatedNode
+from tests.simulator.plan import Plan
+from tests.simulator.timeline import Timeline
+
+BEGINS = 100.0
+"""The time at which a play begins, in seconds."""
+LINK_SECONDS, TURN_SECONDS, DISK_SECONDS, NETWORK_SECONDS = 0.0002, 0.0001, 0.002, 0.0005
+"""The usual delay of a message between processes, of the end of a turn, of a commit, and of bytes from a client."""
+NEVER_US = 1 << 62
+SOONEST_SECONDS = 0.001
+READS = (1 << 30, 1 << 30, 4096, 100)
+"""The most bytes that an acceptor reads at once."""
+FLOW = {"parking_bytes": 30_000, "pair_count": 64, "pair_bytes": 65536, "consumer_window_bytes": 65536}
+"""Settings of flow control: small, so that few messages reach every limit."""
+
+Place = tuple[str, int]
+"""A process, or the disk of a shard: its role and its number."""
+ROUTER: Place = ("router", 0)
+
+
+@dataclass
+class Activity:
+    """Whether anything `waits`, how to `move` one thing, and how long that usually takes, in seconds. It stands still
+    while the process at its place hangs.
+    """
+
+    name: str
+    place: Place
+    seconds: float
+    waits: Callable[[], Any]
+    move: Callable[[], Any]
+    chance: Random
+    armed: bool = False
+
+
+class Engine:
+    """The node of a plan, in motion. `story` has what happened, as (seconds, words), if it is `narrated`."""
+
+    def __init__(self, plan: Plan, narrated: bool = False) -> None:
+        self.plan = plan
+        self.narrated = narrated
+        self.story: list[tuple[float, str]] = []
+        self.timeline = Timeline(BEGINS)
+        self.node = SimulatedNode(plan.acceptors, plan.shards, FLOW, plan.stores)
+        self.node.commits = False
+        self.node.show_lives()
+        self.calm = False
+        self.hangs: dict[Place, float] = {}
+        self.ending: set[Place] = set()
+        self.metering: set[int] = set()
+        self.activities: list[Activity] = []
+        self.reads: dict[int, Activity] = {}
+        self.after_turn: dict[Place, list[Activity]] = defaultdict(list)
+        self.make_activities()
+
+    def narrate(self, words: str) -> None:
+        """Add a sentence to the story."""
+        if self.narrated:
+            self.story.append((self.timeline.now - BEGINS, words))
+
+    def chance(self, name: str) -> Random:
+        """Return random numbers that depend on the seed and a name alone."""
+        return Random(f"{self.plan.seed} {name}")
+
+    # Activities
+
+    def add(
+        self, name: str, place: Place, made_by: Place, waits: Callable[[], Any], move: Callable[[], Any],
+        seconds: float = LINK_SECONDS,
+    ) -> None:  # fmt: skip
+        """Add an activity at a place; what it moves is made by a process in its turns."""
+        activity = Activity(name, place, seconds, waits, move, self.chance(name))
+        self.activities.append(activity)
+        self.after_turn[made_by].append(activity)
+
+    def make_activities(self) -> None:
+        """Add the activities between processes."""
+        for acceptor in range(self.plan.acceptors):
+            self.follow_others(("acceptor", acceptor))
+            for shard in range(self.plan.shards):
+                self.connect(acceptor, shard)
+        for shard in range(self.plan.shards):
+            self.follow_others(("shard", shard))
+            self.use_disk(shard)
+            for peer in range(self.plan.shards):
+                self.connect_shards(shard, peer)
+
+    def connect(self, acceptor: int, shard: int) -> None:
+        """Add the two lines between an acceptor and a shard."""
+        node, down = self.node, (shard, acceptor)
+        up = acceptor, shard
+        self.add(
+            f"up {acceptor} {shard}", ("shard", shard), ("acceptor", acceptor),
+            lambda: node.up[up] or node.last_words[up], lambda: node.send_up(*up, last=True) or node.send_up(*up),
+        )  # fmt: skip
+        self.add(
+            f"down {shard} {acceptor}", ("acceptor", acceptor), ("shard", shard),
+            lambda: node.down[down], lambda: node.send_down(*down),
+        )  # fmt: skip
+
+    def connect_shards(self, shard: int, peer: int) -> None:
+        """Add the line from a shard to another."""
+        node, across = self.node, (shard, peer)
+        self.add(
+            f"across {shard} {peer}", ("shard", peer), ("shard", shard),
+            lambda: node.across[across], lambda: node.send_across(*across),
+        )  # fmt: skip
+
+    def use_disk(self, shard: int) -> None:
+        """Add a shard's commits and the jobs of its reading thread."""
+        node = self.node
+
+        def writes() -> bool:
+            incarnation = node.shards[shard]
+            return incarnation is not None and incarnation.writing is not None
+
+        def reads() -> bool:
+            return node.shards[shard] is not None and bool(node.jobs[shard])
+
+        place, disk = ("shard", shard), ("disk", shard)
+        self.add(f"disk {shard}", disk, place, writes, lambda: self.write(shard), DISK_SECONDS)
+        self.add(f"reader {shard}", place, place, reads, lambda: node.do_job(shard), DISK_SECONDS)
+
+    def follow_others(self, place: Place) -> None:
+        """Add the lines between a process, the supervisor and the router."""
+        node, (role, number) = self.node, place
+        running: list[Any] = node.acceptors if role == "acceptor" else node.shards
+        name = f"{role} {number}"
+
+        def waits(line: str) -> bool:
+            return running[number] is not None and bool(getattr(running[number], line))
+
+        meet = node.meet if role == "acceptor" else node.mourn
+        self.add(f"events {name}", place, ("supervisor", 0), lambda: waits("events"), lambda: meet(number))
+        self.add(
+            f"changes {name}", place, ROUTER, lambda: waits("changes"), lambda: node.change(running[number])
+        )  # fmt: skip
+        self.add(f"replies {name}", place, ROUTER, lambda: waits("replies"), lambda: node.reply(running[number]))
+        self.add(
+            f"requests {name}", ROUTER, place, lambda: node.router_lives and waits("asked"),
+            lambda: node.ask_router(running[number]),
+        )  # fmt: skip
+
+    def write(self, shard: int) -> None:
+        """Write a shard's commit."""
+        self.node.commit_shard(shard)
+        self.turn_ends(("shard", shard))
+
+    def slowness(self) -> float:
+        """Return how many times longer than usual everything takes now."""
+        if self.calm:
+            return 1.0
+        at = self.timeline.now - BEGINS
+        return max((storm.slower for storm in self.plan.storms if storm.begins <= at < storm.ends), default=1.0)
+
+    def arm_all(self) -> None:
+        """Arm all activities that have something to move."""
+        self.arm(self.activities)
+        self.arm(self.reads.values())
+
+    def arm(self, activities: Iterable[Activity]) -> None:
+        """Arm those of some activities that have something to move."""
+        for activity in activities:
+            if not activity.armed and activity.waits():
+                activity.armed = True
+                delay = activity.chance.expovariate(1 / (activity.seconds * self.slowness()))
+                self.timeline.after(delay, partial(self.happens, activity))
+
+    def happens(self, activity: Activity) -> None:
+        """Have an activity move one thing, after any hang of its process."""
+        if self.is_postponed(activity.place, partial(self.happens, activity)):
+            return
+        activity.armed = False
+        if activity.waits() and activity.move() is not False:
+            if activity.place == ROUTER:
+                self.arm(self.after_turn[ROUTER])
+            self.turn_ends(activity.place)
+        self.arm((activity,))
+
+    def is_postponed(self, place: Place, action: Callable[[], None]) -> bool:
+        """Whether a process hangs; then the action happens after that."""
+        until = self.hangs.get(place, 0.0)
+        if until > self.timeline.now:
+            self.timeline.at(until, action)
+            return True
+        return False
+
+    # Turns and time
+
+    def turn_ends(self, place: Place, seconds: float = TURN_SECONDS) -> None:
+        """Have a process end its turn soon, unless it will anyway."""
+        if place[0] in ("acceptor", "shard") and place not in self.ending:
+            self.ending.add(place)
+            self.timeline.after(seconds, partial(self.end_turn, place))
+
+    def end_turn(self, place: Place) -> None:
+        """End a process's turn."""
+        if self.is_postponed(place, partial(self.end_turn, place)):
+            return
+        self.ending.discard(place)
+        role, number = place
+        if role == "acceptor":
+            self.end_turn_of_acceptor(number)
+        else:
+            self.end_turn_of_shard(number)
+        self.arm(self.after_turn[place])
+
+    def end_turn_of_acceptor(self, number: int) -> None:
+        """End an acceptor's turn; have it serve the gates that open with time."""
+        due = self.node.end_turn(number)
+        if due is not None and number not in self.metering:
+            self.metering.add(number)
+            self.timeline.after(max(due, TURN_SECONDS), partial(self.meter, number))
+        self.arm(read for read in self.reads.values() if read.place == ("acceptor", number))
+
+    def meter(self, number: int) -> None:
+        """Serve an acceptor's gates that open with time and its long routes, and end the turn."""
+        self.metering.discard(number)
+        acceptor = self.node.acceptors[number]
+        if acceptor is not None:
+            acceptor.core.state.now = self.timeline.now
+            acceptor.core.gates.metered.serve()
+            acceptor.core.gates.routing.serve()
+            self.turn_ends(("acceptor", number), 0.0)
+
+    def end_turn_of_shard(self, number: int) -> None:
+        """End a shard's turn; have its store begin a commit, and the shard wake when something is due."""
+        self.node.finish_shard(number)
+        shard = self.node.shards[number]
+        if shard is None:
+            return
+        if shard.writing is None:
+            self.node.commit_shard(number)
+        wake = shard.core.next_wake()
+        if wake < NEVER_US:
+            seconds = max(wake / 1e6 - self.timeline.now, SOONEST_SECONDS)
+            self.timeline.after(seconds, partial(self.turn_ends, ("shard", number)))
+
+    def begin(self) -> None:
+        """Begin the turns and the periodic work of all processes."""
+        for acceptor in range(self.plan.acceptors):
+            self.turn_ends(("acceptor", acceptor))
+            self.timeline.after(self.node.settings.flow.recheck_seconds, partial(self.recheck, acceptor))
+            self.timeline.after(1.0, partial(self.tick, acceptor))
+        for shard in range(self.plan.shards):
+            self.turn_ends(("shard", shard))
+
+    def recheck(self, number: int) -> None:
+        """Run an acceptor's rechecks, again and again."""
+        if self.is_postponed(("acceptor", number), partial(self.recheck, number)):
+            return
+        self.timeline.after(self.node.settings.flow.recheck_seconds, partial(self.recheck, number))
+        if self.node.acceptors[number] is not None:
+            self.node.recheck(number)
+            self.turn_ends(("acceptor", number))
+
+    def tick(self, number: int) -> None:
+        """Run an acceptor's chores of each second, again and again."""
+        if self.is_postponed(("acceptor", number), partial(self.tick, number)):
+            return
+        self.timeline.after(1.0, partial(self.tick, number))
+        acceptor = self.node.acceptors[number]
+        if acceptor is not None:
+            acceptor.core.state.now = self.timeline.now
+            acceptor.core.tick()
+            self.turn_ends(("acceptor", number))
+
+    def step(self, until: float) -> bool:
+        """Do what is due next, not later than `until`; return whether anything was."""
+        action = self.timeline.pop(until)
+        self.node.now = self.timeline.now
+        if action is None:
+            return False
+        action()
+        return True
+
+    # Bytes of clients
+
+    def read_from(self, number: int, client: Client) -> None:
+        """Have an acceptor read what a client writes; number is the client's in the plan."""
+        name, place = f"reads of client {number}", ("acceptor", client.acceptor)
+        chance = self.chance(name)
+
+        def waits() -> bool:
+            acceptor = self.node.acceptors[client.acceptor]
+            if acceptor is None or not client.unread or not client.socket.lets(1):
+                return False
+            return not acceptor.core.state.behind()
+
+        def read() -> bool:
+            return client.read(chance.choice(READS))
+
+        self.reads[number] = Activity(name, place, NETWORK_SECONDS, waits, read, chance)
+        self.arm((self.reads[number],))

@@ -1,0 +1,188 @@
+"""What a seed draws: the node, its queues, its clients, the operators' actions, the faults and the weather."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Any, NamedTuple
+
+FANOUT = "fan"
+"""The exchange to which some of the queues are bound."""
+
+
+class Habit(StrEnum):
+    """What a client does."""
+
+    CONFIRMING = "confirming producer"
+    PLAIN = "plain producer"
+    TRANSACTING = "transacting producer"
+    CONSUMING = "consumer"
+    GETTING = "getter"
+    DRAINING = "drainer"
+    """Of the one client that empties all queues at the end."""
+
+
+class Mishap(StrEnum):
+    """What goes wrong."""
+
+    KILL = "is killed"
+    HANG = "hangs"
+
+
+class Deed(StrEnum):
+    """What an operator does."""
+
+    POLICY = "changes the policy of"
+    STOP = "stops publishes to"
+    LIFT = "lifts the stops of"
+    MOVE = "moves"
+
+
+class QueuePlan(NamedTuple):
+    """A queue, the shard that it begins on, and whether it is bound to the fanout exchange. One that `refuses` nacks
+    what it has no room for.
+    """
+
+    name: str
+    shard: int
+    arguments: dict[str, Any]
+    bound: bool
+    refuses: bool
+
+
+class ClientPlan(NamedTuple):
+    """A client: its number, which names its random numbers, what it does, when it arrives, and whether it obeys
+    Channel.Flow.
+    """
+
+    number: int
+    habit: Habit
+    acceptor: int
+    arrives: float
+    obeys: bool
+
+
+class Fault(NamedTuple):
+    """Something that happens to a process, and for how many seconds it lasts."""
+
+    at: float
+    mishap: Mishap
+    role: str
+    number: int
+    seconds: float
+
+
+class Operation(NamedTuple):
+    """An operator's action on a queue; `choice` selects among what may be set, or the shard to move to."""
+
+    at: float
+    deed: Deed
+    queue: str
+    choice: int
+
+
+class Storm(NamedTuple):
+    """A time during which everything takes `slower` times as long, and varies as much."""
+
+    begins: float
+    ends: float
+    slower: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a seed draws before the play begins. Times are in seconds from its beginning."""
+
+    seed: int
+    acceptors: int
+    shards: int
+    stores: bool
+    queues: tuple[QueuePlan, ...]
+    clients: tuple[ClientPlan, ...]
+    faults: tuple[Fault, ...]
+    operations: tuple[Operation, ...]
+    storms: tuple[Storm, ...]
+    seconds: float
+
+
+LIMITS: tuple[dict[str, Any], ...] = (
+    {}, {"qpid.flow_stop_count": 8, "qpid.flow_resume_count": 4},
+    {"qpid.flow_stop_size": 20_000, "qpid.flow_resume_size": 8_000},
+    {"qpid.flow_stop_count": 40, "qpid.flow_resume_count": 0}, {"x-max-length": 12, "x-overflow": "reject-publish"},
+)  # fmt: skip
+POLICIES: tuple[dict[str, Any] | None, ...] = (
+    None, {"flow-stop-count": 3}, {"flow-stop-count": 100, "flow-stop-size": 30_000}, {"flow-resume-count": 0},
+    {"flow-stop-count": 5, "throttle": "pause"}, {"flow-stop-count": 20, "throttle": "flow, park"},
+    {"flow-stop-count": 10, "throttle": "blocked, confirms, pause"},
+    {"flow-stop-count": 20, "hold": "withhold 1 s, park 1 s, pause"},
+)  # fmt: skip
+
+
+HABITS = (*(Habit.CONSUMING,) * 3, Habit.CONFIRMING, Habit.PLAIN, Habit.TRANSACTING, Habit.GETTING)
+
+
+def draw(seed: int) -> Plan:
+    """Return the plan of a seed."""
+    chance = Random(f"plan {seed}")
+    shards, acceptors = chance.choice([1, 2, 2, 3]), chance.choice([1, 1, 2, 3])
+    seconds = chance.choice([0.3, 0.3, 0.3, 1.0, 1.0, 1.0, 3.0, 10.0])
+    stores = chance.random() < 0.7
+    queues = tuple(queue(number, shards, chance) for number in range(chance.randint(1, 5)))
+    clients = tuple(client(number, acceptors, seconds, chance) for number in range(1, chance.randint(3, 8)))
+    deaths = chance.random() < 0.6
+    faults = [fault(seconds, acceptors, shards, chance) for _ in range(chance.randint(1, 5) if deaths else 0)]
+    operations = [operation(seconds, queues, chance) for _ in range(chance.choice([0, 0, 2, 6]))]
+    if deaths:
+        faults += [during(each, acceptors, shards, chance) for each in operations if each.deed is Deed.MOVE]
+        faults += [slow_disk(each, chance) for each in faults if each.role == "shard" and chance.random() < 0.5]
+    storms = [storm(seconds, chance) for _ in range(chance.randint(0, 2))]
+    return Plan(
+        seed, acceptors, shards, stores, queues, clients, tuple(sorted(faults)), tuple(sorted(operations)),
+        tuple(sorted(storms)), seconds,
+    )  # fmt: skip
+
+
+def queue(number: int, shards: int, chance: Random) -> QueuePlan:
+    """Draw a queue."""
+    limits = chance.choice(LIMITS)
+    bound = chance.random() < 0.5
+    return QueuePlan(f"q{number}", chance.randrange(shards), limits, bound, "x-overflow" in limits)
+
+
+def client(number: int, acceptors: int, seconds: float, chance: Random) -> ClientPlan:
+    """Draw a client."""
+    arrives = 0.0 if chance.random() < 0.6 else chance.uniform(0, seconds / 2)
+    habit = chance.choice(HABITS)
+    return ClientPlan(number, habit, chance.randrange(acceptors), arrives, chance.random() < 0.5)
+
+
+def fault(seconds: float, acceptors: int, shards: int, chance: Random) -> Fault:
+    """Draw a fault."""
+    role = chance.choice(["shard", "shard", "acceptor", "router"])
+    number = chance.randrange({"shard": shards, "acceptor": acceptors, "router": 1}[role])
+    mishap = Mishap.KILL if role == "router" else chance.choice([*Mishap])
+    return Fault(chance.uniform(0, seconds), mishap, role, number, chance.choice([0.01, 0.3, 1.0]))
+
+
+def during(operation: Operation, acceptors: int, shards: int, chance: Random) -> Fault:
+    """Draw a death in the middle of what an operator has begun."""
+    soon = chance.choice([0.0005, 0.005, 0.05])
+    return fault(0.0, acceptors, shards, chance)._replace(at=operation.at + chance.uniform(0, soon), mishap=Mishap.KILL)
+
+
+def slow_disk(death: Fault, chance: Random) -> Fault:
+    """Draw a hang of the disk before the death of its shard."""
+    return Fault(max(death.at - chance.uniform(0, 0.1), 0.0), Mishap.HANG, "disk", death.number, 0.2)
+
+
+def operation(seconds: float, queues: tuple[QueuePlan, ...], chance: Random) -> Operation:
+    """Draw an operator's action."""
+    deed = chance.choice([*Deed])
+    return Operation(chance.uniform(0, seconds), deed, chance.choice(queues).name, chance.randrange(1000))
+
+
+def storm(seconds: float, chance: Random) -> Storm:
+    """Draw a storm."""
+    begins = chance.uniform(0, seconds)
+    return Storm(begins, begins + chance.uniform(0.1, seconds / 2), chance.choice([10.0, 100.0, 1000.0]))

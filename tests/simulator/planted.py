@@ -1,0 +1,168 @@
+"""Bugs to plant, one at a time, each as it could have been written: the simulator must find every one.
+
+Each replaces one method of the product while a play lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from acceptor.amqp.channel import Channel
+from acceptor.core import AcceptorCore
+from acceptor.gates.confirms import Span
+from acceptor.holding.notifier import Notifier
+from acceptor.links.shard_link import ShardLink
+from acceptor.routing.gates import Gates
+from acceptor.transactions.transaction import Transaction
+from penstock.bus import to_acceptor
+from router.authority.moving import Moves as RouterMoves
+from shard.core import ShardCore
+from shard.requests.consuming import Consuming
+from shard.serving.intake import Intake
+from shard.transactions.two_phase import TwoPhase
+from shard.turns.commits import Commits
+from shard.turns.link import Link
+
+Plant = Callable[[], AbstractContextManager[Any]]
+PLANTS: dict[str, Plant] = {}
+
+
+def plant(owner: type, *methods: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a bug: the function replaces methods of a class, and gets the right one as its first argument."""
+
+    def register(bug: Callable[..., Any]) -> Callable[..., Any]:
+        @contextmanager
+        def planted() -> Iterator[None]:
+            with ExitStack() as replaced:
+                for method in methods:
+                    replaced.enter_context(patch.object(owner, method, wrong_one(bug, getattr(owner, method))))
+                yield
+
+        PLANTS[bug.__name__.replace("_", " ")] = planted
+        return bug
+
+    return register
+
+
+def wrong_one(bug: Callable[..., Any], right: Any) -> Callable[..., Any]:
+    """Return the method that a bug puts in place of the right one."""
+
+    def wrong(self: Any, *args: Any, **options: Any) -> Any:
+        return bug(right, self, *args, **options)
+
+    return wrong
+
+
+@plant(Commits, "make_safe")
+def confirms_come_before_the_disk(right: Any, commits: Commits) -> None:
+    for link in commits.state.links.values():
+        link.make_safe(link.received)
+    right(commits)
+
+
+@plant(ShardLink, "died")
+def turns_in_flight_die_with_their_shard(right: Any, link: ShardLink) -> None:
+    right(link)
+    link.sent.clear()
+
+
+@plant(ShardLink, "unsafe")
+def turns_are_resent_in_the_wrong_order(right: Any, link: ShardLink) -> Any:
+    unsafe = right(link)
+    link.sent.reverse()
+    return list(reversed(unsafe))
+
+
+@plant(Link, "report_received")
+def refusals_are_forgotten_early(right: Any, link: Link, last_report: int) -> None:
+    right(link, last_report)
+    link.verdicts.clear()
+
+
+@plant(Link, "deliver")
+def redeliveries_are_not_marked(right: Any, link: Link, consumer: Any, item: Any) -> None:
+    part = link.turn.place_batch(item.batch, item.first, item.count)
+    link.turn.add(to_acceptor.Deliver(consumer.id, item.sequence, part, item.count, False))
+
+
+@plant(ShardCore, "died")
+def unacked_messages_of_a_dead_acceptor_stay_unacked(
+    right: Any, core: ShardCore, role: str, index: int, incarnation: int
+) -> None:
+    if role != "acceptor":
+        right(core, role, index, incarnation)
+
+
+@plant(ShardCore, "finish_touched")
+def a_turn_ends_with_an_exception(right: Any, core: ShardCore) -> None:
+    if core.state.recovery is not None:
+        raise ValueError("queue slot 58 is not open")
+    right(core)
+
+
+@plant(Gates, "on_broadcast", "recheck_queues")
+def wakeups_are_lost(right: Any, gates: Gates, *args: Any) -> None:
+    pass
+
+
+@plant(Gates, "lift")
+def a_lifted_stop_still_holds(right: Any, gates: Gates, number: int) -> None:
+    gates.stops.pop(number)
+
+
+@plant(Notifier, "retract")
+def nobody_is_unblocked(right: Any, notifier: Notifier, channel: Any) -> None:
+    pass
+
+
+@plant(Transaction, "rollback")
+def a_rollback_commits(right: Any, transaction: Transaction, channel: Any) -> None:
+    pass
+
+
+@plant(TwoPhase, "do")
+def a_part_of_a_transaction_is_left_out(right: Any, two_phase: TwoPhase, link: Link, do: Any) -> None:
+    id = two_phase.id_of(link, do.number)
+    if id in two_phase.parts:
+        two_phase._abort(id)
+    right(two_phase, link, do)
+
+
+@plant(AcceptorCore, "apply")
+def a_replica_misses_changes(right: Any, core: AcceptorCore, version: int, changes: list[Any]) -> None:
+    known = core.topology.queue
+    right(core, version, [change for change in changes if change[0] != "queue" or known(*change[1:3]) is None])
+
+
+@plant(Span, "complete")
+def confirms_come_twice(right: Any, span: Span) -> None:
+    right(span)
+    right(span)
+
+
+@plant(Channel, "end")
+def publishes_of_a_lost_connection_are_dropped(right: Any, channel: Channel, event: Any, *, keep_parked: bool) -> None:
+    right(channel, event, keep_parked=False)
+
+
+@plant(Intake, "publish")
+def a_fanout_forgets_a_queue(
+    right: Any, intake: Intake, link: Link, parts: Any, turn: int, index: int, publish: Any, **options: Any
+) -> Any:
+    if len(publish.queues) > 1:
+        publish = publish._replace(queues=publish.queues[:-1])
+    return right(intake, link, parts, turn, index, publish, **options)
+
+
+@plant(Consuming, "settle")
+def settlements_are_dropped_now_and_then(right: Any, consuming: Consuming, link: Link, rows: bytes) -> None:
+    if len(rows) < 400:
+        right(consuming, link, rows)
+
+
+@plant(RouterMoves, "roll_back_failed", "shard_started")
+def nobody_rolls_back_a_move(right: Any, moves: RouterMoves, *args: Any) -> None:
+    pass

@@ -1,0 +1,76 @@
+"""The simulator finds nothing in the product, finds every planted bug, and plays a seed again to the same byte."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.simulator.coverage import Coverage
+from tests.simulator.plan import Plan, draw
+from tests.simulator.planted import PLANTS
+from tests.simulator.play import play
+from tests.simulator.shrink import shrink
+
+PIECE = 10
+MOST_SEEDS = 300
+"""Within so many seeds every planted bug is found."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(0, 100, PIECE))
+def test_all_promises_are_kept(first: int) -> None:
+    endings = [play(draw(seed)) for seed in range(first, first + PIECE)]
+    for ending in endings:
+        assert ending.failure is None, f"make simulate SEED={ending.plan.seed}: {ending.failure}"
+    assert sum(ending.messages for ending in endings) > PIECE
+
+
+@pytest.mark.long
+def test_a_seed_is_replayed_to_the_same_byte_whatever_the_order_of_sets() -> None:
+    digests = set()
+    for hash_seed in ("1", "2"):
+        command = [sys.executable, "-m", "tests.simulator", "--seed", "7"]
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        digests.add(output.splitlines()[-1])
+    (last,) = digests
+    assert "digest" in last
+    assert "seed 7: 0 messages" not in last
+
+
+def test_most_transitions_happen() -> None:
+    coverage = Coverage()
+    for seed in range(5):
+        coverage += play(draw(seed)).coverage
+    assert ("link", "AWAITING", "REPORTED") in coverage.transitions
+    assert ("link", "AWAITING", "REPORTED") not in coverage.missing()
+    assert coverage.missing()
+
+
+@pytest.mark.long
+def test_a_failing_plan_is_shrunk_to_the_same_failure() -> None:
+    with PLANTS["a lifted stop still holds"]():
+        found = next(ending for seed in range(MOST_SEEDS) if (ending := play(draw(seed))).failure is not None)
+        small = shrink(found, most=60)
+    assert small.failure is not None
+    assert small.where == found.where
+    assert size(small.plan) < size(found.plan)
+    assert small.story
+
+
+def size(plan: Plan) -> int:
+    """Return the number of a plan's parts."""
+    return len(plan.clients) + len(plan.faults) + len(plan.operations) + len(plan.storms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", [*PLANTS])
+def test_a_planted_bug_is_found(bug: str) -> None:
+    for seed in range(MOST_SEEDS):
+        with PLANTS[bug]():
+            if play(draw(seed)).failure is not None:
+                return
+    pytest.fail(f"not found in {MOST_SEEDS} seeds")

@@ -1,0 +1,264 @@
+"""What the documents promise, kept from what the clients know, and checked against what the node does.
+
+Each check names the page that it comes from. What a death makes uncertain is uncertain here for the messages that it
+could concern, and for no others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from penstock import bus
+from router.model.topology import Topology
+from tests.simulator.node import SimulatedNode
+from tests.simulator.plan import FANOUT, Plan
+
+
+class Id(NamedTuple):
+    """A message: the number of its client, and its own among the client's."""
+
+    client: int
+    number: int
+
+
+At = tuple[str, Id]
+"""A message in a queue."""
+
+
+class Fate(Enum):
+    """What is known of a publish."""
+
+    SENT = "sent"  # its acceptor may not have read it
+    READ = "read"
+    CONFIRMED = "confirmed"
+    NACKED = "nacked"
+    COMMITTING = "committing"
+    COMMITTED = "committed"
+    UNDECIDED = "undecided"
+    """Its client lost the connection before the answer to the commit."""
+    ROLLED_BACK = "rolled back"
+
+
+@dataclass
+class Message:
+    """A publish: its queues, when and on which of its client's connections it was published, and the acceptor that
+    read it.
+    """
+
+    queues: tuple[str, ...]
+    at: float
+    connection: int
+    fate: Fate = Fate.SENT
+    acceptor: int = -1
+
+
+@dataclass
+class InQueue:
+    """What became of a message in one queue: how often it was delivered, and how many deliveries are open."""
+
+    delivered: int = 0
+    open: int = 0
+    acked: bool = False
+    ack_read: bool = False
+
+
+class Truth:
+    """The books of one play."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.messages: dict[Id, Message] = {}
+        self.places: dict[At, InQueue] = defaultdict(InQueue)
+        self.transactions: list[list[Id]] = []
+        self.last: dict[tuple[str, int, int], Id] = {}
+        self.shard_deaths: list[float] = []
+        self.logged: Counter[str] = Counter()
+        self.acceptor_deaths: dict[int, list[float]] = defaultdict(list)
+        self.bound = tuple(queue.name for queue in plan.queues if queue.bound)
+        self.refusing = {queue.name for queue in plan.queues if queue.refuses}
+
+    # What producers know
+
+    def published(self, id: Id, target: str, now: float, connection: int) -> None:
+        """Record a publish that was written."""
+        self.messages[id] = Message(self.bound if target == FANOUT else (target,), now, connection)
+
+    def was_read(self, id: Id, acceptor: int) -> None:
+        """Record that an acceptor has read a publish."""
+        message = self.messages[id]
+        message.acceptor = acceptor
+        if message.fate is Fate.SENT:
+            message.fate = Fate.READ
+
+    def confirmed(self, id: Id) -> None:
+        """Record an ack of the broker."""
+        self.messages[id].fate = Fate.CONFIRMED
+
+    def nacked(self, id: Id) -> None:
+        """Record a nack of the broker: only a queue that refuses causes one."""
+        lost = bool(self.shard_deaths) and not self.plan.stores
+        assert lost or self.refusing & set(self.messages[id].queues), f"{id} is nacked, but no queue refuses"
+        self.messages[id].fate = Fate.NACKED
+
+    def committing(self, ids: Iterable[Id]) -> None:
+        """Record that a commit was written."""
+        for id in ids:
+            self.messages[id].fate = Fate.COMMITTING
+
+    def committed(self, ids: Iterable[Id]) -> None:
+        """Record the answer to a commit."""
+        for id in ids:
+            self.messages[id].fate = Fate.COMMITTED
+
+    def rolled_back(self, ids: Iterable[Id]) -> None:
+        """Record publishes of a transaction that will never take effect."""
+        for id in ids:
+            self.messages[id].fate = Fate.ROLLED_BACK
+
+    def undecided(self, ids: list[Id]) -> None:
+        """Record a transaction whose outcome its client will not learn."""
+        self.transactions.append(ids)
+        for id in ids:
+            self.messages[id].fate = Fate.UNDECIDED
+
+    def died(self, role: str, index: int, now: float) -> None:
+        """Record the death of a process."""
+        if role == "shard":
+            self.shard_deaths.append(now)
+        elif role == "acceptor":
+            self.acceptor_deaths[index].append(now)
+
+    # What consumers know
+
+    def delivered(self, queue: str, id: Id, redelivered: bool, now: float, consumer: str) -> None:
+        """Record a delivery, and check that it may come, and in this order (docs/delivery.md)."""
+        message = self.messages.get(id)
+        assert message is not None, f"{queue} delivers {id}, which nobody published"
+        assert queue in message.queues, f"{queue} delivers {id}, published to {message.queues}"
+        assert message.fate is not Fate.ROLLED_BACK, f"{queue} delivers {id} of a transaction that was rolled back"
+        place = self.places[queue, id]
+        uncertain = self.a_process_died_since(message.at)
+        if not uncertain:
+            assert not place.open, f"{queue} delivers {id} twice"
+            assert not place.ack_read, f"{queue} delivers {id}, which was acked"
+            assert redelivered or not place.delivered, f"{queue} delivers {id} again, not marked as redelivered"
+        place.delivered += 1
+        place.open += 1
+        if consumer and not redelivered:
+            channel = consumer, id.client, message.connection
+            last = self.last.get(channel)
+            in_order = last is None or last.number < id.number
+            assert in_order or self.a_process_died_since(message.at), f"{queue} delivers {id} after {last}"
+            self.last[channel] = id
+
+    def acked(self, places: Iterable[At]) -> None:
+        """Record acks that were written, or rejects that do not requeue."""
+        for at in places:
+            self.places[at].acked = True
+            self.places[at].open -= 1
+
+    def ack_read(self, places: Iterable[At]) -> None:
+        """Record acks that the acceptor has read."""
+        for at in places:
+            self.places[at].ack_read = True
+
+    def given_back(self, places: Iterable[At]) -> None:
+        """Record deliveries that were given back."""
+        for at in places:
+            self.places[at].open -= 1
+
+    def a_process_died_since(self, when: float) -> bool:
+        """Whether a shard or an acceptor has died since then."""
+        deaths = [*self.shard_deaths, *(death for deaths in self.acceptor_deaths.values() for death in deaths)]
+        return any(death >= when for death in deaths)
+
+    # Checks
+
+    def holds_always(self, node: SimulatedNode) -> None:
+        """Check what must be true after each step: no error is logged."""
+        if node.logs:
+            for line in node.logs:
+                self.logged[line["event"]] += 1
+                assert line["log_level"] not in ("error", "critical"), line
+            node.logs.clear()
+
+    def holds_at_rest(self, node: SimulatedNode) -> None:
+        """Check what must be true once all queues are drained and everything is answered."""
+        self.nothing_confirmed_is_lost()
+        self.transactions_are_whole()
+        nobody_is_held(node)
+        gauges_are_right(node)
+        replicas_are_equal(node)
+
+    def nothing_confirmed_is_lost(self) -> None:
+        """Check that what was confirmed, committed or read has been delivered and acked (docs/durability.md)."""
+        for id, message in self.messages.items():
+            if not self.must_arrive(message):
+                continue
+            for queue in message.queues:
+                place = self.places.get((queue, id))
+                assert place is not None, f"{id} is {message.fate.value}, but {queue} never delivered it"
+                assert place.acked, f"{id} is {message.fate.value}, but {queue} dropped it unacked"
+
+    def must_arrive(self, message: Message) -> bool:
+        """Whether a message must have arrived in all of its queues."""
+        if self.shard_deaths and not self.plan.stores:
+            return False  # its shard's memory was all there was
+        if message.fate is Fate.READ:
+            lost = any(death >= message.at for death in self.acceptor_deaths[message.acceptor])
+            return not lost and not self.refusing & set(message.queues)
+        return message.fate in (Fate.CONFIRMED, Fate.COMMITTED)
+
+    def transactions_are_whole(self) -> None:
+        """Check that each undecided transaction has arrived as a whole or not at all (docs/durability.md)."""
+        if self.shard_deaths and not self.plan.stores:
+            return
+        for ids in self.transactions:
+            places = [(queue, id) for id in ids for queue in self.messages[id].queues]
+            arrived = [at for at in places if at in self.places and self.places[at].delivered]
+            one_shard = len({queue for queue, _ in places}) == 1
+            assert len(arrived) in (0, len(places)) or one_shard, f"half a transaction: {arrived} of {places}"
+
+
+def nobody_is_held(node: SimulatedNode) -> None:
+    """Check that no channel is held, parked or paused while all queues are empty (docs/flow-promises.md)."""
+    for _, life in node.running_acceptors():
+        holding = life.core.holding
+        assert not holding.holds.held, f"held with empty queues: {list(holding.holds.held)}"
+        assert not holding.drip.paused, f"paused with empty queues: {list(holding.drip.paused)}"
+        assert holding.parking.parked_bytes == 0, "parked publishes with empty queues"
+        assert (life.core.quotas.kept, life.core.quotas.users) == (0, {}), "memory is charged for nothing"
+        assert (life.core.budgets.accounts.kept, life.core.budgets.accounts.users) == (0, {})
+
+
+def gauges_are_right(node: SimulatedNode) -> None:
+    """Check that the gauges say what the queues have (docs/operations.md)."""
+    for _, life in node.running_shards():
+        for queue in life.core.state.queues.values():
+            assert queue.depth == 0, f"{queue.name} has {queue.depth}"
+
+
+def replicas_are_equal(node: SimulatedNode) -> None:
+    """Check that each process has the router's topology."""
+    topology = records(node.router.topology)
+    replicas = [life.core.topology for _, life in node.running_acceptors()]
+    replicas += [life.core.state.topology for _, life in node.running_shards()]
+    for replica in replicas:
+        assert replica.version == node.version, f"a replica has version {replica.version}, the router {node.version}"
+        missing, extra = topology - records(replica), records(replica) - topology
+        assert not missing and not extra, f"a replica lacks {missing} and has {extra}"
+
+
+def records(topology: Topology) -> set[str]:
+    """Return the records of a topology in words."""
+    return {repr(bus.unpack(bus.pack(change))) for change in topology.changes()}
+
+
+def identity(body: bytes) -> Id:
+    """Return the message of a body."""
+    client, number, _ = body.split(b" ", 2)
+    return Id(int(client), int(number))

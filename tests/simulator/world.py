@@ -1,0 +1,128 @@
+"""The world: plays a plan with its clients, operators and faults, and ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tests.simulator.clients import DRAINER, Person, Phase, make_client
+from tests.simulator.engine import Engine
+from tests.simulator.faults import BACK_SECONDS, Faults
+from tests.simulator.operators import Operators
+from tests.simulator.plan import FANOUT, ClientPlan, Habit, Plan
+from tests.simulator.truth import Truth
+
+END_SECONDS, REST_SECONDS = 60.0, 2.0
+"""How long draining may take, and how long nothing may happen after that, in virtual time."""
+MOST_STEPS = 400_000
+"""A play with more steps does not come to an end."""
+STEPS_BETWEEN = 50
+"""Steps between two looks at whether the node is at rest."""
+
+
+class World:
+    """One play of a plan."""
+
+    def __init__(self, plan: Plan, narrated: bool = False) -> None:
+        self.plan = plan
+        self.engine = Engine(plan, narrated)
+        self.node = self.engine.node
+        self.truth = Truth(plan)
+        self.faults = Faults(self.engine, self.truth, self.cut_off)
+        self.operators = Operators(self.engine)
+        self.clients = {client.number: self.client(client) for client in plan.clients}
+        self.steps = 0
+
+    def client(self, plan: ClientPlan) -> Person:
+        """Return a client."""
+        return make_client(self.engine, self.truth, plan, self.arrive)
+
+    def play(self) -> None:
+        """Play the plan to its end. AssertionError if a promise was broken."""
+        try:
+            self.begin()
+            self.go_on(self.plan.seconds)
+            self.end()
+        finally:
+            self.node.__exit__()
+
+    def begin(self) -> None:
+        """Declare the queues, and put everything planned on the timeline."""
+        self.node.ask("exchange_declare", name=FANOUT, type="fanout", durable=True)
+        for queue in self.plan.queues:
+            self.node.declare(queue.name, queue.shard, self.plan.stores, **queue.arguments)
+            if queue.bound:
+                self.node.ask("queue_bind", queue=queue.name, source=FANOUT, key="")
+        self.engine.begin()
+        for person in self.clients.values():
+            self.engine.timeline.after(person.plan.arrives, partial(self.arrive, person))
+        self.faults.begin()
+        self.operators.begin()
+
+    def go_on(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
+        """Let time pass, at most until a condition holds."""
+        ends = self.engine.timeline.now + seconds
+        self.engine.arm_all()
+        while not until() and self.engine.step(ends):
+            self.truth.holds_always(self.node)
+            self.steps += 1
+            assert self.steps < MOST_STEPS, "the play does not come to an end"
+
+    # Clients
+
+    def arrive(self, person: Person) -> None:
+        """Connect a client to its acceptor, or to any that runs; later if none does or no router could answer."""
+        if person.phase is Phase.SILENT:
+            return
+        running = [number for number, _ in self.node.running_acceptors()]
+        if not running or not self.node.router_lives:
+            self.engine.timeline.after(BACK_SECONDS, partial(self.arrive, person))
+            return
+        home = person.plan.acceptor
+        acceptor = home if home in running else running[home % len(running)]
+        client = self.node.visit(acceptor, person.properties)
+        person.connect(client)
+        self.engine.read_from(person.plan.number, client)
+        self.engine.narrate(f"{person.name} connects to acceptor {acceptor}")
+
+    def cut_off(self, acceptor: int) -> None:
+        """Have the clients of an acceptor notice that it has gone."""
+        for person in self.clients.values():
+            if person.is_connected() and person.client.acceptor == acceptor:
+                person.is_cut_off()
+
+    # The end
+
+    def end(self) -> None:
+        """End all faults, stops and habits, drain the queues, and check what was promised."""
+        self.engine.calm = True
+        self.faults.end()
+        self.operators.end()
+        self.engine.narrate("all faults are over, the producers fall silent, and one client drains the queues")
+        for person in self.clients.values():
+            person.falls_silent()
+        drainer = self.clients[DRAINER] = self.client(ClientPlan(DRAINER, Habit.DRAINING, 0, 0.0, False))
+        self.arrive(drainer)
+        self.go_on(END_SECONDS, until=self.is_at_rest)
+        assert not any(self.unrest().values()), f"not at rest after {END_SECONDS:g} s: {self.unrest()}"
+        self.go_on(REST_SECONDS)
+        self.truth.holds_at_rest(self.node)
+        for person in self.clients.values():
+            assert not (person.is_connected() and person.blocked), f"{person.name} is still blocked"
+
+    def is_at_rest(self) -> bool:
+        """Whether nothing is left to be delivered, read or answered; checked now and then."""
+        return self.steps % STEPS_BETWEEN == 0 and not any(self.unrest().values())
+
+    def unrest(self) -> dict[str, list[Any]]:
+        """Return what keeps the node from being at rest."""
+        queues = [queue for _, shard in self.node.running_shards() for queue in shard.core.state.queues.values()]
+        connected = [person for person in self.clients.values() if person.is_connected()]
+        return {
+            "queues": [(queue.name, queue.depth, queue.depth_bytes) for queue in queues if queue.depth],
+            "unread": [person.name for person in connected if person.client.unread],
+            "unanswered": [(person.name, what) for person in connected if (what := person.unanswered())],
+            "parked": [channel.number for channel in self.node.channels() if channel.inbox or channel.running],
+            "lines": [activity.name for activity in self.engine.activities if activity.waits()],
+        }
