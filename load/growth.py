@@ -38,6 +38,8 @@ DECLARERS = 8
 PIECE = 500
 MESSAGE_QUEUES = 100
 MESSAGE_BYTES = 100
+TOPOLOGY = {"max_topology_bytes": "2 GiB", "user_topology_percent": 100}
+"""More than the largest size needs in each process."""
 RATE = 100
 BEFORE_SECONDS = 1.0
 PATIENCE_SECONDS = 900.0
@@ -120,9 +122,14 @@ def kill_router(node: LocalNode, seconds: float) -> tuple[float, float]:
     return found[0], declares_again
 
 
+def settings(**values: object) -> list[str]:
+    """Return the options that set these."""
+    return [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
+
+
 def figures(directory: Path, queues: int, messages: int, seconds: float) -> Figures:
     """Measure one size."""
-    options = "--set", f"max_queues={2 * queues + 1000}"
+    options = settings(max_queues=2 * queues + 1000, **{"amqp.bindings_per_exchange": queues}, **TOPOLOGY)
     with LocalNode(directory, *options) as node:
         began = time.monotonic()
         declare(node.target, queues)
