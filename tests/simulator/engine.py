@@ -17,6 +17,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from shard.store_work import RETRY_SECONDS
 from tests.joined import Client
 from tests.simulator.node import SimulatedNode
 from tests.simulator.plan import Plan
@@ -66,6 +67,8 @@ class Engine:
         self.node.show_lives()
         self.calm = False
         self.hangs: dict[Place, float] = {}
+        self.failing: dict[int, float] = {}
+        self.resting: dict[int, float] = {}
         self.ending: set[Place] = set()
         self.metering: set[int] = set()
         self.activities: list[Activity] = []
@@ -162,8 +165,14 @@ class Engine:
         )  # fmt: skip
 
     def write(self, shard: int) -> None:
-        """Write a shard's commit."""
-        self.node.commit_shard(shard)
+        """Write a shard's commit; if its disk refuses that, the shard retries after a while."""
+        now = self.timeline.now
+        if self.failing.get(shard, 0.0) > now:
+            self.node.fail_commit(shard)
+            self.resting[shard] = now + RETRY_SECONDS
+            self.timeline.after(RETRY_SECONDS, partial(self.turn_ends, ("shard", shard)))
+        else:
+            self.node.commit_shard(shard)
         self.turn_ends(("shard", shard))
 
     def slowness(self) -> float:
@@ -249,7 +258,7 @@ class Engine:
         shard = self.node.shards[number]
         if shard is None:
             return
-        if shard.writing is None:
+        if shard.writing is None and self.resting.get(number, 0.0) <= self.timeline.now:
             self.node.commit_shard(number)
         wake = shard.core.next_wake()
         if wake < NEVER_US:

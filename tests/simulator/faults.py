@@ -35,6 +35,9 @@ class Faults:
         if fault.mishap is Mishap.HANG:
             engine.hangs[place] = max(engine.hangs.get(place, 0.0), now + fault.seconds)
             return
+        if fault.mishap is Mishap.FAIL:
+            engine.failing[fault.number] = now + fault.seconds
+            return
         chance = engine.chance(f"death {fault}")
         if self.kill(place, chance.randrange(4), chance.random() < 0.5):
             self.truth.died(fault.role, fault.number, now)
@@ -89,6 +92,7 @@ class Faults:
         """End all hangs, and start everything that is dead."""
         plan = self.engine.plan
         self.engine.hangs.clear()
+        self.engine.failing.clear()
         self.restart(ROUTER)
         for shard in range(plan.shards):
             self.restart(("shard", shard))

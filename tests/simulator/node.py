@@ -57,6 +57,15 @@ class SimulatedNode(Node):
         work = partial(load, shard, queue, segments, batches)
         self.jobs[index].append((work, partial(were_read, shard, queue, segments, batches)))
 
+    def fail_commit(self, index: int) -> None:
+        """Have the disk refuse a shard's commit."""
+        shard = self.shards[index]
+        assert shard is not None and shard.writing is not None
+        commit, _ = shard.writing
+        shard.writing = None
+        shard.core.state.now = self.microseconds()
+        shard.core.commits.failed(commit, "No space left on device")
+
     def do_job(self, index: int) -> None:
         """Do the next job of a shard's reading thread."""
         work, done = self.jobs[index].popleft()

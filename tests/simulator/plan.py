@@ -28,6 +28,8 @@ class Mishap(StrEnum):
 
     KILL = "is killed"
     HANG = "hangs"
+    FAIL = "refuses writes"
+    """Of a disk."""
 
 
 class Deed(StrEnum):
@@ -119,6 +121,11 @@ POLICIES: tuple[dict[str, Any] | None, ...] = (
 )  # fmt: skip
 
 
+MISHAPS = {
+    "shard": (Mishap.KILL, Mishap.KILL, Mishap.HANG), "acceptor": (Mishap.KILL, Mishap.HANG), "router": (Mishap.KILL,),
+    "disk": (Mishap.HANG, Mishap.FAIL),
+}  # fmt: skip
+"""What may happen to whom; a role's mishaps are equally likely."""
 HABITS = (*(Habit.CONSUMING,) * 3, Habit.CONFIRMING, Habit.PLAIN, Habit.TRANSACTING, Habit.GETTING)
 
 
@@ -159,16 +166,19 @@ def client(number: int, acceptors: int, seconds: float, chance: Random) -> Clien
 
 def fault(seconds: float, acceptors: int, shards: int, chance: Random) -> Fault:
     """Draw a fault."""
-    role = chance.choice(["shard", "shard", "acceptor", "router"])
-    number = chance.randrange({"shard": shards, "acceptor": acceptors, "router": 1}[role])
-    mishap = Mishap.KILL if role == "router" else chance.choice([*Mishap])
+    role = chance.choice([*MISHAPS])
+    number = chance.randrange({"shard": shards, "acceptor": acceptors, "router": 1, "disk": shards}[role])
+    mishap = chance.choice(MISHAPS[role])
     return Fault(chance.uniform(0, seconds), mishap, role, number, chance.choice([0.01, 0.3, 1.0]))
 
 
 def during(operation: Operation, acceptors: int, shards: int, chance: Random) -> Fault:
     """Draw a death in the middle of what an operator has begun."""
     soon = chance.choice([0.0005, 0.005, 0.05])
-    return fault(0.0, acceptors, shards, chance)._replace(at=operation.at + chance.uniform(0, soon), mishap=Mishap.KILL)
+    death = fault(0.0, acceptors, shards, chance)
+    while Mishap.KILL not in MISHAPS[death.role]:
+        death = fault(0.0, acceptors, shards, chance)
+    return death._replace(at=operation.at + chance.uniform(0, soon), mishap=Mishap.KILL)
 
 
 def slow_disk(death: Fault, chance: Random) -> Fault:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tests.simulator.clients import DRAINER, Person, Phase, make_client
+from tests.simulator.clients import DRAINER, make_client
 from tests.simulator.engine import Engine
 from tests.simulator.faults import BACK_SECONDS, Faults
 from tests.simulator.operators import Operators
+from tests.simulator.person import Person, Phase
 from tests.simulator.plan import FANOUT, ClientPlan, Habit, Plan
 from tests.simulator.truth import Truth
 
@@ -18,7 +19,7 @@ END_SECONDS, REST_SECONDS = 60.0, 2.0
 MOST_STEPS = 400_000
 """A play with more steps does not come to an end."""
 STEPS_BETWEEN = 50
-"""Steps between two looks at whether the node is at rest."""
+"""Steps between two checks of the depths, and of whether the node is at rest."""
 
 
 class World:
@@ -67,6 +68,8 @@ class World:
         while not until() and self.engine.step(ends):
             self.truth.holds_always(self.node)
             self.steps += 1
+            if self.steps % STEPS_BETWEEN == 0:
+                self.truth.depths_are_bounded(self.node)
             assert self.steps < MOST_STEPS, "the play does not come to an end"
 
     # Clients

@@ -1,0 +1,169 @@
+"""A client of a world: a small state machine with a connection, a channel and habits of its own.
+
+A client acts at times that it draws, and reacts to what it receives. One that obeys publishes nothing while its channel
+is stopped or its connection blocked. When its connection or its acceptor is gone, it connects again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from random import Random
+from typing import Any
+
+from tests.frames import Event
+from tests.joined import Client
+from tests.raw import JAVA
+from tests.simulator.engine import Engine
+from tests.simulator.plan import ClientPlan
+from tests.simulator.truth import Truth
+
+CHANNEL = 1
+AWAY_SECONDS = 0.05
+PLAIN: dict[str, Any] = {}
+
+
+class Phase(Enum):
+    """A client's life: it logs in, acts, ends what it has begun, and is gone."""
+
+    ARRIVING = "arriving"
+    ACTING = "acting"
+    SILENT = "silent"
+    GONE = "gone"
+
+
+Arrive = Callable[["Person"], None]
+"""Connects a client again."""
+
+
+class Person:
+    """A client of the world. Subclasses say what it does (`act`) and how it processes events (`receive`). `pace` is the
+    average time between its actions, in seconds; `digest` is of all that it has received, and when.
+    """
+
+    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
+        self.engine = engine
+        self.timeline = engine.timeline
+        self.truth = truth
+        self.plan = plan
+        self.arrive = arrive
+        self.chance: Random = engine.chance(f"client {plan.number}")
+        self.digest = hashlib.blake2b(digest_size=8)
+        self.phase = Phase.ARRIVING
+        self.client: Client
+        self.connected = False
+        self.flows = True
+        self.blocked = False
+        self.acts_again = False
+        self.connections = 0
+        self.pace = self.chance.choice([0.005, 0.02, 0.1])
+
+    @property
+    def name(self) -> str:
+        """What the story calls it."""
+        return f"{self.plan.habit} {self.plan.number}"
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """What it says about itself: one that obeys Channel.Flow is a client that is known to."""
+        return JAVA if self.plan.obeys else PLAIN
+
+    # Coming and going
+
+    def connect(self, client: Client) -> None:
+        """Log in, and open a channel."""
+        self.client = client
+        self.connected = True
+        self.connections += 1
+        self.phase = Phase.ARRIVING
+        self.flows, self.blocked = True, False
+        client.on_event = partial(self.on_event, client)
+        client.log_in()
+        client.send("channel.open", CHANNEL)
+        self.begin()
+
+    def begin(self) -> None:
+        """Say what comes first on the channel."""
+
+    def is_connected(self) -> bool:
+        """Whether it has a connection."""
+        return self.connected and not self.client.socket.closed
+
+    def is_cut_off(self) -> None:
+        """Notice that the connection is gone; come back unless the play ends."""
+        self.lost()
+        if self.phase is not Phase.SILENT:
+            self.phase = Phase.GONE
+            self.timeline.after(AWAY_SECONDS, partial(self.arrive, self))
+
+    def leave(self) -> None:
+        """Drop the connection without a word."""
+        self.engine.narrate(f"{self.name} drops its connection")
+        self.client.lose()
+        self.is_cut_off()
+
+    def lost(self) -> None:
+        """Record what was under way on the connection that is gone."""
+
+    def falls_silent(self) -> None:
+        """Begin nothing new."""
+        self.phase = Phase.SILENT
+
+    def unanswered(self) -> Any:
+        """Return what it still waits for, if its connection lives."""
+        return None
+
+    # Actions and events
+
+    def on_event(self, client: Client, event: Event) -> bool:
+        """Process an event of a connection, unless it was of an earlier one."""
+        if client is not self.client:
+            return True
+        words = f"{self.timeline.now:.9f} {event.name} {event.channel} {event.arguments} "
+        self.digest.update(words.encode() + event.body)
+        match event.name:
+            case "channel.open-ok" if self.phase is Phase.ARRIVING:
+                self.phase = Phase.ACTING
+                self.later()
+            case "channel.flow":
+                assert self.flows != event.active, "a flow that says what the client knows"
+                self.flows = event.active
+                self.client.send("channel.flow-ok", CHANNEL, active=event.active)
+                self.later()
+            case "connection.blocked" | "connection.unblocked":
+                self.blocked = event.name == "connection.blocked"
+                self.later()
+            case "connection.close":
+                raise AssertionError(f"{self.name} is refused: {event}")
+            case _:
+                self.receive(event)
+                self.later()
+        return True
+
+    def receive(self, event: Event) -> None:
+        """Process an event of the channel."""
+
+    def later(self) -> None:
+        """Act again after a while."""
+        if not self.acts_again and self.phase is Phase.ACTING:
+            self.acts_again = True
+            self.timeline.after(self.chance.expovariate(1 / self.pace), partial(self.acts, self.connections))
+
+    def acts(self, connection: int) -> None:
+        """Act, if this is still the same connection, and again later; if it may not, it waits for an event."""
+        self.acts_again = False
+        if self.phase is not Phase.ACTING or not self.is_connected():
+            return
+        if connection == self.connections and self.may_act():
+            self.act()
+            self.engine.arm((self.engine.reads[self.plan.number],))
+            self.later()
+
+    def may_act(self) -> bool:
+        """Whether nothing forbids it."""
+        return True
+
+    def act(self) -> None:
+        """Do something."""

@@ -1,0 +1,127 @@
+"""The clients that publish."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import Any
+
+from tests.frames import Event
+from tests.simulator.engine import Engine
+from tests.simulator.person import CHANNEL, Arrive, Person
+from tests.simulator.plan import FANOUT, ClientPlan, Habit
+from tests.simulator.truth import Id, Truth
+
+SIZES = (0, 0, 100, 9000)
+
+
+class Producer(Person):
+    """Publishes, with confirms, without, or in transactions."""
+
+    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
+        super().__init__(engine, truth, plan, arrive)
+        self.targets = [queue.name for queue in engine.plan.queues] + [FANOUT]
+        self.published = 0
+        self.tag = 0
+        self.unconfirmed: dict[int, Id] = {}
+        self.uncommitted: list[Id] = []
+        self.committing: deque[list[Id]] = deque()
+
+    def begin(self) -> None:
+        self.tag = 0
+        if self.plan.habit is Habit.CONFIRMING:
+            self.client.send("confirm.select", CHANNEL)
+        elif self.plan.habit is Habit.TRANSACTING:
+            self.client.send("tx.select", CHANNEL)
+
+    def may_act(self) -> bool:
+        stopped = not self.flows or self.blocked
+        return not (stopped and self.plan.obeys) and len(self.unconfirmed) < 200 and len(self.committing) < 3
+
+    def act(self) -> None:
+        if self.chance.random() < 0.003:
+            self.leave()
+            return
+        for _ in range(self.chance.choice([1, 1, 5, 20])):
+            self.publish(self.chance.choice(self.targets))
+        if self.plan.habit is Habit.TRANSACTING and self.chance.random() < 0.3:
+            self.end_transaction()
+
+    def publish(self, target: str) -> None:
+        """Publish a persistent message to a queue or to the fanout exchange."""
+        self.published += 1
+        id = Id(self.plan.number, self.published)
+        to = (target, "") if target == FANOUT else ("", target)
+        self.truth.published(id, target, self.timeline.now, self.connections)
+        body = b"%d %d " % id + bytes(self.chance.choice(SIZES))
+        transacts = self.plan.habit is Habit.TRANSACTING
+        when_read = None if transacts else partial(self.truth.was_read, id, self.client.acceptor)
+        if transacts:
+            self.uncommitted.append(id)
+        elif self.plan.habit is Habit.CONFIRMING:
+            self.tag += 1
+            self.unconfirmed[self.tag] = id
+        self.client.publish(CHANNEL, body, *to, when_read, delivery_mode=2)
+
+    def end_transaction(self) -> None:
+        """Commit, or roll back."""
+        ids, self.uncommitted = self.uncommitted, []
+        if self.chance.random() < 0.2:
+            self.truth.rolled_back(ids)
+            self.client.send("tx.rollback", CHANNEL)
+        else:
+            self.truth.committing(ids)
+            self.committing.append(ids)
+            self.client.send("tx.commit", CHANNEL)
+
+    def receive(self, event: Event) -> None:
+        match event.name:
+            case "basic.ack" | "basic.nack":
+                self.confirmed(event)
+            case "tx.commit-ok":
+                self.truth.committed(self.committing.popleft())
+            case "channel.close":
+                self.refused(event)
+            case "basic.return":
+                raise AssertionError(f"returned to {self.name}: {event}")
+
+    def confirmed(self, event: Event) -> None:
+        """Record confirms: each tag once."""
+        last = event.delivery_tag
+        tags = [tag for tag in self.unconfirmed if tag <= last] if event.multiple else [last]
+        assert tags and all(tag in self.unconfirmed for tag in tags), f"a confirm of nothing: {event}"
+        for tag in tags:
+            id = self.unconfirmed.pop(tag)
+            (self.truth.confirmed if event.name == "basic.ack" else self.truth.nacked)(id)
+
+    def refused(self, event: Event) -> None:
+        """Record that a commit found no room in a refusing queue, which ends the channel: open it again."""
+        assert self.committing, f"{self.name} is refused: {event}"
+        assert "no room in queue" in event.text, event
+        self.truth.rolled_back(self.committing.popleft())
+        self.lost()
+        self.client.send("channel.close-ok", CHANNEL)
+        self.client.send("channel.open", CHANNEL)
+        self.flows = True
+        self.begin()
+
+    def lost(self) -> None:
+        self.truth.rolled_back(self.uncommitted)
+        for ids in self.committing:
+            self.truth.undecided(ids)
+        self.uncommitted.clear()
+        self.committing.clear()
+        self.unconfirmed.clear()
+
+    def falls_silent(self) -> None:
+        """Publish nothing more, and roll back what was not committed."""
+        super().falls_silent()
+        if self.uncommitted and self.is_connected():
+            self.truth.rolled_back(self.uncommitted)
+            self.uncommitted = []
+            self.client.send("tx.rollback", CHANNEL)
+
+    def unanswered(self) -> Any:
+        if not self.is_connected():
+            return None
+        return len(self.unconfirmed) + len(self.committing)
