@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import Any
 
 from tests.frames import Event
 from tests.simulator.engine import Engine
@@ -75,7 +74,7 @@ class Consumer(Person):
         if self.client.deaf:
             self.client.listen(self.chance.choice([1000, 1 << 30]))
         elif self.chance.random() < 0.005:
-            self.leave()
+            self.go()
         elif self.chance.random() < self.moody:
             self.change_mind()
         elif self.unacked and self.chance.random() >= self.slow:
@@ -178,5 +177,5 @@ class Drainer(Consumer):
         when_read = partial(self.truth.ack_read, gone)
         self.client.send("basic.ack", CHANNEL, when_read, delivery_tag=tag, multiple=True)
 
-    def unanswered(self) -> Any:
-        return len(self.unacked)
+    def unanswered(self) -> int:
+        return super().unanswered() + len(self.unacked)

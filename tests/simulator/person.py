@@ -16,7 +16,7 @@ from typing import Any
 from tests.frames import Event
 from tests.joined import Client
 from tests.raw import JAVA
-from tests.simulator.engine import Engine
+from tests.simulator.engine import NETWORK_SECONDS, Engine
 from tests.simulator.plan import ClientPlan
 from tests.simulator.truth import Truth
 
@@ -53,7 +53,7 @@ class Person:
         self.digest = hashlib.blake2b(digest_size=8)
         self.phase = Phase.ARRIVING
         self.client: Client
-        self.connected = False
+        self.connected = self.closing = False
         self.flows = True
         self.blocked = False
         self.acts_again = False
@@ -75,7 +75,7 @@ class Person:
     def connect(self, client: Client) -> None:
         """Log in, and open a channel."""
         self.client = client
-        self.connected = True
+        self.connected, self.closing = True, False
         self.connections += 1
         self.phase = Phase.ARRIVING
         self.flows, self.blocked = True, False
@@ -98,6 +98,42 @@ class Person:
             self.phase = Phase.GONE
             self.timeline.after(AWAY_SECONDS, partial(self.arrive, self))
 
+    def go(self) -> None:
+        """Close the channel or the connection, or drop the connection without a word."""
+        how = self.chance.choice([self.leave, self.close_connection, self.close_channel])
+        how()
+
+    def close_connection(self) -> None:
+        """Close the connection; what is on its way to this client is ignored from now on."""
+        self.engine.narrate(f"{self.name} closes its connection")
+        self.client.send("connection.close", code=200)
+        self.closing = True
+        self.lost()
+
+    def close_channel(self) -> None:
+        """Close the channel; it is opened again once that is answered."""
+        self.engine.narrate(f"{self.name} closes its channel")
+        self.client.send("channel.close", CHANNEL, code=200)
+        self.closing = True
+        self.lost()
+
+    def closed_channel(self) -> None:
+        """Open the channel again, unless the play ends."""
+        self.closing = False
+        if self.phase is Phase.SILENT:
+            return
+        self.phase = Phase.ARRIVING
+        self.connections += 1
+        self.flows = True
+        self.client.send("channel.open", CHANNEL)
+        self.begin()
+
+    def hang_up(self) -> None:
+        """Close the socket of a connection that has been closed in order."""
+        if self.is_connected():
+            self.client.lose()
+            self.is_cut_off()
+
     def leave(self) -> None:
         """Drop the connection without a word."""
         self.engine.narrate(f"{self.name} drops its connection")
@@ -111,9 +147,9 @@ class Person:
         """Begin nothing new."""
         self.phase = Phase.SILENT
 
-    def unanswered(self) -> Any:
-        """Return what it still waits for, if its connection lives."""
-        return None
+    def unanswered(self) -> int:
+        """Return how many answers it still waits for while it is connected."""
+        return int(self.closing)
 
     # Actions and events
 
@@ -124,6 +160,17 @@ class Person:
         words = f"{self.timeline.now:.9f} {event.name} {event.channel} {event.arguments} "
         self.digest.update(words.encode() + event.body)
         match event.name:
+            case "channel.close-ok":
+                self.closed_channel()
+            case "connection.close-ok":
+                self.timeline.after(NETWORK_SECONDS, self.hang_up)
+            case "connection.blocked" | "connection.unblocked":
+                self.blocked = event.name == "connection.blocked"
+                self.later()
+            case "channel.close" if self.closing:
+                self.client.send("channel.close-ok", CHANNEL)
+            case _ if self.closing:
+                pass  # it was on its way
             case "channel.open-ok" if self.phase is Phase.ARRIVING:
                 self.phase = Phase.ACTING
                 self.later()
@@ -131,9 +178,6 @@ class Person:
                 assert self.flows != event.active, "a flow that says what the client knows"
                 self.flows = event.active
                 self.client.send("channel.flow-ok", CHANNEL, active=event.active)
-                self.later()
-            case "connection.blocked" | "connection.unblocked":
-                self.blocked = event.name == "connection.blocked"
                 self.later()
             case "connection.close":
                 raise AssertionError(f"{self.name} is refused: {event}")
@@ -156,7 +200,7 @@ class Person:
         self.acts_again = False
         if self.phase is not Phase.ACTING or not self.is_connected():
             return
-        if connection == self.connections and self.may_act():
+        if connection == self.connections and not self.closing and self.may_act():
             self.act()
             self.engine.arm((self.engine.reads[self.plan.number],))
             self.later()

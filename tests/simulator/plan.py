@@ -43,7 +43,7 @@ class Deed(StrEnum):
 
 class QueuePlan(NamedTuple):
     """A queue, the shard that it begins on, and whether it is bound to the fanout exchange. One that `refuses` nacks
-    what it has no room for.
+    what it has no room for, one that `drops` drops its oldest messages.
     """
 
     name: str
@@ -51,6 +51,7 @@ class QueuePlan(NamedTuple):
     arguments: dict[str, Any]
     bound: bool
     refuses: bool
+    drops: bool
 
 
 class ClientPlan(NamedTuple):
@@ -108,10 +109,12 @@ class Plan:
     seconds: float
 
 
+RING = {"x-max-length": 10}
 LIMITS: tuple[dict[str, Any], ...] = (
     {}, {"qpid.flow_stop_count": 8, "qpid.flow_resume_count": 4},
     {"qpid.flow_stop_size": 20_000, "qpid.flow_resume_size": 8_000},
     {"qpid.flow_stop_count": 40, "qpid.flow_resume_count": 0}, {"x-max-length": 12, "x-overflow": "reject-publish"},
+    RING,
 )  # fmt: skip
 POLICIES: tuple[dict[str, Any] | None, ...] = (
     None, {"flow-stop-count": 3}, {"flow-stop-count": 100, "flow-stop-size": 30_000}, {"flow-resume-count": 0},
@@ -154,7 +157,7 @@ def queue(number: int, shards: int, chance: Random) -> QueuePlan:
     """Draw a queue."""
     limits = chance.choice(LIMITS)
     bound = chance.random() < 0.5
-    return QueuePlan(f"q{number}", chance.randrange(shards), limits, bound, "x-overflow" in limits)
+    return QueuePlan(f"q{number}", chance.randrange(shards), limits, bound, "x-overflow" in limits, limits == RING)
 
 
 def client(number: int, acceptors: int, seconds: float, chance: Random) -> ClientPlan:

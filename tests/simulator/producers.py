@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import Any
 
 from tests.frames import Event
 from tests.simulator.engine import Engine
@@ -39,8 +38,8 @@ class Producer(Person):
         return not (stopped and self.plan.obeys) and len(self.unconfirmed) < 200 and len(self.committing) < 3
 
     def act(self) -> None:
-        if self.chance.random() < 0.003:
-            self.leave()
+        if self.chance.random() < 0.005:
+            self.go()
             return
         for _ in range(self.chance.choice([1, 1, 5, 20])):
             self.publish(self.chance.choice(self.targets))
@@ -121,7 +120,5 @@ class Producer(Person):
             self.uncommitted = []
             self.client.send("tx.rollback", CHANNEL)
 
-    def unanswered(self) -> Any:
-        if not self.is_connected():
-            return None
-        return len(self.unconfirmed) + len(self.committing)
+    def unanswered(self) -> int:
+        return super().unanswered() + len(self.unconfirmed) + len(self.committing)

@@ -83,7 +83,7 @@ class Truth:
         self.shard_deaths: list[float] = []
         self.logged: Counter[str] = Counter()
         self.largest_commit = 0
-        self.leaky: set[str] = set()
+        self.leaky = {queue.name for queue in plan.queues if queue.drops}
         changed = {operation.queue for operation in plan.operations if operation.deed in (Deed.POLICY, Deed.MOVE)}
         self.shards = {queue.name: queue.shard for queue in plan.queues}
         self.moved = any(operation.deed is Deed.MOVE for operation in plan.operations)
