@@ -107,6 +107,7 @@ class Consumer(Person):
             self.client.send("basic.nack", CHANNEL, when_read, delivery_tag=tag, multiple=multiple, requeue=False)
 
     def lost(self) -> None:
+        self.truth.departed(self.timeline.now)
         self.truth.given_back(list(self.unacked.values()))
         self.unacked.clear()
 

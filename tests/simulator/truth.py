@@ -83,6 +83,7 @@ class Truth:
         self.shard_deaths: list[float] = []
         self.logged: Counter[str] = Counter()
         self.largest_commit = 0
+        self.departures: list[float] = []
         self.leaky = {queue.name for queue in plan.queues if queue.drops}
         changed = {operation.queue for operation in plan.operations if operation.deed in (Deed.POLICY, Deed.MOVE)}
         self.shards = {queue.name: queue.shard for queue in plan.queues}
@@ -159,13 +160,17 @@ class Truth:
             assert not place.open, f"{queue} delivers {id} twice"
             assert not place.ack_read, f"{queue} delivers {id}, which was acked"
             assert redelivered or not place.delivered, f"{queue} delivers {id} again, not marked as redelivered"
+        first = not place.delivered
         place.delivered += 1
         place.open += 1
-        if consumer and not redelivered:
+        if consumer and first and not redelivered:
             channel = consumer, id.client, message.connection
             last = self.last.get(channel)
             in_order = last is None or last.number < id.number
-            assert in_order or self.a_process_died_since(message.at), f"{queue} delivers {id} after {last}"
+            unknown = any(
+                when >= message.at for when in self.departures
+            )  # it may have been on its way to somebody else
+            assert in_order or (uncertain and unknown), f"{queue} delivers {id} after {last}"
             self.last[channel] = id
 
     def acked(self, places: Iterable[At]) -> None:
@@ -183,6 +188,10 @@ class Truth:
         """Record deliveries that were given back."""
         for at in places:
             self.places[at].open -= 1
+
+    def departed(self, now: float) -> None:
+        """Record that a client has lost or left its channel."""
+        self.departures.append(now)
 
     def may_lose(self, queue: str) -> None:
         """Record that a client consumes without acks: what is on its way to it may be lost."""
