@@ -69,13 +69,6 @@ def turns_in_flight_die_with_their_shard(right: Any, link: ShardLink) -> None:
     link.sent.clear()
 
 
-@plant(ShardLink, "unsafe")
-def turns_are_resent_in_the_wrong_order(right: Any, link: ShardLink) -> Any:
-    unsafe = right(link)
-    link.sent.reverse()
-    return list(reversed(unsafe))
-
-
 @plant(Link, "report_received")
 def refusals_are_forgotten_early(right: Any, link: Link, last_report: int) -> None:
     right(link, last_report)
