@@ -562,6 +562,8 @@ class Node:
     possible or, if `commits` is unset, on request (`commit_shard`).
     """
 
+    router_answers_at_once = True
+
     def __init__(
         self, acceptors: int = 1, shards: int = 1, flow: dict[str, Any] | None = None, stores: bool = False,
         spools: bool = False, **options: Any,
@@ -861,11 +863,11 @@ class Node:
         self.reply(life)
 
     def carry_out(self, life: Acceptor | Shard) -> None:
-        """Send a core's requests to the router, carried out at once if it is running; `reply` delivers the answers."""
+        """Send a core's requests to the router; `reply` delivers the answers."""
         requests, life.requesting.router_requests = life.requesting.router_requests, []
         for name, arguments, done in requests:
             life.router.request(name, arguments, done)
-        if self.router_lives:
+        if self.router_lives and self.router_answers_at_once:
             self.ask_router(life)
 
     def ask_router(self, life: Acceptor | Shard) -> None:

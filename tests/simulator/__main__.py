@@ -27,7 +27,7 @@ def main(
     processes: Annotated[int, typer.Option(help="at the same time; 0: one on each core")] = 0,
     whole: Annotated[bool, typer.Option("--whole", help="with --seed: do not shrink it if it fails")] = False,
 ) -> None:
-    """Play seeds until the time is up or one fails; a failing one is shrunk, and its story is told."""
+    """Play seeds until the time is up. The first failing one is shrunk, and its story printed."""
     if seed is not None:
         print_story(play(draw(seed), narrated=True), whole)
     else:

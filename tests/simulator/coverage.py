@@ -1,4 +1,4 @@
-"""Counts what has happened: the transitions of the tables of states, and the events in the log.
+"""Counts the transitions of the tables of states.
 
 A table says what can happen, so that a summary can name what never has.
 """
@@ -30,11 +30,10 @@ NAMES = {id(table): name for name, table in TABLES.items()}
 
 
 class Coverage:
-    """How often each transition happened, as (table, state, event), and each event was logged."""
+    """How often each transition happened, as (table, state, event)."""
 
     def __init__(self) -> None:
         self.transitions: Counter[tuple[str, str, str]] = Counter()
-        self.logged: Counter[str] = Counter()
 
     @contextmanager
     def counting(self) -> Iterator[None]:
@@ -52,7 +51,6 @@ class Coverage:
     def __iadd__(self, other: Coverage) -> Coverage:
         """Add what was counted elsewhere."""
         self.transitions += other.transitions
-        self.logged += other.logged
         return self
 
     def missing(self) -> list[tuple[str, str, str]]:

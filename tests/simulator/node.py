@@ -18,15 +18,16 @@ from shard.contents.errors import StoreError
 from shard.contents.segment_cy import Segment
 from shard.queue.queue_state import QueueState
 from shard.queue.saturation import Stop
-from tests.joined import Acceptor, Node, Shard
+from tests.joined import Node, Shard, at_once
 
-Process = Acceptor | Shard
 Job = tuple[Callable[[], None], Callable[[StoreError | None], None]]
 """Work of a shard's reading thread, and what the shard does with the result."""
 
 
 class SimulatedNode(Node):
     """Joined cores whose time is the world's. `jobs` has what each shard's reading thread has still to do."""
+
+    router_answers_at_once = False
 
     def __init__(self, acceptors: int, shards: int, flow: dict[str, Any], stores: bool) -> None:
         self.jobs: dict[int, deque[Job]] = defaultdict(deque)
@@ -43,13 +44,7 @@ class SimulatedNode(Node):
         shard = self.shards[index]
         assert shard is not None
         shard.carrier.in_background = lambda work, done: self.jobs[index].append((work, done))
-
-    def finish_shard(self, index: int) -> bool:
-        """End a shard's turn; its reads are jobs."""
-        shard = self.shards[index]
-        if shard is not None:
-            shard.begin_read = partial(self.begin_read, index, shard)
-        return super().finish_shard(index)
+        shard.begin_read = partial(self.begin_read, index, shard)
 
     def begin_read(self, index: int, shard: Shard, queue: QueueState, segments: list[Segment]) -> None:
         """Have segments read that consumers will soon want."""
@@ -68,19 +63,7 @@ class SimulatedNode(Node):
 
     def do_job(self, index: int) -> None:
         """Do the next job of a shard's reading thread."""
-        work, done = self.jobs[index].popleft()
-        try:
-            work()
-        except StoreError as error:
-            done(error)
-        else:
-            done(None)
-
-    def carry_out(self, life: Process) -> None:
-        """Put a core's requests to the router in line."""
-        requests, life.requesting.router_requests = life.requesting.router_requests, []
-        for name, arguments, done in requests:
-            life.router.request(name, arguments, done)
+        at_once(*self.jobs[index].popleft())
 
     def end_turn(self, index: int) -> float | None:
         """End an acceptor's turn; return in how many seconds another is due at the latest, None if none is."""
