@@ -9,9 +9,10 @@ import pytest
 
 from acceptor.holding.publishing_channels import channels
 from tests.hostile import FULL, KINDS, STYLES
-from tests.joined import Client, Node, open_channel
 from tests.router.making import rabbit_hash
 from tests.shard.steps import drain, get, publish, recount
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 MALLORY = "mallory"
 COUNT = 60

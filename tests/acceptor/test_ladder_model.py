@@ -14,8 +14,9 @@ from acceptor.amqp.connection import Connection
 from acceptor.clients.channel_stage import OPEN
 from acceptor.holding.escalation import Climb
 from penstock.limits.ladder import CLOSE_CHANNEL, Ladder
+from tests.flow.books import BookedNode
 from tests.frames import Event
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
 
 pytestmark = pytest.mark.long
 
@@ -31,7 +32,7 @@ CLIENTS = 2
 class Producer:
     """A client with one channel after another: the publishes read on the present one, and the confirms received."""
 
-    def __init__(self, node: Node, number: int) -> None:
+    def __init__(self, node: BookedNode, number: int) -> None:
         self.node = node
         self.number = number
         self.connect()
@@ -77,7 +78,7 @@ class Producer:
 class Climbing(RuleBasedStateMachine):
     @initialize(hold=st.sampled_from(LADDERS))
     def start(self, hold: str) -> None:
-        self.node = Node(flow={"parking_bytes": 1024})
+        self.node = BookedNode(flow={"parking_bytes": 1024})
         self.node.declare("q", **MARKS)
         self.last = 0
         self.entered: set[bytes] = set()

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.joined import Client, Node
 from tests.raw import JAVA
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from acceptor.clients.spool import Spool
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, pass_ms
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}
 LIFE = 1000

@@ -9,9 +9,10 @@ import pytest
 
 from acceptor import questions as asked
 from tests.acceptor.holding.test_escalation import FULL, PARKING, confirmed, held
-from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
 from tests.shard.steps import publish
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 MARKS = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 NOTHING = dict.fromkeys(("vhost", "exchange", "key", "queue", "user", "connection"))

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.bus.link_stage import LinkStage
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 STOP = 160
 

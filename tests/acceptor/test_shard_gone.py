@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 
 @pytest.fixture

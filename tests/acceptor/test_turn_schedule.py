@@ -9,8 +9,8 @@ import pytest
 from acceptor.links.outgoing import SETTLING_SECONDS
 from acceptor.turn_schedule import TurnSchedule
 from tests.acceptor.gates.test_rates import limit, opened, publish
-from tests.joined import Node, open_channel
 from tests.shard.store.test_flushes import Loop
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

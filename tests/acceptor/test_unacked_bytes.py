@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 LIMIT = 10_000
 QUEUES = {"a": 0, "b": 1, "c": 0}

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from penstock.settings.limits import LimitSettings
 from shard.queue.hands import AT_ONCE
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 QUEUES = {"a": 0, "b": 1, "c": 0}
 

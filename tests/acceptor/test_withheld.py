@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.bus.to_acceptor import Dequeued
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 # The queue stops at the fifth message, and resumes once it is empty.
 FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acceptor.budgets.outputs import WRITE_HIGH_BYTES, WRITE_LEAST_BYTES, WRITE_PART
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 MIB = 1024 * 1024
 USERS_SHARE = 32 * MIB

@@ -21,7 +21,7 @@ from acceptor.core import AcceptorCore
 from tests.flow.spent import Spent
 from tests.flow.world import AMQP, ATTACKER_READ, EVE, identity
 from tests.frames import BODY, Event, frame, header_frame, method_frame
-from tests.joined import WRITE_HIGH_BYTES, Client
+from tests.simulator.joined.client import WRITE_HIGH_BYTES, Client
 
 ATTACKERS = 8
 RETURNS = 1

@@ -12,7 +12,7 @@ from acceptor.gates.rates import SECOND, RateGate
 from acceptor.gates.rounds import PATIENCE_SECONDS
 from penstock.limits.watermarks import overshoot_of
 from shard.queue.queue_state import QueueState
-from tests.joined import Node
+from tests.flow.books import BookedNode
 
 PACES: tuple[dict[str, Any], ...] = (
     {"pace-depth": 6}, {"pace-depth": 2, "flow-stop-count": 30}, {"pace-depth": 12, "flow-stop-size": 60_000},
@@ -95,7 +95,7 @@ def only_just_waits(core: AcceptorCore, session: Any) -> bool:
     )
 
 
-def rates_hold(node: Node, largest: int, count: int, nbytes: int) -> None:
+def rates_hold(node: BookedNode, largest: int, count: int, nbytes: int) -> None:
     """Check that nothing exceeds a rate by more than its burst, and a message of `largest` bytes if bytes count.
 
     A commit of each acceptor, with `count` messages and `nbytes`, may come on top: it goes when the burst is unused.

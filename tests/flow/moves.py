@@ -10,7 +10,7 @@ from hypothesis.stateful import rule
 from shard.queue.residence import OPEN
 from tests.flow.operators import Operators
 from tests.flow.world import KINDS
-from tests.joined import Acceptor, Shard
+from tests.simulator.joined.processes import Acceptor, Shard
 
 # The results of moves that were begun, or were not.
 RESULTS = ("moved", "rolled-back", "already-there", "busy", "no-queue", "refused")

@@ -26,7 +26,8 @@ from tests.flow.metered import gives_others_time, is_behind_commit, is_shut, onl
 from tests.flow.moves import Moves
 from tests.flow.served import nobody_starves
 from tests.flow.world import EXCHANGES, Id, Kept, identity
-from tests.joined import Acceptor, parked
+from tests.simulator.joined.node import parked
+from tests.simulator.joined.processes import Acceptor
 
 
 class AtRest(Moves):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from acceptor.amqp.channel import Channel
 from shard.core import ShardCore
-from tests.joined import Node
+from tests.flow.books import BookedNode
 
 
-def nobody_starves(node: Node) -> None:
+def nobody_starves(node: BookedNode) -> None:
     """Check that no queue has a ready message for a consumer that may have it, neither by its shard nor by its
     acceptor.
     """
@@ -34,7 +34,7 @@ def has_room(channel: Channel) -> bool:
     return shared.limit > channel.unacked.consumed + shared.uncommitted
 
 
-def within_limits(node: Node) -> None:
+def within_limits(node: BookedNode) -> None:
     """Check the shared prefetch of channels that consume from several shards: it holds at any time except while it
     changes.
     """

@@ -17,7 +17,7 @@ from acceptor.gates.rates import RateGate
 from tests.flow.transactions import Transactions
 from tests.flow.world import ANYWHERE, EXCHANGES, KINDS, MALLORY, NOWHERE, UNPRIVILEGED, Id, Kept, Session, identity
 from tests.frames import Event
-from tests.joined import parked
+from tests.simulator.joined.node import parked
 
 HOLDING = ("flow", "reject", "reject-publish")
 """Overflows with which a queue's policy grants it power over its publishers."""

@@ -10,9 +10,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
+from tests.flow.books import BookedNode
 from tests.frames import Event
-from tests.joined import Client, Node
 from tests.raw import JAVA
+from tests.simulator.joined.client import Client
 
 SIZES = (0, 100, 9000, 20000)
 LARGEST = max(SIZES) + 32
@@ -157,7 +158,9 @@ class World(RuleBasedStateMachine):
         if spools:
             flow |= LITTLE | {"last_resort": last_resort}
         bounds = {"process_limit": 100 * acceptors * USERS_SHARE, "user_percent": 1}
-        self.node = Node(acceptors, shards, flow, self.stores, spools, memory_limit=memory, memory=bounds, amqp=AMQP)
+        self.node = BookedNode(
+            acceptors, shards, flow, self.stores, spools, memory_limit=memory, memory=bounds, amqp=AMQP
+        )
         self.node.show_lives()
         self.node.add_user(MALLORY, NOWHERE)
         self.node.add_user(EVE)

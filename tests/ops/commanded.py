@@ -25,7 +25,7 @@ from penstock.control.control_server import ControlServer
 from penstock.control.questions import Question, answer
 from penstock.node.node import Node as Facts
 from shard.questions import questions as questions_of_shard
-from tests import joined
+from tests.simulator.joined.node import Node
 from tests.waiting import PATIENCE
 
 Answered = Callable[[dict[str, Any]], None]
@@ -38,8 +38,8 @@ class Commanded:
     """
 
     def __init__(self, **options: Any) -> None:
-        """`options` are those of `tests.joined.Node`."""
-        self.node = joined.Node(**options)
+        """`options` are those of `tests.simulator.joined.node.Node`."""
+        self.node = Node(**options)
         self.data = self.node.settings.data
         self.facts = Facts(
             1, self.data / "run", self.data / "gauges", "127.0.0.1", 5672, self.node.settings, clock_ahead_us=0

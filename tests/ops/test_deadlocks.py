@@ -12,9 +12,10 @@ import pytest
 from ops.administration.processes import Processes
 from ops.deadlocks import DeadlockWatch, QueueCheck, _refuse_youngest, acceptor_of
 from ops.flow.circles import Circle, Times
-from tests.joined import Client, open_channel
 from tests.ops.commanded import Commanded
 from tests.ops.flow.full import MARKS, STOP, pass_time
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import open_channel
 from tests.waiting import PATIENCE
 
 AT_ONCE = Times(0.0, 0.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.frames import Event
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 
 def publish(client: Client, queue: str, *bodies: bytes, exchange: str = "", **properties: Any) -> None:

@@ -6,18 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.joined import Client, Node, open_channel
+from tests.flow.books import BookedNode
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import open_channel
 
 
 @pytest.fixture
-def node() -> Iterator[Node]:
-    with Node() as node:
+def node() -> Iterator[BookedNode]:
+    with BookedNode() as node:
         yield node
 
 
 def test_a_queue_that_goes_makes_room_in_memory() -> None:
     """The deletion alone lets in the publishes that wait for the shard's memory."""
-    with Node(memory_limit=100_000) as node:
+    with BookedNode(memory_limit=100_000) as node:
         full, other = node.declare("full"), node.declare("other")
         client = open_channel(node)
         for _ in range(20):
@@ -61,7 +63,7 @@ def taken(client: Client, queue: str) -> list[bytes]:
 # Consumers
 
 
-def test_an_exclusive_consumer_is_alone(node: Node) -> None:
+def test_an_exclusive_consumer_is_alone(node: BookedNode) -> None:
     node.declare("q")
     first, second = open_channel(node), open_channel(node)
     first.call("basic.consume", 1, queue="q", exclusive=True, consumer_tag="c")
@@ -78,7 +80,7 @@ def test_an_exclusive_consumer_is_alone(node: Node) -> None:
     assert first.take("channel.close", 1).code == 403
 
 
-def test_a_cancelled_consumer_keeps_what_it_has_in_hand(node: Node) -> None:
+def test_a_cancelled_consumer_keeps_what_it_has_in_hand(node: BookedNode) -> None:
     node.declare("q")
     client = open_channel(node)
     client.call("basic.consume", 1, queue="q", consumer_tag="c")
@@ -97,7 +99,7 @@ def test_a_cancelled_consumer_keeps_what_it_has_in_hand(node: Node) -> None:
     assert taken(client, "q") == [b"0", b"later"]
 
 
-def test_get_does_not_take_part_in_prefetch(node: Node) -> None:
+def test_get_does_not_take_part_in_prefetch(node: BookedNode) -> None:
     node.declare("q")
     client = open_channel(node)
     client.call("basic.qos", 1, prefetch_count=1, global_=True)
@@ -122,7 +124,7 @@ def test_get_does_not_take_part_in_prefetch(node: Node) -> None:
 
 
 def test_what_a_dead_acceptor_had_in_hand_is_requeued_in_its_place() -> None:
-    with Node(acceptors=2) as node:
+    with BookedNode(acceptors=2) as node:
         node.declare("q")
         dying, other = open_channel(node, 0), open_channel(node, 1)
         dying.call("basic.qos", 1, prefetch_count=3)
@@ -139,7 +141,7 @@ def test_what_a_dead_acceptor_had_in_hand_is_requeued_in_its_place() -> None:
 
 def test_a_turn_that_outlives_its_acceptor_leaves_nothing_behind() -> None:
     """The news of a death may overtake the last turn of the dead acceptor."""
-    with Node(acceptors=2) as node:
+    with BookedNode(acceptors=2) as node:
         node.declare("q")
         dying, other = open_channel(node, 0), open_channel(node, 1)
         dying.send("basic.consume", 1, queue="q")
@@ -160,7 +162,7 @@ def test_a_turn_that_outlives_its_acceptor_leaves_nothing_behind() -> None:
 # Incarnations of a shard
 
 
-def test_flow_epochs_do_not_run_backwards(node: Node) -> None:
+def test_flow_epochs_do_not_run_backwards(node: BookedNode) -> None:
     """A shard goes on counting where the slot's last writer left off (gauges.md)."""
     record = node.declare("q", **{"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2})
     client = open_channel(node)
@@ -178,7 +180,7 @@ def test_flow_epochs_do_not_run_backwards(node: Node) -> None:
     assert node.gauges.flow_epoch(record.slot) == 3
 
 
-def test_a_turn_is_held_until_the_shard_knows_what_it_was_routed_by(node: Node) -> None:
+def test_a_turn_is_held_until_the_shard_knows_what_it_was_routed_by(node: BookedNode) -> None:
     client = open_channel(node)
     record = node.declare("q")
     acceptor, shard = node.acceptors[0], node.shards[0]

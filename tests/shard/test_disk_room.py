@@ -12,8 +12,8 @@ import pytest
 from shard.disk_room import CHECK_SECONDS, DiskRoom
 from shard.store.store import Store
 from shard.turns.room import DISK, TROUBLES
-from tests.joined import Node
 from tests.shard.store.test_flushes import Loop
+from tests.simulator.joined.node import Node
 
 LIMIT = 1 << 24
 

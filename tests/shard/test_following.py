@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from shard.queue.deletion import Stage
-from tests.joined import Node, open_channel
 from tests.shard.steps import drain, get, publish
+from tests.simulator.joined.node import Node, open_channel
 
 MARKS = {"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}
 

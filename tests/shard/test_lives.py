@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from shard.queue.deletion import Stage
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.process.recent_samples import RecentSamples
 from shard.measures import Measures
-from tests.joined import Node
 from tests.shard.store.test_flushes import Loop
+from tests.simulator.joined.node import Node
 
 
 def test_the_figures_are_in_the_gauges_and_the_gate_knows_the_memory_of_the_node() -> None:

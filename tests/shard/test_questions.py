@@ -8,8 +8,8 @@ import pytest
 
 from penstock.limits.features import CREDIT, NACK, REPORT, SPILL
 from shard.questions import deadlock
-from tests.joined import Node, open_channel
 from tests.shard.steps import publish
+from tests.simulator.joined.node import Node, open_channel
 
 STOP, RESUME = 20, 10
 

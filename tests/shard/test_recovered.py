@@ -21,9 +21,9 @@ from shard.store.journal import Journal
 from shard.store.store import Store
 from shard.store.stored import TRANSACTION, pack_held
 from shard.turns.state import ShardState
-from tests.joined import Node
 from tests.shard.store.test_store import LIMIT, Life, bodies
 from tests.shard.test_damage import damage
+from tests.simulator.joined.node import Node
 
 QUEUE = 7
 """The id of the queue that `Life` fills."""

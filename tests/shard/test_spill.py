@@ -8,8 +8,9 @@ import pytest
 
 from shard.serving.paging import HEAD, PIECE
 from shard.turns.room import PROCESSES
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish, recount
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 pytestmark = pytest.mark.long
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 BESIDE = 3 + 14 + 64
 """The bytes that a message with key `q` and no properties counts in addition to its body."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tests.simulator.consumers import Consumer, Drainer, Getter
+from tests.simulator.declarers import Declarer
 from tests.simulator.engine import Engine
+from tests.simulator.hostile import Hostile
 from tests.simulator.person import Arrive, Person
 from tests.simulator.plan import ClientPlan, Habit
 from tests.simulator.producers import Producer
@@ -14,7 +16,7 @@ DRAINER = 0
 
 KINDS: dict[Habit, type[Person]] = {
     Habit.CONFIRMING: Producer, Habit.PLAIN: Producer, Habit.TRANSACTING: Producer, Habit.CONSUMING: Consumer,
-    Habit.GETTING: Getter, Habit.DRAINING: Drainer,
+    Habit.GETTING: Getter, Habit.DECLARING: Declarer, Habit.HOSTILE: Hostile, Habit.DRAINING: Drainer,
 }  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from functools import partial
 from tests.frames import Event
 from tests.simulator.engine import Engine
 from tests.simulator.person import CHANNEL, Arrive, Person
-from tests.simulator.plan import ClientPlan
-from tests.simulator.truth import Id, Truth, identity
+from tests.simulator.plan import DEAD, ClientPlan
+from tests.simulator.truth import At, Truth, grave, identity
 
 
 class Consumer(Person):
@@ -27,7 +27,7 @@ class Consumer(Person):
         self.moody = self.chance.choice([0.0, 0.0, 0.05])
         self.consumers = 0
         self.queue_of: dict[str, str] = {}
-        self.unacked: dict[int, tuple[str, Id]] = {}
+        self.unacked: dict[int, At] = {}
 
     def begin(self) -> None:
         """Consume from a queue."""
@@ -55,15 +55,15 @@ class Consumer(Person):
 
     def delivered(self, queue: str, event: Event, consumer: str) -> None:
         """Keep a delivery until it is settled. The order of deliveries is that of one consumer."""
-        id = identity(event.body)
+        at = grave(event.properties["headers"]["x-death"][0]["queue"]) if queue == DEAD else queue, identity(event.body)
         in_order = f"{self.plan.number}/{self.connections}/{consumer}" if consumer else ""
-        self.truth.delivered(queue, id, event.redelivered, self.timeline.now, in_order)
+        self.truth.delivered(at, event.redelivered, self.timeline.now, in_order)
         if self.no_ack:
-            self.truth.acked([(queue, id)])
+            self.truth.acked([at])
             return
-        self.unacked[event.delivery_tag] = queue, id
+        self.unacked[event.delivery_tag] = at
         if consumer and self.prefetch:
-            unacked = sum(each == queue for each, _ in self.unacked.values())
+            unacked = len(self.unacked)
             assert unacked <= self.prefetch or self.consumers > 1, f"{self.name} has {unacked} of {self.prefetch}"
 
     def may_act(self) -> bool:
@@ -72,7 +72,8 @@ class Consumer(Person):
     def act(self) -> None:
         """Settle something, or change its mind."""
         if self.client.deaf:
-            self.client.listen(self.chance.choice([1000, 1 << 30]))
+            if not self.is_cut():
+                self.client.listen(self.chance.choice([1000, 1 << 30]))
         elif self.chance.random() < 0.005:
             self.go()
         elif self.chance.random() < self.moody:
@@ -96,14 +97,14 @@ class Consumer(Person):
         gone = [self.unacked.pop(each) for each in some]
         if self.chance.random() >= self.refuses:
             self.truth.acked(gone)
-            when_read = partial(self.truth.ack_read, gone)
+            when_read = partial(self.truth.gone, gone)
             self.client.send("basic.ack", CHANNEL, when_read, delivery_tag=tag, multiple=multiple)
         elif self.chance.random() < 0.7:
             self.truth.given_back(gone)
             self.client.send("basic.nack", CHANNEL, delivery_tag=tag, multiple=multiple, requeue=True)
         else:
-            self.truth.acked(gone)
-            when_read = partial(self.truth.ack_read, gone)
+            self.truth.rejected(gone)
+            when_read = partial(self.truth.gone, gone)
             self.client.send("basic.nack", CHANNEL, when_read, delivery_tag=tag, multiple=multiple, requeue=False)
 
     def lost(self) -> None:
@@ -175,7 +176,7 @@ class Drainer(Consumer):
         gone = list(self.unacked.values())
         self.unacked.clear()
         self.truth.acked(gone)
-        when_read = partial(self.truth.ack_read, gone)
+        when_read = partial(self.truth.gone, gone)
         self.client.send("basic.ack", CHANNEL, when_read, delivery_tag=tag, multiple=True)
 
     def unanswered(self) -> int:

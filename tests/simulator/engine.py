@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from shard.store_work import RETRY_SECONDS
-from tests.joined import Client
+from tests.simulator.joined.client import Client
 from tests.simulator.node import SimulatedNode
 from tests.simulator.plan import Plan
 from tests.simulator.timeline import Timeline
@@ -68,6 +68,7 @@ class Engine:
         self.calm = False
         self.hangs: dict[Place, float] = {}
         self.failing: dict[int, float] = {}
+        self.cuts: dict[int, float] = {}
         self.resting: dict[int, float] = {}
         self.ending: set[Place] = set()
         self.metering: set[int] = set()
@@ -174,6 +175,10 @@ class Engine:
         else:
             self.node.commit_shard(shard)
         self.turn_ends(("shard", shard))
+
+    def is_cut(self, client: int) -> bool:
+        """Whether a client is cut off from the network."""
+        return self.cuts.get(client, 0.0) > self.timeline.now
 
     def slowness(self) -> float:
         """Return how many times longer than usual everything takes now."""
@@ -312,7 +317,7 @@ class Engine:
 
         def waits() -> bool:
             acceptor = self.node.acceptors[client.acceptor]
-            if acceptor is None or not client.unread or not client.socket.lets(1):
+            if acceptor is None or not client.unread or not client.socket.lets(1) or self.is_cut(number):
                 return False
             return not acceptor.core.state.behind()
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
 
 from tests.simulator.engine import ROUTER, Engine, Place
+from tests.simulator.person import Person
 from tests.simulator.plan import Fault, Mishap
 from tests.simulator.truth import Truth
 
@@ -14,13 +15,13 @@ BACK_SECONDS = 0.2
 
 
 class Faults:
-    """Strikes processes, and starts them again. `cut_off` is called with the number of an acceptor that dies."""
+    """Strikes processes, and starts them again; cuts clients off."""
 
-    def __init__(self, engine: Engine, truth: Truth, cut_off: Callable[[int], None]) -> None:
+    def __init__(self, engine: Engine, truth: Truth, clients: Mapping[int, Person]) -> None:
         self.engine = engine
         self.node = engine.node
         self.truth = truth
-        self.cut_off = cut_off
+        self.clients = clients
 
     def begin(self) -> None:
         """Put the planned faults on the timeline."""
@@ -38,11 +39,33 @@ class Faults:
         if fault.mishap is Mishap.FAIL:
             engine.failing[fault.number] = now + fault.seconds
             return
+        if fault.mishap is Mishap.CUT:
+            self.cut(fault.number, fault.seconds)
+            return
         chance = engine.chance(f"death {fault}")
         if self.kill(place, chance.randrange(4), chance.random() < 0.5):
             self.truth.died(fault.role, fault.number, now)
             engine.timeline.after(BACK_SECONDS + fault.seconds, partial(self.restart, place))
             engine.arm_all()
+
+    def cut(self, number: int, seconds: float) -> None:
+        """Cut a client off for a while."""
+        if number in self.clients:
+            timeline = self.engine.timeline
+            self.engine.cuts[number] = max(self.engine.cuts.get(number, 0.0), timeline.now + seconds)
+            self.clients[number].cut()
+            timeline.after(seconds, partial(self.heal, number))
+
+    def heal(self, number: int) -> None:
+        """Connect a client to the network again, unless it is cut off for longer."""
+        self.clients[number].heal()
+        self.engine.arm_all()
+
+    def acceptor_is_gone(self, acceptor: int) -> None:
+        """Have the clients of an acceptor notice that."""
+        for person in self.clients.values():
+            if person.is_connected() and person.client.acceptor == acceptor:
+                person.is_cut_off()
 
     def kill(self, place: Place, arriving: int, written: bool) -> bool:
         """Kill a process; return whether it ran. `arriving` of its last messages arrive, and its commit if it was
@@ -60,7 +83,7 @@ class Faults:
             self.node.kill_shard(number, arriving, written)
             self.engine.hangs.pop(("disk", number), None)
         else:
-            self.cut_off(number)
+            self.acceptor_is_gone(number)
             self.node.kill_acceptor(number)
         self.engine.hangs.pop(place, None)
         return True
@@ -93,6 +116,9 @@ class Faults:
         plan = self.engine.plan
         self.engine.hangs.clear()
         self.engine.failing.clear()
+        self.engine.cuts.clear()
+        for person in self.clients.values():
+            person.heal()
         self.restart(ROUTER)
         for shard in range(plan.shards):
             self.restart(("shard", shard))

@@ -18,7 +18,8 @@ from shard.contents.errors import StoreError
 from shard.contents.segment_cy import Segment
 from shard.queue.queue_state import QueueState
 from shard.queue.saturation import Stop
-from tests.joined import Node, Shard, at_once
+from tests.simulator.joined.node import Node
+from tests.simulator.joined.processes import Shard, at_once
 
 Job = tuple[Callable[[], None], Callable[[StoreError | None], None]]
 """Work of a shard's reading thread, and what the shard does with the result."""
@@ -56,7 +57,7 @@ class SimulatedNode(Node):
         """Have the disk refuse a shard's commit."""
         shard = self.shards[index]
         assert shard is not None and shard.writing is not None
-        commit, _ = shard.writing
+        commit = shard.writing
         shard.writing = None
         shard.core.state.now = self.microseconds()
         shard.core.commits.failed(commit, "No space left on device")

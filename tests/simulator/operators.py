@@ -61,6 +61,12 @@ class Operators:
                 self.node.command("flow_lift", number=number)
                 self.engine.narrate(f"an operator lifts the stop of {queue}")
 
+    def delete_all_but(self, names: set[str]) -> None:
+        """Delete the queues that have other names."""
+        for queue in list(self.node.router.topology.queues()):
+            if queue.name not in names:
+                self.node.ask("queue_delete", queue_id=queue.queue_id)
+
     def end(self) -> None:
         """Lift all stops."""
         for queue in list(self.stops):

@@ -13,16 +13,17 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from tests.frames import Event
-from tests.joined import Client
+from tests.frames import HEARTBEAT, Event, frame
 from tests.raw import JAVA
 from tests.simulator.engine import NETWORK_SECONDS, Engine
+from tests.simulator.joined.client import Client
 from tests.simulator.plan import ClientPlan
 from tests.simulator.truth import Truth
 
 CHANNEL = 1
 AWAY_SECONDS = 0.05
 PLAIN: dict[str, Any] = {}
+BEAT = frame(HEARTBEAT, 0, b"")
 
 
 class Phase(Enum):
@@ -60,6 +61,9 @@ class Person:
         self.connections = 0
         self.pace = self.chance.choice([0.005, 0.02, 0.1])
 
+    is_hostile = False
+    """Whether the broker may have reasons to close its connection."""
+
     @property
     def name(self) -> str:
         """What the story calls it."""
@@ -80,7 +84,11 @@ class Person:
         self.phase = Phase.ARRIVING
         self.flows, self.blocked = True, False
         client.on_event = partial(self.on_event, client)
-        client.log_in()
+        client.socket.on_close = partial(self.timeline.after, NETWORK_SECONDS, partial(self.is_hung_up_on, client))
+        client.reads_contents = not self.is_hostile
+        client.log_in(heartbeat=self.plan.heartbeat)
+        if self.plan.heartbeat:
+            self.timeline.after(self.plan.heartbeat / 2, partial(self.beat, client))
         client.send("channel.open", CHANNEL)
         self.begin()
 
@@ -96,7 +104,8 @@ class Person:
         self.lost()
         if self.phase is not Phase.SILENT:
             self.phase = Phase.GONE
-            self.timeline.after(AWAY_SECONDS, partial(self.arrive, self))
+            reachable = max(self.engine.cuts.get(self.plan.number, 0.0), self.timeline.now)
+            self.timeline.at(reachable + AWAY_SECONDS, partial(self.arrive, self))
 
     def go(self) -> None:
         """Close the channel or the connection, or drop the connection without a word."""
@@ -128,10 +137,25 @@ class Person:
         self.client.send("channel.open", CHANNEL)
         self.begin()
 
-    def hang_up(self) -> None:
-        """Close the socket of a connection that has been closed in order."""
-        if self.is_connected():
-            self.client.lose()
+    def beat(self, client: Client) -> None:
+        """Send heartbeats as long as this connection lives."""
+        if client is self.client and self.is_connected():
+            client.write(BEAT)
+            self.timeline.after(self.plan.heartbeat / 2, partial(self.beat, client))
+            self.engine.arm((self.engine.reads[self.plan.number],))
+
+    def is_hung_up_on(self, client: Client) -> None:
+        """The broker has closed the socket of a connection: in order, or because it heard nothing for too long. While
+        the client is cut off it does not notice.
+        """
+        if client.connection not in client.node.clients:
+            return  # its acceptor is gone, or it has closed the socket itself
+        client.lose()
+        if client is self.client:
+            silent = self.timeline.now - client.connection.last_received
+            missed = self.plan.heartbeat and silent > 2 * self.plan.heartbeat
+            assert self.closing or missed or self.is_hostile, f"{self.name} is hung up on after {silent:g} s"
+            self.engine.narrate(f"{self.name} is hung up on")
             self.is_cut_off()
 
     def leave(self) -> None:
@@ -151,6 +175,33 @@ class Person:
         """Return how many answers it still waits for while it is connected."""
         return int(self.closing)
 
+    def opens_again(self) -> None:
+        """The broker has closed the channel: answer, and open it again."""
+        self.lost()
+        self.connections += 1
+        self.flows = True
+        if self.phase is not Phase.SILENT:
+            self.phase = Phase.ARRIVING
+        self.client.send("channel.close-ok", CHANNEL)
+        self.client.send("channel.open", CHANNEL)
+        self.begin()
+
+    # Cut off from the network
+
+    def is_cut(self) -> bool:
+        """Whether no byte passes between it and its acceptor."""
+        return self.engine.is_cut(self.plan.number)
+
+    def cut(self) -> None:
+        """Receive nothing any more."""
+        if self.is_connected():
+            self.client.deaf = True
+
+    def heal(self) -> None:
+        """Receive what has come meanwhile, if the connection still exists."""
+        if self.is_connected() and not self.is_cut():
+            self.client.listen()
+
     # Actions and events
 
     def on_event(self, client: Client, event: Event) -> bool:
@@ -163,7 +214,7 @@ class Person:
             case "channel.close-ok":
                 self.closed_channel()
             case "connection.close-ok":
-                self.timeline.after(NETWORK_SECONDS, self.hang_up)
+                pass  # the socket is closed next
             case "connection.blocked" | "connection.unblocked":
                 self.blocked = event.name == "connection.blocked"
                 self.later()
@@ -171,8 +222,9 @@ class Person:
                 self.client.send("channel.close-ok", CHANNEL)
             case _ if self.closing:
                 pass  # it was on its way
-            case "channel.open-ok" if self.phase is Phase.ARRIVING:
-                self.phase = Phase.ACTING
+            case "channel.open-ok":
+                if self.phase is Phase.ARRIVING:
+                    self.phase = Phase.ACTING
                 self.later()
             case "channel.flow":
                 assert self.flows != event.active, "a flow that says what the client knows"
@@ -181,6 +233,8 @@ class Person:
                 self.later()
             case "connection.close":
                 raise AssertionError(f"{self.name} is refused: {event}")
+            case _ if event.channel == 0:
+                pass  # the handshake
             case _:
                 self.receive(event)
                 self.later()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -9,6 +10,10 @@ from typing import Any, NamedTuple
 
 FANOUT = "fan"
 """The exchange to which some of the queues are bound."""
+DEAD = "dead"
+"""The queue to which others send their dead messages; nobody publishes to it."""
+TEMPORARY = ("t1", "t2", "t3")
+"""Queues that clients declare and delete."""
 
 
 class Habit(StrEnum):
@@ -19,6 +24,8 @@ class Habit(StrEnum):
     TRANSACTING = "transacting producer"
     CONSUMING = "consumer"
     GETTING = "getter"
+    DECLARING = "declaring client"
+    HOSTILE = "hostile client"
     DRAINING = "drainer"
     """Of the one client that empties all queues at the end."""
 
@@ -30,6 +37,8 @@ class Mishap(StrEnum):
     HANG = "hangs"
     FAIL = "refuses writes"
     """Of a disk."""
+    CUT = "is cut off"
+    """Of a client: no byte passes in either direction, and neither side learns of it."""
 
 
 class Deed(StrEnum):
@@ -42,21 +51,38 @@ class Deed(StrEnum):
 
 
 class QueuePlan(NamedTuple):
-    """A queue, the shard that it begins on, and whether it is bound to the fanout exchange. One that `refuses` nacks
-    what it has no room for, one that `drops` drops its oldest messages.
-    """
+    """A queue, the shard that it begins on, and whether it is bound to the fanout exchange."""
 
     name: str
     shard: int
     arguments: dict[str, Any]
     bound: bool
-    refuses: bool
-    drops: bool
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it nacks what it has no room for."""
+        return "reject-publish" in self.arguments.get("x-overflow", "")
+
+    @property
+    def buries(self) -> bool:
+        """Whether its dead messages go to another queue."""
+        return "x-dead-letter-exchange" in self.arguments
+
+    @property
+    def dies_unread(self) -> bool:
+        """Whether messages may die in it that nobody rejects, or as soon as they come."""
+        expires = "x-message-ttl" in self.arguments or "x-delivery-limit" in self.arguments
+        return expires or "x-max-length" in self.arguments
+
+    @property
+    def ordered(self) -> bool:
+        """Whether messages leave it in the order in which they came."""
+        return "x-max-priority" not in self.arguments and self.name != DEAD
 
 
 class ClientPlan(NamedTuple):
-    """A client: its number, which names its random numbers, what it does, when it arrives, and whether it obeys
-    Channel.Flow.
+    """A client: its number, which names its random numbers, what it does, when it arrives, whether it obeys
+    Channel.Flow, and the seconds between heartbeats, 0 for none.
     """
 
     number: int
@@ -64,6 +90,7 @@ class ClientPlan(NamedTuple):
     acceptor: int
     arrives: float
     obeys: bool
+    heartbeat: int = 0
 
 
 class Fault(NamedTuple):
@@ -109,13 +136,17 @@ class Plan:
     seconds: float
 
 
-RING = {"x-max-length": 10}
 LIMITS: tuple[dict[str, Any], ...] = (
     {}, {"qpid.flow_stop_count": 8, "qpid.flow_resume_count": 4},
     {"qpid.flow_stop_size": 20_000, "qpid.flow_resume_size": 8_000},
     {"qpid.flow_stop_count": 40, "qpid.flow_resume_count": 0}, {"x-max-length": 12, "x-overflow": "reject-publish"},
-    RING,
+    {"x-max-length": 10}, {"x-max-length": 6, "x-overflow": "reject-publish-dlx"},
 )  # fmt: skip
+TRAITS: tuple[dict[str, Any], ...] = (
+    {"x-message-ttl": 20}, {"x-message-ttl": 500}, {"x-max-priority": 3}, {"x-single-active-consumer": True},
+    {"x-queue-type": "quorum", "x-delivery-limit": 2},
+)  # fmt: skip
+BURIES = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
 POLICIES: tuple[dict[str, Any] | None, ...] = (
     None, {"flow-stop-count": 3}, {"flow-stop-count": 100, "flow-stop-size": 30_000}, {"flow-resume-count": 0},
     {"flow-stop-count": 5, "throttle": "pause"}, {"flow-stop-count": 20, "throttle": "flow, park"},
@@ -126,10 +157,13 @@ POLICIES: tuple[dict[str, Any] | None, ...] = (
 
 MISHAPS = {
     "shard": (Mishap.KILL, Mishap.KILL, Mishap.HANG), "acceptor": (Mishap.KILL, Mishap.HANG), "router": (Mishap.KILL,),
-    "disk": (Mishap.HANG, Mishap.FAIL),
+    "disk": (Mishap.HANG, Mishap.FAIL), "client": (Mishap.CUT,),
 }  # fmt: skip
 """What may happen to whom; a role's mishaps are equally likely."""
-HABITS = (*(Habit.CONSUMING,) * 3, Habit.CONFIRMING, Habit.PLAIN, Habit.TRANSACTING, Habit.GETTING)
+HABITS = (
+    *(Habit.CONSUMING,) * 6, *(Habit.CONFIRMING,) * 2, *(Habit.PLAIN,) * 2, *(Habit.TRANSACTING,) * 2,
+    *(Habit.GETTING,) * 2, Habit.DECLARING, Habit.HOSTILE,
+)  # fmt: skip
 
 
 def draw(seed: int) -> Plan:
@@ -138,49 +172,59 @@ def draw(seed: int) -> Plan:
     shards, acceptors = chance.choice([1, 2, 2, 3]), chance.choice([1, 1, 2, 3])
     seconds = chance.choice([0.3, 0.3, 0.3, 1.0, 1.0, 1.0, 3.0, 10.0])
     stores = chance.random() < 0.7
-    queues = tuple(queue(number, shards, chance) for number in range(chance.randint(1, 5)))
+    queues = [queue(number, shards, stores, chance) for number in range(chance.randint(1, 5))]
+    if any(each.buries for each in queues):
+        queues.append(QueuePlan(DEAD, chance.randrange(shards), chance.choice(LIMITS[:4]), bound=False))
     clients = tuple(client(number, acceptors, seconds, chance) for number in range(1, chance.randint(3, 8)))
+    sizes = {"shard": shards, "acceptor": acceptors, "router": 1, "disk": shards, "client": len(clients)}
     deaths = chance.random() < 0.6
-    faults = [fault(seconds, acceptors, shards, chance) for _ in range(chance.randint(1, 5) if deaths else 0)]
+    faults = [fault(seconds, sizes, chance) for _ in range(chance.randint(1, 5) if deaths else 0)]
     operations = [operation(seconds, queues, chance) for _ in range(chance.choice([0, 0, 2, 6]))]
     if deaths:
-        faults += [during(each, acceptors, shards, chance) for each in operations if each.deed is Deed.MOVE]
+        faults += [during(each, sizes, chance) for each in operations if each.deed is Deed.MOVE]
         faults += [slow_disk(each, chance) for each in faults if each.role == "shard" and chance.random() < 0.5]
     storms = [storm(seconds, chance) for _ in range(chance.randint(0, 2))]
     return Plan(
-        seed, acceptors, shards, stores, queues, clients, tuple(sorted(faults)), tuple(sorted(operations)),
+        seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),
         tuple(sorted(storms)), seconds,
     )  # fmt: skip
 
 
-def queue(number: int, shards: int, chance: Random) -> QueuePlan:
-    """Draw a queue."""
-    limits = chance.choice(LIMITS)
-    bound = chance.random() < 0.5
-    return QueuePlan(f"q{number}", chance.randrange(shards), limits, bound, "x-overflow" in limits, limits == RING)
+def queue(number: int, shards: int, stores: bool, chance: Random) -> QueuePlan:
+    """Draw a queue. One of type quorum is durable."""
+    arguments = dict(chance.choice(LIMITS))
+    if chance.random() < 0.3:
+        trait = chance.choice(TRAITS)
+        if stores or "x-queue-type" not in trait:
+            arguments |= trait
+    if chance.random() < 0.3 or arguments.get("x-overflow") == "reject-publish-dlx":
+        arguments |= BURIES
+    return QueuePlan(f"q{number}", chance.randrange(shards), arguments, chance.random() < 0.5)
 
 
 def client(number: int, acceptors: int, seconds: float, chance: Random) -> ClientPlan:
     """Draw a client."""
     arrives = 0.0 if chance.random() < 0.6 else chance.uniform(0, seconds / 2)
     habit = chance.choice(HABITS)
-    return ClientPlan(number, habit, chance.randrange(acceptors), arrives, chance.random() < 0.5)
+    obeys = chance.random() < 0.5
+    return ClientPlan(number, habit, chance.randrange(acceptors), arrives, obeys, chance.choice([0, 0, 1, 4]))
 
 
-def fault(seconds: float, acceptors: int, shards: int, chance: Random) -> Fault:
-    """Draw a fault."""
+def fault(seconds: float, sizes: dict[str, int], chance: Random) -> Fault:
+    """Draw a fault; `sizes` has how many there are of each role."""
     role = chance.choice([*MISHAPS])
-    number = chance.randrange({"shard": shards, "acceptor": acceptors, "router": 1, "disk": shards}[role])
+    number = chance.randrange(sizes[role]) + (role == "client")
     mishap = chance.choice(MISHAPS[role])
-    return Fault(chance.uniform(0, seconds), mishap, role, number, chance.choice([0.01, 0.3, 1.0]))
+    lasts = (0.01, 1.0, 5.0, 12.0) if role == "client" else (0.01, 0.3, 1.0)
+    return Fault(chance.uniform(0, seconds), mishap, role, number, chance.choice(lasts))
 
 
-def during(operation: Operation, acceptors: int, shards: int, chance: Random) -> Fault:
+def during(operation: Operation, sizes: dict[str, int], chance: Random) -> Fault:
     """Draw a death in the middle of what an operator has begun."""
     soon = chance.choice([0.0005, 0.005, 0.05])
-    death = fault(0.0, acceptors, shards, chance)
+    death = fault(0.0, sizes, chance)
     while Mishap.KILL not in MISHAPS[death.role]:
-        death = fault(0.0, acceptors, shards, chance)
+        death = fault(0.0, sizes, chance)
     return death._replace(at=operation.at + chance.uniform(0, soon), mishap=Mishap.KILL)
 
 
@@ -189,7 +233,7 @@ def slow_disk(death: Fault, chance: Random) -> Fault:
     return Fault(max(death.at - chance.uniform(0, 0.1), 0.0), Mishap.HANG, "disk", death.number, 0.2)
 
 
-def operation(seconds: float, queues: tuple[QueuePlan, ...], chance: Random) -> Operation:
+def operation(seconds: float, queues: Sequence[QueuePlan], chance: Random) -> Operation:
     """Draw an operator's action."""
     deed = chance.choice([*Deed])
     return Operation(chance.uniform(0, seconds), deed, chance.choice(queues).name, chance.randrange(1000))

@@ -8,7 +8,7 @@ from functools import partial
 from tests.frames import Event
 from tests.simulator.engine import Engine
 from tests.simulator.person import CHANNEL, Arrive, Person
-from tests.simulator.plan import FANOUT, ClientPlan, Habit
+from tests.simulator.plan import DEAD, FANOUT, ClientPlan, Habit
 from tests.simulator.truth import Id, Truth
 
 SIZES = (0, 0, 100, 9000)
@@ -19,7 +19,7 @@ class Producer(Person):
 
     def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
         super().__init__(engine, truth, plan, arrive)
-        self.targets = [queue.name for queue in engine.plan.queues] + [FANOUT]
+        self.targets = [queue.name for queue in engine.plan.queues if queue.name != DEAD] + [FANOUT]
         self.published = 0
         self.tag = 0
         self.unconfirmed: dict[int, Id] = {}
@@ -60,7 +60,8 @@ class Producer(Person):
         elif self.plan.habit is Habit.CONFIRMING:
             self.tag += 1
             self.unconfirmed[self.tag] = id
-        self.client.publish(CHANNEL, body, *to, when_read, delivery_mode=2)
+        priority = self.chance.randrange(5)
+        self.client.publish(CHANNEL, body, *to, when_read, delivery_mode=2, priority=priority)
 
     def end_transaction(self) -> None:
         """Commit, or roll back."""
@@ -98,11 +99,7 @@ class Producer(Person):
         assert self.committing, f"{self.name} is refused: {event}"
         assert "no room in queue" in event.text, event
         self.truth.rolled_back(self.committing.popleft())
-        self.lost()
-        self.client.send("channel.close-ok", CHANNEL)
-        self.client.send("channel.open", CHANNEL)
-        self.flows = True
-        self.begin()
+        self.opens_again()
 
     def lost(self) -> None:
         self.truth.rolled_back(self.uncommitted)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from penstock import bus
 from router.model.topology import Topology
 from tests.simulator.node import SimulatedNode
-from tests.simulator.plan import FANOUT, Deed, Mishap, Plan
+from tests.simulator.plan import DEAD, FANOUT, Deed, Mishap, Plan
 
 
 class Id(NamedTuple):
@@ -31,7 +31,12 @@ TROUBLE = ("store in trouble", "store still in trouble")
 """Logged as errors while a disk refuses writes."""
 
 At = tuple[str, Id]
-"""A message in a queue."""
+"""A message in a queue, or in the grave of one."""
+
+
+def grave(queue: str) -> str:
+    """Return the place of a queue's dead messages."""
+    return f"dead of {queue}"
 
 
 class Fate(Enum):
@@ -63,12 +68,16 @@ class Message:
 
 @dataclass
 class InQueue:
-    """What became of a message in one queue: how often it was delivered, and how many deliveries are open."""
+    """What became of a message in one queue: how often it was delivered, how many deliveries are open, and whether it
+    was acked, or rejected for good.
+    """
 
     delivered: int = 0
     open: int = 0
     acked: bool = False
-    ack_read: bool = False
+    rejected: bool = False
+    gone: bool = False
+    """An acceptor has read the ack, or the reject."""
 
 
 class Truth:
@@ -83,11 +92,13 @@ class Truth:
         self.shard_deaths: list[float] = []
         self.largest_commit = 0
         self.departures: list[float] = []
-        self.leaky = {queue.name for queue in plan.queues if queue.drops}
+        self.queues = {queue.name: queue for queue in plan.queues}
+        self.leaky = {queue.name for queue in plan.queues if queue.dies_unread and not queue.buries}
+        """Queues that may lose messages without a word."""
         changed = {operation.queue for operation in plan.operations if operation.deed in (Deed.POLICY, Deed.MOVE)}
         self.shards = {queue.name: queue.shard for queue in plan.queues}
         self.moved = any(operation.deed is Deed.MOVE for operation in plan.operations)
-        self.steady = {queue.name for queue in plan.queues if not queue.bound} - changed
+        self.steady = {queue.name for queue in plan.queues if not queue.bound and queue.name != DEAD} - changed
         self.expected = TROUBLE if any(fault.mishap is Mishap.FAIL for fault in plan.faults) else ()
         self.acceptor_deaths: dict[int, list[float]] = defaultdict(list)
         self.bound = tuple(queue.name for queue in plan.queues if queue.bound)
@@ -147,41 +158,62 @@ class Truth:
 
     # What consumers know
 
-    def delivered(self, queue: str, id: Id, redelivered: bool, now: float, consumer: str) -> None:
+    def delivered(self, at: At, redelivered: bool, now: float, consumer: str) -> None:
         """Record a delivery, and check that it may come, and in this order (docs/durability.md). A message that was on
         its way to a client that left, from a shard that died, may come late.
         """
+        queue, id = at
         message = self.messages.get(id)
         assert message is not None, f"{queue} delivers {id}, which nobody published"
-        assert queue in message.queues, f"{queue} delivers {id}, published to {message.queues}"
-        assert message.fate is not Fate.ROLLED_BACK, f"{queue} delivers {id} of a transaction that was rolled back"
-        place = self.places[queue, id]
+        buried = queue not in message.queues
+        assert not buried or self.may_be_dead(at, message), f"{queue} delivers {id}, published to {message.queues}"
+        refused = buried and message.queues and self.refusing & set(message.queues)
+        assert message.fate is not Fate.ROLLED_BACK or refused, f"{queue} delivers {id}, which was rolled back"
+        place = self.places[at]
         uncertain = self.a_process_died_since(message.at)
         if not uncertain:
             assert not place.open, f"{queue} delivers {id} twice"
-            assert not place.ack_read, f"{queue} delivers {id}, which was acked"
+            assert not place.gone, f"{queue} delivers {id}, which was settled"
             assert redelivered or not place.delivered, f"{queue} delivers {id} again, not marked as redelivered"
         first = not place.delivered
         place.delivered += 1
         place.open += 1
-        if consumer and first and not redelivered:
-            channel = consumer, id.client, message.connection
-            last = self.last.get(channel)
-            in_order = last is None or last.number < id.number
-            to_another = any(when >= message.at for when in self.departures)
-            assert in_order or (uncertain and to_another), f"{queue} delivers {id} after {last}"
-            self.last[channel] = id
+        if consumer and first and not redelivered and not buried and self.queues[queue].ordered:
+            self.comes_in_order(queue, id, consumer, uncertain)
+
+    def may_be_dead(self, at: At, message: Message) -> bool:
+        """Whether a delivery may be one of a dead message (docs/queues.md): from a queue that lets some die, or that
+        had it rejected.
+        """
+        sources = [self.queues[name] for name in message.queues if grave(name) == at[0]]
+        return any(queue.buries and (queue.dies_unread or self.places[queue.name, at[1]].rejected) for queue in sources)
+
+    def comes_in_order(self, queue: str, id: Id, consumer: str, uncertain: bool) -> None:
+        """Check that the first delivery of a message follows those of its predecessors to the same consumer."""
+        message = self.messages[id]
+        channel = consumer, id.client, message.connection
+        last = self.last.get(channel)
+        in_order = last is None or last.number < id.number
+        to_another = any(when >= message.at for when in self.departures)
+        assert in_order or (uncertain and to_another), f"{queue} delivers {id} after {last}"
+        self.last[channel] = id
 
     def acked(self, places: Iterable[At]) -> None:
-        """Record acks that were written, or rejects that do not requeue."""
+        """Record acks that were written."""
         for at in places:
             self.places[at].acked = True
             self.places[at].open -= 1
 
-    def ack_read(self, places: Iterable[At]) -> None:
-        """Record acks that the acceptor has read."""
+    def rejected(self, places: Iterable[At]) -> None:
+        """Record rejects that were written and do not requeue."""
         for at in places:
-            self.places[at].ack_read = True
+            self.places[at].rejected = True
+            self.places[at].open -= 1
+
+    def gone(self, places: Iterable[At]) -> None:
+        """Record acks or rejects that the acceptor has read."""
+        for at in places:
+            self.places[at].gone = True
 
     def given_back(self, places: Iterable[At]) -> None:
         """Record deliveries that were given back."""
@@ -241,12 +273,25 @@ class Truth:
     def nothing_confirmed_is_lost(self) -> None:
         """Check that what was confirmed, committed or read has been delivered and acked (docs/durability.md)."""
         for id, message in self.messages.items():
-            if not self.must_arrive(message):
-                continue
-            for queue in set(message.queues) - self.leaky:
-                place = self.places.get((queue, id))
-                assert place is not None, f"{id} is {message.fate.value}, but {queue} never delivered it"
-                assert place.acked, f"{id} is {message.fate.value}, but {queue} dropped it unacked"
+            if self.must_arrive(message):
+                for queue in message.queues:
+                    self.has_arrived((queue, id), message)
+
+    def has_arrived(self, at: At, message: Message) -> None:
+        """Check that a message has been acked in its queue, or rejected for good, or acked where its queue sends the
+        dead.
+        """
+        queue, id = at
+        place = self.places.get(at)
+        if queue in self.leaky or (place is not None and place.acked):
+            return
+        if self.queues[queue].buries:
+            buried = self.places.get((grave(queue), id))
+            came = DEAD in self.leaky or (buried is not None and (buried.acked or buried.rejected))
+            assert came, f"{id} is {message.fate.value}, but neither {queue} nor its dead letters brought it"
+        else:
+            assert place is not None, f"{id} is {message.fate.value}, but {queue} never delivered it"
+            assert place.rejected, f"{id} is {message.fate.value}, but {queue} dropped it unacked"
 
     def must_arrive(self, message: Message) -> bool:
         """Whether a message must have arrived in all of its queues."""
@@ -264,7 +309,8 @@ class Truth:
         if self.shard_deaths and not self.plan.stores:
             return
         for ids in self.transactions:
-            places = [(queue, id) for id in ids for queue in self.messages[id].queues if queue not in self.leaky]
+            safe = {queue.name for queue in self.plan.queues if not queue.dies_unread} - self.leaky
+            places = [(queue, id) for id in ids for queue in self.messages[id].queues if queue in safe]
             arrived = [at for at in places if at in self.places and self.places[at].delivered]
             one_shard = len({self.shards[queue] for queue, _ in places}) == 1 or self.moved
             assert len(arrived) in (0, len(places)) or one_shard, f"half a transaction: {arrived} of {places}"

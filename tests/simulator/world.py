@@ -30,9 +30,9 @@ class World:
         self.engine = Engine(plan, narrated)
         self.node = self.engine.node
         self.truth = Truth(plan)
-        self.faults = Faults(self.engine, self.truth, self.cut_off)
-        self.operators = Operators(self.engine)
         self.clients = {client.number: self.client(client) for client in plan.clients}
+        self.faults = Faults(self.engine, self.truth, self.clients)
+        self.operators = Operators(self.engine)
         self.steps = 0
 
     def client(self, plan: ClientPlan) -> Person:
@@ -89,12 +89,6 @@ class World:
         self.engine.read_from(person.plan.number, client)
         self.engine.narrate(f"{person.name} connects to acceptor {acceptor}")
 
-    def cut_off(self, acceptor: int) -> None:
-        """Have the clients of an acceptor notice that it has gone."""
-        for person in self.clients.values():
-            if person.is_connected() and person.client.acceptor == acceptor:
-                person.is_cut_off()
-
     # The end
 
     def end(self) -> None:
@@ -105,6 +99,7 @@ class World:
         self.engine.narrate("all faults are over, the producers fall silent, and one client drains the queues")
         for person in self.clients.values():
             person.falls_silent()
+        self.operators.delete_all_but({queue.name for queue in self.plan.queues})
         drainer = self.clients[DRAINER] = self.client(ClientPlan(DRAINER, Habit.DRAINING, 0, 0.0, False))
         self.arrive(drainer)
         self.go_on(END_SECONDS, until=self.is_at_rest)

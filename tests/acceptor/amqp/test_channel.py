@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from acceptor.gates.gate import SHARE
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 

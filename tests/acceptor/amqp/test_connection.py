@@ -9,7 +9,8 @@ import pytest
 from acceptor.amqp.connection import CLOSE_SECONDS, PROBE_SECONDS, UNREADABLE_SECONDS, forced
 from acceptor.clients.pauses import OUTPUT
 from tests.frames import PROTOCOL_HEADER, frame
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 HEARTBEAT_SECONDS = 10
 NO_FRAME_TYPE = 99

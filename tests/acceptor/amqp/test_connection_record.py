@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.frames import PROTOCOL_HEADER
-from tests.joined import Node, open_channel
 from tests.raw import JAVA
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

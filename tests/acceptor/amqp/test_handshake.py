@@ -10,7 +10,8 @@ from acceptor.amqp.handshake import REFUSAL_SECONDS
 from acceptor.clients.clock_origin import ClockOrigin
 from penstock.control import passwords
 from tests.frames import PROTOCOL_HEADER
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 
 class Later:

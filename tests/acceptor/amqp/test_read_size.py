@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from acceptor.amqp.read_size import LARGE_READ_BYTES, LEAST_READ_BYTES, MANY_EVENTS, READ_BYTES
 from tests.frames import method_frame
-from tests.joined import Node
 from tests.raw import publish_frames
+from tests.simulator.joined.node import Node
 
 KIB = 1024
 

@@ -10,7 +10,7 @@ from acceptor.amqp.methods import HANDLERS
 from acceptor.amqp.services import Services
 from penstock.amqp.spec import BY_NAME
 from tests.frames import METHODS
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 OF_THE_BROKER = {"basic.return", "basic.deliver"}
 WITHOUT_HANDLER = {"channel.open", "basic.publish", "basic.nack", "basic.reject"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 
 def test_answers_and_unfinished_bodies_are_charged_to_the_same_accounts() -> None:

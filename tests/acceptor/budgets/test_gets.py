@@ -6,7 +6,8 @@ import pytest
 
 from acceptor.budgets.gets import AT_ONCE, OF_USER
 from tests.acceptor.budgets.test_outputs import drained, node_of, unread
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 
 def ask(node: Node, client: Client, count: int) -> None:

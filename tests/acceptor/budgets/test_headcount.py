@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.settings.limits import LimitSettings
-from tests.joined import Client, Node
 from tests.router.making import rabbit_hash
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 HOST = "10.0.0.1"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 LIMIT = 64 * 1024
 

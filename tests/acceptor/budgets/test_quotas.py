@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from acceptor.budgets.quotas import OVERDRAFT, SETTLING_BUDGETS, Quotas
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 MIB = 1024 * 1024
 PARKING = 1024

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from acceptor.budgets.unfinished import PROGRESS_SECONDS
 from tests.frames import BODY, PROTOCOL_HEADER, frame, header_frame, method_frame
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 KIB = 1024
 FRAME = 100 * KIB

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from acceptor.budgets.unread import WHY
 from acceptor.clients.pauses import BODIES, HELD, OUTPUT
 from acceptor.questions import questions
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 
 def test_it_is_told_of_once_and_as_long_as_it_lasts() -> None:

@@ -9,7 +9,8 @@ import pytest
 from acceptor.amqp.channel import Channel
 from acceptor.clients.channel_stage import DETACHED
 from acceptor.clients.inbox import EMPTY
-from tests.joined import Client, Node, open_channel, parked
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel, parked
 
 MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acceptor.clients.clock_origin import ClockOrigin
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 
 def test_time_since_1970_is_that_of_the_loop_and_its_beginning() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from acceptor.clients.consumers import Consumer
 from tests.frames import Event
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 
 def test_published_messages_are_counted_and_those_of_them_that_were_confirmed() -> None:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from acceptor.clients.flow_compliance import AFTER_ANSWER_COUNT, UNANSWERED_BYTES, UNANSWERED_SECONDS
-from tests.joined import Client, Node
 from tests.raw import JAVA
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 MARKS = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 

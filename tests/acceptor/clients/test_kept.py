@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from acceptor.budgets.quotas import RUN_BYTES
 from acceptor.clients.kept import Kept
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 
 def figures(kept: Kept) -> dict[str, int]:

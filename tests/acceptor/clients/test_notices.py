@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}
 

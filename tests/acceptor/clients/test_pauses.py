@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acceptor.clients.pauses import BODIES, HELD, OUTPUT
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 
 def test_a_connection_is_read_again_with_the_last_reason_gone() -> None:

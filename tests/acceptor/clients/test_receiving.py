@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.amqp.replies import PSEUDO_QUEUE
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 MOST = 300
 

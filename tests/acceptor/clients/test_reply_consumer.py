@@ -7,7 +7,7 @@ import pytest
 from acceptor.clients.reply_consumer import ReplyConsumer
 from penstock.amqp.replies import PSEUDO_QUEUE
 from tests.frames import METHODS, parse_method, shortstr
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 REST = bytes(8) + b"\0" + shortstr("") + shortstr("key")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acceptor.amqp.channel import Channel
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 
 def test_only_a_running_method_waits_at_gates() -> None:

@@ -14,8 +14,9 @@ from structlog.testing import capture_logs
 
 from acceptor.clients.parked import ParkedRun
 from acceptor.clients.spool import Extent, Spool, SpooledRun
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 KIB = 1024
 

@@ -9,7 +9,7 @@ import pytest
 from acceptor.clients.state import AcceptorState
 from penstock import bus
 from penstock.memory.gauges import READY
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

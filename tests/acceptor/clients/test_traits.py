@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from acceptor.clients.traits import PROPERTIES_MOST, TABLE, TEXT_MOST, Traits, kept, traits_of
-from tests.joined import Node
 from tests.raw import JAVA
+from tests.simulator.joined.node import Node
 
 
 def test_what_clients_say_is_kept() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from acceptor.consuming.consumer_timeouts import INTERVAL
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 TEXT = (
     "PRECONDITION_FAILED - delivery acknowledgement on channel {channel} timed out. Timeout value used: {ms} ms. "

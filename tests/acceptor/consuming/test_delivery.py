@@ -13,7 +13,8 @@ from penstock import bus
 from penstock.batch.consumer_ids import GETS
 from penstock.bus.to_acceptor import Cancelled, Elected
 from shard.queue.deletion import DeletionEvent
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 WINDOW = 64 * 1024
 BODY = bytes(WINDOW // WINDOW_SHARE // 2)

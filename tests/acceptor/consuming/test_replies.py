@@ -8,7 +8,8 @@ import pytest
 
 from penstock.amqp.replies import PSEUDO_QUEUE, carrier, home_of, new_name
 from tests.frames import Event
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from acceptor.links.outgoing import SETTLING_SECONDS
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 
 def consuming(node: Node, messages: int, prefetch: int, **arguments: int) -> Client:

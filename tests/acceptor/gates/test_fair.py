@@ -11,8 +11,9 @@ import pytest
 from acceptor.gates.permissions import Access
 from acceptor.gates.rounds import RECENT_SECONDS
 from penstock.control.passwords import hashed
-from tests.joined import Client, Node, open_channel
 from tests.outcomes import jain
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 pytestmark = pytest.mark.long
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get, publish
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 MARKS: dict[str, Any] = {"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}
 INHERITED = {"flow-stop-count": 20, "flow-resume-count": 10}

@@ -19,7 +19,7 @@ from penstock.limits.watermarks import Marks, QueueLimits
 from penstock.memory.gauges import Gauges
 from tests.acceptor.gates.waiter import Waiter
 from tests.acceptor.publishing.test_lanes import STOP, bodies, declare, publish
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 SLOT = 5
 MARKS = Marks(160, 100)

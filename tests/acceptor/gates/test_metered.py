@@ -12,7 +12,7 @@ from acceptor.gates.metered import FORGOTTEN_AFTER, HELD_AFTER, INTERVAL, Held, 
 from acceptor.gates.shut_gate import ShutGate
 from tests.acceptor.gates.test_rates import depth, limit, opened, publish
 from tests.acceptor.gates.waiter import Shut, Waiter
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 MOMENT = 0.001
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from acceptor.gates.gate import UNLIMITED
 from acceptor.gates.move_gate import MoveGate
 from router.model.records import Move, Queue
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 
 def test_it_names_the_queue_and_both_shards() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from penstock.limits.watermarks import overshoot_of
-from tests.joined import Client, Node, fill_beside
 from tests.outcomes import jain
 from tests.raw import JAVA
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, fill_beside
 
 
 def opened(node: Node, acceptor: int = 0) -> Client:

@@ -11,7 +11,7 @@ from acceptor.gates.queue_gate import QueueGate
 from penstock.bus.to_acceptor import MostWaiters
 from penstock.bus.to_shard import Paced, Waiters
 from tests.acceptor.gates.waiter import Waiter
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 MARKS = {"x-flow-stop-count": 200, "x-flow-resume-count": 100}
 

@@ -12,8 +12,9 @@ import pytest
 from acceptor import questions as told
 from acceptor.gates import claims
 from penstock.limits.watermarks import overshoot_of
-from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

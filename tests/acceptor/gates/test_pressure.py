@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.joined import Client, Node
 from tests.raw import JAVA
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 VHOSTS = ("/", "v", "w")
 

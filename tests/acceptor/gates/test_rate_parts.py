@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from acceptor.gates.rate_parts import WEIGHTS, RatePart, code_of
 from penstock.memory.gauges import Gauges
 from tests.acceptor.gates.test_rates import depth, limit, opened, publish
-from tests.joined import Node
 from tests.outcomes import jain
+from tests.simulator.joined.node import Node
 
 BUCKET, NOW = 77, 5_000_000_000
 DEPTHS = 1000, 2000

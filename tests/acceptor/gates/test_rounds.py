@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from tests.acceptor.gates.test_fair import user
-from tests.joined import Client, Node, open_channel
 from tests.outcomes import jain
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 pytestmark = pytest.mark.long
 

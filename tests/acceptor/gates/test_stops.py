@@ -10,7 +10,8 @@ from acceptor.gates.permissions import Access
 from acceptor.gates.stops import StopGate
 from router.model.records import Queue, Stop
 from router.model.topology import Topology
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 QUEUE = Queue("/", "orders", 1, 5, 0, True, False, None, {}, [], [])
 OTHER = Queue("/", "bills", 2, 6, 0, True, False, None, {}, [], [])

@@ -9,7 +9,7 @@ import pytest
 from acceptor.gates.terms import STANDARD, Terms, UserTerms, terms_of
 from penstock.limits.ladder import FOREVER, Ladder, ladder_of
 from penstock.limits.means import ALL, AUTO, means_of
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 PARKS, PAUSES = "park, confirms", "pause"
 REJECTS, CLOSES = "park 5 s, reject", "pause 1 s, close-connection"

@@ -14,7 +14,7 @@ from acceptor.gates.wakeups import WakeUps
 from penstock.limits.watermarks import Marks, QueueLimits
 from penstock.memory.gauges import Gauges
 from tests.acceptor.test_core import FLOW, drain, publish
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 ID, SLOT = 1, 5
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.acceptor.holding.producers import PARKING, PIKA, paused
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 
 def test_a_hold_is_in_every_book_from_stop_to_resume() -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 MARKS = {"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}
 NET = {"product": "RabbitMQ", "platform": ".NET 8"}

@@ -7,7 +7,7 @@ import pytest
 from acceptor.holding.drip import RELIEF_BYTES
 from acceptor.questions import questions
 from tests.acceptor.holding.producers import PARKING, PIKA, paused
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.mark.parametrize(

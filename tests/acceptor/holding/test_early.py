@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from acceptor.clients.pulse import RECENT_SECONDS
-from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 MARKS = {"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}
 

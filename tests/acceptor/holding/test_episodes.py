@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from acceptor.clients.flow_compliance import AFTER_ANSWER_COUNT
-from tests.joined import Client, Node
 from tests.raw import JAVA
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 PIKA = {"product": "Pika Python Client Library"}
 PARKING = 1024

@@ -13,7 +13,8 @@ from penstock.limits.ladder import RUNGS
 from penstock.settings.sections import HoldOffSettings
 from router.model.policy_keys import BY_DESTINATION, OVERTAKING
 from tests.frames import Event
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 PARKING = 1024
 MARKS = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}

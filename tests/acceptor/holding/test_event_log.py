@@ -12,8 +12,8 @@ from acceptor.holding.event_log import MOST_RECORDS
 from penstock.amqp.values import Timestamp
 from penstock.bus.operations_cy import Operation
 from penstock.bus.to_shard import Excused
-from tests.joined import Node, open_channel
 from tests.shard.steps import get, publish
+from tests.simulator.joined.node import Node, open_channel
 
 FACTS: dict[str, Any] = {"event": "limited", "vhost": "/", "queue": "orders", "cause": "rate", "count": 3}
 AT = 1_700_000_000.75

@@ -10,7 +10,7 @@ from acceptor.clients.state import AcceptorState
 from acceptor.holding.flow_files import FlowFiles
 from acceptor.holding.ledger import Ledger
 from penstock.files.record_file import read_records, records_path
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 
 def incidents(data: Path) -> list[dict[str, Any]]:

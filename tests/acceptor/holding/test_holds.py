@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.acceptor.holding.producers import MARKS, PARKING, held
-from tests.joined import Node
 from tests.raw import JAVA
+from tests.simulator.joined.node import Node
 
 
 @pytest.mark.parametrize("withheld", [False, True])

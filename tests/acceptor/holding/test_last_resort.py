@@ -11,8 +11,9 @@ from structlog.testing import capture_logs
 from acceptor.budgets.quotas import OVERDRAFT
 from acceptor.clients.spool import Spool
 from acceptor.questions import held
-from tests.joined import Client, Node
 from tests.shard.steps import drain
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 KIB = 1024
 HELD = 64 * KIB

@@ -6,7 +6,8 @@ import pytest
 
 from acceptor.holding import ledger
 from acceptor.holding.ledger import Ledger
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}
 

@@ -11,7 +11,8 @@ import pytest
 from acceptor.gates.metered import Held
 from acceptor.holding.metered_events import facts
 from tests.acceptor.gates.test_rates import limit, opened, publish
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 NOW = 112.3456
 NUMBERS = dict.fromkeys(("count", "bytes", "stop_count", "resume_count", "stop_bytes", "resume_bytes"), 0)

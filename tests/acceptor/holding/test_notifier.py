@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.acceptor.holding.producers import PIKA, held
-from tests.joined import Node
 from tests.raw import JAVA
+from tests.simulator.joined.node import Node
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from acceptor.clients.parked import ParkedRun
 from penstock.batch.arena import BLOCK_BYTES, Arena
 from penstock.batch.batch_cy import BatchBuilder
 from tests.acceptor.holding.producers import PARKING, PIKA, held, paused
-from tests.joined import Node
 from tests.living import living
+from tests.simulator.joined.node import Node
 
 
 @pytest.mark.usefixtures("without_collector")

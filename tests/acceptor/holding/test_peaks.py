@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from acceptor.gates.queue_gate import QueueGate
 from acceptor.holding.peaks import Peak, Peaks
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 STEPS = st.lists(st.tuples(st.sampled_from(["begin", "end", "look"]), st.integers(0, 5)))
 NOTHING_ELSE = [0] * 16

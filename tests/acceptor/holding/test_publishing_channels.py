@@ -9,8 +9,9 @@ import pytest
 
 from acceptor.holding.publishing_channels import channels
 from acceptor.routing.channel_routes import MOST
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import publish
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from acceptor.clients.consumers import Consumer
 from acceptor.consuming.delivery import Delivery
 from acceptor.links.contained import contained
 from penstock.bus.to_acceptor import Deliver
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 
 class Work:

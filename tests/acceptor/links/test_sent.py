@@ -17,7 +17,7 @@ from acceptor.links.weights import WHOLE
 from penstock.batch.batch_cy import Batch, BatchBuilder
 from penstock.batch.settlement_rows import SETTLE_ACK, SETTLE_REQUEUE
 from penstock.bus import to_shard
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 QUEUE = 7
 

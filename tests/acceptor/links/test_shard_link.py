@@ -12,7 +12,8 @@ from acceptor.links.unacked_cy import Settlements, UnackedTags
 from acceptor.links.weights import LAGGING, SHALLOW_BYTES, SHALLOW_COUNT, WHOLE
 from penstock.batch.arena import BLOCK_BYTES, Arena
 from penstock.batch.settlement_rows import SETTLE_REQUEUE
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 LARGE = 65536
 SMALL = 4096

@@ -11,8 +11,9 @@ from acceptor.moving.move_stage import MoveStage
 from acceptor.moving.moving import Away
 from penstock.bus.to_acceptor import Fenced, Opened
 from penstock.bus.to_shard import Fence, Get
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from acceptor.clients.asking import Answer, ToRouter, ToShard
 from penstock.bus.to_shard import Stat
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from shard.requests.consuming import Consuming
 from shard.serving.intake import Intake
 from shard.serving.serving import Serving
 from shard.turns.doing import NOTED, Doing
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 pytestmark = pytest.mark.usefixtures("bugs_are_contained")
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.frames import Timestamp
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.joined import Client, Node, fill_beside, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, fill_beside, open_channel
 
 STOP = 16
 

@@ -9,8 +9,9 @@ import pytest
 
 from acceptor.budgets.quotas import ORPHAN_BYTES
 from acceptor.clients.channel_stage import DETACHED
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 KIB = 1024
 SHARE = {"parking_bytes": 64 * KIB, "parked_memory": 16 * KIB, "spool_limit": 0, "user_percent": 100}

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 MARKS = {"x-flow-stop-count": 8, "x-flow-resume-count": 4}
 QUEUES = ("a", "b", "free")

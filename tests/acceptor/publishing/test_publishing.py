@@ -10,9 +10,10 @@ from acceptor.clients.asking import Answer
 from acceptor.clients.parked import ParkedRun
 from acceptor.publishing.publishing import AGE_MS
 from tests.frames import BODY, Event, frame, header_frame
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get
 from tests.shard.steps import publish as publish_bodies
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 

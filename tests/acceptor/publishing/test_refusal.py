@@ -29,7 +29,7 @@ from tests.acceptor.holding.test_escalation import (
     rung,
     take,
 )
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 SLOT = 5
 

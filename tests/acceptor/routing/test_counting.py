@@ -9,7 +9,8 @@ import pytest
 
 from acceptor.routing import counting
 from acceptor.routing.counting import KEPT_SECONDS
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 
 @pytest.fixture

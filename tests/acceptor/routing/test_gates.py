@@ -9,8 +9,9 @@ import pytest
 
 from acceptor.gates.queue_gate import QueueGate
 from acceptor.routing.gates import Gates
-from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 STOP = dict.fromkeys(("vhost", "exchange", "key", "queue", "user", "connection"))
 

@@ -10,8 +10,9 @@ from acceptor.gates.pools import MultiplyingGate
 from acceptor.routing.route import Route
 from acceptor.routing.routes import names
 from router.model.policy_keys import FLOW_SHARE
-from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 LIMIT = {"x-flow-stop-count": 10}
 STOP = dict.fromkeys(("vhost", "exchange", "key", "queue", "user", "connection"))

@@ -12,8 +12,9 @@ from penstock.amqp.errors import AMQPError
 from router.model.matching import HeadersIndex
 from router.model.records import Binding
 from router.model.topics_cy import Work
-from tests.joined import Client, Node, open_channel
 from tests.router.making import rabbit_hash
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from acceptor.routing.routing import BUDGET
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 PATTERNS = [f"#.{'.#.'.join(words)}.#" for words in itertools.product("ab", repeat=7)]
 """Patterns whose places are all active at once."""

@@ -13,7 +13,7 @@ from acceptor.clients.connection_state import ConnectionState
 from acceptor.sockets.client_protocol import MANY_WRITES, ClientProtocol
 from acceptor.sockets.sockets import Sockets
 from tests.frames import PROTOCOL_HEADER, method_frame
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 from tests.waiting import PATIENCE
 
 MIB = 1 << 20

@@ -9,7 +9,8 @@ import pytest
 
 from acceptor.amqp.read_size import LARGE_READ_BYTES
 from acceptor.sockets.sockets import Sockets
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 
 class Stalled:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.frames import Event
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 

@@ -8,8 +8,9 @@ import pytest
 
 from ops.administration.dry_run import would_stop
 from ops.errors import CommandError
-from tests.joined import Client, open_channel
 from tests.ops.commanded import Commanded
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import open_channel
 
 
 def trial(commanded: Commanded, apply_to: str, pattern: str, vhost: str = "/", **definition: Any) -> Any:

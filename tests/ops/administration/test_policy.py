@@ -11,8 +11,8 @@ import pytest
 from ops.administration import policy
 from ops.administration.policy import imported
 from ops.errors import CommandError
-from tests.joined import open_channel
 from tests.ops.commanded import Commanded
+from tests.simulator.joined.node import open_channel
 
 POLICY: dict[str, Any] = {
     "vhost": "v", "name": "p", "pattern": "^q", "apply-to": "queues", "definition": {"max-length": 5}, "priority": 2,

@@ -9,8 +9,8 @@ import pytest
 from ops.administration.processes import Processes
 from ops.errors import CommandError
 from penstock.memory.gauges import READY
-from tests.joined import open_channel
 from tests.ops.commanded import Commanded
+from tests.simulator.joined.node import open_channel
 
 
 def test_the_answers_of_all_acceptors_are_joined() -> None:

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from ops.administration import queue
 from ops.errors import CommandError
-from tests.joined import open_channel
 from tests.ops.commanded import Commanded
+from tests.simulator.joined.node import open_channel
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tests.joined import Client, open_channel
 from tests.ops.commanded import Commanded
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import open_channel
 
 STOP = 4
 MARKS = {"qpid.flow_stop_count": STOP, "qpid.flow_resume_count": 1}

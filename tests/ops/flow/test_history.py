@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from ops.flow import command
 from ops.flow.history import SHOWN_VICTIMS, _event_row, _incident_row
 from penstock.files.record_file import RecordFile, records_path
-from tests.joined import open_channel
 from tests.ops.commanded import Commanded
 from tests.ops.flow.full import MARKS, STOP, pass_time
+from tests.simulator.joined.node import open_channel
 
 VICTIM = {"user": "u", "peer": "p", "held_seconds": 2.0}
 INCIDENT: dict[str, Any] = {

@@ -9,7 +9,8 @@ import pytest
 from penstock.flow.flow_events import EXCHANGE
 from penstock.memory.gauges import Gauges
 from router.model.event_targets import event_targets
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 FACTS = {"event": "stops", "vhost": "/", "queue": "orders", "depth": 5}
 

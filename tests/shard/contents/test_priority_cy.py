@@ -16,9 +16,9 @@ from penstock.batch.batch_cy import HAS_PRIORITY
 from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import UNLIMITED, Queue
 from shard.store.journal import Journal
-from tests.joined import Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish, recount
 from tests.shard.store.test_store import Life, bodies, prioritised
+from tests.simulator.joined.node import Node, open_channel
 from tests.twins import both_ways
 
 Load = Callable[[str], ModuleType]

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.frames import Event
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import dlx, drain, get, pass_ms, publish, recount
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from router.model.records import Queue
 from shard.dead_letters.dead_letter_capacity import DeadLetterCapacity
-from tests.joined import Node, open_channel
 from tests.shard.steps import dlx, drain, get, pass_ms, publish
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shard.flow.events import RECORDS_MAX
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 
 def test_all_kinds_are_recorded_and_of_very_many_a_second_the_rest_is_counted() -> None:

@@ -15,8 +15,9 @@ from penstock.batch.batch_cy import Batch, BatchBuilder
 from penstock.flow.flow_events import INCIDENT_SECONDS
 from shard.flow.flow import Flow
 from shard.queue.queue_state import QueueState
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get, publish, recount
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 MIB = 1 << 20
 BODY = bytes(1000)

@@ -7,7 +7,7 @@ from pathlib import Path
 from penstock.files.record_file import read_records, records_path
 from shard.flow.flow_files import FlowFiles
 from shard.queue.saturation import Stop
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 
 def test_what_is_gathered_is_written_once(tmp_path: Path) -> None:

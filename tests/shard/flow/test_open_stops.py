@@ -12,8 +12,9 @@ from penstock.files.record_file import RecordFile, records_path
 from shard.flow.flow import OPEN_MOST
 from shard.flow.open_stops import OpenStops
 from shard.queue.saturation import Stop
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import get, publish
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 STOP, RESUME = 20, 10
 MARKS: dict[str, Any] = {"qpid.flow_stop_count": STOP, "qpid.flow_resume_count": RESUME}

@@ -13,8 +13,10 @@ from penstock.batch.batch_cy import Batch
 from shard.contents.errors import StoreError
 from shard.moving.carrying import Carrier
 from shard.queue.residence import OPEN
-from tests.joined import Client, Node, at_once, open_channel
 from tests.shard.steps import drain, publish
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
+from tests.simulator.joined.processes import at_once
 
 UNLIMITED = 1 << 62
 

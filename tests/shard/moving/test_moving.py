@@ -9,8 +9,9 @@ import pytest
 
 from acceptor.moving.move_stage import MoveStage
 from router.model.records import HOMING
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish, recount
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 QUEUE = "q"
 

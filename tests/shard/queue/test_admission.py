@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from shard.queue.admission import admit, admits, take_all
 from shard.queue.queue_state import QueueState
-from tests.joined import Client, Node, open_channel
 from tests.shard.making import batch_of, bodies_of, limits_of, queue_of
 from tests.shard.steps import drain, get, publish, recount
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

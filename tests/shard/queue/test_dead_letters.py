@@ -10,8 +10,8 @@ import pytest
 from penstock.amqp.properties import encode_properties
 from penstock.amqp.splice import join_properties, join_table, split_properties, split_table
 from tests.frames import Event, Timestamp
-from tests.joined import Node, open_channel
 from tests.shard.steps import dlx, drain, get, pass_ms, publish, recount
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

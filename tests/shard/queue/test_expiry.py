@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from shard.contents.queue_cy import NEVER
 from shard.queue.expiry import Alarms
-from tests.joined import Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish, recount
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

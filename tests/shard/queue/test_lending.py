@@ -7,7 +7,8 @@ from structlog.testing import capture_logs
 
 from shard.queue.lending import FREE_PART, Lending, Share
 from shard.queue.outlet_cy import Outlet
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 KIB = 1024
 WINDOW = 512 * KIB

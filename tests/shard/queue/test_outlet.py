@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.joined import Client, Node
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 KIB = 1024
 WINDOW = 64 * KIB

@@ -17,9 +17,9 @@ from shard.queue.dropping import DROPPING, DropEvent, Dropping
 from shard.queue.lease import Lease
 from shard.queue.queue_state import LINGER_BYTES, QueueState, window_of
 from shard.queue.residence import Step
-from tests.joined import Node, open_channel
 from tests.shard.making import BESIDE, batch_of, bodies_of, limits_of, queue_of
 from tests.shard.steps import drain, publish, recount
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

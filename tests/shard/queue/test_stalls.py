@@ -13,9 +13,10 @@ from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import UNLIMITED, Queue
 from shard.contents.segment_cy import Segment
 from shard.store.journal import Journal
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish
 from tests.shard.store.test_store import Life, batch, bodies
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 
 class Unreliable:

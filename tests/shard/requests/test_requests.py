@@ -8,8 +8,8 @@ import pytest
 
 from penstock.bus.to_acceptor import Reply
 from penstock.bus.to_shard import Delete, Purge, Stat
-from tests.joined import Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import publish
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ from shard.contents.queue_cy import NEVER
 from shard.queue.residence import OPEN, Residence
 from shard.serving.homing import PATIENCE_US, Homing, Homings, living_incarnations, still_awaited
 from shard.turns.link import Link
-from tests.joined import Client, Node, open_channel
 from tests.shard.moving.test_moving import QUEUE, opened
 from tests.shard.steps import publish
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 FIRST, SECOND = b"acceptor.0.1", b"acceptor.1.1"
 

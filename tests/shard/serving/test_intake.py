@@ -10,11 +10,11 @@ from penstock.batch.batch_cy import BatchBuilder
 from penstock.bus.to_acceptor import Rejected
 from penstock.bus.to_shard import Publish
 from shard.turns.link import Link
-from tests.joined import Node, open_channel
 from tests.ops.store.making import address, header
 from tests.shard.queue.test_admission import outcomes
 from tests.shard.steps import drain, get, pass_ms
 from tests.shard.test_core import numbered
+from tests.simulator.joined.node import Node, open_channel
 
 ACCEPTOR, SHARD = b"acceptor.0.1", b"shard.1.1"
 TURN, INDEX = 3, 5

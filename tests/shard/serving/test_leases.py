@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, pass_ms, recount
 from tests.shard.test_lives import delivered, die, numbered, publish, ready
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

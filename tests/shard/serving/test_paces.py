@@ -15,8 +15,8 @@ from shard.queue.saturation import Stop
 from shard.serving.paces import Ask, Paces, shared_out
 from shard.turns.link import Link
 from shard.turns.recovery import Recovery
-from tests.joined import Node, open_channel
 from tests.shard.steps import publish
+from tests.simulator.joined.node import Node, open_channel
 
 TARGET = 8
 

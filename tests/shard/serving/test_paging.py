@@ -8,9 +8,10 @@ import pytest
 
 from penstock.batch.batch_cy import Batch
 from shard.serving.paging import HEAD, TARGET_PERCENT
-from tests.joined import Client, Node, open_channel
 from tests.living import living
 from tests.shard.steps import drain, pass_ms, publish, recount
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 MEMORY = 500_000
 SIZE = 1000

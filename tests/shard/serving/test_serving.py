@@ -10,8 +10,10 @@ import pytest
 from penstock.bus.operations_cy import to_wires
 from penstock.bus.to_acceptor import OPERATIONS, Elected, Hungry
 from shard.queue.residence import Step
-from tests.joined import Client, Node, open_channel, unpacked
 from tests.shard.steps import drain, pass_ms, publish
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.lines import unpacked
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

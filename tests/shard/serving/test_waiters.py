@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from acceptor.gates.queue_gate import QueueGate
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 
 from penstock.batch.batch_cy import PERSISTENT
 from shard.transactions.prepared import Part, split
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get, publish
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 SOURCE, TARGET = "source", "target"
 BODIES = [b"0", b"1", b"2"]

@@ -12,9 +12,9 @@ from penstock.bus.operations_cy import Operation
 from penstock.bus.to_shard import Commit, Do, Prepare, Publish, Reserve
 from shard.core import ShardCore
 from shard.turns.link import Link
-from tests.joined import Node, open_channel
 from tests.shard.steps import get, publish
 from tests.shard.store.test_store import batch
+from tests.simulator.joined.node import Node, open_channel
 
 ME = b"acceptor.0.7"
 TURN, GROUP, NUMBER = 3, 11, 5

@@ -9,8 +9,9 @@ import pytest
 
 from shard.queue.consumer_cy import Consumer, Group
 from shard.queue.queue_state import QueueState
-from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

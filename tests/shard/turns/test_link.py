@@ -11,15 +11,17 @@ from penstock.bus.operations_cy import Operation
 from penstock.bus.to_acceptor import OPERATIONS, Rejected
 from penstock.memory.gauges import DEAD, READY, STARTING
 from shard.turns.link import Link
-from tests.joined import Client, Node, unpacked
+from tests.flow.books import BookedNode
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.lines import unpacked
 
 ME = b"acceptor.1.1"
 """An acceptor unknown to the node."""
 
 
 @pytest.fixture
-def node() -> Iterator[Node]:
-    with Node() as node:
+def node() -> Iterator[BookedNode]:
+    with BookedNode() as node:
         yield node
 
 
@@ -82,7 +84,7 @@ def test_a_verdict_is_kept_until_its_report_is_heard() -> None:
 
 
 def test_records_answer_hellos() -> None:
-    with Node(acceptors=3) as node:
+    with BookedNode(acceptors=3) as node:
         shard = node.shard(0)
         link = Link(ME)
         link.received = 41
@@ -95,7 +97,7 @@ def test_records_answer_hellos() -> None:
         assert not shard.records
 
 
-def test_a_hello_tells_of_the_death_of_those_before(node: Node) -> None:
+def test_a_hello_tells_of_the_death_of_those_before(node: BookedNode) -> None:
     """Both incarnations are known while one replaces the other; once the first is dead, it takes no further part."""
     first, second = b"acceptor.0.1", b"acceptor.0.2"
     shard = node.shard(0)
@@ -113,14 +115,14 @@ def test_a_hello_tells_of_the_death_of_those_before(node: Node) -> None:
     assert second not in shard.state.links and b"acceptor.0.3" in shard.state.links
 
 
-def confirming(node: Node) -> Client:
+def confirming(node: BookedNode) -> Client:
     client = node.connect()
     client.call("channel.open", 1)
     client.call("confirm.select", 1)
     return client
 
 
-def arrive(node: Node, client: Client) -> None:
+def arrive(node: BookedNode, client: Client) -> None:
     """Let all that the client has sent reach the first shard."""
     client.read()
     node.finish(0)
@@ -128,14 +130,14 @@ def arrive(node: Node, client: Client) -> None:
         pass
 
 
-def entered(node: Node) -> list[bytes]:
+def entered(node: BookedNode) -> list[bytes]:
     """Return the messages that entered the queue."""
     shard = node.shards[0]
     assert shard is not None
     return shard.entered(node.queue("q").queue_id)
 
 
-def test_a_refused_message_is_not_confirmed_though_the_shard_dies(node: Node) -> None:
+def test_a_refused_message_is_not_confirmed_though_the_shard_dies(node: BookedNode) -> None:
     """The shard dies once the turn is safe, before its report is received."""
     node.declare("q", **{"x-max-length": 1, "x-overflow": "reject-publish"})
     client = confirming(node)
@@ -152,7 +154,7 @@ def test_a_refused_message_is_not_confirmed_though_the_shard_dies(node: Node) ->
     assert sorted(confirmed) == [("basic.ack", 1, True), ("basic.nack", 2, False), ("basic.nack", 3, False)]
 
 
-def test_a_turn_that_is_safe_does_not_come_again(node: Node) -> None:
+def test_a_turn_that_is_safe_does_not_come_again(node: BookedNode) -> None:
     node.declare("q")
     client = confirming(node)
     client.publish(1, b"safe", routing_key="q")
@@ -169,7 +171,7 @@ def test_a_turn_that_is_safe_does_not_come_again(node: Node) -> None:
     assert [event.delivery_tag for event in client.events[1]] == [1, 2]
 
 
-def test_a_turn_that_left_nothing_to_write_does_not_come_again(node: Node) -> None:
+def test_a_turn_that_left_nothing_to_write_does_not_come_again(node: BookedNode) -> None:
     """Only the gauges have a record of the turn: its message had come and gone before anything was written."""
     node.declare("q")
     client = confirming(node)
@@ -184,7 +186,7 @@ def test_a_turn_that_left_nothing_to_write_does_not_come_again(node: Node) -> No
     assert [(event.name, event.delivery_tag) for event in client.events[1]] == [("basic.ack", 1)]
 
 
-def test_what_the_gauges_say_is_of_one_incarnation_of_the_acceptor(node: Node) -> None:
+def test_what_the_gauges_say_is_of_one_incarnation_of_the_acceptor(node: BookedNode) -> None:
     node.gauges.pair_write_safe(0, 0, 1, 9)
     shard = node.shard(0)
     shard.recover_links({})

@@ -13,8 +13,8 @@ from penstock.bus.to_shard import Replies
 from shard.turns.link import Link
 from shard.turns.replies import has_reply_consumer, home, pass_on, reply_consumer
 from shard.turns.state import ShardState
-from tests.joined import Node
 from tests.shard.store.test_store import batch
+from tests.simulator.joined.node import Node
 
 
 @pytest.fixture

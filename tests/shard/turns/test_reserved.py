@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shard.turns.link import Link
 from shard.turns.reserved import release
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 
 def test_the_room_of_a_channel_is_given_back_once() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from shard.turns.state import START_BITS, STARTS_MAX, ShardState
-from tests.joined import Node
+from tests.simulator.joined.node import Node
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 REQUESTS: list[dict[str, Any]] = [
     {}, {"realm": "/data", "exclusive": True, "write": True}, {"realm": "", "passive": True},

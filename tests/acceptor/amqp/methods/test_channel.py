@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.joined import Client, Node, open_channel, parked
 from tests.raw import JAVA
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel, parked
 
 MARKS = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 

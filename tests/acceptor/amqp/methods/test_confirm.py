@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.joined import Node, open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 
 @pytest.fixture

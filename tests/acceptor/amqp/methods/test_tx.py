@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.joined import Client, Node, open_channel
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
 
 FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 

@@ -1,0 +1,149 @@
+"""Starts and deaths of a joined node's acceptors and shards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from acceptor.clients.connection_state import ConnectionState
+from acceptor.clients.spool import Spool
+from acceptor.core import AcceptorCore
+from shard.core import ShardCore
+from shard.queue.copying import remove_all
+from shard.queue.saturation import Stop
+from shard.recovered import Recovered
+from shard.store.journal import Journal
+from shard.store.store import Store
+from tests.simulator.joined.processes import Acceptor, Shard
+from tests.simulator.joined.under_router import UnderRouter
+
+STORE_BYTES = 64 * 1024 * 1024
+
+
+class Lives(UnderRouter):
+    """A node whose processes start and die."""
+
+    new_shard: type[Shard] = Shard
+    """Makes an incarnation of a shard."""
+
+    def start_shard(self, index: int, earlier: Mapping[int, Stop] | None = None) -> None:
+        """Start a shard. `earlier`: stops not over when an earlier epoch of the node ended, by queue id."""
+        assert self.shards[index] is None
+        self.lives["shard", index] += 1
+        incarnation = self.lives["shard", index]
+        self.router.authority.moves.shard_started(index, incarnation)
+        self.router.recorded += self.router.authority.ledger.take_steps()
+        life = self.shard_process(index, incarnation)
+        life.core.flow.earlier.update(earlier or {})
+        self.load(life)
+        life.has_begun()
+        self.shards[index] = life
+        if self.shown:
+            self.show_lives()
+        for peer, running in self.running_shards():
+            if peer != index:
+                self.across[peer, index].clear()
+                running.core.peers[index].started()
+                life.core.peers[peer].started()
+        for _, acceptor in self.running_acceptors():
+            acceptor.events.append(("started", index, incarnation))
+
+    def shard_process(self, index: int, incarnation: int) -> Shard:
+        """Return an incarnation of a shard, with the contents of its store if there is one."""
+        directory = self.stored / str(index)
+        directory.mkdir(parents=True, exist_ok=True)
+        if not self.stores:
+            core = ShardCore(index, self.gauges, self.settings, self.microseconds(), incarnation)
+            store = None
+        else:
+            store = Store(directory, STORE_BYTES, durable=False, epoch=1)
+            journal = Journal(store.read)
+            recovered = Recovered(store, journal)
+            core = ShardCore(
+                index, self.gauges, self.settings, self.microseconds(), store.starts, journal, recovered
+            )  # fmt: skip
+            core.recover_links(store.links())
+        core.state.incarnation = incarnation
+        core.doing.begins(incarnation)
+        remove_all(directory)
+        if incarnation > 1:
+            core.await_acceptors((place, other.incarnation) for place, other in self.running_acceptors())
+        return self.new_shard(core, incarnation, store, self.stored)
+
+    def kill_shard(self, index: int, arriving: int = 1 << 30, written: bool = True, noticed: bool = True) -> Shard:
+        """Kill a shard; each acceptor still receives `arriving` of its turns. Return the incarnation that ended.
+
+        `written`: the commit that was handed over reaches the store. `noticed`: the router rolls back moves at once.
+        """
+        life = self.shards[index]
+        assert life is not None
+        self.shards[index] = None
+        life.end(written)
+        for peer, running_peer in self.running_shards():
+            self.across[index, peer].clear()
+            self.across[peer, index].clear()
+            running_peer.core.peers[index].died()
+            running_peer.events.append(("shard", index, life.incarnation))
+        for acceptor, running in self.running_acceptors():
+            self.up[acceptor, index].clear()
+            self.last_words[acceptor, index].clear()
+            line = self.down[index, acceptor]
+            while len(line) > arriving:
+                line.pop()
+            running.events.append(("died", index, life.incarnation))
+        if self.shown:
+            self.show_lives()
+        if self.router_lives and noticed:
+            self.look_at_moves()
+        return life
+
+    def start_acceptor(self, index: int) -> None:
+        """Start an acceptor."""
+        assert self.acceptors[index] is None
+        self.lives["acceptor", index] += 1
+        life = self.acceptor_process(index, self.lives["acceptor", index])
+        self.load(life)
+        self.acceptors[index] = life
+        if self.shown:
+            self.show_lives()
+        for shard, running in self.running_shards():
+            life.meets[shard] = running.incarnation
+            life.core.shard_started(shard)
+
+    def acceptor_process(self, index: int, incarnation: int) -> Acceptor:
+        """Return an incarnation of an acceptor."""
+        core = AcceptorCore(index, incarnation, self.gauges, self.settings, "penstock@here")
+        core.state.now = self.now
+        core.state.flush = self.flush
+        core.state.record = self.record
+        if self.spools:
+            flow = self.settings.flow
+            core.state.spool = Spool(self.settings.data, flow.parked_memory, flow.spool_limit)
+        return Acceptor(core, index, incarnation, self.settings.shards)
+
+    def kill_acceptor(self, index: int) -> None:
+        """Kill an acceptor; its turns in flight still arrive."""
+        life = self.acceptors[index]
+        assert life is not None
+        self.acceptors[index] = None
+        for client in [client for client in self.clients.values() if client.acceptor == index]:
+            client.socket.closed = True
+            del self.clients[client.connection]
+        for shard, running in self.running_shards():
+            self.down[shard, index].clear()
+            self.last_words[index, shard] += self.up[index, shard]
+            self.up[index, shard].clear()
+            running.events.append(("acceptor", index, life.incarnation))
+        self.strayed[index].clear()
+        if self.shown:
+            self.show_lives()
+        if self.router_lives:
+            self.router.acceptor_died(index, life.incarnation)
+            self.publish_changes()
+
+    def flush(self, connection: ConnectionState) -> None:
+        """Write a connection's output to its client."""
+        chunks = connection.output.take()
+        client = self.clients.get(connection)
+        if client is not None:
+            connection.last_sent = self.now
+            client.take_bytes(chunks)

@@ -1,0 +1,125 @@
+"""One incarnation of an acceptor, and one of a shard: a core with what waits for it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from acceptor.core import AcceptorCore
+from penstock.bus.operations_cy import Operation
+from penstock.bus.router_client import Follower
+from shard.contents.errors import StoreError
+from shard.contents.segment_cy import Segment
+from shard.core import ShardCore
+from shard.moving.carrying import Carrier
+from shard.queue.queue_state import QueueState
+from shard.store.journal import Commit
+from shard.store.store import Store
+
+
+class Acceptor:
+    """One incarnation of an acceptor. `meets` has the incarnation of each shard that it is connected to, 0 for none."""
+
+    def __init__(self, core: AcceptorCore, index: int, incarnation: int, shards: int) -> None:
+        self.core = core
+        self.requesting = core.state
+        self.incarnation = incarnation
+        self.identity = b"acceptor.%d.%d" % (index, incarnation)
+        self.meets = [0] * shards
+        self.events: deque[tuple[str, int, int]] = deque()
+        self.changes: deque[bytes] = deque()
+        self.replies: deque[bytes] = deque()
+        self.asked: list[bytes] = []
+        self.router = Follower(core.load, core.apply, self.asked.append)
+
+
+class Shard:
+    """One incarnation of a shard, with its `store` if it has one. `writing` is the commit that was handed over, and
+    `directory` has the copies of moving queues.
+    """
+
+    def __init__(self, core: ShardCore, incarnation: int, store: Store | None, directory: Path) -> None:
+        self.core = core
+        self.store = store
+        self.writing: Commit | None = None
+        self.requesting = core.state
+        self.carrier = Carrier(core.moving, directory, at_once)
+        self.begin_read = self.read_at_once
+        self.incarnation = incarnation
+        self.events: deque[tuple[str, int, int]] = deque()
+        self.changes: deque[bytes] = deque()
+        self.replies: deque[bytes] = deque()
+        self.asked: list[bytes] = []
+        self.router = Follower(core.load, core.apply, self.asked.append)
+
+    def read_ahead(self) -> None:
+        """Read the segments that consumers will soon want."""
+        reads, self.core.paging.reads = self.core.paging.reads, []
+        for queue, segments in reads:
+            self.begin_read(queue, segments)
+
+    def read_at_once(self, queue: QueueState, segments: list[Segment]) -> None:
+        """Read segments of a queue."""
+        assert self.core.state.journal is not None
+        batches = [self.core.state.journal.load(queue.id, segment) for segment in segments]
+        self.core.paging.were_read(queue, segments, batches)
+
+    def commit(self) -> bool:
+        """Write the commit that was handed over, or hand over the next one; return whether there was one."""
+        if self.writing is None:
+            self.writing = self.core.commits.hand_over()
+            return self.writing is not None
+        self.write()
+        self.core.commits.written()
+        return True
+
+    def write(self) -> None:
+        """Write the commit that was handed over."""
+        assert self.store is not None and self.writing is not None
+        commit, self.writing = self.writing, None
+        self.store.write(commit)
+
+    def end(self, written: bool) -> None:
+        """End this incarnation; with `written`, the commit handed over still reaches the store."""
+        if self.store is None:
+            return
+        if self.writing is not None and written:
+            self.write()
+        self.store.close()
+
+    def queue(self, id: int) -> QueueState | None:
+        """Return a queue whose home this is, even while only the router knows that."""
+        arriving = self.core.moving.arriving.get(id)
+        return self.core.state.queues.get(id) if arriving is None else arriving.queue
+
+    # What a book-keeper may want to know
+
+    def has_begun(self) -> None:
+        """The shard has the router's topology."""
+
+    def was_sent(self, identity: bytes, turn: int, operations: list[Operation], parts: list[Any]) -> None:
+        """A turn of an acceptor has arrived."""
+
+    def was_sent_across(self, identity: bytes, turn: int, operations: list[Operation]) -> None:
+        """A turn of another shard has arrived."""
+
+    def has_processed(self) -> None:
+        """Turns that waited may have been processed."""
+
+    def turn_has_ended(self, turns: list[tuple[bytes, Any]]) -> None:
+        """A turn has ended; what it sends goes to these links."""
+
+    def hand_on(self, id: int, other: Shard) -> None:
+        """The home of a queue is another shard from now on."""
+
+
+def at_once(work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+    """Run `work` without a thread."""
+    try:
+        work()
+    except StoreError as error:
+        done(error)
+    else:
+        done(None)

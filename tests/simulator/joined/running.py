@@ -1,0 +1,153 @@
+"""The state of a joined node: its settings and gauges, the running processes, and what is in line between them."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from structlog.testing import capture_logs
+
+from acceptor.clients.channel_state import ChannelState
+from acceptor.clients.connection_state import ConnectionState
+from acceptor.core import AcceptorCore
+from penstock.bus import to_acceptor
+from penstock.memory.gauges import DEAD, READY, Gauges
+from penstock.node import clock
+from penstock.node.clock import Clock
+from penstock.node.node import Role
+from penstock.settings import Settings
+from penstock.settings.sections import FlowSettings
+from penstock.telemetry.schema import VERSION, Table
+from penstock.text.utf8 import readable
+from router.model.topology import Queue
+from router.storage.recent import Recent
+from shard.core import ShardCore
+from shard.queue.queue_state import QueueState
+from tests.penstock.telemetry.reading import check
+from tests.router.making import Asked
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.processes import Acceptor, Shard
+
+QUEUES = 200
+Frames = list[Any]
+
+
+class Running:
+    """Acceptors and shards, the authority and the gauges, and all messages in flight between them."""
+
+    def __init__(
+        self, acceptors: int, shards: int, flow: dict[str, Any] | None, stores: bool, spools: bool, **options: Any
+    ) -> None:
+        self.stores = stores
+        self.spools = spools
+        self.commits = True
+        self.exits = ExitStack()
+        directory = Path(self.exits.enter_context(TemporaryDirectory()))
+        self.logs: list[Any] = self.exits.enter_context(capture_logs())
+        self.settings = Settings(
+            acceptors=acceptors, shards=shards, data=directory, flow=FlowSettings(**(flow or {})), **options
+        )  # fmt: skip
+        self.gauges = self.exits.enter_context(
+            Gauges.create(
+                directory / "gauges", epoch=1, acceptors=acceptors, shards=shards, queues=QUEUES, pid=os.getpid()
+            )
+        )
+        self.stored = directory / "shards"
+        self.now = 100.0
+        self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.router = Asked(shards, QUEUES, self.clock())
+        self.router_lives = True
+        self.recent = Recent()
+        self.version = 1
+        self.gauges.set_topology_version(1)
+        self.clients: dict[ConnectionState, Client] = {}
+        self.up: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
+        # Turns of dead acceptors, apart from their successors' turns.
+        self.last_words: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
+        self.across: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
+        self.down: dict[tuple[int, int], deque[Frames]] = defaultdict(deque)
+        self.strayed: dict[int, list[tuple[int, to_acceptor.Flow]]] = defaultdict(list)
+        self.shards: list[Shard | None] = [None] * shards
+        self.homes: dict[int, int] = {}
+        self.acceptors: list[Acceptor | None] = [None] * acceptors
+        self.lives: dict[tuple[str, int], int] = defaultdict(int)
+        self.shown = False
+
+    def record(self, table: Table, ts: int, facts: dict[str, Any]) -> None:
+        """Record a row of telemetry; AssertionError if it does not match its declaration."""
+        common = {"v": VERSION, "ts": ts, "node": "n", "epoch": 1, "writer": "w", "seq": 1, "rows_lost": 0}
+        check(table.name, {**common, **readable(facts)})
+        self.rows[table.name].append({"ts": ts, **facts})
+
+    def clock(self) -> Clock:
+        """Return the clock of the router."""
+        return clock.own()
+
+    def microseconds(self) -> int:
+        """Return the time in microseconds."""
+        return int(self.now * 1_000_000)
+
+    def core(self, acceptor: int) -> AcceptorCore:
+        """Return the core of a running acceptor."""
+        life = self.acceptors[acceptor]
+        assert life is not None
+        return life.core
+
+    def shard(self, index: int) -> ShardCore:
+        """Return the core of a running shard."""
+        life = self.shards[index]
+        assert life is not None
+        return life.core
+
+    def running_acceptors(self) -> Iterator[tuple[int, Acceptor]]:
+        """Yield the running acceptors with their indexes."""
+        return ((index, life) for index, life in enumerate(self.acceptors) if life is not None)
+
+    def running_shards(self) -> Iterator[tuple[int, Shard]]:
+        """Yield the running shards with their indexes."""
+        return ((index, life) for index, life in enumerate(self.shards) if life is not None)
+
+    def lives_now(self) -> list[Acceptor | Shard]:
+        """Return all running acceptors and shards."""
+        return [*filter(None, self.acceptors), *filter(None, self.shards)]
+
+    def queue(self, name: str) -> Queue:
+        """Return the authority's record of a queue."""
+        queue = self.router.topology.queue("/", name)
+        assert queue is not None, name
+        return queue
+
+    def state(self, name: str) -> QueueState:
+        """Return the shard's state of a queue."""
+        record = self.queue(name)
+        return self.shard(record.shard).state.queues[record.queue_id]
+
+    def incarnation_of(self, shard: int) -> int:
+        """Return the incarnation of a shard, 0 if it is not running."""
+        life = self.shards[shard]
+        return 0 if life is None else life.incarnation
+
+    def show_lives(self) -> None:
+        """Write the running processes to the gauges, as the supervisor does; needed from the first move on."""
+        self.shown = True
+        places: list[tuple[Role, int, Acceptor | Shard | None]] = [
+            *(("acceptor", index, life) for index, life in enumerate(self.acceptors)),
+            *(("shard", index, life) for index, life in enumerate(self.shards)),
+        ]
+        for role, index, life in places:
+            state, incarnation = (DEAD, self.lives[role, index]) if life is None else (READY, life.incarnation)
+            self.gauges.process_write(
+                role, index, pid=1, incarnation=incarnation, state=state, started_us=0, restarts=0
+            )  # fmt: skip
+
+    def channels(self) -> Iterator[ChannelState]:
+        """Yield all channels, including those of closed connections that still have publishes waiting."""
+        for _, life in self.running_acceptors():
+            for connection in life.core.state.connections.values():
+                yield from connection.channels.values()
+            yield from life.core.orphans.channels
