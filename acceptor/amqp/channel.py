@@ -64,8 +64,7 @@ class Channel(ChannelState):
                 self.happened(ChannelEvent.CLOSE_OK)
                 self.connection.forget_channel(self)
             elif method.name == "channel_close":
-                self.happened(ChannelEvent.CLOSE)
-                self.send("channel_close_ok")
+                self.answer_close()
             return
         first = self.running is None and not self.inbox
         if first or self.may_overtake(method, arguments, len(self.inbox)):
@@ -387,7 +386,15 @@ class Channel(ChannelState):
             "channel_close",
             reply_code=error.code, reply_text=error.reply_text, class_id=error.class_id, method_id=error.method_id,
         )  # fmt: skip
+        closes = any(isinstance(item, ParkedMethod) and item.method.name == "channel_close" for item in self.inbox)
         self.end(ChannelEvent.ERROR, keep_parked=False)
+        if closes:
+            self.answer_close()
+
+    def answer_close(self) -> None:
+        """Answer the client's channel.close, which has crossed the broker's."""
+        self.happened(ChannelEvent.CLOSE)
+        self.send("channel_close_ok")
 
     def broken(self, error: Exception) -> None:
         """A bug of ours ends the connection; of a detached channel it drops the parked publishes."""

@@ -63,6 +63,18 @@ def test_a_close_that_comes_while_another_method_waits_for_its_answer(node: Node
     assert node.core(0).holding.parking.orphan_bytes > 0
 
 
+def test_a_close_behind_a_method_that_fails_is_answered_too(node: Node) -> None:
+    """Client and broker close the channel at the same time: each answers the other's close (AMQP 0-9-1, 1.5.2.5)."""
+    client = node.connect()
+    client.call("channel.open", 1)
+    client.send("queue.declare", 1, queue="free", durable=True)
+    client.send("channel.close", 1)
+    node.settle()
+    assert client.names(1) == ["channel.close", "channel.close-ok"]
+    client.send("channel.close-ok", 1)
+    client.call("channel.open", 1)
+
+
 def test_what_may_mean_what_is_parked_waits_behind_it(node: Node, client: Client) -> None:
     client.send("queue.purge", 1, queue="free")
     node.settle(1)
