@@ -221,7 +221,7 @@ class Receiver:
             return
         self._channel = channel
         channel.add_on_close_callback(lambda _, reason: self._end(said(reason)))
-        channel.add_on_cancel_callback(lambda _: self._end("the broker has cancelled the consumer: the queue is gone"))
+        channel.add_on_cancel_callback(lambda _: self._end("the broker has cancelled the consumer"))
         self._declare(self._declared)
 
     def _declare(self, callback: Callable[[Any], None]) -> None:

@@ -5,8 +5,8 @@
     16  4  number of messages
     20  4  kind: SETTLE_ACK, SETTLE_REQUEUE or SETTLE_REJECT
 
-Writer: `acceptor.links.unacked_cy.Settlements`. Reader: `shard.queue.consumer_cy.apply_rows`. settlement_rows.pxd has
-the same constants for compiled modules.
+Writer: `acceptor.links.unacked_cy.Settlements`. Readers: `shard.queue.consumer_cy.apply_rows`, and
+`shard.serving.leases`. settlement_rows.pxd has the same constants for compiled modules.
 """
 
 from __future__ import annotations

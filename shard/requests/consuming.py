@@ -27,7 +27,7 @@ from shard.queue.queue_state import QueueState
 from shard.queue.stalls import Stalls
 from shard.serving.deleting import Deletions
 from shard.serving.homing import Homings
-from shard.serving.leases import Leases
+from shard.serving.leases import Leases, lacking
 from shard.serving.serving import Serving
 from shard.turns.checking import Checking, checks_first
 from shard.turns.link import Link
@@ -242,6 +242,8 @@ class Consuming:
                 absent.append(self.holder(link, id, queue, group, gets=bool(gets)))
         for consumer in hold_rows(rows, link.consumers):
             self.state.touch(consumer.queue.owner)
+        for consumer in lacking(rows, link.consumers):
+            self.leases.cancel(consumer, self.remove_consumer)
         for holder in absent:
             if not holder.outstanding:
                 link.forget(holder)

@@ -7,13 +7,17 @@ Only the first consumer of a lease fills it. A later consumer with the same id g
 and no others; if an earlier consumer still has them, that consumer is cancelled. A consumer cancelled by basic.cancel
 before it received anything leaves an empty lease: it has seen all there was, and a repeated read must see the same. The
 messages of a lease count as unacked. In a durable queue the store records leases, so persistent messages are in the
-same leases in the shard's next incarnation; a consumer that was attached in the last one is filled no further.
+same leases in the shard's next incarnation; a consumer that was attached in the last one is filled no further. If that
+consumer has a message that its shard had not stored, it is cancelled: the message comes again, outside the lease, and a
+read must not be taken for whole with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from struct import Struct
 
+from penstock.batch.settlement_rows import SETTLE_REQUEUE
 from penstock.bus import to_acceptor
 from shard.contents.errors import StoreError
 from shard.contents.queue_cy import NEVER
@@ -24,6 +28,9 @@ from shard.queue.stalls import Stalls
 from shard.store.stored import Held
 from shard.turns.link import Link
 from shard.turns.state import ShardState
+
+ROW = Struct("<qqii")
+"""A row of `penstock.batch.settlement_rows`."""
 
 RemoveConsumer = Callable[[Link, Consumer, bool], object]
 """Removes a consumer from its ring; the flag says whether its unacked messages are requeued."""
@@ -42,10 +49,13 @@ class Leases:
         """
         lease = queue.leases.get(id)
         if lease is not None and lease.consumer is not None:
-            consumer = lease.consumer
-            remove(consumer.link, consumer, False)
-            consumer.link.turn.add(to_acceptor.Cancelled(consumer.id))
+            self.cancel(lease.consumer, remove)
         return queue.leases.get(id)
+
+    def cancel(self, consumer: Consumer, remove: RemoveConsumer) -> None:
+        """Cancel a consumer that has a lease; the lease keeps the unacked messages."""
+        remove(consumer.link, consumer, False)
+        consumer.link.turn.add(to_acceptor.Cancelled(consumer.id))
 
     def begin(self, queue: QueueState, consumer: Consumer, id: str, lasts: int) -> None:
         """Lease the deliveries of a consumer from here on."""
@@ -136,3 +146,17 @@ class Leases:
         """Record a lease in the store if its queue is durable; None deletes it there."""
         if self.state.journal is not None and queue.contents.durable:
             self.state.journal.put_lease(queue.id, lease.id, record)
+
+
+def lacking(rows: bytes, consumers: Mapping[int, Consumer]) -> list[Consumer]:
+    """Return the consumers with a lease that do not have all of their earlier deliveries; rows as of Hold."""
+    leased = {id: consumer for id, consumer in consumers.items() if consumer.lease is not None}
+    found: dict[Consumer, None] = {}
+    for id, sequence, count, kind in ROW.iter_unpack(rows) if leased else ():
+        consumer = leased.get(id)
+        if consumer is not None and kind != SETTLE_REQUEUE:
+            ranges = consumer.outstanding.ranges()
+            held = sum(max(min(high, sequence + count) - max(low, sequence), 0) for low, high in ranges)
+            if held < count:
+                found[consumer] = None
+    return list(found)

@@ -258,6 +258,29 @@ def test_a_consumer_with_a_lease_outlives_its_shard_and_is_sent_nothing_again(no
     assert ready(node) == (7, 0)
 
 
+def test_a_consumer_with_a_message_that_its_shard_had_not_stored_is_cancelled(node: Node) -> None:
+    node.declare("q", durable=True)
+    client = open_channel(node)
+    publish(client, b"0")
+    node.settle()
+    consume(client)
+    node.commits = False
+    publish(client, b"1")
+    node.settle()
+    assert delivered(client) == [(b"0", False), (b"1", False)]
+    node.commits = True
+    die(node)
+    client.take("basic.cancel", 1)
+    assert ready(node) == (1, 1)
+    consume(client)
+    node.settle()
+    assert delivered(client) == [(b"0", True)]
+    other = open_channel(node, 1)
+    other.call("basic.consume", 1, queue="q", consumer_tag="other")
+    node.settle()
+    assert delivered(other) == [(b"1", True)]
+
+
 def test_a_lease_ends_for_good_before_it_is_said_to_have_ended(node: Node) -> None:
     hang_up(node, leased(node))
     node.commits = False
