@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 
 
+@lru_cache(maxsize=4096)
 def address_of(host: str) -> str:
     """Return the address that a host is counted under: for IPv6 its /64 network, all of which one machine may own."""
     try:

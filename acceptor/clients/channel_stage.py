@@ -5,12 +5,10 @@ Flow does not count here: a channel that is held, or that the client has stopped
 
 from __future__ import annotations
 
-from enum import Enum
-
-from penstock.states.transitions import Transitions
+from penstock.states.transitions import Symbol, Transitions
 
 
-class ChannelStage(Enum):
+class ChannelStage(Symbol):
     """The stage of a channel's life."""
 
     OPEN = "methods and publishes are taken"
@@ -19,7 +17,7 @@ class ChannelStage(Enum):
     DETACHED = "goes on with the parked publishes of a channel that is closed, and says nothing"
 
 
-class ChannelEvent(Enum):
+class ChannelEvent(Symbol):
     """An event in the life of a channel."""
 
     CLOSE = "client: close"

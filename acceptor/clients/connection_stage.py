@@ -6,12 +6,10 @@ the table does not allow during the handshake is answered with 503; one that com
 
 from __future__ import annotations
 
-from enum import Enum
-
-from penstock.states.transitions import Transitions
+from penstock.states.transitions import Symbol, Transitions
 
 
-class ConnectionStage(Enum):
+class ConnectionStage(Symbol):
     """The stage of a connection's life."""
 
     HEADER = "the protocol header is due"
@@ -27,7 +25,7 @@ class ConnectionStage(Enum):
     CLOSED = "the last method is written, or the socket is gone; input is dropped"
 
 
-class ConnectionEvent(Enum):
+class ConnectionEvent(Symbol):
     """An event in the life of a connection."""
 
     HEADER = "client: protocol header"

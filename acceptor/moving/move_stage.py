@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
-from penstock.states.transitions import Transitions
+from penstock.states.transitions import Symbol, Transitions
 
 
-class MoveStage(Enum):
+class MoveStage(Symbol):
     """How far the acceptor is with the move of a queue."""
 
     VOID = "the old home is down, or has died: its next incarnation is sent everything anyway"
@@ -16,7 +14,7 @@ class MoveStage(Enum):
     HOME = "consumers and unacked messages are attached to the home decided on; it has not opened yet"
 
 
-class MoveEvent(Enum):
+class MoveEvent(Symbol):
     """An event in the move of a queue."""
 
     FENCE_SENT = "Fence is sent to the old home"

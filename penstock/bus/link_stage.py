@@ -6,12 +6,10 @@ safe; only then does it get the others.
 
 from __future__ import annotations
 
-from enum import Enum
-
-from penstock.states.transitions import Transitions
+from penstock.states.transitions import Symbol, Transitions
 
 
-class LinkStage(Enum):
+class LinkStage(Symbol):
     """The stage of a link's life."""
 
     ABSENT = "there is no such shard"
@@ -21,7 +19,7 @@ class LinkStage(Enum):
     UP = "turns go to the shard"
 
 
-class LinkEvent(Enum):
+class LinkEvent(Symbol):
     """An event in the life of a link."""
 
     STARTED = "a new incarnation has started"

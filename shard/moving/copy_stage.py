@@ -7,12 +7,10 @@ or the end of its move, nothing more is done about it.
 
 from __future__ import annotations
 
-from enum import Enum
-
-from penstock.states.transitions import Transitions
+from penstock.states.transitions import Symbol, Transitions
 
 
-class CopyStage(Enum):
+class CopyStage(Symbol):
     """How far a copy is."""
 
     DUE = "it waits until everything sent to the old home has arrived"
@@ -22,7 +20,7 @@ class CopyStage(Enum):
     OVER = "it is not needed any more"
 
 
-class CopyEvent(Enum):
+class CopyEvent(Symbol):
     """The events of a copy."""
 
     BEGIN = "everything has arrived: the copy begins"

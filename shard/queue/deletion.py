@@ -8,14 +8,13 @@ Moves of the queue are independent of this (shard/queue/residence.py).
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 from typing import Any
 
-from penstock.states.transitions import Transitions
+from penstock.states.transitions import Symbol, Transitions
 from shard.queue.consumer_cy import Consumer
 
 
-class Stage(Enum):
+class Stage(Symbol):
     """How far the deletion of a queue is."""
 
     KEPT = "its deletion is not asked for"
@@ -23,7 +22,7 @@ class Stage(Enum):
     GONE = "it is not on this shard any more: it is deleted, or lives on another shard"
 
 
-class DeletionEvent(Enum):
+class DeletionEvent(Symbol):
     """The events of a queue's deletion."""
 
     ASK = "the router is asked to delete it"

@@ -5,12 +5,10 @@ It does so from the moment it exceeds its limit until it is well below it, so th
 
 from __future__ import annotations
 
-from enum import Enum
-
-from penstock.states.transitions import Transitions
+from penstock.states.transitions import Symbol, Transitions
 
 
-class Dropping(Enum):
+class Dropping(Symbol):
     """Whether a queue drops its oldest messages beyond a limit."""
 
     NO = "it drops nothing"
@@ -18,7 +16,7 @@ class Dropping(Enum):
     REPORTED = "it drops, and the event is recorded"
 
 
-class DropEvent(Enum):
+class DropEvent(Symbol):
     """The events of a queue with such a limit."""
 
     EXCEED = "it is beyond the limit"

@@ -11,12 +11,10 @@ concerns all queues of the shard at once (`ShardState.recovery`).
 
 from __future__ import annotations
 
-from enum import Enum
-
-from penstock.states.transitions import Transitions
+from penstock.states.transitions import Symbol, Transitions
 
 
-class Residence(Enum):
+class Residence(Symbol):
     """Where a queue stands on its shard."""
 
     OPEN = "it lives here, and serves"
@@ -25,7 +23,7 @@ class Residence(Enum):
     HOMING = "the router has decided that it lives here; its home does not know all unacked messages yet"
 
 
-class Step(Enum):
+class Step(Symbol):
     """A step of a queue's move, as its shard makes it."""
 
     LEAVE = "the router begins to move it away, or again, if the end of an earlier move went unseen"
