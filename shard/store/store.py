@@ -63,32 +63,48 @@ class Store:
         self._durable = durable
         self._totals, self._spilled_totals = Totals(), Totals()
         self._witness = witness
-        with translated(path):
-            if witness is not None and is_unfinished(path) and witness.seen() is not None:
-                raise StoreError(path, "it is missing")
-        self._checkpoint = Checkpoint(path)
-        with translated(path):
-            self._checkpoint.restore()
-            if durable:
-                self._checkpoint.dismiss()
-        if durable:
-            self._kept = Environment(path, DATABASES, limit, True)
-        else:
-            self._kept = Checkpointed(path, DATABASES, limit, self._checkpoint)
+        self._kept = self._open_kept(limit)
         try:
-            with translated(path):
-                sync_directories(path, path.parent, path.parent.parent)
             self._begin(epoch, shard)
             self._kept.sync()
             if witness is not None:
                 with translated(witness.path):
                     self._update_witness(self.commits)
-            if self.restarted:
-                shutil.rmtree(path / "spill", ignore_errors=True)
-            self._spilled = Environment(path / "spill", SPILL_DATABASES, limit, False)
+            self._spilled = self._open_spilled(limit)
         except StoreError:
             self._kept.close()
             raise
+
+    def _open_kept(self, limit: int) -> Environment:
+        """Open the environment that outlives the run of the node, in the state in which a restart of the system left
+        it.
+        """
+        path = self.path
+        with translated(path):
+            if self._witness is not None and is_unfinished(path) and self._witness.seen() is not None:
+                raise StoreError(path, "it is missing")
+        self._checkpoint = Checkpoint(path)
+        with translated(path):
+            self._checkpoint.restore()
+            if self._durable:
+                self._checkpoint.dismiss()
+        if self._durable:
+            kept = Environment(path, DATABASES, limit, True)
+        else:
+            kept = Checkpointed(path, DATABASES, limit, self._checkpoint)
+        try:
+            with translated(path):
+                sync_directories(path, path.parent, path.parent.parent)
+        except StoreError:
+            kept.close()
+            raise
+        return kept
+
+    def _open_spilled(self, limit: int) -> Environment:
+        """Open the environment of spilled contents, without those of an earlier run."""
+        if self.restarted:
+            shutil.rmtree(self.path / "spill", ignore_errors=True)
+        return Environment(self.path / "spill", SPILL_DATABASES, limit, False)
 
     def _begin(self, epoch: int, shard: int) -> None:
         def begin(txn: lmdb.Transaction) -> None:
