@@ -27,6 +27,10 @@ BEGINS = 100.0
 """The time at which a play begins, in seconds."""
 LINK_SECONDS, TURN_SECONDS, DISK_SECONDS, NETWORK_SECONDS = 0.0002, 0.0001, 0.002, 0.0005
 """The usual delay of a message between processes, of the end of a turn, of a commit, and of bytes from a client."""
+FLUSH_SECONDS = 0.02
+"""The usual time from a commit to the beginning of a flush."""
+LONGEST_SECONDS = 5.0
+"""The longest delay, however slow everything is."""
 NEVER_US = 1 << 62
 SOONEST_SECONDS = 0.001
 READS = (1 << 30, 1 << 30, 4096, 100)
@@ -67,9 +71,15 @@ class Engine:
         self.node.show_lives()
         self.calm = False
         self.hangs: dict[Place, float] = {}
-        self.failing: dict[int, float] = {}
         self.cuts: dict[int, float] = {}
         self.resting: dict[int, float] = {}
+        """Until when a shard waits before it tries a failed commit again."""
+        self.unflushed: dict[int, float] = {}
+        """The shards that have something to flush, and when they may begin."""
+        self.flushing: dict[int, float] = {}
+        """The shards whose disk flushes, and since when."""
+        self.flushed_at = [BEGINS] * plan.shards
+        """When the last flush began that succeeded, by shard."""
         self.ending: set[Place] = set()
         self.metering: set[int] = set()
         self.activities: list[Activity] = []
@@ -142,7 +152,18 @@ class Engine:
             return node.shards[shard] is not None and bool(node.jobs[shard])
 
         place, disk = ("shard", shard), ("disk", shard)
+
+        def flush_is_due() -> bool:
+            due = shard in self.unflushed and self.unflushed[shard] <= self.timeline.now
+            return due and shard not in self.flushing and node.shards[shard] is not None
+
         self.add(f"disk {shard}", disk, place, writes, lambda: self.write(shard), DISK_SECONDS)
+        self.add(
+            f"begins to flush {shard}", place, place, flush_is_due, lambda: self.begin_flush(shard), FLUSH_SECONDS
+        )  # fmt: skip
+        self.add(
+            f"flushes {shard}", disk, place, lambda: shard in self.flushing, lambda: self.flush(shard), DISK_SECONDS
+        )  # fmt: skip
         self.add(f"reader {shard}", place, place, reads, lambda: node.do_job(shard), DISK_SECONDS)
 
     def follow_others(self, place: Place) -> None:
@@ -167,14 +188,38 @@ class Engine:
 
     def write(self, shard: int) -> None:
         """Write a shard's commit; if its disk refuses that, the shard retries after a while."""
-        now = self.timeline.now
-        if self.failing.get(shard, 0.0) > now:
-            self.node.fail_commit(shard)
-            self.resting[shard] = now + RETRY_SECONDS
-            self.timeline.after(RETRY_SECONDS, partial(self.turn_ends, ("shard", shard)))
+        if self.node.write_commit(shard):
+            self.unflushed.setdefault(shard, self.timeline.now)
         else:
-            self.node.commit_shard(shard)
+            self.resting[shard] = self.timeline.now + RETRY_SECONDS
+            self.timeline.after(RETRY_SECONDS, partial(self.turn_ends, ("shard", shard)))
         self.turn_ends(("shard", shard))
+
+    def begin_flush(self, shard: int) -> bool:
+        """Begin to flush what a shard has written; that alone is no reason for a turn."""
+        incarnation = self.node.shards[shard]
+        assert incarnation is not None
+        del self.unflushed[shard]
+        self.flushing[shard] = self.timeline.now
+        incarnation.core.commits.flush_begins()
+        self.arm(self.after_turn["shard", shard])
+        return False
+
+    def flush(self, shard: int) -> None:
+        """Flush what a shard has written; if its disk refuses that, the shard retries after a while."""
+        began = self.flushing.pop(shard)
+        if self.node.flush_store(shard):
+            self.flushed_at[shard] = began
+        else:
+            self.unflushed[shard] = self.timeline.now + RETRY_SECONDS
+            self.timeline.after(RETRY_SECONDS, partial(self.turn_ends, ("shard", shard)))
+        self.turn_ends(("shard", shard))
+
+    def forget_flushes(self, shard: int) -> None:
+        """A shard has died: its disk has what it had."""
+        self.unflushed.pop(shard, None)
+        self.flushing.pop(shard, None)
+        self.resting.pop(shard, None)
 
     def is_cut(self, client: int) -> bool:
         """Whether a client is cut off from the network."""
@@ -198,7 +243,7 @@ class Engine:
             if not activity.armed and activity.waits():
                 activity.armed = True
                 delay = activity.chance.expovariate(1 / (activity.seconds * self.slowness()))
-                self.timeline.after(delay, partial(self.happens, activity))
+                self.timeline.after(min(delay, LONGEST_SECONDS), partial(self.happens, activity))
 
     def happens(self, activity: Activity) -> None:
         """Have an activity move one thing, after any hang of its process."""
@@ -265,6 +310,8 @@ class Engine:
             return
         if shard.writing is None and self.resting.get(number, 0.0) <= self.timeline.now:
             self.node.commit_shard(number)
+        if shard.core.commits.awaited:
+            self.unflushed.setdefault(number, self.timeline.now)
         wake = shard.core.next_wake()
         if wake < NEVER_US:
             seconds = max(wake / 1e6 - self.timeline.now, SOONEST_SECONDS)

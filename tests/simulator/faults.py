@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from tests.simulator.disk import SimulatedDisk
 from tests.simulator.engine import ROUTER, Engine, Place
 from tests.simulator.person import Person
 from tests.simulator.plan import Fault, Mishap
@@ -33,20 +34,59 @@ class Faults:
         engine, place = self.engine, (fault.role, fault.number)
         now = engine.timeline.now
         engine.narrate(f"{fault.role} {fault.number} {fault.mishap} for {fault.seconds} s")
-        if fault.mishap is Mishap.HANG:
-            engine.hangs[place] = max(engine.hangs.get(place, 0.0), now + fault.seconds)
-            return
-        if fault.mishap is Mishap.FAIL:
-            engine.failing[fault.number] = now + fault.seconds
-            return
-        if fault.mishap is Mishap.CUT:
-            self.cut(fault.number, fault.seconds)
-            return
+        match fault.mishap:
+            case Mishap.HANG:
+                engine.hangs[place] = max(engine.hangs.get(place, 0.0), now + fault.seconds)
+                return
+            case Mishap.FULL | Mishap.UNFLUSHABLE | Mishap.ROT:
+                self.harm_disk(fault)
+                return
+            case Mishap.POWER:
+                self.lose_power(fault.seconds)
+                return
+            case Mishap.CUT:
+                self.cut(fault.number, fault.seconds)
+                return
         chance = engine.chance(f"death {fault}")
         if self.kill(place, chance.randrange(4), chance.random() < 0.5):
             self.truth.died(fault.role, fault.number, now)
             engine.timeline.after(BACK_SECONDS + fault.seconds, partial(self.restart, place))
             engine.arm_all()
+
+    def lose_power(self, seconds: float) -> None:
+        """Have the machine lose power for a while."""
+        engine, plan = self.engine, self.engine.plan
+        for acceptor in range(plan.acceptors):
+            self.acceptor_is_gone(acceptor)
+            self.truth.died("acceptor", acceptor, engine.timeline.now)
+        self.truth.lost_power(engine.timeline.now, min(engine.flushed_at))
+        self.node.lose_power()
+        engine.hangs.clear()
+        for shard in range(plan.shards):
+            engine.forget_flushes(shard)
+        places = [ROUTER, *(("shard", index) for index in range(plan.shards))]
+        places += [("acceptor", index) for index in range(plan.acceptors)]
+        for place in places:
+            engine.timeline.after(BACK_SECONDS + seconds, partial(self.restart, place))
+
+    def harm_disk(self, fault: Fault) -> None:
+        """Have a disk refuse something for a while, or rot."""
+        disk = self.node.disks[fault.number]
+        if fault.mishap is Mishap.ROT:
+            queue_id = disk.rot(self.engine.chance(f"rot {fault}"))
+            queue = None if queue_id is None else self.node.router.topology.queue_by_id(queue_id)
+            if queue is not None:
+                self.truth.may_lose(queue.name)
+            return
+        if fault.mishap is Mishap.FULL:
+            disk.trouble = "No space left on device"
+        else:
+            disk.unflushable = "Input/output error"
+        self.engine.timeline.after(fault.seconds, partial(self.mend_disk, disk))
+
+    def mend_disk(self, disk: SimulatedDisk) -> None:
+        """Have a disk take everything again."""
+        disk.trouble = disk.unflushable = None
 
     def cut(self, number: int, seconds: float) -> None:
         """Cut a client off for a while."""
@@ -81,6 +121,7 @@ class Faults:
             return False
         if role == "shard":
             self.node.kill_shard(number, arriving, written)
+            self.engine.forget_flushes(number)
             self.engine.hangs.pop(("disk", number), None)
         else:
             self.acceptor_is_gone(number)
@@ -95,14 +136,19 @@ class Faults:
         if role == "router":
             if node.router_lives:
                 return
-            node.start_router()
+            node.start_router(epoch_begins=not node.lives)
         elif not node.router_lives:
             self.engine.timeline.after(BACK_SECONDS, partial(self.restart, place))
             return
         elif role == "shard":
             if node.shards[number] is not None:
                 return
+            disk = node.disks[number]
+            if node.stores and (disk.trouble or disk.unflushable):  # the shard cannot open its store, and ends
+                self.engine.timeline.after(BACK_SECONDS, partial(self.restart, place))
+                return
             node.start_shard(number)
+            self.engine.flushed_at[number] = self.engine.timeline.now
         else:
             if node.acceptors[number] is not None:
                 return
@@ -115,7 +161,8 @@ class Faults:
         """End all hangs, and start everything that is dead."""
         plan = self.engine.plan
         self.engine.hangs.clear()
-        self.engine.failing.clear()
+        for disk in self.node.disks:
+            self.mend_disk(disk)
         self.engine.cuts.clear()
         for person in self.clients.values():
             person.heal()

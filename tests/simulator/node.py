@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from acceptor.links.outgoing import SETTLING_SECONDS
 from penstock.batch.batch_cy import Batch
 from penstock.node.clock import Clock
+from router.storage.recent import Recent
 from shard.contents.errors import StoreError
 from shard.contents.segment_cy import Segment
 from shard.queue.queue_state import QueueState
 from shard.queue.saturation import Stop
+from shard.store.store import Store
+from shard.turns.room import UNFLUSHED
+from tests.simulator.disk import SimulatedDisk, SimulatedStore
 from tests.simulator.joined.node import Node
 from tests.simulator.joined.processes import Shard, at_once
 
@@ -32,11 +37,16 @@ class SimulatedNode(Node):
 
     def __init__(self, acceptors: int, shards: int, flow: dict[str, Any], stores: bool) -> None:
         self.jobs: dict[int, deque[Job]] = defaultdict(deque)
+        self.disks = [SimulatedDisk() for _ in range(shards)]
         super().__init__(acceptors, shards, flow, stores)
 
     def clock(self) -> Clock:
         """Return a clock of virtual time."""
         return Clock(self.microseconds, self.microseconds)
+
+    def open_store(self, index: int, directory: Path) -> Store:
+        """Open the store on a shard's disk."""
+        return SimulatedStore(self.disks[index], directory, self.epoch)
 
     def start_shard(self, index: int, earlier: Mapping[int, Stop] | None = None) -> None:
         """Start a shard that reads and copies in the background."""
@@ -46,6 +56,9 @@ class SimulatedNode(Node):
         assert shard is not None
         shard.carrier.in_background = lambda work, done: self.jobs[index].append((work, done))
         shard.begin_read = partial(self.begin_read, index, shard)
+        if shard.store is not None:
+            shard.core.commits.flushed_later = True
+            shard.core.stalls.set_aside = shard.store.set_aside
 
     def begin_read(self, index: int, shard: Shard, queue: QueueState, segments: list[Segment]) -> None:
         """Have segments read that consumers will soon want."""
@@ -53,14 +66,51 @@ class SimulatedNode(Node):
         work = partial(load, shard, queue, segments, batches)
         self.jobs[index].append((work, partial(were_read, shard, queue, segments, batches)))
 
-    def fail_commit(self, index: int) -> None:
-        """Have the disk refuse a shard's commit."""
+    def lose_power(self) -> None:
+        """Kill all processes and lose what has not been flushed. What starts from now on belongs to another epoch."""
+        self.router_lives = False
+        for index, _ in list(self.running_acceptors()):
+            self.kill_acceptor(index)
+        for index, _ in list(self.running_shards()):
+            self.kill_shard(index, arriving=0, written=False, noticed=False)
+        for line in (self.up, self.down, self.across, self.last_words):
+            line.clear()
+        for disk in self.disks:
+            disk.lose_power()
+        self.lives.clear()
+        self.epoch += 1
+        self.gauges = self.new_gauges()
+        self.gauges.set_topology_version(self.version)
+        self.recent = Recent()
+
+    def write_commit(self, index: int) -> bool:
+        """Have the disk write a shard's commit; return whether it could."""
         shard = self.shards[index]
         assert shard is not None and shard.writing is not None
         commit = shard.writing
-        shard.writing = None
         shard.core.state.now = self.microseconds()
-        shard.core.commits.failed(commit, "No space left on device")
+        try:
+            shard.commit()
+        except StoreError as error:
+            shard.core.commits.failed(commit, error.reason)
+            return False
+        return True
+
+    def flush_store(self, index: int) -> bool:
+        """Have the disk flush what a shard has written; return whether it could."""
+        shard = self.shards[index]
+        assert shard is not None and shard.store is not None
+        core = shard.core
+        core.state.now = self.microseconds()
+        try:
+            shard.store.sync()
+        except StoreError as error:
+            core.commits.not_flushed()
+            core.gate.store_fails(UNFLUSHED, error.reason, core.state.now)
+            return False
+        core.gate.store_works(UNFLUSHED, core.state.now)
+        core.commits.flushed()
+        return True
 
     def do_job(self, index: int) -> None:
         """Do the next job of a shard's reading thread."""

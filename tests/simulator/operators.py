@@ -62,9 +62,9 @@ class Operators:
                 self.engine.narrate(f"an operator lifts the stop of {queue}")
 
     def delete_all_but(self, names: set[str]) -> None:
-        """Delete the queues that have other names."""
+        """Delete the queues that have other names, but for those that go with their connection."""
         for queue in list(self.node.router.topology.queues()):
-            if queue.name not in names:
+            if queue.name not in names and queue.owner is None:
                 self.node.ask("queue_delete", queue_id=queue.queue_id)
 
     def end(self) -> None:

@@ -22,6 +22,10 @@ from tests.simulator.truth import Truth
 
 CHANNEL = 1
 AWAY_SECONDS = 0.05
+NOTICE_SECONDS = 4.0
+"""How much later than two heartbeats a broker may notice that a client is silent."""
+SENDABLE = 50
+"""Writes that the kernel's buffer takes while the acceptor reads nothing."""
 PLAIN: dict[str, Any] = {}
 BEAT = frame(HEARTBEAT, 0, b"")
 
@@ -153,7 +157,8 @@ class Person:
         client.lose()
         if client is self.client:
             silent = self.timeline.now - client.connection.last_received
-            missed = self.plan.heartbeat and silent > 2 * self.plan.heartbeat
+            patience = 2 * self.plan.heartbeat or self.engine.node.settings.amqp.handshake_timeout
+            missed = silent > patience
             assert self.closing or missed or self.is_hostile, f"{self.name} is hung up on after {silent:g} s"
             self.engine.narrate(f"{self.name} is hung up on")
             self.is_cut_off()
@@ -198,8 +203,14 @@ class Person:
             self.client.deaf = True
 
     def heal(self) -> None:
-        """Receive what has come meanwhile, if the connection still exists."""
+        """Receive what has come meanwhile, if the connection still exists: the broker hangs up on a client that has
+        agreed to heartbeats and is silent for two of them (docs/architecture.md).
+        """
         if self.is_connected() and not self.is_cut():
+            connection = self.client.connection
+            silent = self.timeline.now - connection.last_received
+            noticed = not self.plan.heartbeat or connection.pauses or silent < 2 * self.plan.heartbeat + NOTICE_SECONDS
+            assert noticed, f"{self.name} has been silent for {silent:g} s, and nobody has noticed"
             self.client.listen()
 
     # Actions and events
@@ -255,8 +266,9 @@ class Person:
         if self.phase is not Phase.ACTING or not self.is_connected():
             return
         if connection == self.connections and not self.closing and self.may_act():
-            self.act()
-            self.engine.arm((self.engine.reads[self.plan.number],))
+            if len(self.client.unread) < SENDABLE:
+                self.act()
+                self.engine.arm((self.engine.reads[self.plan.number],))
             self.later()
 
     def may_act(self) -> bool:

@@ -35,8 +35,12 @@ class Mishap(StrEnum):
 
     KILL = "is killed"
     HANG = "hangs"
-    FAIL = "refuses writes"
-    """Of a disk."""
+    FULL = "is full"
+    UNFLUSHABLE = "cannot be flushed"
+    ROT = "rots"
+    """Of disks, all three."""
+    POWER = "loses power"
+    """Of the machine, with all processes."""
     CUT = "is cut off"
     """Of a client: no byte passes in either direction, and neither side learns of it."""
 
@@ -157,7 +161,8 @@ POLICIES: tuple[dict[str, Any] | None, ...] = (
 
 MISHAPS = {
     "shard": (Mishap.KILL, Mishap.KILL, Mishap.HANG), "acceptor": (Mishap.KILL, Mishap.HANG), "router": (Mishap.KILL,),
-    "disk": (Mishap.HANG, Mishap.FAIL), "client": (Mishap.CUT,),
+    "disk": (Mishap.HANG, Mishap.FULL, Mishap.UNFLUSHABLE, Mishap.ROT), "client": (Mishap.CUT,),
+    "machine": (Mishap.POWER,),
 }  # fmt: skip
 """What may happen to whom; a role's mishaps are equally likely."""
 HABITS = (
@@ -170,19 +175,22 @@ def draw(seed: int) -> Plan:
     """Return the plan of a seed."""
     chance = Random(f"plan {seed}")
     shards, acceptors = chance.choice([1, 2, 2, 3]), chance.choice([1, 1, 2, 3])
-    seconds = chance.choice([0.3, 0.3, 0.3, 1.0, 1.0, 1.0, 3.0, 10.0])
+    (seconds,) = chance.choices((0.3, 1.0, 3.0, 10.0), (10, 7, 2, 1))
     stores = chance.random() < 0.7
     queues = [queue(number, shards, stores, chance) for number in range(chance.randint(1, 5))]
     if any(each.buries for each in queues):
         queues.append(QueuePlan(DEAD, chance.randrange(shards), chance.choice(LIMITS[:4]), bound=False))
     clients = tuple(client(number, acceptors, seconds, chance) for number in range(1, chance.randint(3, 8)))
-    sizes = {"shard": shards, "acceptor": acceptors, "router": 1, "disk": shards, "client": len(clients)}
+    sizes = {"shard": shards, "acceptor": acceptors, "router": 1, "disk": shards, "client": len(clients), "machine": 1}
+    if not stores:
+        del sizes["machine"], sizes["disk"]
     deaths = chance.random() < 0.6
     faults = [fault(seconds, sizes, chance) for _ in range(chance.randint(1, 5) if deaths else 0)]
     operations = [operation(seconds, queues, chance) for _ in range(chance.choice([0, 0, 2, 6]))]
     if deaths:
         faults += [during(each, sizes, chance) for each in operations if each.deed is Deed.MOVE]
         faults += [slow_disk(each, chance) for each in faults if each.role == "shard" and chance.random() < 0.5]
+    seconds = max([seconds, *(each.at + each.seconds for each in faults if each.role == "client")])
     storms = [storm(seconds, chance) for _ in range(chance.randint(0, 2))]
     return Plan(
         seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),
@@ -212,7 +220,7 @@ def client(number: int, acceptors: int, seconds: float, chance: Random) -> Clien
 
 def fault(seconds: float, sizes: dict[str, int], chance: Random) -> Fault:
     """Draw a fault; `sizes` has how many there are of each role."""
-    role = chance.choice([*MISHAPS])
+    role = chance.choice([*sizes])
     number = chance.randrange(sizes[role]) + (role == "client")
     mishap = chance.choice(MISHAPS[role])
     lasts = (0.01, 1.0, 5.0, 12.0) if role == "client" else (0.01, 0.3, 1.0)

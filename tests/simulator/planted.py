@@ -11,17 +11,24 @@ from typing import Any
 from unittest.mock import patch
 
 from acceptor.amqp.channel import Channel
+from acceptor.amqp.connection import Connection
+from acceptor.budgets.quotas import Quotas
 from acceptor.core import AcceptorCore
 from acceptor.gates.confirms import Span
 from acceptor.holding.notifier import Notifier
 from acceptor.links.shard_link import ShardLink
+from acceptor.moving.requests import Requests
 from acceptor.routing.gates import Gates
 from acceptor.transactions.transaction import Transaction
 from penstock.bus import to_acceptor
 from router.authority.moving import Moves as RouterMoves
+from router.storage.recent import Recent
 from shard.core import ShardCore
+from shard.dead_letters.burial import Burial
+from shard.queue.stalls import Stalls
 from shard.requests.consuming import Consuming
 from shard.serving.intake import Intake
+from shard.store.journal import Journal
 from shard.transactions.two_phase import TwoPhase
 from shard.turns.commits import Commits
 from shard.turns.link import Link
@@ -159,3 +166,77 @@ def settlements_are_dropped_now_and_then(right: Any, consuming: Consuming, link:
 @plant(RouterMoves, "roll_back_failed", "shard_started")
 def nobody_rolls_back_a_move(right: Any, moves: RouterMoves, *args: Any) -> None:
     pass
+
+
+@plant(Channel, "answer_close")
+def a_close_that_crosses_ours_is_not_answered(right: Any, channel: Channel) -> None:
+    pass
+
+
+@plant(Consuming, "open_window")
+def consumers_are_not_credited_for_what_they_have_read(
+    right: Any, consuming: Consuming, link: Link, window: Any
+) -> None:
+    pass
+
+
+@plant(Quotas, "keep")
+def memory_that_is_freed_stays_charged(right: Any, quotas: Quotas, connection: Any, nbytes: int) -> None:
+    right(quotas, connection, nbytes if nbytes > 0 else nbytes + 1)
+
+
+@plant(Span, "reject")
+def refused_publishes_are_acked(right: Any, span: Span, offset: int, count: int) -> None:
+    pass
+
+
+@plant(Stalls, "go_on_without")
+def a_damaged_message_stops_its_queue(right: Any, stalls: Stalls, queue: Any, damaged: Any) -> bool:
+    return False
+
+
+@plant(Journal, "take_back")
+def a_commit_that_failed_is_forgotten(right: Any, journal: Journal, commit: Any) -> None:
+    journal.written()
+
+
+@plant(Commits, "not_flushed")
+def a_flush_that_failed_counts(right: Any, commits: Commits) -> None:
+    commits._flushing = {}
+    commits._being_flushed = []
+
+
+@plant(Gates, "close_queue_gate")
+def producers_of_a_deleted_queue_wait_for_ever(right: Any, gates: Gates, id: int) -> None:
+    gates.queue_gates.pop(id, None)
+
+
+@plant(Burial, "publish")
+def dead_letters_to_other_shards_are_lost(
+    right: Any, burial: Burial, targets: Any, builder: Any, nbytes: int, grave: Any
+) -> None:
+    here = tuple(queue for queue in targets if queue.shard == burial.state.index)
+    right(burial, here, builder, nbytes, grave)
+
+
+@plant(Connection, "tick")
+def silent_clients_are_never_hung_up_on(right: Any, connection: Connection, now: float) -> None:
+    pass
+
+
+@plant(Requests, "delete_exclusive")
+def exclusive_queues_outlive_their_connection(right: Any, requests: Requests, connection: Any, done: Any) -> None:
+    done()
+
+
+@plant(TwoPhase, "on_in_doubt")
+def nobody_answers_what_became_of_a_transaction(right: Any, two_phase: TwoPhase, link: Link, doubt: Any) -> None:
+    pass
+
+
+@plant(Recent, "since")
+def a_follower_misses_what_changed_while_the_router_was_away(
+    right: Any, recent: Recent, have: int, version: int
+) -> list[Any] | None:
+    turns: list[Any] | None = right(recent, have, version)
+    return turns[1:] if turns else turns

@@ -79,7 +79,7 @@ class Producer(Person):
             case "basic.ack" | "basic.nack":
                 self.confirmed(event)
             case "tx.commit-ok":
-                self.truth.committed(self.committing.popleft())
+                self.truth.committed(self.committing.popleft(), self.timeline.now)
             case "channel.close":
                 self.refused(event)
             case "basic.return":
@@ -92,7 +92,7 @@ class Producer(Person):
         assert tags and all(tag in self.unconfirmed for tag in tags), f"a confirm of nothing: {event}"
         for tag in tags:
             id = self.unconfirmed.pop(tag)
-            (self.truth.confirmed if event.name == "basic.ack" else self.truth.nacked)(id)
+            (self.truth.confirmed if event.name == "basic.ack" else self.truth.nacked)(id, self.timeline.now)
 
     def refused(self, event: Event) -> None:
         """Record that a commit found no room in a refusing queue, which ends the channel: open it again."""

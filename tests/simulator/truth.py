@@ -27,8 +27,12 @@ class Id(NamedTuple):
 
 LARGEST, BESIDE = 9100, 256
 """The largest body in bytes, and the most that a message counts beside it."""
-TROUBLE = ("store in trouble", "store still in trouble")
-"""Logged as errors while a disk refuses writes."""
+EXPECTED = {
+    Mishap.FULL: ("store in trouble", "store still in trouble"),
+    Mishap.UNFLUSHABLE: ("store in trouble", "store still in trouble"),
+    Mishap.ROT: ("messages are damaged, they are set aside",),
+}
+"""What is logged as an error after a mishap of a disk."""
 
 At = tuple[str, Id]
 """A message in a queue, or in the grave of one."""
@@ -64,6 +68,8 @@ class Message:
     connection: int
     fate: Fate = Fate.SENT
     acceptor: int = -1
+    promised_at: float = 0.0
+    """When it was confirmed or committed."""
 
 
 @dataclass
@@ -90,6 +96,7 @@ class Truth:
         self.transactions: list[list[Id]] = []
         self.last: dict[tuple[str, int, int], Id] = {}
         self.shard_deaths: list[float] = []
+        self.power_cuts: list[tuple[float, float]] = []
         self.largest_commit = 0
         self.departures: list[float] = []
         self.queues = {queue.name: queue for queue in plan.queues}
@@ -99,7 +106,7 @@ class Truth:
         self.shards = {queue.name: queue.shard for queue in plan.queues}
         self.moved = any(operation.deed is Deed.MOVE for operation in plan.operations)
         self.steady = {queue.name for queue in plan.queues if not queue.bound and queue.name != DEAD} - changed
-        self.expected = TROUBLE if any(fault.mishap is Mishap.FAIL for fault in plan.faults) else ()
+        self.expected = {words for fault in plan.faults for words in EXPECTED.get(fault.mishap, ())}
         self.acceptor_deaths: dict[int, list[float]] = defaultdict(list)
         self.bound = tuple(queue.name for queue in plan.queues if queue.bound)
         self.refusing = {queue.name for queue in plan.queues if queue.refuses}
@@ -117,11 +124,12 @@ class Truth:
         if message.fate is Fate.SENT:
             message.fate = Fate.READ
 
-    def confirmed(self, id: Id) -> None:
+    def confirmed(self, id: Id, now: float) -> None:
         """Record an ack of the broker."""
         self.messages[id].fate = Fate.CONFIRMED
+        self.messages[id].promised_at = now
 
-    def nacked(self, id: Id) -> None:
+    def nacked(self, id: Id, now: float) -> None:
         """Record a nack of the broker: only a queue that refuses causes one."""
         lost = bool(self.shard_deaths) and not self.plan.stores
         assert lost or self.refusing & set(self.messages[id].queues), f"{id} is nacked, but no queue refuses"
@@ -133,10 +141,11 @@ class Truth:
         for id in ids:
             self.messages[id].fate = Fate.COMMITTING
 
-    def committed(self, ids: Iterable[Id]) -> None:
+    def committed(self, ids: Iterable[Id], now: float) -> None:
         """Record the answer to a commit."""
         for id in ids:
             self.messages[id].fate = Fate.COMMITTED
+            self.messages[id].promised_at = now
 
     def rolled_back(self, ids: Iterable[Id]) -> None:
         """Record publishes of a transaction that will never take effect."""
@@ -155,6 +164,11 @@ class Truth:
             self.shard_deaths.append(now)
         elif role == "acceptor":
             self.acceptor_deaths[index].append(now)
+
+    def lost_power(self, now: float, flushed_at: float) -> None:
+        """Record that the machine lost power; what was promised until `flushed_at` has been flushed."""
+        self.shard_deaths.append(now)
+        self.power_cuts.append((now, flushed_at))
 
     # What consumers know
 
@@ -225,7 +239,7 @@ class Truth:
         self.departures.append(now)
 
     def may_lose(self, queue: str) -> None:
-        """Record that a client consumes without acks: what is on its way to it may be lost."""
+        """Record that a queue may lose messages: a client consumes without acks, or the disk has rotted."""
         self.leaky.add(queue)
 
     def a_process_died_since(self, when: float) -> bool:
@@ -266,6 +280,8 @@ class Truth:
         """Check what must be true once all queues are drained and everything is answered."""
         self.nothing_confirmed_is_lost()
         self.transactions_are_whole()
+        left = [queue.name for queue in node.router.topology.queues() if queue.owner is not None]
+        assert not left, f"{left} outlive their connections"
         nobody_is_held(node)
         gauges_are_right(node)
         replicas_are_equal(node)
@@ -300,7 +316,8 @@ class Truth:
         if message.fate is Fate.READ:
             lost = any(death >= message.at for death in self.acceptor_deaths[message.acceptor])
             return not lost and not self.refusing & set(message.queues)
-        return message.fate in (Fate.CONFIRMED, Fate.COMMITTED)
+        flushed = all(message.promised_at <= until for cut, until in self.power_cuts if message.promised_at <= cut)
+        return message.fate in (Fate.CONFIRMED, Fate.COMMITTED) and flushed
 
     def transactions_are_whole(self) -> None:
         """Check that each undecided transaction has arrived as a whole or not at all (docs/durability.md). One of a

@@ -75,11 +75,13 @@ class World:
     # Clients
 
     def arrive(self, person: Person) -> None:
-        """Connect a client to its acceptor, or to any that runs; later if none does or no router could answer."""
+        """Connect a client to its acceptor, or to any that runs; later if none does, no router could answer, or the
+        network is away.
+        """
         if person.phase is Phase.SILENT:
             return
         running = [number for number, _ in self.node.running_acceptors()]
-        if not running or not self.node.router_lives:
+        if not running or not self.node.router_lives or person.is_cut():
             self.engine.timeline.after(BACK_SECONDS, partial(self.arrive, person))
             return
         home = person.plan.acceptor

@@ -196,21 +196,22 @@ class Client:
         most = self.socket.lets(min(most, self.most))
         if not self.unread or not most or core.state.behind():
             return False
-        data, done = b"", []
-        while self.unread and len(data) < most:
+        pieces, nbytes, done = [self.rest], 0, []
+        while self.unread and nbytes < most:
             more, when_read = self.unread.popleft()
-            data += more
+            if nbytes + len(more) > most:
+                self.unread.appendleft((more[most - nbytes :], when_read))
+                more, when_read = more[: most - nbytes], None
+            pieces.append(more)
+            nbytes += len(more)
             done.append(when_read)
-        if len(data) > most:
-            self.unread.appendleft((data[most:], done.pop()))
-            data = data[:most]
         self.socket.drips = 0
         self.look_at_buffer()
         for when_read in done:
             if when_read is not None and self.connection.stage is OPEN:
                 when_read()
         core.state.now = self.node.now
-        buffer = bytearray(self.rest + data)
+        buffer = bytearray(b"".join(pieces))
         before = self.connection.kept.held
         used = self.connection.receive(buffer, len(buffer))
         self.largest_charge = max(self.largest_charge, self.connection.kept.held - before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.clients.spool import Spool
@@ -55,7 +56,7 @@ class Lives(UnderRouter):
             core = ShardCore(index, self.gauges, self.settings, self.microseconds(), incarnation)
             store = None
         else:
-            store = Store(directory, STORE_BYTES, durable=False, epoch=1)
+            store = self.open_store(index, directory)
             journal = Journal(store.read)
             recovered = Recovered(store, journal)
             core = ShardCore(
@@ -68,6 +69,10 @@ class Lives(UnderRouter):
         if incarnation > 1:
             core.await_acceptors((place, other.incarnation) for place, other in self.running_acceptors())
         return self.new_shard(core, incarnation, store, self.stored)
+
+    def open_store(self, index: int, directory: Path) -> Store:
+        """Open the store of a shard."""
+        return Store(directory, STORE_BYTES, durable=False, epoch=1)
 
     def kill_shard(self, index: int, arriving: int = 1 << 30, written: bool = True, noticed: bool = True) -> Shard:
         """Kill a shard; each acceptor still receives `arriving` of its turns. Return the incarnation that ended.

@@ -52,11 +52,8 @@ class Running:
         self.settings = Settings(
             acceptors=acceptors, shards=shards, data=directory, flow=FlowSettings(**(flow or {})), **options
         )  # fmt: skip
-        self.gauges = self.exits.enter_context(
-            Gauges.create(
-                directory / "gauges", epoch=1, acceptors=acceptors, shards=shards, queues=QUEUES, pid=os.getpid()
-            )
-        )
+        self.epoch = 1
+        self.gauges = self.new_gauges()
         self.stored = directory / "shards"
         self.now = 100.0
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -77,6 +74,16 @@ class Running:
         self.acceptors: list[Acceptor | None] = [None] * acceptors
         self.lives: dict[tuple[str, int], int] = defaultdict(int)
         self.shown = False
+
+    def new_gauges(self) -> Gauges:
+        """Return the gauges of an epoch."""
+        settings = self.settings
+        return self.exits.enter_context(
+            Gauges.create(
+                settings.data / f"gauges {self.epoch}", epoch=self.epoch, acceptors=settings.acceptors,
+                shards=settings.shards, queues=QUEUES, pid=os.getpid(),
+            )
+        )  # fmt: skip
 
     def record(self, table: Table, ts: int, facts: dict[str, Any]) -> None:
         """Record a row of telemetry; AssertionError if it does not match its declaration."""

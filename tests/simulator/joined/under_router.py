@@ -116,10 +116,10 @@ class UnderRouter(Running):
                 while len(line) > arriving:
                     line.pop()
 
-    def start_router(self) -> None:
+    def start_router(self, epoch_begins: bool = False) -> None:
         """Start a new incarnation of the router from its storage, and inform its followers."""
         self.router_lives = True
-        self.router.start_again(self.version)
+        self.router.start_again(self.version, epoch_begins)
         self.show_router_the_shards()
         self.look_at_moves()
         for index, life in enumerate(self.acceptors):
