@@ -42,6 +42,10 @@ class Declarer(Person):
         if self.chance.random() < 0.03:
             self.go()
             return
+        if self.chance.random() < 0.03:
+            self.declare(name, durable=True)  # refused if it exists otherwise, while the close is on its way
+            self.close_channel()
+            return
         match self.chance.choice(("declare", "declare", "delete", "bind", "unbind", "purge", "publish", "consume")):
             case "declare":
                 self.declare(name)
@@ -64,11 +68,11 @@ class Declarer(Person):
                 no_ack = self.chance.random() < 0.5
                 self.request("basic.consume", queue=name, consumer_tag=f"{name} {self.declared}", no_ack=no_ack)
 
-    def declare(self, name: str) -> None:
+    def declare(self, name: str, durable: bool = False) -> None:
         """Declare a queue; one in four belongs to this connection alone."""
         traits = {"exclusive": self.chance.random() < 0.25, "auto_delete": self.chance.random() < 0.25}
         arguments = {"qpid.flow_stop_count": 8} if self.chance.random() < 0.5 else {}
-        self.request("queue.declare", queue=name, arguments=arguments, **traits)
+        self.request("queue.declare", queue=name, durable=durable, arguments=arguments, **traits)
 
     def request(self, name: str, **arguments: Any) -> None:
         """Send a method that is answered."""

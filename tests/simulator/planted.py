@@ -22,7 +22,6 @@ from acceptor.routing.gates import Gates
 from acceptor.transactions.transaction import Transaction
 from penstock.bus import to_acceptor
 from router.authority.moving import Moves as RouterMoves
-from router.storage.recent import Recent
 from shard.core import ShardCore
 from shard.dead_letters.burial import Burial
 from shard.queue.stalls import Stalls
@@ -168,11 +167,6 @@ def nobody_rolls_back_a_move(right: Any, moves: RouterMoves, *args: Any) -> None
     pass
 
 
-@plant(Channel, "answer_close")
-def a_close_that_crosses_ours_is_not_answered(right: Any, channel: Channel) -> None:
-    pass
-
-
 @plant(Consuming, "open_window")
 def consumers_are_not_credited_for_what_they_have_read(
     right: Any, consuming: Consuming, link: Link, window: Any
@@ -198,12 +192,6 @@ def a_damaged_message_stops_its_queue(right: Any, stalls: Stalls, queue: Any, da
 @plant(Journal, "take_back")
 def a_commit_that_failed_is_forgotten(right: Any, journal: Journal, commit: Any) -> None:
     journal.written()
-
-
-@plant(Commits, "not_flushed")
-def a_flush_that_failed_counts(right: Any, commits: Commits) -> None:
-    commits._flushing = {}
-    commits._being_flushed = []
 
 
 @plant(Gates, "close_queue_gate")
@@ -232,11 +220,3 @@ def exclusive_queues_outlive_their_connection(right: Any, requests: Requests, co
 @plant(TwoPhase, "on_in_doubt")
 def nobody_answers_what_became_of_a_transaction(right: Any, two_phase: TwoPhase, link: Link, doubt: Any) -> None:
     pass
-
-
-@plant(Recent, "since")
-def a_follower_misses_what_changed_while_the_router_was_away(
-    right: Any, recent: Recent, have: int, version: int
-) -> list[Any] | None:
-    turns: list[Any] | None = right(recent, have, version)
-    return turns[1:] if turns else turns
