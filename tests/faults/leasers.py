@@ -64,7 +64,7 @@ class Leaser(Reader):
         channel.take("basic.cancel-ok")
         line = channel.client.line(channel.number)
         if any(event.name == "basic.cancel" for event in line):
-            raise ConnectionError("a connection before this one has come back with the lease")
+            raise ConnectionError("cancelled: another connection has the lease, or its shard had not stored a message")
         self.note(line)
         return list(self.hand.values())
 
