@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import Any
 
 from tests.faults.actor import arrived
 from tests.faults.consumers import Reader
 from tests.faults.events import Done, How, Message, Settled
+from tests.frames import Event
 from tests.raw import Channel, Client
 
 
@@ -56,17 +58,20 @@ class Leaser(Reader):
         channel.call("basic.consume", queue=self.queue.name, consumer_tag=self.name, arguments=lease)
         until = time.monotonic() + self.chance.random() * 0.2
         while (left := until - time.monotonic()) > 0:
-            self.note(arrived(channel, left))
+            self.note_unless_cancelled(arrived(channel, left))
         if self.chance.random() < 0.1:
             client.kill()
             raise ConnectionError("its own doing")
         channel.send("basic.cancel", consumer_tag=self.name)
         channel.take("basic.cancel-ok")
-        line = channel.client.line(channel.number)
+        self.note_unless_cancelled(channel.client.line(channel.number))
+        return list(self.hand.values())
+
+    def note_unless_cancelled(self, line: deque[Event]) -> None:
+        """Process events. ConnectionError if the broker has cancelled the consumer, so that the read is not whole."""
         if any(event.name == "basic.cancel" for event in line):
             raise ConnectionError("cancelled: another connection has the lease, or its shard had not stored a message")
         self.note(line)
-        return list(self.hand.values())
 
     def compare(self, batch: list[Message], found: list[Message]) -> None:
         """Report differences between two reads of a lease."""
