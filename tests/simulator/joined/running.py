@@ -76,12 +76,14 @@ class Running:
         self.shown = False
 
     def new_gauges(self) -> Gauges:
-        """Return the gauges of an epoch."""
+        """Return the gauges of an epoch, in place of those of the one before."""
         settings = self.settings
+        path = settings.data / "gauges"
+        path.unlink(missing_ok=True)
         return self.exits.enter_context(
             Gauges.create(
-                settings.data / f"gauges {self.epoch}", epoch=self.epoch, acceptors=settings.acceptors,
-                shards=settings.shards, queues=QUEUES, pid=os.getpid(),
+                path, epoch=self.epoch, acceptors=settings.acceptors, shards=settings.shards, queues=QUEUES,
+                pid=os.getpid(),
             )
         )  # fmt: skip
 
