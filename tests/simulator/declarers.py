@@ -6,8 +6,8 @@ from collections import deque
 from typing import Any
 
 from tests.frames import Event
-from tests.simulator.engine import Engine
-from tests.simulator.person import CHANNEL, Arrive, Person
+from tests.simulator.engine import NETWORK_SECONDS, Engine
+from tests.simulator.person import CHANNEL, Arrive, Person, Phase
 from tests.simulator.plan import FANOUT, TEMPORARY, ClientPlan
 from tests.simulator.truth import Truth
 
@@ -101,14 +101,31 @@ class Declarer(Person):
                     self.consumers.add(event.consumer_tag)
                 elif event.name == "basic.cancel-ok":
                     self.consumers.discard(event.consumer_tag)
+        self.leave_if_answered()
+
+    def closed_channel(self) -> None:
+        super().closed_channel()
+        self.leave_if_answered()
 
     def lost(self) -> None:
         self.answers.clear()
         self.consumers.clear()
 
     def falls_silent(self) -> None:
-        """Leave."""
+        """Leave as soon as everything is answered."""
         super().falls_silent()
+        self.leave_if_answered()
+
+    def leave_if_answered(self) -> None:
+        """Leave soon if the play ends and nothing more is to come."""
+        if self.phase is Phase.SILENT and not self.unanswered():
+            self.timeline.after(NETWORK_SECONDS, self.leave_quietly)
+
+    def leave_quietly(self) -> None:
+        """Drop the connection."""
         if self.is_connected():
             self.client.lose()
             self.lost()
+
+    def unanswered(self) -> int:
+        return super().unanswered() + len(self.answers)

@@ -66,6 +66,7 @@ class Operators:
         for queue in list(self.node.router.topology.queues()):
             if queue.name not in names and queue.owner is None:
                 self.node.ask("queue_delete", queue_id=queue.queue_id)
+                self.engine.arm_all()
 
     def end(self) -> None:
         """Lift all stops."""

@@ -167,6 +167,11 @@ def nobody_rolls_back_a_move(right: Any, moves: RouterMoves, *args: Any) -> None
     pass
 
 
+@plant(Channel, "answer_close")
+def a_close_that_crosses_ours_is_not_answered(right: Any, channel: Channel) -> None:
+    pass
+
+
 @plant(Consuming, "open_window")
 def consumers_are_not_credited_for_what_they_have_read(
     right: Any, consuming: Consuming, link: Link, window: Any

@@ -101,7 +101,6 @@ class World:
         self.engine.narrate("all faults are over, the producers fall silent, and one client drains the queues")
         for person in self.clients.values():
             person.falls_silent()
-        self.operators.delete_all_but({queue.name for queue in self.plan.queues})
         drainer = self.clients[DRAINER] = self.client(ClientPlan(DRAINER, Habit.DRAINING, 0, 0.0, False))
         self.arrive(drainer)
         self.go_on(END_SECONDS, until=self.is_at_rest)
@@ -112,8 +111,13 @@ class World:
             assert not (person.is_connected() and person.blocked), f"{person.name} is still blocked"
 
     def is_at_rest(self) -> bool:
-        """Whether nothing is left to be delivered, read or answered; checked now and then."""
-        return self.steps % STEPS_BETWEEN == 0 and not any(self.unrest().values())
+        """Whether nothing is left to be delivered, read or answered; checked now and then. Queues that were to last for
+        a while are deleted meanwhile.
+        """
+        if self.steps % STEPS_BETWEEN:
+            return False
+        self.operators.delete_all_but({queue.name for queue in self.plan.queues})
+        return not any(self.unrest().values())
 
     def unrest(self) -> dict[str, list[Any]]:
         """Return what keeps the node from being at rest."""
