@@ -11,6 +11,8 @@ Writer: `acceptor.links.unacked_cy.Settlements`. Readers: `shard.queue.consumer_
 
 from __future__ import annotations
 
+from struct import Struct
+
 SETTLED_ROW = 24
 OF_SEQUENCE = 8
 OF_COUNT = 16
@@ -19,3 +21,5 @@ OF_KIND = 20
 SETTLE_ACK = 0
 SETTLE_REQUEUE = 1
 SETTLE_REJECT = 2
+
+ROW = Struct("<qqII")

@@ -15,9 +15,8 @@ read must not be taken for whole with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from struct import Struct
 
-from penstock.batch.settlement_rows import SETTLE_REQUEUE
+from penstock.batch.settlement_rows import ROW, SETTLE_REQUEUE
 from penstock.bus import to_acceptor
 from shard.contents.errors import StoreError
 from shard.contents.queue_cy import NEVER
@@ -28,9 +27,6 @@ from shard.queue.stalls import Stalls
 from shard.store.stored import Held
 from shard.turns.link import Link
 from shard.turns.state import ShardState
-
-ROW = Struct("<qqii")
-"""A row of `penstock.batch.settlement_rows`."""
 
 RemoveConsumer = Callable[[Link, Consumer, bool], object]
 """Removes a consumer from its ring; the flag says whether its unacked messages are requeued."""

@@ -65,7 +65,7 @@ def rabbit_hash(password: str, algorithm: str = "sha256", salt: bytes = b"salt")
 
 
 def outliving(topology: Topology) -> Iterator[Change]:
-    """Yield the changes that make up what outlives an epoch (`router.storage.store`): what is durable, and no moves."""
+    """Yield the records that outlive an epoch (`router.storage.store`): durable ones, and no moves."""
     changes = list(topology.changes())
     gone = {tuple(change[:3]) for change in changes if change[0] == "exchange" and not Exchange(*change[1:]).durable}
     gone |= {("queue", queue.vhost, queue.name) for queue in topology.queues() if not queue.durable}

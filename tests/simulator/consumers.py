@@ -115,9 +115,7 @@ class Consumer(Person):
     def falls_silent(self) -> None:
         """Drop the connection, so that what is unacked returns to its queue."""
         super().falls_silent()
-        if self.is_connected():
-            self.client.lose()
-            self.lost()
+        self.leave()
 
 
 class Getter(Consumer):

@@ -119,13 +119,7 @@ class Declarer(Person):
     def leave_if_answered(self) -> None:
         """Leave soon if the play ends and nothing more is to come."""
         if self.phase is Phase.SILENT and not self.unanswered():
-            self.timeline.after(NETWORK_SECONDS, self.leave_quietly)
-
-    def leave_quietly(self) -> None:
-        """Drop the connection."""
-        if self.is_connected():
-            self.client.lose()
-            self.lost()
+            self.timeline.after(NETWORK_SECONDS, self.leave)
 
     def unanswered(self) -> int:
         return super().unanswered() + len(self.answers)

@@ -1,7 +1,7 @@
 """The disk of a shard as the store sees it: environments of databases in memory, which fail as a plan says.
 
-A commit is in the environment as a whole or not at all. What the store has written outlives its shard; what has been
-flushed outlives the machine. Bytes on the disk may rot.
+A commit is in the environment as a whole or not at all. Written records outlive their shard; flushed ones outlive a
+power cut. Bytes on the disk may rot.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from shard.store.environment import Environment
 from shard.store.store import Store
 from shard.store.stored import DATABASES, KEY, SPILL_DATABASES
 
+KEPT, SPILLED = "kept", "spilled"
+"""The environments of a store."""
 Records = dict[bytes, bytes]
 
 
@@ -59,13 +61,13 @@ class SimulatedDisk:
         return {name: self.databases.setdefault((folder, name), Database()) for name in names}
 
     def flush(self) -> None:
-        """Have what is written outlive the machine. StoreError if the disk cannot."""
+        """Flush the written records. StoreError if the disk cannot."""
         if self.unflushable is not None:
             raise StoreError(Path("disk"), self.unflushable)
         self.flushed = {key: database.copy() for key, database in self.databases.items() if key[0] == KEPT}
 
     def lose_power(self) -> None:
-        """Lose what has not been flushed."""
+        """Lose unflushed records."""
         self.databases = {key: database.copy() for key, database in self.flushed.items()}
 
     def rot(self, chance: Random) -> int | None:
@@ -79,9 +81,6 @@ class SimulatedDisk:
         contents.records[key] = bytes(value)
         queue_id: int = KEY.unpack(key)[0]
         return queue_id
-
-
-KEPT, SPILLED = "kept", "spilled"
 
 
 class Transaction:

@@ -35,23 +35,31 @@ class Faults:
         now = engine.timeline.now
         engine.narrate(f"{fault.role} {fault.number} {fault.mishap} for {fault.seconds} s")
         match fault.mishap:
+            case Mishap.KILL:
+                self.die(fault)
             case Mishap.HANG:
                 engine.hangs[place] = max(engine.hangs.get(place, 0.0), now + fault.seconds)
-                return
             case Mishap.FULL | Mishap.UNFLUSHABLE | Mishap.ROT:
                 self.harm_disk(fault)
-                return
             case Mishap.POWER:
                 self.lose_power(fault.seconds)
-                return
             case Mishap.CUT:
                 self.cut(fault.number, fault.seconds)
-                return
+
+    def die(self, fault: Fault) -> None:
+        """Have a process die."""
+        engine, place = self.engine, (fault.role, fault.number)
         chance = engine.chance(f"death {fault}")
         if self.kill(place, chance.randrange(4), chance.random() < 0.5):
-            self.truth.died(fault.role, fault.number, now)
+            self.truth.died(fault.role, fault.number, engine.timeline.now)
             engine.timeline.after(BACK_SECONDS + fault.seconds, partial(self.restart, place))
             engine.arm_all()
+
+    def places(self) -> list[Place]:
+        """Return the places of all processes, in the order in which they start."""
+        plan = self.engine.plan
+        shards = [("shard", index) for index in range(plan.shards)]
+        return [ROUTER, *shards, *(("acceptor", index) for index in range(plan.acceptors))]
 
     def lose_power(self, seconds: float) -> None:
         """Have the machine lose power for a while."""
@@ -64,9 +72,7 @@ class Faults:
         engine.hangs.clear()
         for shard in range(plan.shards):
             engine.forget_flushes(shard)
-        places = [ROUTER, *(("shard", index) for index in range(plan.shards))]
-        places += [("acceptor", index) for index in range(plan.acceptors)]
-        for place in places:
+        for place in self.places():
             engine.timeline.after(BACK_SECONDS + seconds, partial(self.restart, place))
 
     def harm_disk(self, fault: Fault) -> None:
@@ -159,15 +165,11 @@ class Faults:
 
     def end(self) -> None:
         """End all hangs, and start everything that is dead."""
-        plan = self.engine.plan
         self.engine.hangs.clear()
         for disk in self.node.disks:
             self.mend_disk(disk)
         self.engine.cuts.clear()
         for person in self.clients.values():
             person.heal()
-        self.restart(ROUTER)
-        for shard in range(plan.shards):
-            self.restart(("shard", shard))
-        for acceptor in range(plan.acceptors):
-            self.restart(("acceptor", acceptor))
+        for place in self.places():
+            self.restart(place)

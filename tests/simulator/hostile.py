@@ -39,5 +39,4 @@ class Hostile(Person):
     def falls_silent(self) -> None:
         """Leave."""
         super().falls_silent()
-        if self.is_connected():
-            self.client.lose()
+        self.leave()

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from acceptor.links.outgoing import SETTLING_SECONDS
-from penstock.batch.batch_cy import Batch
 from penstock.node.clock import Clock
 from router.storage.recent import Recent
 from shard.contents.errors import StoreError
-from shard.contents.segment_cy import Segment
-from shard.queue.queue_state import QueueState
 from shard.queue.saturation import Stop
 from shard.store.store import Store
 from shard.turns.room import UNFLUSHED
 from tests.simulator.disk import SimulatedDisk, SimulatedStore
 from tests.simulator.joined.node import Node
-from tests.simulator.joined.processes import Shard, at_once
+from tests.simulator.joined.processes import at_once
 
 Job = tuple[Callable[[], None], Callable[[StoreError | None], None]]
 """Work of a shard's reading thread, and what the shard does with the result."""
@@ -54,20 +50,13 @@ class SimulatedNode(Node):
         super().start_shard(index, earlier)
         shard = self.shards[index]
         assert shard is not None
-        shard.carrier.in_background = lambda work, done: self.jobs[index].append((work, done))
-        shard.begin_read = partial(self.begin_read, index, shard)
+        shard.in_background = lambda work, done: self.jobs[index].append((work, done))
         if shard.store is not None:
             shard.core.commits.flushed_later = True
             shard.core.stalls.set_aside = shard.store.set_aside
 
-    def begin_read(self, index: int, shard: Shard, queue: QueueState, segments: list[Segment]) -> None:
-        """Have segments read that consumers will soon want."""
-        batches: list[Batch] = []
-        work = partial(load, shard, queue, segments, batches)
-        self.jobs[index].append((work, partial(were_read, shard, queue, segments, batches)))
-
     def lose_power(self) -> None:
-        """Kill all processes and lose what has not been flushed. What starts from now on belongs to another epoch."""
+        """Kill all processes, lose unflushed records, and begin another epoch."""
         self.router_lives = False
         for index, _ in list(self.running_acceptors()):
             self.kill_acceptor(index)
@@ -131,16 +120,3 @@ class SimulatedNode(Node):
         if gates.routing.waiting:
             waits.append(0.0)
         return min(waits, default=None)
-
-
-def load(shard: Shard, queue: QueueState, segments: list[Segment], batches: list[Batch]) -> None:
-    """Read segments of a queue."""
-    assert shard.core.state.journal is not None
-    batches += [shard.core.state.journal.load(queue.id, segment) for segment in segments]
-
-
-def were_read(
-    shard: Shard, queue: QueueState, segments: list[Segment], batches: list[Batch], _error: StoreError | None
-) -> None:
-    """Hand over what has been read: less than was asked for if a segment could not be read."""
-    shard.core.paging.were_read(queue, segments, batches)

@@ -84,16 +84,22 @@ class Person:
         """Log in, and open a channel."""
         self.client = client
         self.connected, self.closing = True, False
-        self.connections += 1
-        self.phase = Phase.ARRIVING
-        self.flows, self.blocked = True, False
+        self.phase, self.blocked = Phase.ARRIVING, False
         client.on_event = partial(self.on_event, client)
         client.socket.on_close = partial(self.timeline.after, NETWORK_SECONDS, partial(self.is_hung_up_on, client))
         client.reads_contents = not self.is_hostile
         client.log_in(heartbeat=self.plan.heartbeat)
         if self.plan.heartbeat:
             self.timeline.after(self.plan.heartbeat / 2, partial(self.beat, client))
-        client.send("channel.open", CHANNEL)
+        self.open_channel()
+
+    def open_channel(self) -> None:
+        """Open the channel, the first time or again."""
+        self.connections += 1
+        self.flows = True
+        if self.phase is not Phase.SILENT:
+            self.phase = Phase.ARRIVING
+        self.client.send("channel.open", CHANNEL)
         self.begin()
 
     def begin(self) -> None:
@@ -133,13 +139,8 @@ class Person:
     def closed_channel(self) -> None:
         """Open the channel again, unless the play ends."""
         self.closing = False
-        if self.phase is Phase.SILENT:
-            return
-        self.phase = Phase.ARRIVING
-        self.connections += 1
-        self.flows = True
-        self.client.send("channel.open", CHANNEL)
-        self.begin()
+        if self.phase is not Phase.SILENT:
+            self.open_channel()
 
     def beat(self, client: Client) -> None:
         """Send heartbeats as long as this connection lives."""
@@ -164,10 +165,11 @@ class Person:
             self.is_cut_off()
 
     def leave(self) -> None:
-        """Drop the connection without a word."""
-        self.engine.narrate(f"{self.name} drops its connection")
-        self.client.lose()
-        self.is_cut_off()
+        """Drop the connection, if there is one, without a word."""
+        if self.is_connected():
+            self.engine.narrate(f"{self.name} drops its connection")
+            self.client.lose()
+            self.is_cut_off()
 
     def lost(self) -> None:
         """Record what was under way on the connection that is gone."""
@@ -183,13 +185,8 @@ class Person:
     def opens_again(self) -> None:
         """The broker has closed the channel: answer, and open it again."""
         self.lost()
-        self.connections += 1
-        self.flows = True
-        if self.phase is not Phase.SILENT:
-            self.phase = Phase.ARRIVING
         self.client.send("channel.close-ok", CHANNEL)
-        self.client.send("channel.open", CHANNEL)
-        self.begin()
+        self.open_channel()
 
     # Cut off from the network
 
@@ -203,8 +200,8 @@ class Person:
             self.client.deaf = True
 
     def heal(self) -> None:
-        """Receive what has come meanwhile, if the connection still exists: the broker hangs up on a client that has
-        agreed to heartbeats and is silent for two of them (docs/architecture.md).
+        """Receive the backlog, if the connection still exists: the broker hangs up on a client that has agreed to
+        heartbeats and is silent for two of them (AMQP 0-9-1, 4.2.7).
         """
         if self.is_connected() and not self.is_cut():
             connection = self.client.connection

@@ -92,7 +92,10 @@ class Producer(Person):
         assert tags and all(tag in self.unconfirmed for tag in tags), f"a confirm of nothing: {event}"
         for tag in tags:
             id = self.unconfirmed.pop(tag)
-            (self.truth.confirmed if event.name == "basic.ack" else self.truth.nacked)(id, self.timeline.now)
+            if event.name == "basic.ack":
+                self.truth.confirmed(id, self.timeline.now)
+            else:
+                self.truth.nacked(id)
 
     def refused(self, event: Event) -> None:
         """Record that a commit found no room in a refusing queue, which ends the channel: open it again."""

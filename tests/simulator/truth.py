@@ -32,7 +32,7 @@ EXPECTED = {
     Mishap.UNFLUSHABLE: ("store in trouble", "store still in trouble"),
     Mishap.ROT: ("messages are damaged, they are set aside",),
 }
-"""What is logged as an error after a mishap of a disk."""
+"""Errors that are logged after a mishap of a disk."""
 
 At = tuple[str, Id]
 """A message in a queue, or in the grave of one."""
@@ -129,7 +129,7 @@ class Truth:
         self.messages[id].fate = Fate.CONFIRMED
         self.messages[id].promised_at = now
 
-    def nacked(self, id: Id, now: float) -> None:
+    def nacked(self, id: Id) -> None:
         """Record a nack of the broker: only a queue that refuses causes one."""
         lost = bool(self.shard_deaths) and not self.plan.stores
         assert lost or self.refusing & set(self.messages[id].queues), f"{id} is nacked, but no queue refuses"
@@ -166,7 +166,7 @@ class Truth:
             self.acceptor_deaths[index].append(now)
 
     def lost_power(self, now: float, flushed_at: float) -> None:
-        """Record that the machine lost power; what was promised until `flushed_at` has been flushed."""
+        """Record that the machine lost power. Promises until `flushed_at` had been flushed."""
         self.shard_deaths.append(now)
         self.power_cuts.append((now, flushed_at))
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from acceptor.core import AcceptorCore
+from penstock.batch.batch_cy import Batch
 from penstock.bus.operations_cy import Operation
 from penstock.bus.router_client import Follower
 from shard.contents.errors import StoreError
 from shard.contents.segment_cy import Segment
 from shard.core import ShardCore
-from shard.moving.carrying import Carrier
+from shard.moving.carrying import Carrier, InBackground
 from shard.queue.queue_state import QueueState
 from shard.store.journal import Commit
 from shard.store.store import Store
@@ -37,7 +39,7 @@ class Acceptor:
 
 class Shard:
     """One incarnation of a shard, with its `store` if it has one. `writing` is the commit that was handed over, and
-    `directory` has the copies of moving queues.
+    `directory` has the copies of moving queues. `in_background` stands for the reading thread.
     """
 
     def __init__(self, core: ShardCore, incarnation: int, store: Store | None, directory: Path) -> None:
@@ -45,8 +47,8 @@ class Shard:
         self.store = store
         self.writing: Commit | None = None
         self.requesting = core.state
-        self.carrier = Carrier(core.moving, directory, at_once)
-        self.begin_read = self.read_at_once
+        self.in_background: InBackground = at_once
+        self.carrier = Carrier(core.moving, directory, lambda work, done: self.in_background(work, done))
         self.incarnation = incarnation
         self.events: deque[tuple[str, int, int]] = deque()
         self.changes: deque[bytes] = deque()
@@ -55,15 +57,23 @@ class Shard:
         self.router = Follower(core.load, core.apply, self.asked.append)
 
     def read_ahead(self) -> None:
-        """Read the segments that consumers will soon want."""
+        """Have the segments read that consumers will soon want."""
         reads, self.core.paging.reads = self.core.paging.reads, []
         for queue, segments in reads:
-            self.begin_read(queue, segments)
+            batches: list[Batch] = []
+            self.in_background(
+                partial(self.load, queue, segments, batches), partial(self.were_read, queue, segments, batches)
+            )
 
-    def read_at_once(self, queue: QueueState, segments: list[Segment]) -> None:
+    def load(self, queue: QueueState, segments: list[Segment], batches: list[Batch]) -> None:
         """Read segments of a queue."""
         assert self.core.state.journal is not None
-        batches = [self.core.state.journal.load(queue.id, segment) for segment in segments]
+        batches.extend(self.core.state.journal.load(queue.id, segment) for segment in segments)
+
+    def were_read(
+        self, queue: QueueState, segments: list[Segment], batches: list[Batch], _error: StoreError | None
+    ) -> None:
+        """Hand over what has been read: less than was asked for if a segment could not be read."""
         self.core.paging.were_read(queue, segments, batches)
 
     def commit(self) -> bool:

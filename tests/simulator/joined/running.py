@@ -1,4 +1,4 @@
-"""The state of a joined node: its settings and gauges, the running processes, and what is in line between them."""
+"""The state of a joined node: settings, gauges, running processes, and the messages in line between them."""
 
 from __future__ import annotations
 
