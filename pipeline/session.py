@@ -58,8 +58,12 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
-LOCAL_LITTLE_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""For jobs on one machine that work in Python: Java's optimizing compiler would cost more than it saves."""
+LITTLE_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+"""For jobs that work in Python: Java's optimizing compiler would cost more than it saves. Without it the code cache
+would be 48 MiB instead of 240, which Spark's generated code can fill; then the JVM ends.
+"""
+LOCAL_LITTLE_JAVA = {"spark.driver.extraJavaOptions": LITTLE_JAVA}
+"""For such jobs on one machine."""
 
 
 def open_session(

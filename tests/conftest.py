@@ -32,8 +32,8 @@ pytest_plugins = ["tests.unsteady"]
 
 Names = Callable[[str], str]
 
-# Spark has little to do in a test: the JVM's optimizing compiler would cost more than it gains.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Spark has little to do in a test. These are `pipeline.session.LITTLE_JAVA`, not imported because Spark takes long to.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
 
 # The time of an example depends on how busy the machine is, so there is no deadline.
 # A test run shows the effect of a change, so it has the same cases every time. `make check` runs few of them;
