@@ -105,7 +105,7 @@ def _topology(data: Path) -> tuple[list[list[Any]], int, int, str]:
 
 def _new_node() -> list[list[Any]]:
     """Return the changes with which a new node begins."""
-    ledger = Ledger(Topology(), Slots(0, 1, ()), 0)
+    ledger = Ledger(Topology(), Slots(range(1), ()), 0)
     seed(ledger)
     return [step.change for step in ledger.take_steps()]
 

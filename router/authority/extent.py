@@ -50,9 +50,8 @@ class Usage:
         self.nbytes = 0
         self.numbers: Counter[tuple[Holder, Counted]] = Counter()
         self.touched: set[tuple[Holder, Counted]] = set()
-        for kind, *fields in topology.changes():
-            if kind in _MADE:
-                self.count(_MADE[kind](*fields), 1)
+        for record in topology.declarations():
+            self.count(record, 1)
 
     def count(self, record: Exchange | Queue | Binding, number: int) -> None:
         """Count a record that is added (1) or removed (-1)."""

@@ -10,11 +10,11 @@ from typing import Any
 from penstock.bus import pack
 from penstock.limits.features import QueueFeatures
 from penstock.limits.queue_limits import Level, decided
-from penstock.limits.watermarks import FlowDefaults, QueueLimits
+from penstock.limits.watermarks import FlowDefaults
 from router.authority.inheritance import exchanges_hand_down, hands_down, levels_of
 from router.authority.ledger import Ledger
 from router.authority.queue_arguments import queue_type
-from router.authority.standing import standing_of
+from router.authority.standing import Standing, standing_of
 from router.model.policies import combined, effective, governs, policy_for
 from router.model.policy_keys import EXCHANGE, KEYS
 from router.model.records import DEFAULT_EXCHANGE, Exchange, Policy, Queue
@@ -26,23 +26,14 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
     sort = queue_type(queue.arguments)
     policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
     arguments = effective(queue.arguments, sort, policy, operator)
-    levels = tuple(PackedArguments(level.arguments) for level in levels_of(queue, topology))
-    limits, features = _decided(PackedArguments(arguments), levels, defaults)
-    standing = standing_of(queue, topology, policy, operator)
-    features = replace(
-        features,
-        essential=standing.essential,
-        unprivileged_reason=standing.unprivileged_reason,
-        granted=standing.granted,
-        chosen=standing.chosen,
-    )
-    return replace(
-        queue,
-        limits=limits.to_wire(),
-        features=features.to_wire(),
-        policy=policy.name if policy else None,
-        operator_policy=operator.name if operator else None,
-    )
+    levels = levels_of(queue, topology)
+    standing = standing_of(queue, policy, operator, levels)
+    inherited = tuple(PackedArguments(level.arguments) for level in levels)
+    limits, features = _decided(PackedArguments(arguments), inherited, standing, defaults)
+    names = policy.name if policy else None, operator.name if operator else None
+    if (queue.limits, queue.features, queue.policy, queue.operator_policy) == (limits, features, *names):
+        return queue
+    return replace(queue, limits=limits, features=features, policy=names[0], operator_policy=names[1])
 
 
 class PackedArguments:
@@ -61,13 +52,23 @@ class PackedArguments:
 
 @lru_cache(maxsize=1024)
 def _decided(
-    own: PackedArguments, levels: tuple[PackedArguments, ...], defaults: FlowDefaults
-) -> tuple[QueueLimits, QueueFeatures]:
-    """Decide on limits and features. The results are cached: many queues of a node have equal arguments."""
+    own: PackedArguments, levels: tuple[PackedArguments, ...], standing: Standing, defaults: FlowDefaults
+) -> tuple[list[Any], list[Any]]:
+    """Decide on limits and features, as on the wire. Queues with equal arguments share the results, which are cached:
+    nobody modifies them.
+    """
     inherited = [Level("", level.arguments) for level in levels]
     decision = decided(own.arguments, defaults, adapt=True, levels=inherited)
-    features = replace(QueueFeatures.from_arguments(own.arguments), throttle=decision.throttle, hold=decision.hold)
-    return decision.limits, features
+    features = replace(
+        QueueFeatures.from_arguments(own.arguments),
+        throttle=decision.throttle,
+        hold=decision.hold,
+        essential=standing.essential,
+        unprivileged_reason=standing.unprivileged_reason,
+        granted=standing.granted,
+        chosen=standing.chosen,
+    )
+    return decision.limits.to_wire(), features.to_wire()
 
 
 def governed_exchange(exchange: Exchange, topology: Topology) -> Exchange:

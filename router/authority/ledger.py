@@ -39,10 +39,6 @@ class Ledger:
         self.recorded = 0
         self.usage = Usage(topology)
 
-    def measure(self) -> None:
-        """Measure the topology anew, after changes that were not recorded here."""
-        self.usage = Usage(self.topology)
-
     def take_steps(self) -> list[Step]:
         """Return and forget the steps so far."""
         steps, self._steps = self._steps, []

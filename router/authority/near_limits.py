@@ -25,7 +25,7 @@ class NearLimits:
         """Update the rows of numbers and limits that have changed since the last call."""
         usage = self._ledger.usage
         touched, usage.touched = usage.touched, set()
-        for key in touched | (self._near - usage.numbers.keys()):
+        for key in touched:
             self._update_row(*key)
 
     def _update_row(self, holder: Holder, counted: Counted) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 
 class Slots:
-    """The free slots of `first` to `end` - 1.
+    """The free ones of the `valid` slots.
 
     A freed slot goes to another queue of the same shard if possible, to one of another shard only if no fresh slot
     remains. Each shard closes and opens slots in the order of the changes, but two shards do not wait for each other:
@@ -15,10 +15,10 @@ class Slots:
     shard had which slot, so slots that are still `open` though not `taken` come last.
     """
 
-    def __init__(self, first: int, end: int, taken: Collection[int], open: Collection[int] = ()) -> None:
-        self._next = max((*taken, *open), default=first - 1) + 1
-        self._end = end
-        free = [slot for slot in range(first, self._next) if slot not in taken]
+    def __init__(self, valid: range, taken: Collection[int], open: Collection[int] = ()) -> None:
+        self._next = max((*taken, *open), default=valid.start - 1) + 1
+        self._end = valid.stop
+        free = [slot for slot in range(valid.start, self._next) if slot not in taken]
         self._freed: dict[int | None, deque[int]] = {None: deque(sorted(free, key=lambda slot: slot in open))}
 
     def allocate(self, shard: int) -> int | None:

@@ -10,16 +10,14 @@ from. Any other queue may stop producers that publish to it by name, or through 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from penstock.limits.features import ESSENTIAL, PACES, UNCONSUMED
-from penstock.limits.queue_limits import ARGUMENTS, FLOW, NUMBERS, OVERFLOW, POLICY_TYPE, RABBITMQ_LIMITS
+from penstock.limits.queue_limits import ARGUMENTS, FLOW, NUMBERS, OVERFLOW, POLICY_TYPE, RABBITMQ_LIMITS, Level
 from penstock.limits.watermarks import REJECTING
-from router.authority.inheritance import levels_of
 from router.model.policy_keys import KEYS, spelled_out
 from router.model.records import Policy, Queue
-from router.model.topology import Topology
 
 SourcedArguments: TypeAlias = list[tuple[str, Mapping[str, Any]]]
 
@@ -46,11 +44,13 @@ class Standing(NamedTuple):
     chosen: bool = False
 
 
-def standing_of(queue: Queue, topology: Topology, policy: Policy | None, operator: Policy | None) -> Standing:
-    """Return the standing of a queue; `policy` and `operator` are those that govern it."""
+def standing_of(queue: Queue, policy: Policy | None, operator: Policy | None, levels: Iterable[Level]) -> Standing:
+    """Return the standing of a queue; `policy` and `operator` are those that govern it, `levels` those that it inherits
+    from.
+    """
     temporary = _temporary(queue)
     said = _policy_arguments(policy, operator)
-    inherited: SourcedArguments = [(level.source, level.arguments) for level in levels_of(queue, topology)]
+    inherited: SourcedArguments = [(level.source, level.arguments) for level in levels]
     policies = [*said, *inherited]
     declared: SourcedArguments = [] if temporary else [("declaration", queue.arguments)]
     granting = _first_granting(queue, said)

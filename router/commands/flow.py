@@ -82,15 +82,16 @@ def settings_of(queue: Queue, topology: Topology, defaults: FlowDefaults) -> lis
     sort = queue_type(queue.arguments)
     policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
     arguments = effective(queue.arguments, sort, policy, operator)
+    levels = levels_of(queue, topology)
     decision = decided(
         arguments,
         defaults,
         adapt=True,
-        levels=levels_of(queue, topology),
+        levels=levels,
         origin=lambda name: _origin(name, arguments, queue.arguments, policy, operator),
     )
     limits, marks = decision.limits, decision.limits.marks
-    standing = standing_of(queue, topology, policy, operator)
+    standing = standing_of(queue, policy, operator, levels)
     overflow = "spill, then ring" if standing.unprivileged_reason and limits.overflow == "flow" else limits.overflow
     values = {
         "flow": "on" if limits.overflow == "flow" and decision.flow else "off",

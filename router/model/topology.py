@@ -267,6 +267,12 @@ class Topology:
         """Return all queues, in the order in which they were added."""
         return self._by_id.values()
 
+    def declarations(self) -> Iterator[Exchange | Queue | Binding]:
+        """Return all exchanges, queues and bindings."""
+        yield from self._exchanges()
+        yield from self.queues()
+        yield from self._bindings()
+
     def queues_in(self, vhost: str) -> list[Queue]:
         """Return the queues of an existing vhost."""
         return list(self._vhosts[vhost].queues.values())

@@ -45,6 +45,8 @@ Through = Callable[[Iterable[Change]], Iterable[Change]]
 # The most turns kept for the router's next incarnation, and the most bytes of one: followers have missed no more turns.
 TURNS = 16
 TURN_BYTES = 1024 * 1024
+SPARE_SLOTS = 1024
+"""Queues keep their slots in the next epoch below twice their number plus this, so that the gauges stay small."""
 
 MIGRATIONS: tuple[str, ...] = (
     # 1. The rows of `router.storage.rows`; arguments and limits are msgpack. A slot is -1 until it is assigned.
@@ -247,7 +249,8 @@ class Store:
             self._execute("DELETE FROM stops WHERE connection IS NOT NULL")
             self._execute("DELETE FROM moves")
             self._execute("DELETE FROM turns")
-            self._execute("UPDATE queues SET slot = -1")
+            (queues,) = self._execute("SELECT count(*) FROM queues").fetchone()
+            self._execute("UPDATE queues SET slot = -1 WHERE slot >= ?", (2 * queues + SPARE_SLOTS,))
             self._set_fact("epoch", epoch)
             if self._witness is not None:
                 self._set_fact("node", self._witness.node)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from penstock.limits.watermarks import FlowDefaults
@@ -19,7 +18,7 @@ from router.authority.slots import Slots
 from router.commands.administration import Administration
 from router.commands.registry import execute
 from router.model.record_kind import Change
-from router.model.records import SERVING, Binding, Exchange, Policy, Queue, Stop
+from router.model.records import SERVING, Binding, Exchange, Policy, Stop
 from router.model.topology import Topology
 from router.storage.recovery import recover
 from router.storage.store import Stored
@@ -71,9 +70,7 @@ def outliving(topology: Topology) -> Iterator[Change]:
     gone |= {("queue", queue.vhost, queue.name) for queue in topology.queues() if not queue.durable}
     for change in changes:
         match change[0]:
-            case "queue" if tuple(change[:3]) not in gone:
-                yield replace(Queue(*change[1:]), slot=-1).change()
-            case "exchange" if tuple(change[:3]) not in gone:
+            case "queue" | "exchange" if tuple(change[:3]) not in gone:
                 yield change
             case "binding":
                 binding = Binding(*change[1:])
@@ -109,7 +106,7 @@ class Asked:
         self.places, self.queues = shards, queues
         self.time = StandingTime()
         self.clock = clock or self.time.clock
-        ledger = Ledger(Topology(), Slots(shards, shards + queues, ()), 0)
+        ledger = Ledger(Topology(), Slots(range(shards, shards + queues), ()), 0)
         self.authority = Authority(ledger, range(shards), FlowDefaults(), b"key", self.clock)
         for shard in range(shards):  # recorded, so that followers get them as in a snapshot
             ledger.record(["shard", shard, SERVING], durable=False)

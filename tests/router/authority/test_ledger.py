@@ -12,7 +12,7 @@ from router.model.topology import Topology
 
 @pytest.fixture
 def ledger() -> Ledger:
-    ledger = Ledger(Topology(), Slots(1, 3, ()), 41)
+    ledger = Ledger(Topology(), Slots(range(1, 3), ()), 41)
     ledger.record(["vhost", "/"], durable=True)
     for name, auto_delete in (("x", True), ("y", False)):
         ledger.add_exchange(Exchange("/", name, "fanout", False, auto_delete, False, {}))

@@ -19,7 +19,7 @@ STEPS = st.lists(
         st.tuples(st.just("delete"), st.integers(0, 7), st.none()),
         st.tuples(st.just("limit"), st.integers(-1, 6), st.sampled_from(["ann", "/"])),
         st.tuples(st.just("clear"), st.just(0), st.sampled_from(["ann", "/"])),
-        st.tuples(st.sampled_from(["update", "measure"]), st.just(0), st.none()),
+        st.tuples(st.just("update"), st.just(0), st.none()),
     ),
     max_size=40,
 )
@@ -75,8 +75,6 @@ def test_it_shows_what_is_near(steps: list[tuple[str, int, str | None]]) -> None
             asked.command("limits_set", **holder, limits={"max-queues": number})
         elif step == "clear":
             asked.command("limits_clear", **holder, limit=None)
-        elif step == "measure":
-            asked.authority.ledger.measure()
         else:
             limits.update()
             assert set(shared.near()) == expected(asked)

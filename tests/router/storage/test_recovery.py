@@ -44,6 +44,17 @@ def test_new_slots_in_a_new_epoch() -> None:
     assert [step.change[3] for step in ledger.take_steps()] == [1, 2]
 
 
+def test_slots_that_the_node_no_longer_has() -> None:
+    """It has more shards, whose slots come first, or fewer queues than before."""
+    ledger = recover(
+        stored(queue("a", 1, 2, 0), queue("b", 2, 4, 1), queue("c", 3, 9, 0)), range(2), 3, 5, FlowDefaults()
+    )
+    slots = {found.name: found.slot for found in ledger.topology.queues()}
+    assert slots["b"] == 4
+    assert sorted(slots.values()) == [4, 5, 6]
+    assert [step.change[2] for step in ledger.take_steps()] == ["a", "c"]
+
+
 def test_a_slot_that_a_shard_has_still_open_is_no_new_queues() -> None:
     """The router died after it deleted the slot's queue: the shard closes the slot when it learns of that."""
     ledger = recover(stored(queue("a", 1, 2, 0)), range(2), 2, 5, FlowDefaults(), {2, 3})

@@ -16,7 +16,7 @@ from router.model.record_kind import Change
 from router.model.records import Move
 from router.model.topology import Topology
 from router.storage import sums
-from router.storage.store import APPLICATION_ID, MIGRATIONS, SUMS_SINCE, Facts, Store, StoreError, facts_of
+from router.storage.store import APPLICATION_ID, MIGRATIONS, SPARE_SLOTS, SUMS_SINCE, Facts, Store, StoreError, facts_of
 from tests.router.strategies import field_values
 
 LIMITS = [10, None, "flow", 8, 7, 0, 0]
@@ -102,12 +102,24 @@ def test_a_move_comes_back_with_all_that_is_known_of_it(path: Path) -> None:
 
 
 def test_next_epoch(path: Path) -> None:
-    """After a restart of the node, transient records are gone, slots are given anew, and versions and ids go on."""
+    """After a restart of the node, transient records are gone, and slots, versions and ids go on."""
     store_all(path)
     version, last_queue_id, changes = loaded(path, 2)
     assert (version, last_queue_id) == (7, 4)
-    expected = [[*change[:4], -1, *change[5:]] if change[0] == "queue" else change for change in DURABLE]
-    assert ordered(changes) == ordered(expected)
+    assert ordered(changes) == ordered(DURABLE)
+
+
+def test_a_slot_far_beyond_the_number_of_queues_is_given_up_in_the_next_epoch(path: Path) -> None:
+    store_all(path)
+    limit = 2 * sum(change[0] == "queue" for change in DURABLE) + SPARE_SLOTS
+    store = Store(path, 1)
+    below, beyond = (queue(name, number, durable=True) for name, number in (("below", 8), ("beyond", 9)))
+    below[4], beyond[4] = limit + 3, limit + 4  # two queues more
+    store.commit([Step(below, True), Step(beyond, True)], 8, 9)
+    store.close()
+    for epoch, expected in ((1, [limit + 3, limit + 4]), (2, [limit + 3, -1])):
+        slots = {change[2]: change[4] for change in loaded(path, epoch)[2] if change[0] == "queue"}
+        assert [slots["below"], slots["beyond"]] == expected
 
 
 def test_order_makes_a_topology(path: Path) -> None:
