@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.clients.asking import Answer
-from acceptor.clients.channel_stage import CHANNEL, DETACHED, OPEN, ChannelEvent
+from acceptor.clients.channel_stage import CHANNEL, DETACHED, OPEN, ChannelEvent, ChannelStage
 from acceptor.clients.hold import Hold
 from acceptor.clients.inbox import EMPTY
 from acceptor.clients.notices import ChannelNotices
@@ -25,6 +25,7 @@ from acceptor.routing.route import Route
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import Method, PublishRun, SettleRun
 from penstock.amqp.spec import MethodSpec
+from penstock.states.transitions import Staged
 from router.model.topics_cy import Work
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ class OpenTransaction(Uncommitted, Protocol):
     def forget(self) -> None: ...
 
 
-class ChannelState(ABC):
+class ChannelState(Staged[ChannelStage, ChannelEvent], ABC):
     """The state of one channel. `connection.output` takes what it has to say."""
+
+    transitions = CHANNEL
 
     transaction: OpenTransaction | None
 
@@ -79,10 +82,6 @@ class ChannelState(ABC):
         self.shards: set[int] = set()
         self.receiving = Receiving(acceptor.settings.amqp.prefetch_max)
         self.shared_prefetch = SharedPrefetch(self)
-
-    def happened(self, event: ChannelEvent) -> None:
-        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
-        self.stage = CHANNEL.after(self.stage, event)
 
     # What it is about
 

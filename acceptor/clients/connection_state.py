@@ -22,6 +22,7 @@ from penstock.amqp.errors import AMQPError
 from penstock.amqp.scan_cy import Scanner
 from penstock.batch.batch_cy import Batch
 from penstock.node.logs import get_logger
+from penstock.states.transitions import Staged
 
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
@@ -48,8 +49,10 @@ class Transport(Protocol):
     def close(self) -> None: ...
 
 
-class ConnectionState(ABC):
+class ConnectionState(Staged[ConnectionStage, ConnectionEvent], ABC):
     """The state of one connection. Times are seconds of the acceptor's clock."""
+
+    transitions = CONNECTION
 
     def __init__(
         self, acceptor: AcceptorState, id: str, number: int, transport: Transport, client: Client, access: Access
@@ -79,10 +82,6 @@ class ConnectionState(ABC):
         self.delivered = 0
         self.unreported = 0
         self.budget = Budget()
-
-    def happened(self, event: ConnectionEvent) -> None:
-        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
-        self.stage = CONNECTION.after(self.stage, event)
 
     def send(self, channel: int, name: str, **arguments: Any) -> None:
         """Write a method, unless the last word has been written."""

@@ -44,6 +44,7 @@ from penstock.bus.link_stage import LINK, UP, LinkEvent, LinkStage
 from penstock.bus.operations_cy import Operation
 from penstock.bus.to_shard import LEAVES_IN_GROUP, Consume, Get, Request
 from penstock.memory.gauges import Gauges
+from penstock.states.transitions import Staged
 from penstock.telemetry.schema import Cause
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ GONE_FOR_GOOD = [404, "its queue is gone"]
 Reply = Callable[[Any, Sequence[Any] | None, Sequence[Any]], None]
 
 
-class ShardLink:
+class ShardLink(Staged[LinkStage, LinkEvent]):
     """The link to one shard, which is a gate as well: all that is in flight to the shard is bounded.
 
     `closed` turns are to be sent before the one being written. `last_report` is the last report, of any incarnation;
@@ -66,6 +67,8 @@ class ShardLink:
     those publishes safe. `suspect` is the operation that the last incarnations ended at, and how many did; `gave_up`
     that something is not resent (`acceptor.moving.suspects`).
     """
+
+    transitions = LINK
 
     opens_with_time = False
 
@@ -336,10 +339,6 @@ class ShardLink:
             reply(result, error, parts)
 
     # Incarnations of the shard
-
-    def happened(self, event: LinkEvent) -> None:
-        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
-        self.stage = LINK.after(self.stage, event)
 
     def died(self) -> None:
         """The shard died. Turns that were not safe are kept; `resume` resends those unknown to its successor."""

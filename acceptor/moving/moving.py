@@ -32,6 +32,7 @@ from penstock.batch.consumer_ids import at_shard
 from penstock.bus import to_acceptor, to_shard
 from penstock.bus.link_stage import UP
 from penstock.bus.to_shard import OF_QUEUE, Cancel, Consume, Get, Request
+from penstock.states.transitions import Staged
 from router.model.records import HOMING, Move, Queue
 
 if TYPE_CHECKING:
@@ -42,10 +43,12 @@ if TYPE_CHECKING:
     from acceptor.routing.gates import Gates
 
 
-class Away:
+class Away(Staged[MoveStage, MoveEvent]):
     """A queue that is not free. While it is drained, `holders` has queue id and channel's group of each consumer id
     that may have deliveries of it. `deferred` requests wait for its gate.
     """
+
+    transitions = MOVE
 
     def __init__(self, move: Move, gate: MoveGate) -> None:
         self.move = move
@@ -53,10 +56,6 @@ class Away:
         self.stage = MoveStage.VOID
         self.holders: dict[int, tuple[int, int]] = {}
         self.deferred: list[tuple[ToShard, Callable[[Answer], None]]] = []
-
-    def happened(self, event: MoveEvent) -> None:
-        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
-        self.stage = MOVE.after(self.stage, event)
 
 
 class Moves:

@@ -41,3 +41,15 @@ class Transitions(Generic[S, E]):
         if following is None:
             raise IllegalTransition(f"{event.name} in state {state.name}")
         return following
+
+
+class Staged(Generic[S, E]):
+    """Has a stage that follows `transitions`."""
+
+    __slots__ = ("stage",)
+    transitions: Transitions[S, E]
+    stage: S
+
+    def happened(self, event: E) -> None:
+        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
+        self.stage = self.transitions.after(self.stage, event)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.states.transitions import Symbol, Transitions
+from penstock.states.transitions import Staged, Symbol, Transitions
 from shard.queue.consumer_cy import Consumer
 
 
@@ -43,18 +43,15 @@ DELETION = Transitions({
 })  # fmt: skip
 
 
-class Deletion:
+class Deletion(Staged[Stage, DeletionEvent]):
     """How far the deletion of one queue is. `answers` are the callbacks for the router's answer, which get its error or
     None, and `to_cancel` the consumers that are sent Cancelled after it.
     """
 
-    __slots__ = ("answers", "stage", "to_cancel")
+    __slots__ = ("answers", "to_cancel")
+    transitions = DELETION
 
     def __init__(self) -> None:
         self.stage = Stage.KEPT
         self.answers: list[Callable[[Any], None]] = []
         self.to_cancel: list[Consumer] = []
-
-    def happened(self, event: DeletionEvent) -> None:
-        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
-        self.stage = DELETION.after(self.stage, event)

@@ -16,6 +16,7 @@ from penstock.batch.batch_cy import Batch
 from penstock.bus import to_shard
 from penstock.bus.link_stage import LINK, UP, LinkEvent, LinkStage
 from penstock.bus.operations_cy import Operation
+from penstock.states.transitions import Staged
 
 # Bytes that may be in flight to a shard before dead-lettering waits for it.
 HELD_MAX = 8 * 1024 * 1024
@@ -31,10 +32,12 @@ class Publish(NamedTuple):
     resent: bool = False
 
 
-class Peer:
+class Peer(Staged[LinkStage, LinkEvent]):
     """One other shard. `held` is the number of bytes not yet safe there, `operations` are those waiting for the next
     turn; `met` counts its incarnations that were up.
     """
+
+    transitions = LINK
 
     def __init__(self) -> None:
         self.stage = LinkStage.ABSENT
@@ -105,10 +108,6 @@ class Peer:
     def started(self) -> None:
         """A new incarnation is to be greeted."""
         self.happened(LinkEvent.STARTED)
-
-    def happened(self, event: LinkEvent) -> None:
-        """Enter the stage that an event leads to. IllegalTransition if it may not occur."""
-        self.stage = LINK.after(self.stage, event)
 
 
 class Peers:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
 import pytest
 
-from penstock.states.transitions import IllegalTransition, Transitions
+from penstock.states.transitions import IllegalTransition, Staged, Symbol, Transitions
 
 
-class Door(Enum):
+class Door(Symbol):
     OPEN = "one may pass"
     SHUT = "nobody may pass"
 
 
-class Act(Enum):
+class Act(Symbol):
     SHUT = "somebody shuts it"
     KNOCK = "somebody knocks"
 
@@ -36,3 +34,19 @@ def test_an_event_without_a_transition_is_an_error_that_names_both(state: Door, 
 
 def test_an_event_with_a_transition_is_allowed() -> None:
     assert DOOR.allows(Door.OPEN, Act.SHUT) and DOOR.allows(Door.SHUT, Act.KNOCK)
+
+
+class Entrance(Staged[Door, Act]):
+    transitions = DOOR
+
+    def __init__(self) -> None:
+        self.stage = Door.OPEN
+
+
+def test_a_staged_thing_follows_its_table() -> None:
+    entrance = Entrance()
+    with pytest.raises(IllegalTransition):
+        entrance.happened(Act.KNOCK)
+    assert entrance.stage is Door.OPEN
+    entrance.happened(Act.SHUT)
+    assert entrance.stage is Door.SHUT
