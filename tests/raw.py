@@ -93,12 +93,7 @@ class Client:
     """One connection. Not thread-safe."""
 
     def __init__(self, address: tuple[str, int], receive_buffer: int = 0) -> None:
-        self.socket = socket.socket()
-        if receive_buffer:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(PATIENCE)
-        self.socket.connect(address)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = self._dial(address, receive_buffer)
         self.frame_max = 131072
         self.server_properties: dict[str, Any] = {}
         self.tune = Event("connection.tune", 0)
@@ -109,6 +104,16 @@ class Client:
         self._contents: dict[int, tuple[Event, int | None]] = {}
         """The incomplete content of each channel, and the size of its body once known."""
         self._next_channel = 1
+
+    def _dial(self, address: tuple[str, int], receive_buffer: int) -> socket.socket:
+        """Return a connected socket."""
+        found = socket.socket()
+        if receive_buffer:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        found.settimeout(PATIENCE)
+        found.connect(address)
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return found
 
     @classmethod
     def connect(cls, address: tuple[str, int], **options: Any) -> Self:

@@ -7,13 +7,13 @@ of each consumer in order, the returns, the set of confirmed tags. The order bet
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from tests.differential.differences import text
 from tests.frames import Event
-from tests.raw import Address, Channel, Client, Closed, HungUp
+from tests.raw import Channel, Client, Closed, HungUp
 
 BARRIER = {"exchange": "amq.fanout", "type": "fanout", "passive": True}
 GENERATED = re.compile(r"amq\.(gen|ctag)-[\w-]{22}")
@@ -22,23 +22,25 @@ KEYS = ("routing_key", "x-dead-letter-routing-key", "CC", "BCC")
 Place = tuple[int, int]
 """(connection, channel)"""
 Log = dict[tuple[object, ...], Any]
+Connect = Callable[[], Client]
+"""Returns a new, logged-in connection to a broker."""
 
 
 class Side:
     """A broker and some connections with one channel each, reopened whenever the broker closes them."""
 
-    def __init__(self, address: Address, connections: int, prefix: str) -> None:
+    def __init__(self, connect: Connect, connections: int, prefix: str) -> None:
         """`prefix` begins all names in use, so that they are new to the broker; the log omits it."""
-        self.address = address
+        self.connect = connect
         self.prefix = prefix
         self.log: Log = {}
         self.outstanding: list[dict[str, int]] = [{} for _ in range(connections)]
         """For each connection the delivery tags of unacked messages, by source and body of the message."""
-        self._clients = [Client.connect(address) for _ in range(connections)]
+        self._clients = [connect() for _ in range(connections)]
         self._channels = [client.channel(1) for client in self._clients]
         self._sources = [dict[str, bool]() for _ in range(connections)]
         """For each connection, whether the deliveries of a consumer (or "get") are to be settled."""
-        self._monitor = Client.connect(address)
+        self._monitor = connect()
         self._monitored = 0
 
     def close(self) -> None:
@@ -125,7 +127,7 @@ class Side:
             with suppress(OSError):
                 client.send("connection.close-ok")
             client.socket.close()
-            self._clients[at] = client = Client.connect(self.address)
+            self._clients[at] = client = self.connect()
         self._channels[at] = client.channel(1)
 
     def reopen(self, at: int, whole: bool) -> None:
@@ -133,7 +135,7 @@ class Side:
         client = self._clients[at]
         if whole:
             client.close()
-            self._clients[at] = client = Client.connect(self.address)
+            self._clients[at] = client = self.connect()
         else:
             client.call("channel.close", 1, code=200)
             for event in list(client.line(1)):
