@@ -4,29 +4,51 @@ from __future__ import annotations
 
 import pprint
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from tests.differential.programs import EXCHANGES, QUEUES, Step
+from tests.differential.programs import EXCHANGES, KILL, QUEUES, Step
 from tests.differential.side import Connect, Side
 
 AGREE_SECONDS = 30.0
 
 
-def compare(brokers: Sequence[Connect], connections: int, program: list[Step], prefix: str) -> None:
-    """Send a program to two brokers, under names with that prefix. AssertionError with the first difference."""
-    ours, theirs = (Side(connect, connections, prefix) for connect in brokers)
+def is_unkillable(role: str, index: int) -> None:
+    """Refuse to kill a process."""
+    raise AssertionError(f"no program may kill {role} {index} of this broker")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A broker to compare: `connect` returns a connection, `kill` returns once the killed process is replaced."""
+
+    connect: Connect
+    kill: Callable[[str, int], None] = is_unkillable
+
+
+def compare(
+    brokers: Sequence[Compared], connections: int, program: list[Step], prefix: str, seconds: float = AGREE_SECONDS
+) -> None:
+    """Send a program to two brokers, under names with that prefix. AssertionError with the first difference that lasts
+    for so many seconds.
+    """
+    ours, theirs = (Side(broker.connect, connections, prefix) for broker in brokers)
     try:
         for number, step in enumerate(program):
             done = program[: number + 1]
-            act(ours, theirs, step, number)
-            agree(ours, theirs, done)
+            if step.name == KILL:
+                for broker in brokers:
+                    broker.kill(**step.arguments)
+            else:
+                act(ours, theirs, step, number)
+            agree(ours, theirs, done, seconds)
     finally:
         for side in (ours, theirs):
             side.close()
-        for connect in brokers:
-            remover = Side(connect, 0, prefix)
+        for broker in brokers:
+            remover = Side(broker.connect, 0, prefix)
             remover.clean(QUEUES, EXCHANGES)
             remover.close()
 
@@ -63,9 +85,9 @@ def outstanding(ours: Side, theirs: Side, step: Step) -> tuple[int, int]:
     return mine[chosen], other[chosen]
 
 
-def agree(ours: Side, theirs: Side, done: list[Step]) -> None:
-    """Wait until answers and queues of both sides agree. AssertionError with the difference if they never do."""
-    deadline = time.monotonic() + AGREE_SECONDS
+def agree(ours: Side, theirs: Side, done: list[Step], seconds: float) -> None:
+    """Wait until answers and queues of both sides agree. AssertionError with the difference if they do not in time."""
+    deadline = time.monotonic() + seconds
     while True:
         for side in (ours, theirs):
             side.receive()

@@ -190,8 +190,22 @@ OPENING = [
     Step(0, "basic.consume", {"queue": "q2", "consumer_tag": "t1", "no_ack": False}),
 ]
 """Most programs begin with some of these steps; otherwise nearly all methods would fail for lack of a queue."""
-PROGRAMS = st.builds(
-    lambda opening, steps: OPENING[:opening] + steps,
-    st.integers(0, len(OPENING)),
-    st.lists(STEPS, min_size=5, max_size=25),
+
+
+def programs(steps: st.SearchStrategy[Step]) -> st.SearchStrategy[list[Step]]:
+    """Draw programs of such steps."""
+    return st.builds(
+        lambda opening, others: OPENING[:opening] + others,
+        st.integers(0, len(OPENING)),
+        st.lists(steps, min_size=5, max_size=25),
+    )
+
+
+KILL = "kill"
+DEATHS = st.builds(
+    lambda place: Step(0, KILL, {"role": place[0], "index": place[1]}),
+    st.sampled_from([("shard", 0), ("shard", 1), ("router", 0)]),
 )
+"""The death of a process of penstock. Its place is known, unlike that of the acceptor that has a connection."""
+PROGRAMS = programs(STEPS)
+PROGRAMS_WITH_DEATHS = programs(st.one_of(STEPS, DEATHS))

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.broker import Broker
 from tests.differential import rabbitmq
-from tests.differential.comparison import compare
+from tests.differential.comparison import Compared, compare
 from tests.differential.programs import CONNECTIONS, PROGRAMS, Step
 from tests.raw import Address, Client
 
@@ -52,5 +52,5 @@ def brokers(
 @given(program=PROGRAMS)
 @pytest.mark.timeout(3600)
 def test_a_program_is_answered_as_by_rabbitmq(brokers: tuple[Address, Address], program: list[Step]) -> None:
-    connects = [partial(Client.connect, address) for address in brokers]
-    compare(connects, CONNECTIONS, program, f"d{os.getpid()}-{next(RUNS)}-")
+    both = [Compared(partial(Client.connect, address)) for address in brokers]
+    compare(both, CONNECTIONS, program, f"d{os.getpid()}-{next(RUNS)}-")

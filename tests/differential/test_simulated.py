@@ -1,5 +1,5 @@
-"""Random programs of methods sent to a node and to a simulated one: the answers agree, so what the simulator finds is
-true of the node.
+"""Random programs of methods, and deaths of processes, on a node and on a simulated one: the answers agree, so what the
+simulator finds is true of the node.
 """
 
 from __future__ import annotations
@@ -7,15 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shard.turns.link import Link
 from tests.broker import Broker
-from tests.differential.comparison import compare
-from tests.differential.programs import CONNECTIONS, PROGRAMS, Step
-from tests.raw import Address, Client
+from tests.differential.comparison import Compared, compare
+from tests.differential.programs import CONNECTIONS, PROGRAMS_WITH_DEATHS, Step
+from tests.raw import Client
 from tests.simulator.broker import SimulatedBroker
 
 pytestmark = [pytest.mark.broker]
@@ -25,9 +28,12 @@ RUNS = count(1)
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compared]:
+    def kill(role: str, index: int) -> None:
+        broker.wait_replaced(role, broker.kill(role, index))
+
     with Broker(tmp_path_factory.mktemp("penstock"), acceptors=2, shards=2) as broker:
-        yield broker.address
+        yield Compared(partial(Client.connect, broker.address), kill)
 
 
 def examples(most: int) -> settings:
@@ -36,17 +42,42 @@ def examples(most: int) -> settings:
                     suppress_health_check=list(HealthCheck), report_multiple_bugs=False)  # fmt: skip
 
 
+def agrees(node: Compared, program: list[Step], seed: int) -> None:
+    """AssertionError unless a simulated node with delays of this seed answers a program as the node does."""
+    with SimulatedBroker(seed) as broker:
+        compare([node, Compared(broker.connect, broker.kill)], CONNECTIONS, program, f"s{next(RUNS)}-")
+
+
 @examples(FEW)
-@given(program=PROGRAMS, seed=st.integers(0, 1 << 32))
-def test_a_program_is_answered_as_by_a_simulated_node(address: Address, program: list[Step], seed: int) -> None:
-    with SimulatedBroker(seed) as simulated:
-        compare([partial(Client.connect, address), simulated.connect], CONNECTIONS, program, f"s{next(RUNS)}-")
+@given(program=PROGRAMS_WITH_DEATHS, seed=st.integers(0, 1 << 32))
+def test_a_program_is_answered_as_by_a_simulated_node(node: Compared, program: list[Step], seed: int) -> None:
+    agrees(node, program, seed)
+
+
+def test_a_difference_is_found(node: Compared) -> None:
+    right = Link.reply
+
+    def wrong(link: Link, request: int, result: Any, error: Any = None) -> None:
+        right(link, request, result + 1 if isinstance(result, int) else result, error)
+
+    program = [
+        Step(0, "queue.declare", {"queue": "q1"}),
+        Step(1, "basic.publish", {"exchange": "", "routing_key": "q1"}),
+        Step(0, "queue.purge", {"queue": "q1"}),
+    ]
+    with (
+        patch.object(Link, "reply", wrong),
+        SimulatedBroker(0) as broker,
+        pytest.raises(AssertionError, match=r"(?s)'messages': 1.*'messages': 2"),
+    ):
+        compare([node, Compared(broker.connect)], CONNECTIONS, program, f"d{next(RUNS)}-", seconds=0.5)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @examples(MANY)
-@given(program=PROGRAMS, seed=st.integers(0, 1 << 32))
-def test_many_programs_are_answered_as_by_a_simulated_node(address: Address, program: list[Step], seed: int) -> None:
-    with SimulatedBroker(seed) as simulated:
-        compare([partial(Client.connect, address), simulated.connect], CONNECTIONS, program, f"m{next(RUNS)}-")
+@given(program=PROGRAMS_WITH_DEATHS, seed=st.integers(0, 1 << 32))
+def test_a_thousand_programs_are_answered_as_by_a_simulated_node(
+    node: Compared, program: list[Step], seed: int
+) -> None:
+    agrees(node, program, seed)

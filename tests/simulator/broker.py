@@ -52,6 +52,19 @@ class SimulatedBroker:
         self.sockets.append(virtual)
         return virtual.near
 
+    def kill(self, role: str, index: int) -> None:
+        """Kill a shard or the router and start it again."""
+        self.rest()
+        if role == "shard":
+            self.node.kill_shard(index)
+            self.engine.forget_flushes(index)
+            self.node.start_shard(index)
+        else:
+            self.node.kill_router(0)
+            self.node.start_router(epoch_begins=False)
+        self.engine.turn_ends((role, index))
+        self.rest()
+
     def rest(self) -> None:
         """Let time pass until nothing moves any more. AssertionError if that takes too long, or an error is logged."""
         engine = self.engine
