@@ -208,4 +208,16 @@ DEATHS = st.builds(
 )
 """The death of a process of penstock. Its place is known, unlike that of the acceptor that has a connection."""
 PROGRAMS = programs(STEPS)
-PROGRAMS_WITH_DEATHS = programs(st.one_of(STEPS, DEATHS))
+
+
+def outliving(program: list[Step]) -> list[Step]:
+    """Return the program with durable queues and persistent messages if a shard dies in it: whether others outlive that
+    depends on how soon the shard told the acceptor that it had them.
+    """
+    if not any(step.name == KILL and step.arguments["role"] == "shard" for step in program):
+        return program
+    kept = {"queue.declare": {"durable": True, "exclusive": False}, "basic.publish": {"delivery_mode": 2}}
+    return [step._replace(arguments={**step.arguments, **kept.get(step.name, {})}) for step in program]
+
+
+PROGRAMS_WITH_DEATHS = programs(st.one_of(STEPS, DEATHS)).map(outliving)

@@ -31,8 +31,10 @@ FLUSH_SECONDS = 0.02
 """The usual time from a commit to the beginning of a flush."""
 LONGEST_SECONDS = 5.0
 """The longest delay, however slow everything is."""
-NEVER_US = 1 << 62
+NEVER = 1e12
 SOONEST_SECONDS = 0.001
+UNTIL_QUIET_SECONDS, QUIET_SECONDS = 5.0, 10.0
+"""How long a lull lasts before all is quiet, and how much longer periodic work waits then."""
 READS = (1 << 30, 1 << 30, 4096, 100)
 """The most bytes that an acceptor reads at once."""
 FLOW = {"parking_bytes": 30_000, "pair_count": 64, "pair_bytes": 65536, "consumer_window_bytes": 65536}
@@ -80,6 +82,8 @@ class Engine:
         """The shards whose disk flushes, and since when."""
         self.flushed_at = [BEGINS] * plan.shards
         """When the last flush began that succeeded, by shard."""
+        self.wakes: dict[int, float] = {}
+        """When each shard is to wake next."""
         self.ending: set[Place] = set()
         self.metering: set[int] = set()
         self.activities: list[Activity] = []
@@ -225,6 +229,23 @@ class Engine:
         """Whether a client is cut off from the network."""
         return self.cuts.get(client, 0.0) > self.timeline.now
 
+    def lull_ends(self) -> float:
+        """Return when the present lull ends; a time in the past if there is none."""
+        lull = self.plan.lull
+        if lull is None or self.calm or self.timeline.now < BEGINS + lull.begins:
+            return 0.0
+        return BEGINS + lull.begins + lull.seconds
+
+    def is_quiet(self) -> bool:
+        """Whether the present lull has lasted for a while, and goes on."""
+        lull = self.plan.lull
+        return self.lull_ends() > self.timeline.now > BEGINS + (lull.begins if lull else 0.0) + UNTIL_QUIET_SECONDS
+
+    def regularly(self, seconds: float) -> float:
+        """Return when to do again what is done every so many seconds: rarely while all is quiet."""
+        soon = self.timeline.now + seconds
+        return min(soon + QUIET_SECONDS, self.lull_ends()) if self.is_quiet() else soon
+
     def slowness(self) -> float:
         """Return how many times longer than usual everything takes now."""
         if self.calm:
@@ -312,10 +333,16 @@ class Engine:
             self.node.commit_shard(number)
         if shard.core.commits.awaited:
             self.unflushed.setdefault(number, self.timeline.now)
-        wake = shard.core.next_wake()
-        if wake < NEVER_US:
-            seconds = max(wake / 1e6 - self.timeline.now, SOONEST_SECONDS)
-            self.timeline.after(seconds, partial(self.turn_ends, ("shard", number)))
+        due = max(shard.core.next_wake() / 1e6, self.timeline.now + (1.0 if self.is_quiet() else SOONEST_SECONDS))
+        if due < self.wakes.get(number, NEVER):
+            self.wakes[number] = due
+            self.timeline.at(due, partial(self.wake, number, due))
+
+    def wake(self, number: int, due: float) -> None:
+        """End a shard's turn, unless it was to wake earlier, and has."""
+        if self.wakes.get(number) == due:
+            del self.wakes[number]
+            self.turn_ends(("shard", number))
 
     def begin(self) -> None:
         """Begin the turns and the periodic work of all processes."""
@@ -330,7 +357,7 @@ class Engine:
         """Run an acceptor's rechecks, again and again."""
         if self.is_postponed(("acceptor", number), partial(self.recheck, number)):
             return
-        self.timeline.after(self.node.settings.flow.recheck_seconds, partial(self.recheck, number))
+        self.timeline.at(self.regularly(self.node.settings.flow.recheck_seconds), partial(self.recheck, number))
         if self.node.acceptors[number] is not None:
             self.node.recheck(number)
             self.turn_ends(("acceptor", number))
@@ -339,7 +366,7 @@ class Engine:
         """Run an acceptor's chores of each second, again and again."""
         if self.is_postponed(("acceptor", number), partial(self.tick, number)):
             return
-        self.timeline.after(1.0, partial(self.tick, number))
+        self.timeline.at(self.regularly(1.0), partial(self.tick, number))
         acceptor = self.node.acceptors[number]
         if acceptor is not None:
             acceptor.core.state.now = self.timeline.now

@@ -258,11 +258,18 @@ class Person:
             self.timeline.after(self.chance.expovariate(1 / self.pace), partial(self.acts, self.connections))
 
     def acts(self, connection: int) -> None:
-        """Act, if this is still the same connection, and again later; if it may not, it waits for an event."""
+        """Act, after any lull and if this is still the same channel, and again later; if it may not, it waits for an
+        event.
+        """
+        if (lull_ends := self.engine.lull_ends()) > self.timeline.now:
+            self.timeline.at(lull_ends, partial(self.acts, connection))
+            return
         self.acts_again = False
         if self.phase is not Phase.ACTING or not self.is_connected():
             return
-        if connection == self.connections and not self.closing and self.may_act():
+        if connection != self.connections:
+            self.later()
+        elif not self.closing and self.may_act():
             if len(self.client.unread) < SENDABLE:
                 self.act()
                 self.engine.arm((self.engine.reads[self.plan.number],))

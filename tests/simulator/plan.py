@@ -124,6 +124,13 @@ class Storm(NamedTuple):
     slower: float
 
 
+class Lull(NamedTuple):
+    """A time in which no client does anything of its own accord."""
+
+    begins: float
+    seconds: float
+
+
 @dataclass(frozen=True)
 class Plan:
     """All that a seed draws before the play begins. Times are in seconds from its beginning."""
@@ -138,6 +145,11 @@ class Plan:
     operations: tuple[Operation, ...]
     storms: tuple[Storm, ...]
     seconds: float
+    lull: Lull | None = None
+
+    def outlasts(self, deadline: float) -> bool:
+        """Whether so many seconds may pass in its lull."""
+        return self.lull is not None and self.lull.seconds >= deadline
 
 
 LIMITS: tuple[dict[str, Any], ...] = (
@@ -147,7 +159,8 @@ LIMITS: tuple[dict[str, Any], ...] = (
     {"x-max-length": 10}, {"x-max-length": 6, "x-overflow": "reject-publish-dlx"},
 )  # fmt: skip
 TRAITS: tuple[dict[str, Any], ...] = (
-    {"x-message-ttl": 20}, {"x-message-ttl": 500}, {"x-max-priority": 3}, {"x-single-active-consumer": True},
+    {"x-message-ttl": 20}, {"x-message-ttl": 500}, {"x-message-ttl": 600_000}, {"x-max-priority": 3},
+    {"x-single-active-consumer": True},
     {"x-queue-type": "quorum", "x-delivery-limit": 2},
 )  # fmt: skip
 BURIES = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
@@ -192,9 +205,14 @@ def draw(seed: int) -> Plan:
         faults += [slow_disk(each, chance) for each in faults if each.role == "shard" and chance.random() < 0.5]
     seconds = max([seconds, *(each.at + each.seconds for each in faults if each.role == "client")])
     storms = [storm(seconds, chance) for _ in range(chance.randint(0, 2))]
+    lull = None
+    if chance.random() < 0.07:
+        lull = Lull(chance.uniform(0, seconds), chance.choice([60.0, 2000.0, 8000.0]))
+        clients = tuple(each._replace(heartbeat=each.heartbeat * 60) for each in clients)
+        seconds += lull.seconds
     return Plan(
         seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),
-        tuple(sorted(storms)), seconds,
+        tuple(sorted(storms)), seconds, lull,
     )  # fmt: skip
 
 

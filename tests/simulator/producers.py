@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 
+from penstock.settings.sections import AmqpSettings
 from tests.frames import Event
 from tests.simulator.engine import Engine
 from tests.simulator.person import CHANNEL, Arrive, Person
@@ -98,7 +99,12 @@ class Producer(Person):
                 self.truth.nacked(id)
 
     def refused(self, event: Event) -> None:
-        """Record that a commit found no room in a refusing queue, which ends the channel: open it again."""
+        """Record that a commit found no room in a refusing queue, or was too late, which ends the channel: open it
+        again.
+        """
+        if self.engine.plan.outlasts(AmqpSettings().transaction_timeout) and "open for longer" in event.text:
+            self.opens_again()
+            return
         assert self.committing, f"{self.name} is refused: {event}"
         assert "no room in queue" in event.text, event
         self.truth.rolled_back(self.committing.popleft())

@@ -32,6 +32,8 @@ def smaller_plans(plan: Plan) -> Iterator[Plan]:
     """Yield plans with one part less each, or less time."""
     if plan.seconds > 0.1:
         yield replace(plan, seconds=plan.seconds / 2)
+    if plan.lull is not None:
+        yield replace(plan, lull=None)
     for parts in ("faults", "storms", "operations", "clients"):
         whole = getattr(plan, parts)
         if len(whole) > 3:

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from penstock import bus
+from penstock.settings.sections import AmqpSettings
 from router.model.topology import Topology
 from tests.simulator.node import SimulatedNode
 from tests.simulator.plan import DEAD, FANOUT, Deed, Mishap, Plan
@@ -131,8 +132,8 @@ class Truth:
 
     def nacked(self, id: Id) -> None:
         """Record a nack of the broker: only a queue that refuses causes one."""
-        lost = bool(self.shard_deaths) and not self.plan.stores
-        assert lost or self.refusing & set(self.messages[id].queues), f"{id} is nacked, but no queue refuses"
+        refused = self.refusing & set(self.messages[id].queues)
+        assert refused or self.has_forgotten(), f"{id} is nacked, but no queue refuses"
         self.messages[id].fate = Fate.NACKED
 
     def committing(self, ids: list[Id]) -> None:
@@ -185,7 +186,7 @@ class Truth:
         assert message.fate is not Fate.ROLLED_BACK or refused, f"{queue} delivers {id}, which was rolled back"
         place = self.places[at]
         uncertain = self.a_process_died_since(message.at)
-        if not uncertain:
+        if not uncertain and not self.plan.outlasts(AmqpSettings().consumer_timeout):
             assert not place.open, f"{queue} delivers {id} twice"
             assert not place.gone, f"{queue} delivers {id}, which was settled"
             assert redelivered or not place.delivered, f"{queue} delivers {id} again, not marked as redelivered"
@@ -246,6 +247,10 @@ class Truth:
         """Whether a shard or an acceptor has died since then."""
         deaths = [*self.shard_deaths, *(death for deaths in self.acceptor_deaths.values() for death in deaths)]
         return any(death >= when for death in deaths)
+
+    def has_forgotten(self) -> bool:
+        """Whether a shard has died with all that it had in memory: what it had delivered counts towards no prefetch."""
+        return bool(self.shard_deaths) and not self.plan.stores
 
     # Checks
 
@@ -311,7 +316,7 @@ class Truth:
 
     def must_arrive(self, message: Message) -> bool:
         """Whether a message must have arrived in all of its queues."""
-        if self.shard_deaths and not self.plan.stores:
+        if self.has_forgotten():
             return False  # its shard's memory was all there was
         if message.fate is Fate.READ:
             lost = any(death >= message.at for death in self.acceptor_deaths[message.acceptor])
@@ -323,7 +328,7 @@ class Truth:
         """Check that each undecided transaction has arrived as a whole or not at all (docs/durability.md). One of a
         single shard may be delivered before it is undone.
         """
-        if self.shard_deaths and not self.plan.stores:
+        if self.has_forgotten():
             return
         for ids in self.transactions:
             safe = {queue.name for queue in self.plan.queues if not queue.dies_unread} - self.leaky
