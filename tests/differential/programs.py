@@ -220,4 +220,4 @@ def outliving(program: list[Step]) -> list[Step]:
     return [step._replace(arguments={**step.arguments, **kept.get(step.name, {})}) for step in program]
 
 
-PROGRAMS_WITH_DEATHS = programs(st.one_of(STEPS, DEATHS)).map(outliving)
+PROGRAMS_WITH_DEATHS = programs(st.one_of(STEPS, STEPS, DEATHS)).map(outliving)
