@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from tests.differential.programs import EXCHANGES, KILL, QUEUES, Step
+from tests.differential.programs import EXCHANGES, KILL, MISSING, QUEUES, Step
 from tests.differential.side import Connect, Side
 
 AGREE_SECONDS = 30.0
@@ -47,9 +47,9 @@ def compare(
     finally:
         for side in (ours, theirs):
             side.close()
-        for broker in brokers:
+        for broker, side in zip(brokers, (ours, theirs), strict=True):
             remover = Side(broker.connect, 0, prefix)
-            remover.clean(QUEUES, EXCHANGES)
+            remover.clean(side.declared, [*QUEUES, MISSING], EXCHANGES)
             remover.close()
 
 

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 CONNECTIONS = 2
 QUEUES = ["q1", "q2", "q3"]
 EXCHANGES = ["x1", "x2"]
-ANY_QUEUE = [*QUEUES, "q1", "q2", "", "qmissing"]
+MISSING = "qmissing"
+"""A queue that is rarely declared."""
+ANY_QUEUE = [*QUEUES, "q1", "q2", "", MISSING]
 ANY_EXCHANGE = [*EXCHANGES, "amq.direct", "amq.fanout", "amq.topic", "amq.headers", "amq.match", "", "xmissing"]
 KEYS = ["", "q1", "q2", "a", "a.b", "a.*", "#", "a.#.b"]
 BINDING_TABLES: list[dict[str, Any]] = [
@@ -135,7 +137,7 @@ tag = mostly("outstanding", 0, 99)
 
 declare = method(
     "queue.declare",
-    queue=st.sampled_from([*QUEUES, *QUEUES, "", "amq.reserved", "qmissing"]),
+    queue=st.sampled_from([*QUEUES, *QUEUES, "", "amq.reserved", MISSING]),
     passive=rarely, durable=rarely, exclusive=rarely, auto_delete=rarely, nowait=rarely, arguments=queue_table,
 )  # fmt: skip
 consume = method(

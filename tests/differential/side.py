@@ -40,6 +40,8 @@ class Side:
         self._channels = [client.channel(1) for client in self._clients]
         self._sources = [dict[str, bool]() for _ in range(connections)]
         """For each connection, whether the deliveries of a consumer (or "get") are to be settled."""
+        self.declared: set[str] = set()
+        """The queues that were declared, under their full names."""
         self._monitor = connect()
         self._monitored = 0
 
@@ -145,6 +147,8 @@ class Side:
         self._channels[at] = client.channel(1)
 
     def _write_down(self, at: int, event: Event) -> None:
+        if event.name == "queue.declare-ok":
+            self.declared.add(event.queue)
         arguments = {key: self._common(value) for key, value in event.arguments.items()}
         tag = arguments.pop("delivery_tag", 0)
         content = (self._common(event.properties), event.body)
@@ -200,9 +204,7 @@ class Side:
             try:
                 declared = self._asking().call("queue.declare", queue=self.prefix + name, passive=True)
             except Closed as closed:
-                self._monitor.line(1).clear()
-                self._monitor.send("channel.close-ok", 1)
-                self._monitored = 0
+                self._reopen_monitor()
                 found[name] = closed.code
             else:
                 found[name] = declared.messages, declared.consumers
@@ -214,11 +216,19 @@ class Side:
             return self._monitor.channel(1)
         return Channel(self._monitor, 1)
 
-    def clean(self, queues: list[str], exchanges: list[str]) -> None:
-        """Delete everything that a program may have left."""
-        for name in queues:
-            with suppress(Closed):
-                self._asking().call("queue.delete", queue=self.prefix + name)
+    def _reopen_monitor(self) -> None:
+        """Accept that the monitor's channel was closed; the next question opens it again."""
+        self._monitor.line(1).clear()
+        self._monitor.send("channel.close-ok", 1)
+        self._monitored = 0
+
+    def clean(self, declared: set[str], queues: list[str], exchanges: list[str]) -> None:
+        """Delete everything that a program may have left. `declared` queues have their full names."""
+        for name in declared | {self.prefix + name for name in queues}:
+            try:
+                self._asking().call("queue.delete", queue=name)
+            except Closed:  # an exclusive one
+                self._reopen_monitor()
         for name in exchanges:
             self._asking().call("exchange.delete", exchange=self.prefix + name)
 

@@ -33,7 +33,7 @@ LONGEST_SECONDS = 5.0
 """The longest delay, however slow everything is."""
 NEVER = 1e12
 SOONEST_SECONDS = 0.001
-UNTIL_QUIET_SECONDS, QUIET_SECONDS = 5.0, 10.0
+UNTIL_QUIET_SECONDS, QUIET_SECONDS = 5.0, 60.0
 """How long a lull lasts before all is quiet, and how much longer periodic work waits then."""
 READS = (1 << 30, 1 << 30, 4096, 100)
 """The most bytes that an acceptor reads at once."""

@@ -13,9 +13,10 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from acceptor.clients.connection_stage import OPEN
 from tests.frames import HEARTBEAT, Event, frame
 from tests.raw import JAVA
-from tests.simulator.engine import NETWORK_SECONDS, Engine
+from tests.simulator.engine import NETWORK_SECONDS, QUIET_SECONDS, Engine
 from tests.simulator.joined.client import Client
 from tests.simulator.plan import ClientPlan
 from tests.simulator.truth import Truth
@@ -206,7 +207,9 @@ class Person:
         if self.is_connected() and not self.is_cut():
             connection = self.client.connection
             silent = self.timeline.now - connection.last_received
-            noticed = not self.plan.heartbeat or connection.pauses or silent < 2 * self.plan.heartbeat + NOTICE_SECONDS
+            agreed = self.plan.heartbeat and connection.stage is OPEN and not connection.pauses
+            notice = NOTICE_SECONDS if self.engine.plan.lull is None else NOTICE_SECONDS + QUIET_SECONDS
+            noticed = not agreed or silent < 2 * self.plan.heartbeat + notice
             assert noticed, f"{self.name} has been silent for {silent:g} s, and nobody has noticed"
             self.client.listen()
 

@@ -188,7 +188,7 @@ def draw(seed: int) -> Plan:
     """Return the plan of a seed."""
     chance = Random(f"plan {seed}")
     shards, acceptors = chance.choice([1, 2, 2, 3]), chance.choice([1, 1, 2, 3])
-    (seconds,) = chance.choices((0.3, 1.0, 3.0, 10.0), (10, 7, 2, 1))
+    (seconds,) = chance.choices((0.15, 0.5, 1.5, 5.0), (10, 7, 2, 1))
     stores = chance.random() < 0.7
     queues = [queue(number, shards, stores, chance) for number in range(chance.randint(1, 5))]
     if any(each.buries for each in queues):
@@ -208,7 +208,7 @@ def draw(seed: int) -> Plan:
     lull = None
     if chance.random() < 0.07:
         lull = Lull(chance.uniform(0, seconds), chance.choice([60.0, 2000.0, 8000.0]))
-        clients = tuple(each._replace(heartbeat=each.heartbeat * 60) for each in clients)
+        clients = tuple(each._replace(heartbeat=each.heartbeat * 600) for each in clients)
         seconds += lull.seconds
     return Plan(
         seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),
