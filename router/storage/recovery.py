@@ -40,14 +40,14 @@ def recover(
     ledger = Ledger(topology, slots, stored.last_queue_id)
     known = topology.shards or {index: Shard(index, SERVING) for index in shards}
     for queue in through(list(topology.queues())):  # last, as a queue may inherit from the exchanges that route to it
-        placed = _place(queue, ledger, known, valid)
+        placed = _placed(queue, ledger, known, valid)
         settled = governed_queue(placed, topology, defaults)
         if settled != queue:
             ledger.add_queue(settled)
     return ledger
 
 
-def _place(queue: Queue, ledger: Ledger, shards: Mapping[int, Shard], valid: range) -> Queue:
+def _placed(queue: Queue, ledger: Ledger, shards: Mapping[int, Shard], valid: range) -> Queue:
     """Return the queue with one of these shards, and with one of the `valid` slots."""
     shard, slot = queue.shard, queue.slot
     if shard not in shards:
