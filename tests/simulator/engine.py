@@ -310,7 +310,7 @@ class Engine:
         due = self.node.end_turn(number)
         if due is not None and number not in self.metering:
             self.metering.add(number)
-            self.timeline.after(max(due, TURN_SECONDS), partial(self.meter, number))
+            self.timeline.after(max(due, 1.0 if self.is_quiet() else TURN_SECONDS), partial(self.meter, number))
         self.arm(read for read in self.reads.values() if read.place == ("acceptor", number))
 
     def meter(self, number: int) -> None:
@@ -326,6 +326,9 @@ class Engine:
     def end_turn_of_shard(self, number: int) -> None:
         """End a shard's turn; have its store begin a commit, and the shard wake when something is due."""
         self.node.finish_shard(number)
+        for peer in sorted(self.node.reported):
+            self.turn_ends(("shard", peer))
+        self.node.reported.clear()
         shard = self.node.shards[number]
         if shard is None:
             return

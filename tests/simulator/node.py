@@ -34,6 +34,8 @@ class SimulatedNode(Node):
     def __init__(self, acceptors: int, shards: int, flow: dict[str, Any], stores: bool) -> None:
         self.jobs: dict[int, deque[Job]] = defaultdict(deque)
         self.disks = [SimulatedDisk() for _ in range(shards)]
+        self.reported: set[int] = set()
+        """The shards that have received a report from another, and are to end a turn."""
         super().__init__(acceptors, shards, flow, stores)
 
     def clock(self) -> Clock:
@@ -71,6 +73,11 @@ class SimulatedNode(Node):
         self.gauges = self.new_gauges()
         self.gauges.set_topology_version(self.version)
         self.recent = Recent()
+
+    def report(self, index: int, peer: int, turn: int) -> None:
+        """Report to another shard, which ends a turn then."""
+        super().report(index, peer, turn)
+        self.reported.add(peer)
 
     def write_commit(self, index: int) -> bool:
         """Have the disk write a shard's commit; return whether it could."""

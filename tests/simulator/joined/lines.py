@@ -61,7 +61,7 @@ class Lines(Lives):
                     self.down[index, acceptor].append([bytes(frame) for frame in frames])
             for peer, shard in self.running_shards():
                 if identity == b"shard.%d.%d" % (peer, shard.incarnation):
-                    shard.core.peers[index].made_safe(unpacked(frames, to_acceptor.OPERATIONS)[0])
+                    self.report(index, peer, unpacked(frames, to_acceptor.OPERATIONS)[0])
         crossing = life.core.peers.close_turns(life.core.state.version)
         for peer, frames in crossing:
             whole = [bytes(frame) for frame in frames]
@@ -71,6 +71,10 @@ class Lines(Lives):
         )
         self.carry_out(life)
         return said
+
+    def report(self, index: int, peer: int, turn: int) -> None:
+        """Report to another shard that its turns up to this one are safe at a shard."""
+        self.shard(peer).peers[index].made_safe(turn)
 
     def commit_shard(self, index: int) -> bool:
         """Have a shard hand over or write a commit; return whether there was one. The end of a turn reports it."""
