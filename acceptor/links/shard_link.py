@@ -69,7 +69,6 @@ class ShardLink(Staged[LinkStage, LinkEvent]):
     """
 
     transitions = LINK
-
     opens_with_time = False
 
     def __init__(self, index: int, gauges: Gauges, acceptor: int, max_count: int, max_bytes: int) -> None:

@@ -46,7 +46,7 @@ Through = Callable[[Iterable[Change]], Iterable[Change]]
 TURNS = 16
 TURN_BYTES = 1024 * 1024
 SPARE_SLOTS = 1024
-"""Queues keep their slots in the next epoch below twice their number plus this, so that the gauges stay small."""
+"""In the next epoch queues keep the slots below twice their number plus this, so that the gauges stay small."""
 
 MIGRATIONS: tuple[str, ...] = (
     # 1. The rows of `router.storage.rows`; arguments and limits are msgpack. A slot is -1 until it is assigned.

@@ -9,10 +9,18 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from hypothesis import HealthCheck, settings
+
 from tests.differential.programs import EXCHANGES, KILL, MISSING, QUEUES, Step
 from tests.differential.side import Connect, Side
 
 AGREE_SECONDS = 30.0
+
+
+def examples(most: int) -> settings:
+    """Return settings with which the same examples are drawn each time."""
+    return settings(max_examples=most, derandomize=True, database=None,
+                    suppress_health_check=list(HealthCheck), report_multiple_bugs=False)  # fmt: skip
 
 
 def is_unkillable(role: str, index: int) -> None:

@@ -13,11 +13,11 @@ from itertools import count
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from tests.broker import Broker
 from tests.differential import rabbitmq
-from tests.differential.comparison import Compared, compare
+from tests.differential.comparison import Compared, compare, examples
 from tests.differential.programs import CONNECTIONS, PROGRAMS, Step
 from tests.raw import Address, Client
 
@@ -42,13 +42,7 @@ def brokers(
                 yield ours.address, theirs
 
 
-@settings(
-    max_examples=EXAMPLES,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-    report_multiple_bugs=False,
-)
+@examples(EXAMPLES)
 @given(program=PROGRAMS)
 @pytest.mark.timeout(3600)
 def test_a_program_is_answered_as_by_rabbitmq(brokers: tuple[Address, Address], program: list[Step]) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shard.turns.link import Link
 from tests.broker import Broker
-from tests.differential.comparison import Compared, compare
+from tests.differential.comparison import Compared, compare, examples
 from tests.differential.programs import CONNECTIONS, PROGRAMS_WITH_DEATHS, Step
 from tests.raw import Client
 from tests.simulator.broker import SimulatedBroker
@@ -34,12 +34,6 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compared]:
 
     with Broker(tmp_path_factory.mktemp("penstock"), acceptors=2, shards=2) as broker:
         yield Compared(partial(Client.connect, broker.address), kill)
-
-
-def examples(most: int) -> settings:
-    """Return settings with which the same examples are drawn each time."""
-    return settings(max_examples=most, derandomize=True, database=None, deadline=None,
-                    suppress_health_check=list(HealthCheck), report_multiple_bugs=False)  # fmt: skip
 
 
 def agrees(node: Compared, program: list[Step], seed: int) -> None:

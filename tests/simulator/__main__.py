@@ -41,7 +41,7 @@ def play_many(first: int, seconds: float, processes: int) -> None:
     failures: list[Ending] = []
     for ending in endings(first, began + seconds, processes):
         played += 1
-        virtual += ending.plan.seconds
+        virtual += ending.plan.duration
         steps += ending.steps
         messages += ending.messages
         coverage += ending.coverage

@@ -11,8 +11,10 @@ from typing import Any, Self
 from tests.raw import CAPABILITIES, READ_SIZE
 from tests.raw import Client as RawClient
 from tests.simulator.engine import Engine
+from tests.simulator.faults import Faults
 from tests.simulator.joined.client import Client
 from tests.simulator.plan import Plan
+from tests.simulator.truth import Truth
 
 QUIET_SECONDS = 0.1
 """The node is at rest if nothing waits after so much virtual time."""
@@ -25,6 +27,7 @@ class SimulatedBroker:
     def __init__(self, seed: int) -> None:
         self.engine = Engine(Plan(seed, 2, 2, True, (), (), (), (), (), 0.0))
         self.node = self.engine.node
+        self.faults = Faults(self.engine, Truth(self.engine.plan), {})
         self.engine.begin()
         self.sockets: list[VirtualSocket] = []
         self.numbers = count()
@@ -55,14 +58,8 @@ class SimulatedBroker:
     def kill(self, role: str, index: int) -> None:
         """Kill a shard or the router and start it again."""
         self.rest()
-        if role == "shard":
-            self.node.kill_shard(index)
-            self.engine.forget_flushes(index)
-            self.node.start_shard(index)
-        else:
-            self.node.kill_router(0)
-            self.node.start_router(epoch_begins=False)
-        self.engine.turn_ends((role, index))
+        self.faults.kill((role, index), arriving=0, written=True)
+        self.faults.restart((role, index))
         self.rest()
 
     def rest(self) -> None:

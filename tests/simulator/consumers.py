@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 
-from penstock.settings.sections import AmqpSettings
 from tests.frames import Event
 from tests.simulator.engine import Engine
 from tests.simulator.person import CHANNEL, Arrive, Person
-from tests.simulator.plan import DEAD, ClientPlan
+from tests.simulator.plan import CONSUMER_TIMEOUT, DEAD, ClientPlan
 from tests.simulator.truth import At, Truth, grave, identity
 
 
@@ -52,7 +51,7 @@ class Consumer(Person):
             case "basic.cancel-ok":
                 self.consume(self.chance.choice(self.queues))
             case "channel.close":
-                late = "acknowledgement" in event.text and self.engine.plan.outlasts(AmqpSettings().consumer_timeout)
+                late = "acknowledgement" in event.text and self.engine.plan.outlasts(CONSUMER_TIMEOUT)
                 assert late, f"{self.name} is refused: {event}"
                 self.opens_again()
 

@@ -242,7 +242,7 @@ class Engine:
         return self.lull_ends() > self.timeline.now > BEGINS + (lull.begins if lull else 0.0) + UNTIL_QUIET_SECONDS
 
     def regularly(self, seconds: float) -> float:
-        """Return when to do again what is done every so many seconds: rarely while all is quiet."""
+        """Return the time of the next round of periodic work, which is rare while all is quiet."""
         soon = self.timeline.now + seconds
         return min(soon + QUIET_SECONDS, self.lull_ends()) if self.is_quiet() else soon
 

@@ -8,6 +8,9 @@ from enum import StrEnum
 from random import Random
 from typing import Any, NamedTuple
 
+from penstock.settings.sections import AmqpSettings
+
+CONSUMER_TIMEOUT, TRANSACTION_TIMEOUT = AmqpSettings().consumer_timeout, AmqpSettings().transaction_timeout
 FANOUT = "fan"
 """The exchange to which some of the queues are bound."""
 DEAD = "dead"
@@ -133,7 +136,9 @@ class Lull(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a seed draws before the play begins. Times are in seconds from its beginning."""
+    """All that a seed draws before the play begins. Times are in seconds from its beginning; `seconds` of the play are
+    beside its lull.
+    """
 
     seed: int
     acceptors: int
@@ -146,6 +151,11 @@ class Plan:
     storms: tuple[Storm, ...]
     seconds: float
     lull: Lull | None = None
+
+    @property
+    def duration(self) -> float:
+        """The seconds of the play, with its lull."""
+        return self.seconds if self.lull is None else self.seconds + self.lull.seconds
 
     def outlasts(self, deadline: float) -> bool:
         """Whether so many seconds may pass in its lull."""
@@ -160,8 +170,7 @@ LIMITS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 TRAITS: tuple[dict[str, Any], ...] = (
     {"x-message-ttl": 20}, {"x-message-ttl": 500}, {"x-message-ttl": 600_000}, {"x-max-priority": 3},
-    {"x-single-active-consumer": True},
-    {"x-queue-type": "quorum", "x-delivery-limit": 2},
+    {"x-single-active-consumer": True}, {"x-queue-type": "quorum", "x-delivery-limit": 2},
 )  # fmt: skip
 BURIES = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
 POLICIES: tuple[dict[str, Any] | None, ...] = (
@@ -209,7 +218,6 @@ def draw(seed: int) -> Plan:
     if chance.random() < 0.07:
         lull = Lull(chance.uniform(0, seconds), chance.choice([60.0, 2000.0, 8000.0]))
         clients = tuple(each._replace(heartbeat=each.heartbeat * 600) for each in clients)
-        seconds += lull.seconds
     return Plan(
         seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),
         tuple(sorted(storms)), seconds, lull,

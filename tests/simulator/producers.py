@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 
-from penstock.settings.sections import AmqpSettings
 from tests.frames import Event
 from tests.simulator.engine import Engine
 from tests.simulator.person import CHANNEL, Arrive, Person
-from tests.simulator.plan import DEAD, FANOUT, ClientPlan, Habit
+from tests.simulator.plan import DEAD, FANOUT, TRANSACTION_TIMEOUT, ClientPlan, Habit
 from tests.simulator.truth import Id, Truth
 
 SIZES = (0, 0, 100, 9000)
@@ -102,7 +101,7 @@ class Producer(Person):
         """Record that a commit found no room in a refusing queue, or was too late, which ends the channel: open it
         again.
         """
-        if self.engine.plan.outlasts(AmqpSettings().transaction_timeout) and "open for longer" in event.text:
+        if self.engine.plan.outlasts(TRANSACTION_TIMEOUT) and "open for longer" in event.text:
             self.opens_again()
             return
         assert self.committing, f"{self.name} is refused: {event}"

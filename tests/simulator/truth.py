@@ -13,10 +13,9 @@ from enum import Enum
 from typing import NamedTuple
 
 from penstock import bus
-from penstock.settings.sections import AmqpSettings
 from router.model.topology import Topology
 from tests.simulator.node import SimulatedNode
-from tests.simulator.plan import DEAD, FANOUT, Deed, Mishap, Plan
+from tests.simulator.plan import CONSUMER_TIMEOUT, DEAD, FANOUT, Deed, Mishap, Plan
 
 
 class Id(NamedTuple):
@@ -186,7 +185,7 @@ class Truth:
         assert message.fate is not Fate.ROLLED_BACK or refused, f"{queue} delivers {id}, which was rolled back"
         place = self.places[at]
         uncertain = self.a_process_died_since(message.at)
-        if not uncertain and not self.plan.outlasts(AmqpSettings().consumer_timeout):
+        if not uncertain and not self.plan.outlasts(CONSUMER_TIMEOUT):
             assert not place.open, f"{queue} delivers {id} twice"
             assert not place.gone, f"{queue} delivers {id}, which was settled"
             assert redelivered or not place.delivered, f"{queue} delivers {id} again, not marked as redelivered"

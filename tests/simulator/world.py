@@ -43,7 +43,7 @@ class World:
         """Play the plan to its end. AssertionError if a promise was broken."""
         try:
             self.begin()
-            self.go_on(self.plan.seconds)
+            self.go_on(self.plan.duration)
             self.end()
         finally:
             self.node.__exit__()
