@@ -14,16 +14,12 @@ from random import Random
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from tests.flow.metered import (
-    most_paced,
-    most_rated,
-    nobody_is_remembered,
-    rates_hold,
-    somebody_looks,
-)
 from tests.flow.rest import AtRest
-from tests.flow.served import within_limits
 from tests.flow.world import BESIDE, LARGEST, UNPRIVILEGED, Kept, Session
+from tests.simulator.invariants.accounts import whoever_is_held_has_an_episode
+from tests.simulator.invariants.consumers import shared_prefetch_holds
+from tests.simulator.invariants.metered import most_paced, most_rated, nobody_is_remembered, rates_hold, somebody_looks
+from tests.simulator.invariants.node import hold_when_empty
 
 # Single steps; a shard's turn is delivered with its broadcasts, or without.
 STEPS = (
@@ -166,17 +162,13 @@ class Flow(AtRest):
         """Every held channel has an open episode, and no other has one."""
         if hasattr(self, "node"):
             for _, acceptor in self.node.running_acceptors():
-                holding = acceptor.core.holding
-                episodes = holding.books.episodes.open
-                assert episodes.keys() == holding.holds.held.keys()
-                for channel, episode in episodes.items():
-                    assert (episode.paused_since is not None) == (channel.connection in holding.drip.paused)
+                whoever_is_held_has_an_episode(acceptor.core)
 
     @invariant()
     def shared_prefetch_holds(self) -> None:
         """No channel has more unacked messages than its shared prefetch allows."""
         if hasattr(self, "node"):
-            within_limits(self.node)
+            shared_prefetch_holds(self.node)
 
     @invariant()
     def metered_gates_are_looked_at(self) -> None:
@@ -244,11 +236,9 @@ class Flow(AtRest):
         self.node.settle(10)
         self.rest()
         assert not any(self.depths())
+        hold_when_empty(self.node)
         for _, life in self.node.running_acceptors():
-            holding = life.core.holding
-            assert (holding.parking.parked_bytes, holding.holds.held, holding.drip.paused) == (0, {}, {})
             nobody_is_remembered(life.core)
-            self.nothing_is_kept(life.core)
         for person in self.people:
             assert not person.blocked
             for session in person.sessions.values():

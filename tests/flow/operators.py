@@ -8,22 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from tests.flow.attacks import Attacks
-from tests.flow.metered import (
-    OWNERS,
-    PACES,
-    RATES,
-    SHARED,
-)
 from tests.flow.world import KINDS
+from tests.simulator.policies import OWNERS, POLICIES, SHARED
 
-# Changes by policies: marks for a queue without, others, none at all, another overflow, a lane, a pace or a rate.
-POLICIES: tuple[dict[str, Any] | None, ...] = (
-    None, {"flow-stop-count": 3}, {"flow-stop-count": 100, "flow-stop-size": 30_000}, {"flow-resume-count": 0},
-    {"flow-stop-count": 5, "throttle": "pause"}, {"throttle": "flow, park"}, {"throttle": "blocked, confirms, pause"},
-    {"flow-stop-count": 20, "hold": "withhold 1 s, park 1 s, pause"},
-    {"max-length": 4, "overflow": "reject-publish"}, {"max-length": 10, "overflow": "flow"}, {"max-length": 3},
-    {"flow-stop-count": 8, "lane-key": "wildcard:>", "lane-reserve": 4}, *PACES, *RATES,
-)  # fmt: skip
 # Stops of operators: of everything, of publishes to the queue of a kind or to an exchange, or of a user.
 STOPS = ("all", "user", "exchange some", "exchange ", *(f"queue {kind}" for kind in ("count", "bytes", "free")))
 

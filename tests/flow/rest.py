@@ -7,27 +7,17 @@ from collections.abc import Sequence
 from hypothesis.stateful import precondition, rule
 
 from acceptor.amqp.channel import Channel
-from acceptor.clients.channel_stage import DETACHED
-from acceptor.clients.connection_stage import OPEN
-from acceptor.clients.pauses import HELD
 from acceptor.core import AcceptorCore
-from acceptor.gates.claims import NO_PLACE
 from acceptor.gates.confirms import Span
-from acceptor.gates.fair import SAVED_ROUNDS
-from acceptor.gates.gate import SHARE, SHARE_BYTES, UNLIMITED, Gate
 from acceptor.gates.pools import Pool
 from acceptor.gates.queue_gate import QueueGate
-from acceptor.holding.channel_flow import acknowledges
-from acceptor.transactions.transaction import Piece, Transaction
 from shard.contents.queue_cy import Queue
 from shard.contents.segment_cy import Segment
-from shard.turns.room import MEMORY
-from tests.flow.metered import gives_others_time, is_behind_commit, is_shut, only_just_waits
 from tests.flow.moves import Moves
-from tests.flow.served import nobody_starves
 from tests.flow.world import EXCHANGES, Id, Kept, identity
+from tests.simulator.invariants.gates import surplus_is_bounded
+from tests.simulator.invariants.node import hold_at_rest
 from tests.simulator.joined.node import parked
-from tests.simulator.joined.processes import Acceptor
 
 
 class AtRest(Moves):
@@ -44,18 +34,13 @@ class AtRest(Moves):
             if kept.name in self.changed:
                 queue = self.node.state(kept.name)
                 self.changed[kept.name] = queue.depth, queue.depth_bytes
-        self.everybody_knows()
-        self.moves_are_over()
-        for index, life in self.node.running_acceptors():
-            self.nothing_is_claimed(index, life)
-        for index, life in self.node.running_acceptors():
-            self.nobody_waits_in_vain(life.core)
+        hold_at_rest(self.node)
+        self.moves_are_answered()
+        for _, life in self.node.running_acceptors():
             self.nobody_is_unread_in_vain(life.core)
-            self.parking_is_counted(index, life.core)
             self.surplus_is_bounded(life.core)
         for index, _ in self.node.running_shards():
-            self.gauges_are_right(index)
-        nobody_starves(self.node)
+            self.counters_add_up(index)
         self.nobody_waits_for_unprivileged_queues(at_rest=True)
         self.stops_hold()
         self.nothing_is_lost()
@@ -69,12 +54,6 @@ class AtRest(Moves):
 
     def revive(self) -> None:
         """Start again the processes that have died."""
-
-    def everybody_knows(self) -> None:
-        """Check that no process lacks a change of the topology, or an answer of the router."""
-        for life in self.node.lives_now():
-            assert life.router.version == self.node.version
-            assert not life.router.pending and not life.router.loading
 
     def stops_hold(self) -> None:
         """Check that nothing has entered a stopped queue since the stop arrived everywhere."""
@@ -91,108 +70,20 @@ class AtRest(Moves):
                 assert all(counts[name] == before[name] for name in counts.keys() & before.keys())
             self.stops[number] = counts
 
-    def nobody_waits_in_vain(self, core: AcceptorCore) -> None:
-        """Check that nothing is in flight, and every channel that waits has a reason to."""
-        for link in core.links:
-            assert link.in_flight.is_empty() and not link.in_flight.load.count_weight
-            assert (link.unreported_bytes, link.turn.contents.load.count, len(link.sent), len(link.requests)) == (
-                0,
-                0,
-                0,
-                0,
-            )
-            assert not link.waiting or link.is_saturated()
-        for queue_gate in core.gates.limited():
-            assert (queue_gate.in_flight, queue_gate.in_flight_bytes) == (0, 0)
-            assert not queue_gate.waiting or is_blocked(queue_gate) or elsewhere(queue_gate)
-            assert not queue_gate.withheld or queue_gate.is_saturated()
-            assert not queue_gate.warned or queue_gate.is_saturated()
-            for channel in queue_gate.warned:
-                assert isinstance(channel, Channel) and channel.notices.early is queue_gate
-                assert channel.connection.channels[channel.number] is channel and channel.held_by is None
-                assert not acknowledges(channel.connection)
-        for channel in [
-            *core.orphans.channels,
-            *(c for p in core.state.connections.values() for c in p.channels.values()),
-        ]:
-            assert channel.running is None or channel.runs_at_gates()
-            if channel.runs_at_gates():
-                assert lacks_room(channel) or is_behind_another(channel)
-            elif channel.inbox or channel.gates or channel.held_by is not None:
-                refused = channel.refusing is not None and channel.refusing.is_saturated()
-                assert any(map(is_blocked, channel.gates)) or refused or (channel.withheld and not channel.inbox)
-                told = channel.held_by is not None or not any(map(is_shut, channel.gates))
-                assert channel.stage is DETACHED or told or only_just_waits(core, channel)
-
-    def nothing_is_claimed(self, index: int, life: Acceptor) -> None:
-        """Check that the claims that acceptors share, including those of dead ones, have nothing in flight."""
-        gates = life.core.gates
-        lines = [queue_gate.lane_line for queue_gate in gates.queue_gates.values() if queue_gate.lane_line is not None]
-        for counted in [*gates.pools.by_limit.values(), *lines]:
-            claim = counted.claim
-            assert (counted.in_flight, counted.in_flight_bytes, claim.count, claim.nbytes) == (0, 0, 0, 0)
-            if claim.place != NO_PLACE:
-                assert self.node.gauges.claim(claim.place, index, life.incarnation, 0, 0) == (0, 0)
-
     def surplus_is_bounded(self, core: AcceptorCore) -> None:
-        """Check that a share unused at a full queue has saved up no more than some rounds bring, and that no share is
-        remembered at a queue that has not been full.
-        """
+        """Check the unused shares that are remembered at queues that no policy has changed."""
         for queue_gate in core.gates.queue_gates.values():
-            line, marks = queue_gate.waiting, queue_gate.marks
-            assert line.remembers == (queue_gate in core.gates.contended) and (line.remembers or not line.remembered)
             if queue_gate.name not in self.changed:
-                count = max(marks.stop_count + marks.overshoot_count, SHARE)
-                nbytes = max(marks.stop_bytes + marks.overshoot_bytes, SHARE_BYTES)
-                for share in line.remembered.values():
-                    assert share.surplus <= SAVED_ROUNDS * share.weight * (count if queue_gate.counts() else nbytes)
+                surplus_is_bounded(queue_gate)
 
-    def parking_is_counted(self, index: int, core: AcceptorCore) -> None:
-        """Check the counts of parked bytes, held channels and paused connections."""
-        held, parking, paused = core.holding.holds.held, core.holding.parking, core.holding.drip.paused
-        sizes = {channel: sum(item.nbytes for item in channel.inbox) for channel in self.node.channels()}
-        here = {channel: size for channel, size in sizes.items() if channel.acceptor is core.state}
-        assert parking.parked_bytes == sum(here.values())
-        assert parking.orphan_bytes == sum(size for channel, size in here.items() if channel.stage is DETACHED)
-        assert set(held) == {channel for channel in here if channel.held_by is not None}
-        for connection in core.state.connections.values():
-            assert connection.kept.parked == sum(here[channel] for channel in connection.channels.values())
-            if connection.stage is not OPEN:
-                continue
-            assert connection.reads == (not connection.pauses)
-            assert bool(connection.pauses & HELD) == (connection in paused)
-            least = min(parking.parking_bytes // 2, parking.budget(connection))
-            assert connection not in paused or connection.kept.parked > least
-        counters = self.node.gauges.counters_read("acceptor", index)
-        assert (counters.held_channels, counters.parked_bytes) == (len(held), parking.parked_bytes)
-        unread = sum(each.pauses != 0 and each.stage is OPEN for each in core.state.connections.values())
-        assert (counters.connections, counters.paused_connections) == (len(core.state.connections), unread)
-
-    def gauges_are_right(self, index: int) -> None:
-        """Check a shard's gauges against its queues."""
-        core = self.node.shard(index)
-        weight = 0
-        for queue in core.state.queues.values():
-            contents, marks = queue.contents, queue.limits.marks
-            weight += queue.weight
-            saturated = queue.saturation.saturated
-            assert marks.saturated(saturated, queue.depth, queue.depth_bytes) == saturated
+    def counters_add_up(self, index: int) -> None:
+        """Check that a shard's counters account for every message that has entered its queues."""
+        for queue in self.node.shard(index).state.queues.values():
             gauge = self.node.gauges.queue_read(queue.slot)
             assert gauge is not None
-            assert (gauge.queue_id, gauge.name, gauge.consumers) == (queue.id, queue.name, len(queue.ring))
-            assert (gauge.ready, gauge.unacked) == (contents.ready, contents.unacked)
-            assert (gauge.ready_bytes, gauge.unacked_bytes) == (contents.ready_bytes, contents.unacked_bytes)
-            assert (gauge.flow_epoch, gauge.saturated) == (queue.saturation.epoch, queue.saturation.saturated)
             counters = gauge.counters
             published = counters.published + self.node.recovered(index, queue.id)
             assert published == gauge.ready + gauge.unacked + counters.acked + counters.dropped
-        assert core.state.weight == weight
-        memory = self.node.gauges.queue_read(index)
-        assert memory is not None
-        room = core.gate.room
-        assert (memory.ready_bytes, memory.saturated) == (weight, room.saturated)
-        assert room.marks[MEMORY].saturated(room.saturated, 0, weight) == room.saturated
-        assert bool(memory.name) == memory.saturated
 
     def nothing_is_lost(self) -> None:
         """Check that every message read by an acceptor is parked there or has entered its queue, and no other has."""
@@ -341,43 +232,6 @@ def in_order(ids: list[Id]) -> bool:
     return True
 
 
-def elsewhere(queue_gate: QueueGate) -> bool:
-    """Whether all channels that wait at a queue with room wait for another queue that has none."""
-    return all(any(map(is_blocked, session.gates)) for session in queue_gate.waiting)  # type: ignore[attr-defined]
-
-
 def is_stopped(channel: Channel) -> bool:
     """Whether a channel is held, or warned early that it will be."""
     return channel.held_by is not None or channel.notices.early is not None
-
-
-def is_blocked(gate: Gate) -> bool:
-    """Whether a gate lets no channel pass: it is shut, a commit that lacks room is first, or others have their turn."""
-    return is_shut(gate) or is_behind_commit(gate) or gives_others_time(gate)
-
-
-def is_behind_another(channel: Channel) -> bool:
-    """Whether a commit waits at the same gate as another channel's, which is first."""
-    others = (session for gate in channel.gates for session in gate.waiting if session is not channel)
-    return any(session.runs_at_gates() for session in others)  # type: ignore[attr-defined]
-
-
-def lacks_room(channel: Channel) -> bool:
-    """Whether there is a gate without room for a channel's whole commit."""
-    transaction = None if channel.running is None else channel.running.committing
-    assert isinstance(transaction, Transaction)
-    return bool(transaction.closed_gates(channel, pieces_of(channel, transaction), channel.services.moves))
-
-
-def pieces_of(channel: Channel, transaction: Transaction) -> list[Piece]:
-    """Return a transaction's pieces, found at once whatever the cost; the channel's budget is unchanged."""
-    budget = channel.budget()
-    left, budget.left = budget.left, UNLIMITED
-    finding = transaction.pieces(channel, channel.services.publishing)
-    try:
-        while True:
-            next(finding)
-    except StopIteration as found:
-        pieces: list[Piece] = found.value
-    budget.left = left
-    return pieces

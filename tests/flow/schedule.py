@@ -8,11 +8,11 @@ from random import Random
 from tests.flow.attacks import CHANNELS
 from tests.flow.deaths import FlowAndDeath
 from tests.flow.lives import FlowAndLives
-from tests.flow.metered import OWNERS, SHARED
 from tests.flow.model import Flow
 from tests.flow.operators import POLICIES, STOPS
 from tests.flow.router import FlowAndRouter
 from tests.flow.world import EXCHANGES, KINDS, SIZES
+from tests.simulator.policies import OWNERS, SHARED
 
 HOWS = ("ack", "ack", "ack", "requeue", "reject", "recover")
 

@@ -8,17 +8,14 @@ unless its user exceeds its share: then it is dropped with its connection, and l
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from hypothesis.stateful import rule
 
-from acceptor.amqp.connection import Connection
-from acceptor.budgets.quotas import ORPHAN_BYTES, OVERDRAFT
-from acceptor.core import AcceptorCore
 from tests.flow.unprivileged import Unprivileged
 from tests.flow.world import Id, Person, Session
 from tests.frames import Event
+from tests.simulator.invariants.accounts import budgets_hold
 
 DROPPED = "parked publishes dropped with their connection"
 
@@ -88,54 +85,7 @@ class Spent(Unprivileged):
 
     def budgets_hold(self) -> None:
         """Check that no more is kept for any client than allowed, beyond one read, and that charges are right."""
-        for _, life in self.node.running_acceptors():
-            self.user_keeps_to_its_share(life.core)
-            self.accounts_are_right(life.core)
-            for connection in life.core.state.connections.values():
-                self.connection_keeps_to_its_budget(connection)
-
-    def connection_keeps_to_its_budget(self, connection: Connection) -> None:
-        """Check that no more is kept for a connection than its limit and one read."""
-        client = self.node.clients.get(connection)
-        if client is not None:
-            most = connection.services.holding.parking.quotas.of_connection * OVERDRAFT + client.largest_charge
-            assert connection.kept.held <= most, (connection.kept.held, most)
-
-    def user_keeps_to_its_share(self, core: AcceptorCore) -> None:
-        """Check the shares of users and of the vhost."""
-        quotas = core.quotas
-        assert quotas.kept == sum(quotas.users.values())
-        for user, kept in quotas.users.items():
-            clients = [self.node.clients.get(connection) for connection in core.state.connections.values()]
-            reads = sum(client.largest_charge for client in clients if client is not None and client.user == user)
-            most = quotas.of_user * OVERDRAFT + reads + ORPHAN_BYTES
-            assert kept <= most, (kept, most)
-        self.vhost_keeps_to_its_share(core)
-
-    def vhost_keeps_to_its_share(self, core: AcceptorCore) -> None:
-        """Check the share of the one vhost, which bounds the acceptor."""
-        quotas = core.quotas
-        assert quotas.vhosts == ({"/": quotas.kept} if quotas.kept else {})
-        clients = [self.node.clients.get(connection) for connection in core.state.connections.values()]
-        reads = sum(client.largest_charge for client in clients if client is not None)
-        assert quotas.kept <= quotas.of_vhost * OVERDRAFT + reads + ORPHAN_BYTES
-
-    def accounts_are_right(self, core: AcceptorCore) -> None:
-        """Check that begun bodies, unread answers and uncommitted publishes are charged, and nothing else."""
-        charged: Counter[str] = Counter()
-        for connection in core.state.connections.values():
-            charged[connection.user] += connection.kept.unfinished + connection.kept.uncommitted
-            charged[connection.user] += core.budgets.outputs.waits(connection)
-        assert core.budgets.accounts.users == {user: nbytes for user, nbytes in charged.items() if nbytes}
-        assert core.budgets.accounts.kept == charged.total()
-
-    def nothing_is_kept(self, core: AcceptorCore) -> None:
-        """Check that nothing is kept once all has been let in, and closed clients have gone."""
-        assert (core.quotas.kept, core.quotas.users) == (0, {})
-        assert (core.budgets.accounts.kept, core.budgets.accounts.users) == (0, {})
-        last_resort = core.holding.last_resort
-        assert not last_resort.spent and not last_resort.resorted and not last_resort.closing
-        assert core.state.spool is None or core.state.spool.held == 0
+        budgets_hold(self.node)
 
     def dropped(self) -> tuple[set[int], int]:
         """Return the numbers of clients whose parked publishes were dropped, or nacked on a channel that was being

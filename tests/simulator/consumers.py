@@ -64,8 +64,8 @@ class Consumer(Person):
             self.truth.acked([at])
             return
         self.unacked[event.delivery_tag] = at
-        if consumer and self.prefetch and self.consumers == 1 and not self.truth.has_forgotten():
-            unacked = len(self.unacked)
+        if consumer and self.prefetch and self.consumers == 1:
+            unacked = sum(not self.truth.may_be_forgotten(id) for _, id in self.unacked.values())
             assert unacked <= self.prefetch, f"{self.name} has {unacked} of {self.prefetch}"
 
     def may_act(self) -> bool:

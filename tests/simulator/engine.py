@@ -33,8 +33,10 @@ LONGEST_SECONDS = 5.0
 """The longest delay, however slow everything is."""
 NEVER = 1e12
 SOONEST_SECONDS = 0.001
-UNTIL_QUIET_SECONDS, QUIET_SECONDS = 5.0, 60.0
-"""How long a lull lasts before all is quiet, and how much longer periodic work waits then."""
+UNTIL_QUIET_SECONDS, QUIET_SECONDS, AFTER_QUIET_SECONDS = 8.0, 60.0, 2.0
+"""How long a lull lasts before all is quiet, how much longer periodic work waits then, and how long before the end of
+the lull it is done as usual again.
+"""
 READS = (1 << 30, 1 << 30, 4096, 100)
 """The most bytes that an acceptor reads at once."""
 FLOW = {"parking_bytes": 30_000, "pair_count": 64, "pair_bytes": 65536, "consumer_window_bytes": 65536}
@@ -237,14 +239,15 @@ class Engine:
         return BEGINS + lull.begins + lull.seconds
 
     def is_quiet(self) -> bool:
-        """Whether the present lull has lasted for a while, and goes on."""
+        """Whether the present lull has lasted for a while, and goes on for another."""
         lull = self.plan.lull
-        return self.lull_ends() > self.timeline.now > BEGINS + (lull.begins if lull else 0.0) + UNTIL_QUIET_SECONDS
+        begins = BEGINS + (lull.begins if lull else 0.0) + UNTIL_QUIET_SECONDS
+        return self.lull_ends() - AFTER_QUIET_SECONDS > self.timeline.now > begins
 
     def regularly(self, seconds: float) -> float:
         """Return the time of the next round of periodic work, which is rare while all is quiet."""
         soon = self.timeline.now + seconds
-        return min(soon + QUIET_SECONDS, self.lull_ends()) if self.is_quiet() else soon
+        return min(soon + QUIET_SECONDS, self.lull_ends() - AFTER_QUIET_SECONDS) if self.is_quiet() else soon
 
     def slowness(self) -> float:
         """Return how many times longer than usual everything takes now."""

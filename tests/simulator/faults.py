@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from tests.simulator.disk import SimulatedDisk
-from tests.simulator.engine import ROUTER, Engine, Place
+from tests.simulator.engine import BEGINS, LONGEST_SECONDS, ROUTER, Engine, Place
 from tests.simulator.person import Person
 from tests.simulator.plan import Fault, Mishap
 from tests.simulator.truth import Truth
@@ -162,6 +162,14 @@ class Faults:
         self.engine.narrate(f"{role} {number} is back")
         self.engine.turn_ends(place)
         self.engine.arm_all()
+
+    def are_over(self, seconds: float) -> bool:
+        """Whether everything runs, and all faults and storms so far have been over for some seconds."""
+        node, plan, now = self.node, self.engine.plan, self.engine.timeline.now - BEGINS
+        times = [(fault.at, fault.at + fault.seconds + BACK_SECONDS) for fault in plan.faults]
+        times += [(storm.begins, storm.ends + LONGEST_SECONDS) for storm in plan.storms]
+        running = node.router_lives and None not in node.shards and None not in node.acceptors
+        return running and all(ends + seconds <= now or begins > now for begins, ends in times)
 
     def end(self) -> None:
         """End all hangs, and start everything that is dead."""

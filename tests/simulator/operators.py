@@ -5,18 +5,23 @@ from __future__ import annotations
 from functools import partial
 
 from tests.simulator.engine import Engine
-from tests.simulator.plan import POLICIES, Deed, Operation
+from tests.simulator.plan import FANOUT, Deed, Operation
+from tests.simulator.policies import OWNERS, POLICIES, SHARED, Definition
 
-UNNAMED = ("exchange", "key", "user", "connection")
+NAMES = ("vhost", "exchange", "key", "queue", "user", "connection")
+"""What a stop may name."""
 
 
 class Operators:
-    """Carries out the operators' actions of a plan. `stops` has the numbers of stops by queue."""
+    """Carries out the operators' actions of a plan. `stops` has the numbers of stops, and `policies` the names of
+    policies, as (name, what they apply to, vhost).
+    """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.node = engine.node
-        self.stops: dict[str, list[int]] = {}
+        self.stops: list[int] = []
+        self.policies: set[tuple[str, str, str]] = set()
 
     def begin(self) -> None:
         """Put the planned actions on the timeline."""
@@ -27,39 +32,56 @@ class Operators:
         """Do something, if there is a router to ask."""
         if not self.node.router_lives:
             return
+        queue, choice = operation.queue, operation.choice
         match operation.deed:
             case Deed.POLICY:
-                self.set_policy(operation.queue, operation.choice)
+                self.set_policy(queue, f"^{queue}$", POLICIES[choice % len(POLICIES)])
+            case Deed.LIMIT:
+                whose = [*OWNERS][choice % len(OWNERS)]
+                apply_to, vhost, pattern = OWNERS[whose]
+                self.set_policy(f"of the {whose}", pattern, SHARED[choice // 10 % len(SHARED)], apply_to, vhost)
+            case Deed.OVERTAKE:
+                self.set_policy("overtaking", "^guest$", {"overtaking": "destination"} if choice % 2 else None, "users")
             case Deed.STOP:
-                self.stop(operation.queue)
+                self.stop(queue, choice)
             case Deed.LIFT:
-                self.lift(operation.queue)
+                self.lift(choice)
             case Deed.MOVE:
-                shard = operation.choice % self.engine.plan.shards
-                self.node.move(operation.queue, shard)
-                self.engine.narrate(f"an operator moves {operation.queue} to shard {shard}")
+                shard = choice % self.engine.plan.shards
+                self.node.move(queue, shard)
+                self.engine.narrate(f"an operator moves {queue} to shard {shard}")
+            case Deed.ABORT:
+                if self.node.abort_move(queue):
+                    self.engine.narrate(f"an operator aborts the move of {queue}")
         self.engine.arm_all()
 
-    def set_policy(self, queue: str, choice: int) -> None:
-        """Set the policy of a queue, or delete it."""
-        definition = POLICIES[choice % len(POLICIES)]
-        self.node.policy(queue, f"^{queue}$", definition)
-        self.engine.narrate(f"an operator sets the policy of {queue} to {definition}")
+    def set_policy(
+        self, name: str, pattern: str, definition: Definition | None, apply_to: str = "queues", vhost: str = "/"
+    ) -> None:
+        """Set a policy, or delete it."""
+        self.node.policy(name, pattern, definition, apply_to, vhost)
+        self.policies.add((name, apply_to, vhost))
+        self.engine.narrate(f"an operator sets the policy {name} to {definition}")
 
-    def stop(self, queue: str) -> None:
-        """Stop publishes to a queue until that is lifted."""
-        stop = self.node.command(
-            "flow_stop", author="ann", reason="", seconds=None, vhost="/", queue=queue, **dict.fromkeys(UNNAMED)
-        )
-        self.stops.setdefault(queue, []).append(stop["number"])
-        self.engine.narrate(f"an operator stops publishes to {queue}")
+    def stop(self, queue: str, choice: int) -> None:
+        """Stop publishes: to a queue or an exchange, of a user, or all of them."""
+        scopes: tuple[dict[str, str], ...] = (
+            {"vhost": "/", "queue": queue}, {"vhost": "/", "queue": queue}, {"vhost": "/", "exchange": FANOUT},
+            {"vhost": "/", "exchange": ""}, {"user": "guest"}, {},
+        )  # fmt: skip
+        scope = scopes[choice % len(scopes)]
+        names: dict[str, str | None] = dict.fromkeys(NAMES) | scope
+        stop = self.node.command("flow_stop", author="ann", reason="", seconds=None, **names)
+        self.stops.append(stop["number"])
+        self.engine.narrate(f"an operator stops publishes: {scope or 'all'}")
 
-    def lift(self, queue: str) -> None:
-        """Lift all stops of a queue."""
-        for number in self.stops.pop(queue, ()):
+    def lift(self, choice: int) -> None:
+        """Lift a stop, if there is any."""
+        if self.stops:
+            number = self.stops.pop(choice % len(self.stops))
             if number in self.node.router.topology.stops:
                 self.node.command("flow_lift", number=number)
-                self.engine.narrate(f"an operator lifts the stop of {queue}")
+                self.engine.narrate(f"an operator lifts stop {number}")
 
     def delete_all_but(self, names: set[str]) -> None:
         """Delete the queues that have other names, but for those that go with their connection."""
@@ -69,6 +91,9 @@ class Operators:
                 self.engine.arm_all()
 
     def end(self) -> None:
-        """Lift all stops."""
-        for queue in list(self.stops):
-            self.lift(queue)
+        """Lift all stops, and delete all policies."""
+        while self.stops:
+            self.lift(0)
+        for name, apply_to, vhost in sorted(self.policies):
+            self.node.policy(name, "", None, apply_to, vhost)
+        self.engine.arm_all()

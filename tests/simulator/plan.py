@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from penstock.settings.sections import AmqpSettings
+from tests.simulator.policies import LANE, POLICIES, Definition
 
 CONSUMER_TIMEOUT, TRANSACTION_TIMEOUT = AmqpSettings().consumer_timeout, AmqpSettings().transaction_timeout
 FANOUT = "fan"
@@ -52,9 +53,12 @@ class Deed(StrEnum):
     """What an operator does."""
 
     POLICY = "changes the policy of"
+    LIMIT = "limits together with others"
+    OVERTAKE = "lets publishes overtake those to"
     STOP = "stops publishes to"
-    LIFT = "lifts the stops of"
+    LIFT = "lifts a stop of"
     MOVE = "moves"
+    ABORT = "aborts the move of"
 
 
 class QueuePlan(NamedTuple):
@@ -66,25 +70,9 @@ class QueuePlan(NamedTuple):
     bound: bool
 
     @property
-    def refuses(self) -> bool:
-        """Whether it nacks what it has no room for."""
-        return "reject-publish" in self.arguments.get("x-overflow", "")
-
-    @property
     def buries(self) -> bool:
         """Whether its dead messages go to another queue."""
         return "x-dead-letter-exchange" in self.arguments
-
-    @property
-    def dies_unread(self) -> bool:
-        """Whether messages may die in it that nobody rejects, or as soon as they come."""
-        expires = "x-message-ttl" in self.arguments or "x-delivery-limit" in self.arguments
-        return expires or "x-max-length" in self.arguments
-
-    @property
-    def ordered(self) -> bool:
-        """Whether messages leave it in the order in which they came."""
-        return "x-max-priority" not in self.arguments and self.name != DEAD
 
 
 class ClientPlan(NamedTuple):
@@ -157,6 +145,28 @@ class Plan:
         """The seconds of the play, with its lull."""
         return self.seconds if self.lull is None else self.seconds + self.lull.seconds
 
+    def policies(self, queue: str) -> list[Definition]:
+        """Return the policies that a queue may get."""
+        deeds = [each for each in self.operations if each.deed is Deed.POLICY and each.queue == queue]
+        return [POLICIES[each.choice % len(POLICIES)] or {} for each in deeds]
+
+    def refuses(self, queue: QueuePlan) -> bool:
+        """Whether a queue nacks, at some time, what it has no room for."""
+        own = queue.arguments.get("x-overflow")
+        return any(
+            "reject-publish" in (own or policy.get("overflow", "")) for policy in [{}, *self.policies(queue.name)]
+        )
+
+    def drops(self, queue: QueuePlan) -> bool:
+        """Whether messages may die in a queue that nobody rejects, or as soon as they come."""
+        mortal = {"x-message-ttl", "x-delivery-limit", "x-max-length"} & queue.arguments.keys()
+        return bool(mortal) or any("max-length" in policy for policy in self.policies(queue.name))
+
+    def keeps_order(self, queue: QueuePlan) -> bool:
+        """Whether messages leave a queue in the order in which they came."""
+        overtake = "x-max-priority" in queue.arguments or LANE in self.policies(queue.name)
+        return not overtake and queue.name != DEAD
+
     def outlasts(self, deadline: float) -> bool:
         """Whether so many seconds may pass in its lull."""
         return self.lull is not None and self.lull.seconds >= deadline
@@ -166,19 +176,14 @@ LIMITS: tuple[dict[str, Any], ...] = (
     {}, {"qpid.flow_stop_count": 8, "qpid.flow_resume_count": 4},
     {"qpid.flow_stop_size": 20_000, "qpid.flow_resume_size": 8_000},
     {"qpid.flow_stop_count": 40, "qpid.flow_resume_count": 0}, {"x-max-length": 12, "x-overflow": "reject-publish"},
-    {"x-max-length": 10}, {"x-max-length": 6, "x-overflow": "reject-publish-dlx"},
+    {"x-max-length": 10}, {"x-max-length": 6, "x-overflow": "reject-publish-dlx"}, {"x-pace-depth": 6},
+    {"x-max-rate": 400, "x-rate-burst": "100 ms"},
 )  # fmt: skip
 TRAITS: tuple[dict[str, Any], ...] = (
     {"x-message-ttl": 20}, {"x-message-ttl": 500}, {"x-message-ttl": 600_000}, {"x-max-priority": 3},
     {"x-single-active-consumer": True}, {"x-queue-type": "quorum", "x-delivery-limit": 2},
 )  # fmt: skip
 BURIES = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
-POLICIES: tuple[dict[str, Any] | None, ...] = (
-    None, {"flow-stop-count": 3}, {"flow-stop-count": 100, "flow-stop-size": 30_000}, {"flow-resume-count": 0},
-    {"flow-stop-count": 5, "throttle": "pause"}, {"flow-stop-count": 20, "throttle": "flow, park"},
-    {"flow-stop-count": 10, "throttle": "blocked, confirms, pause"},
-    {"flow-stop-count": 20, "hold": "withhold 1 s, park 1 s, pause"},
-)  # fmt: skip
 
 
 MISHAPS = {
@@ -208,15 +213,16 @@ def draw(seed: int) -> Plan:
         del sizes["machine"], sizes["disk"]
     deaths = chance.random() < 0.6
     faults = [fault(seconds, sizes, chance) for _ in range(chance.randint(1, 5) if deaths else 0)]
-    operations = [operation(seconds, queues, chance) for _ in range(chance.choice([0, 0, 2, 6]))]
+    operations = [operation(seconds, queues, chance) for _ in range(chance.choice([0, 3, 9]))]
     if deaths:
         faults += [during(each, sizes, chance) for each in operations if each.deed is Deed.MOVE]
         faults += [slow_disk(each, chance) for each in faults if each.role == "shard" and chance.random() < 0.5]
     seconds = max([seconds, *(each.at + each.seconds for each in faults if each.role == "client")])
     storms = [storm(seconds, chance) for _ in range(chance.randint(0, 2))]
     lull = None
-    if chance.random() < 0.07:
-        lull = Lull(chance.uniform(0, seconds), chance.choice([60.0, 2000.0, 8000.0]))
+    if chance.random() < 0.25:
+        lull = Lull(chance.uniform(0, seconds), chance.choice([*(8.0,) * 8, 60.0, 2000.0, 8000.0]))
+    if lull is not None and lull.seconds >= 60.0:
         clients = tuple(each._replace(heartbeat=each.heartbeat * 600) for each in clients)
     return Plan(
         seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),

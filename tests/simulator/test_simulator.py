@@ -30,15 +30,15 @@ def test_all_promises_are_kept(first: int) -> None:
 
 @pytest.mark.long
 def test_a_seed_is_replayed_to_the_same_byte_whatever_the_order_of_sets() -> None:
+    seed = next(seed for seed in range(100) if play(draw(seed)).messages > 100)
     digests = set()
     for hash_seed in ("1", "2"):
-        command = [sys.executable, "-m", "tests.simulator", "--seed", "7"]
+        command = [sys.executable, "-m", "tests.simulator", "--seed", str(seed)]
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
         output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
         digests.add(output.splitlines()[-1])
     (last,) = digests
     assert "digest" in last
-    assert "seed 7: 0 messages" not in last
 
 
 def test_most_transitions_happen() -> None:

@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from typing import NamedTuple
 
-from penstock import bus
-from router.model.topology import Topology
+from tests.simulator.invariants.metered import most_paced, rates_hold
+from tests.simulator.invariants.node import hold_always, hold_when_empty
 from tests.simulator.node import SimulatedNode
 from tests.simulator.plan import CONSUMER_TIMEOUT, DEAD, FANOUT, Deed, Mishap, Plan
 
@@ -100,7 +101,9 @@ class Truth:
         self.largest_commit = 0
         self.departures: list[float] = []
         self.queues = {queue.name: queue for queue in plan.queues}
-        self.leaky = {queue.name for queue in plan.queues if queue.dies_unread and not queue.buries}
+        self.deadly = {queue.name for queue in plan.queues if plan.drops(queue)}
+        """Queues in which messages may die that nobody rejects."""
+        self.leaky = {name for name in self.deadly if not self.queues[name].buries}
         """Queues that may lose messages without a word."""
         changed = {operation.queue for operation in plan.operations if operation.deed in (Deed.POLICY, Deed.MOVE)}
         self.shards = {queue.name: queue.shard for queue in plan.queues}
@@ -109,7 +112,7 @@ class Truth:
         self.expected = {words for fault in plan.faults for words in EXPECTED.get(fault.mishap, ())}
         self.acceptor_deaths: dict[int, list[float]] = defaultdict(list)
         self.bound = tuple(queue.name for queue in plan.queues if queue.bound)
-        self.refusing = {queue.name for queue in plan.queues if queue.refuses}
+        self.refusing = {queue.name for queue in plan.queues if plan.refuses(queue)}
 
     # What producers know
 
@@ -192,7 +195,7 @@ class Truth:
         first = not place.delivered
         place.delivered += 1
         place.open += 1
-        if consumer and first and not redelivered and not buried and self.queues[queue].ordered:
+        if consumer and first and not redelivered and not buried and self.plan.keeps_order(self.queues[queue]):
             self.comes_in_order(queue, id, consumer, uncertain)
 
     def may_be_dead(self, at: At, message: Message) -> bool:
@@ -200,7 +203,9 @@ class Truth:
         had it rejected.
         """
         sources = [self.queues[name] for name in message.queues if grave(name) == at[0]]
-        return any(queue.buries and (queue.dies_unread or self.places[queue.name, at[1]].rejected) for queue in sources)
+        return any(
+            queue.buries and (queue.name in self.deadly or self.places[queue.name, at[1]].rejected) for queue in sources
+        )
 
     def comes_in_order(self, queue: str, id: Id, consumer: str, uncertain: bool) -> None:
         """Check that the first delivery of a message follows those of its predecessors to the same consumer."""
@@ -251,6 +256,14 @@ class Truth:
         """Whether a shard has died with all that it had in memory: what it had delivered counts towards no prefetch."""
         return bool(self.shard_deaths) and not self.plan.stores
 
+    def may_be_forgotten(self, id: Id) -> bool:
+        """Whether a shard may have died that had a message which it had not promised to keep: what it had delivered of
+        these counts towards no prefetch (docs/durability.md).
+        """
+        message = self.messages[id]
+        promised_at = message.promised_at if self.plan.stores and message.promised_at else inf
+        return any(message.at <= death <= promised_at for death in self.shard_deaths)
+
     # Checks
 
     def holds_always(self, node: SimulatedNode) -> None:
@@ -259,6 +272,13 @@ class Truth:
             for line in node.logs:
                 assert line["log_level"] not in ("error", "critical") or line["event"] in self.expected, line
             node.logs.clear()
+
+    def holds_now(self, node: SimulatedNode) -> None:
+        """Check what must be true after any step, now and then."""
+        self.depths_are_bounded(node)
+        most = self.largest_commit
+        rates_hold(node, LARGEST + BESIDE, most, most * (LARGEST + BESIDE))
+        hold_always(node)
 
     def depths_are_bounded(self, node: SimulatedNode) -> None:
         """Check that no queue is deeper than its stop mark and the published overshoot (docs/flow-control.md), which a
@@ -279,6 +299,8 @@ class Truth:
                 assert kept, f"{queue.name} has {queue.depth} messages, stopped at {marks.stop_count}"
                 kept = not marks.stop_bytes or queue.depth_bytes <= marks.stop_bytes + bound_bytes
                 assert kept, f"{queue.name} has {queue.depth_bytes} bytes, stopped at {marks.stop_bytes}"
+                paced = most_paced(queue, acceptors)
+                assert paced is None or queue.depth <= paced + most, f"{queue.name} has {queue.depth}, paced at {paced}"
 
     def holds_at_rest(self, node: SimulatedNode) -> None:
         """Check what must be true once all queues are drained and everything is answered."""
@@ -286,9 +308,7 @@ class Truth:
         self.transactions_are_whole()
         left = [queue.name for queue in node.router.topology.queues() if queue.owner is not None]
         assert not left, f"{left} outlive their connections"
-        nobody_is_held(node)
-        gauges_are_right(node)
-        replicas_are_equal(node)
+        hold_when_empty(node)
 
     def nothing_confirmed_is_lost(self) -> None:
         """Check that what was confirmed, committed or read has been delivered and acked (docs/durability.md)."""
@@ -330,48 +350,11 @@ class Truth:
         if self.has_forgotten():
             return
         for ids in self.transactions:
-            safe = {queue.name for queue in self.plan.queues if not queue.dies_unread} - self.leaky
+            safe = self.queues.keys() - self.deadly - self.leaky
             places = [(queue, id) for id in ids for queue in self.messages[id].queues if queue in safe]
             arrived = [at for at in places if at in self.places and self.places[at].delivered]
             one_shard = len({self.shards[queue] for queue, _ in places}) == 1 or self.moved
             assert len(arrived) in (0, len(places)) or one_shard, f"half a transaction: {arrived} of {places}"
-
-
-def nobody_is_held(node: SimulatedNode) -> None:
-    """Check that no channel is held, parked or paused while all queues are empty (docs/flow-promises.md)."""
-    for _, life in node.running_acceptors():
-        holding = life.core.holding
-        assert not holding.holds.held, f"held with empty queues: {list(holding.holds.held)}"
-        assert not holding.drip.paused, f"paused with empty queues: {list(holding.drip.paused)}"
-        assert holding.parking.parked_bytes == 0, "parked publishes with empty queues"
-        assert (life.core.quotas.kept, life.core.quotas.users) == (0, {}), "memory is charged for nothing"
-        assert (life.core.budgets.accounts.kept, life.core.budgets.accounts.users) == (0, {})
-
-
-def gauges_are_right(node: SimulatedNode) -> None:
-    """Check that the gauges say what the queues have (docs/operations.md)."""
-    for _, life in node.running_shards():
-        for queue in life.core.state.queues.values():
-            assert queue.depth == 0, f"{queue.name} has {queue.depth}"
-            gauge = node.gauges.queue_read(queue.slot)
-            assert gauge is not None and gauge.queue_id == queue.id, f"{queue.name} has no gauge"
-            assert (gauge.ready, gauge.unacked) == (0, 0), f"{queue.name} is empty, its gauge says {gauge}"
-
-
-def replicas_are_equal(node: SimulatedNode) -> None:
-    """Check that each process has the router's topology."""
-    topology = records(node.router.topology)
-    replicas = [life.core.topology for _, life in node.running_acceptors()]
-    replicas += [life.core.state.topology for _, life in node.running_shards()]
-    for replica in replicas:
-        assert replica.version == node.version, f"a replica has version {replica.version}, the router {node.version}"
-        missing, extra = topology - records(replica), records(replica) - topology
-        assert not missing and not extra, f"a replica lacks {missing} and has {extra}"
-
-
-def records(topology: Topology) -> set[str]:
-    """Return the records of a topology in words."""
-    return {repr(bus.unpack(bus.pack(change))) for change in topology.changes()}
 
 
 def identity(body: bytes) -> Id:

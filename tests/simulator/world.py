@@ -7,15 +7,18 @@ from functools import partial
 from typing import Any
 
 from tests.simulator.clients import DRAINER, make_client
-from tests.simulator.engine import Engine
+from tests.simulator.engine import BEGINS, Engine
 from tests.simulator.faults import BACK_SECONDS, Faults
+from tests.simulator.invariants.node import hold_at_rest
 from tests.simulator.operators import Operators
 from tests.simulator.person import Person, Phase
-from tests.simulator.plan import FANOUT, ClientPlan, Habit, Plan
+from tests.simulator.plan import FANOUT, ClientPlan, Habit, Lull, Plan
 from tests.simulator.truth import Truth
 
 END_SECONDS, REST_SECONDS = 60.0, 2.0
 """How long draining may take, and how long nothing may happen after that, in virtual time."""
+SETTLING_SECONDS = 0.5
+"""How long it takes at most, once nobody does anything, until nothing moves for a moment."""
 MOST_STEPS = 400_000
 """A play with more steps does not come to an end."""
 STEPS_BETWEEN = 50
@@ -43,7 +46,9 @@ class World:
         """Play the plan to its end. AssertionError if a promise was broken."""
         try:
             self.begin()
-            self.go_on(self.plan.duration)
+            if self.plan.lull is not None:
+                self.rest(self.plan.lull)
+            self.go_on(BEGINS + self.plan.duration - self.engine.timeline.now)
             self.end()
         finally:
             self.node.__exit__()
@@ -69,7 +74,7 @@ class World:
             self.truth.holds_always(self.node)
             self.steps += 1
             if self.steps % STEPS_BETWEEN == 0:
-                self.truth.depths_are_bounded(self.node)
+                self.truth.holds_now(self.node)
             assert self.steps < MOST_STEPS, "the play does not come to an end"
 
     # Clients
@@ -91,6 +96,22 @@ class World:
         self.engine.read_from(person.plan.number, client)
         self.engine.narrate(f"{person.name} connects to acceptor {acceptor}")
 
+    # Rest
+
+    def rest(self, lull: Lull) -> None:
+        """Play until shortly before the end of a lull; then everything has come to rest, unless something has just gone
+        wrong.
+        """
+        self.go_on(lull.begins + lull.seconds - SETTLING_SECONDS)
+        if self.faults.are_over(REST_SECONDS):
+            self.come_to_rest(SETTLING_SECONDS / 2)
+
+    def come_to_rest(self, seconds: float) -> None:
+        """Play until nothing moves, for so long at most, and check what is true then."""
+        self.go_on(seconds, until=lambda: not self.moving())
+        assert not self.moving(), f"it does not come to rest: {self.moving()}"
+        hold_at_rest(self.node)
+
     # The end
 
     def end(self) -> None:
@@ -106,6 +127,7 @@ class World:
         self.go_on(END_SECONDS, until=self.is_at_rest)
         assert not any(self.unrest().values()), f"not at rest after {END_SECONDS:g} s: {self.unrest()}"
         self.go_on(REST_SECONDS)
+        self.come_to_rest(SETTLING_SECONDS)
         self.truth.holds_at_rest(self.node)
         for person in self.clients.values():
             assert not (person.is_connected() and person.blocked), f"{person.name} is still blocked"
@@ -128,5 +150,13 @@ class World:
             "unread": [person.name for person in connected if person.client.unread],
             "unanswered": [(person.name, what) for person in connected if (what := person.unanswered())],
             "parked": [channel.number for channel in self.node.channels() if channel.inbox or channel.running],
-            "lines": [activity.name for activity in self.engine.activities if activity.waits()],
+            "lines": self.lines(),
         }
+
+    def lines(self) -> list[str]:
+        """Return the names of lines in which something waits."""
+        return [activity.name for activity in self.engine.activities if activity.waits()]
+
+    def moving(self) -> list[str]:
+        """Return the names of lines in which something waits, and of processes that are to end a turn."""
+        return [*self.lines(), *(f"turn of {role} {number}" for role, number in sorted(self.engine.ending))]

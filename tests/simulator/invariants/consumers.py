@@ -1,14 +1,14 @@
-"""Invariants of consumers once everything has come to rest: every message that can be delivered has been."""
+"""Invariants of consumers: every message that can be delivered has been, and no channel has more than it may have."""
 
 from __future__ import annotations
 
-from acceptor.amqp.channel import Channel
+from acceptor.clients.channel_state import ChannelState
 from shard.core import ShardCore
-from tests.flow.books import BookedNode
+from tests.simulator.joined.node import Node
 
 
-def nobody_starves(node: BookedNode) -> None:
-    """Check that no queue has a ready message for a consumer that may have it, neither by its shard nor by its
+def nobody_starves(node: Node) -> None:
+    """Check at rest that no queue has a ready message for a consumer that may have it, neither by its shard nor by its
     acceptor.
     """
     for _, shard in node.running_shards():
@@ -28,13 +28,13 @@ def sleepers_have_no_credit(shard: ShardCore) -> None:
                 assert consumer.group.hungry or not consumer.lacks_grant()
 
 
-def has_room(channel: Channel) -> bool:
+def has_room(channel: ChannelState) -> bool:
     """Whether a channel's shared prefetch has room."""
     shared = channel.shared_prefetch
     return shared.limit > channel.unacked.consumed + shared.uncommitted
 
 
-def within_limits(node: BookedNode) -> None:
+def shared_prefetch_holds(node: Node) -> None:
     """Check the shared prefetch of channels that consume from several shards: it holds at any time except while it
     changes.
     """

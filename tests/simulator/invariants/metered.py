@@ -1,4 +1,4 @@
-"""Limits over several queues and gates that open with time: their policies and invariants."""
+"""Invariants of limits over several queues, and of gates that open with time."""
 
 from __future__ import annotations
 
@@ -9,34 +9,11 @@ from acceptor.gates.gate import Gate
 from acceptor.gates.metered import HELD_AFTER
 from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.rates import SECOND, RateGate
-from acceptor.gates.rounds import PATIENCE_SECONDS
+from acceptor.gates.rounds import PATIENCE_SECONDS, Rounds
 from penstock.limits.watermarks import overshoot_of
 from shard.queue.queue_state import QueueState
-from tests.flow.books import BookedNode
-
-PACES: tuple[dict[str, Any], ...] = (
-    {"pace-depth": 6}, {"pace-depth": 2, "flow-stop-count": 30}, {"pace-depth": 12, "flow-stop-size": 60_000},
-    {"pace-wait": "300 ms"},
-)  # fmt: skip
-RATES: tuple[dict[str, Any], ...] = (
-    {"max-rate": 40, "rate-burst": "100 ms"}, {"max-rate": 100, "rate-burst": "200 ms", "flow-stop-count": 10},
-    {"max-rate-bytes": "400 kB", "rate-burst": "100 ms"},
-)  # fmt: skip
-# Owners that several queues have in common: what the policy applies to, its vhost, and its pattern.
-OWNERS: dict[str, tuple[str, str, str]] = {
-    "user": ("users", "/", "^guest$"), "exchange": ("exchanges", "/", "^some$"), "vhost": ("vhosts", "", "^/$"),
-    "node": ("node", "", ""),
-}  # fmt: skip
-SHARED: tuple[dict[str, Any] | None, ...] = (
-    None, {"max-rate": 80, "rate-burst": "200 ms"},
-    {"max-rate": 200, "max-rate-bytes": "800 kB", "rate-burst": "100 ms"},
-    {"sum-stop-count": 12, "sum-resume-count": 6}, {"deepest-stop-count": 4}, {"sum-stop-size": 90_000},
-    {"sum-stop-count": 30, "sum-stop-size": "200 kB", "throttle": "blocked, confirms, pause"},
-    {"max-rate": 80, "rate-burst": "200 ms", "deepest-stop-count": 10, "deepest-resume-count": 2},
-)  # fmt: skip
-# No policy has a longer burst, and none a lower rate.
-LONGEST_BURST = SECOND // 5
-LEAST_COUNT, LEAST_BYTES = 40, 400_000
+from tests.simulator.joined.node import Node
+from tests.simulator.policies import LEAST_BYTES, LEAST_COUNT, LONGEST_BURST
 
 
 def is_metered(gate: object) -> bool:
@@ -52,7 +29,7 @@ def is_shut(gate: Gate) -> bool:
 def gives_others_time(gate: Gate) -> bool:
     """Whether a gate briefly holds channels that have had their share, until others have theirs."""
     rounds = gate.rounds if isinstance(gate, QueueGate) else None
-    if rounds is None or rounds.held_since is None:
+    if not isinstance(rounds, Rounds) or rounds.held_since is None:
         return False
     return rounds.clock() < rounds.held_since + PATIENCE_SECONDS
 
@@ -95,7 +72,16 @@ def only_just_waits(core: AcceptorCore, session: Any) -> bool:
     )
 
 
-def rates_hold(node: BookedNode, largest: int, count: int, nbytes: int) -> None:
+def nobody_is_remembered(core: AcceptorCore) -> None:
+    """Check that nothing is kept about waiting channels once none has waited for a while."""
+    metered = core.gates.metered
+    assert (metered.closed, metered.since, metered.channels, metered.held) == ({}, {}, {}, {})
+    assert not metered.pending and not metered.leaving and not metered.left
+    escalations = core.holding.escalations
+    assert not escalations.climbs and not escalations.drained and not core.holding.books.episodes.open
+
+
+def rates_hold(node: Node, largest: int, count: int, nbytes: int) -> None:
     """Check that nothing exceeds a rate by more than its burst, and a message of `largest` bytes if bytes count.
 
     A commit of each acceptor, with `count` messages and `nbytes`, may come on top: it goes when the burst is unused.
@@ -126,12 +112,3 @@ def most_paced(queue: QueueState, acceptors: int) -> int | None:
     if depth is None or queue.features.pace_wait is not None:
         return None
     return depth + (acceptors - 1) * max(2 * overshoot_of(depth) // acceptors, 1)
-
-
-def nobody_is_remembered(core: AcceptorCore) -> None:
-    """Check that nothing is kept about waiting channels once none has waited for a while."""
-    metered = core.gates.metered
-    assert (metered.closed, metered.since, metered.channels, metered.held) == ({}, {}, {}, {})
-    assert not metered.pending and not metered.leaving and not metered.left
-    escalations = core.holding.escalations
-    assert not escalations.climbs and not escalations.drained and not core.holding.books.episodes.open
