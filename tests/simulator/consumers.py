@@ -3,24 +3,53 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from enum import Enum
 from functools import partial
+from typing import NamedTuple
 
 from tests.frames import Event
 from tests.simulator.engine import Engine
 from tests.simulator.person import CHANNEL, Arrive, Person
-from tests.simulator.plan import CONSUMER_TIMEOUT, DEAD, ClientPlan
+from tests.simulator.plan import CONSUMER_TIMEOUT, DEAD, TRANSACTION_TIMEOUT, ClientPlan
 from tests.simulator.truth import At, Truth, grave, identity
 
 
+class Recovery(Enum):
+    """Whether a client has asked for everything unacked to be delivered again (basic.recover), until it is answered."""
+
+    NONE = "not asked for"
+    SENT = "asked for"
+    READ = "read by the acceptor"
+
+
+class Outcome(Enum):
+    """How deliveries are settled."""
+
+    ACKED = "acked"
+    REQUEUED = "requeued"
+    REJECTED = "rejected for good"
+
+
+class Settlement(NamedTuple):
+    """Deliveries that were settled alike, by tag."""
+
+    how: Outcome
+    places: dict[int, At]
+
+
 class Consumer(Person):
-    """Consumes from a queue, and settles as is its habit: slowly, or with refusals, or not at all. Now and then it
-    reads nothing for a while, or cancels its consumer and consumes from another queue.
+    """Consumes from a queue, and settles as is its habit: slowly, or with refusals, in transactions, or not at all. Now
+    and then it reads nothing for a while, has everything delivered again, or cancels its consumer and consumes from
+    another queue.
     """
 
     def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
         super().__init__(engine, truth, plan, arrive)
         self.queues = [queue.name for queue in engine.plan.queues]
         self.prefetch = self.chance.choice([0, 1, 5, 50])
+        self.shared = self.chance.choice([0, 0, 0, 1, 4])
+        """The prefetch of all its consumers together."""
         self.no_ack = self.chance.random() < 0.15
         self.refuses = self.chance.choice([0.0, 0.0, 0.1, 0.5])
         self.slow = self.chance.choice([0.0, 0.0, 0.3])
@@ -28,19 +57,37 @@ class Consumer(Person):
         self.consumers = 0
         self.queue_of: dict[str, str] = {}
         self.unacked: dict[int, At] = {}
+        self.recovery = Recovery.NONE
+        self.transacts = self.chance.random() < 0.2
+        self.uncommitted: list[Settlement] = []
+        self.commits: deque[list[Callable[[], None]]] = deque()
+        """What is true once the next commits are answered."""
 
     def begin(self) -> None:
         """Consume from a queue."""
         self.unacked = {}
+        self.recovery = Recovery.NONE
+        self.begin_transactions()
         self.client.send("basic.qos", CHANNEL, prefetch_count=self.prefetch)
+        if self.shared:
+            self.client.send("basic.qos", CHANNEL, prefetch_count=self.shared, global_=True)
         self.consume(self.chance.choice(self.queues))
+
+    def begin_transactions(self) -> None:
+        """Select transactions, if it settles in these."""
+        self.commits.clear()
+        if self.transacts:
+            self.client.send("tx.select", CHANNEL)
 
     def consume(self, queue: str) -> None:
         """Consume from a queue under a new tag."""
         self.consumers += 1
         tag = f"{queue}-{self.consumers}"
         self.queue_of[tag] = queue
-        self.client.send("basic.consume", CHANNEL, queue=queue, consumer_tag=tag, no_ack=self.no_ack)
+        self.client.send(
+            "basic.consume", CHANNEL, queue=queue, consumer_tag=tag, no_ack=self.no_ack,
+            arguments={"x-priority": self.chance.choice([0, 0, 3])},
+        )  # fmt: skip
         if self.no_ack:
             self.truth.may_lose(queue)
 
@@ -50,8 +97,15 @@ class Consumer(Person):
                 self.delivered(self.queue_of[event.consumer_tag], event, event.consumer_tag)
             case "basic.cancel-ok":
                 self.consume(self.chance.choice(self.queues))
+            case "basic.recover-ok":
+                self.recovery = Recovery.NONE
+            case "tx.commit-ok":
+                for effect in self.commits.popleft():
+                    effect()
             case "channel.close":
-                late = "acknowledgement" in event.text and self.engine.plan.outlasts(CONSUMER_TIMEOUT)
+                plan, text = self.engine.plan, event.text
+                late = "acknowledgement" in text and plan.outlasts(CONSUMER_TIMEOUT)
+                late |= "open for longer" in text and plan.outlasts(TRANSACTION_TIMEOUT)
                 assert late, f"{self.name} is refused: {event}"
                 self.opens_again()
 
@@ -63,13 +117,19 @@ class Consumer(Person):
         if self.no_ack:
             self.truth.acked([at])
             return
+        if self.recovery is Recovery.READ:
+            self.truth.given_back([at])  # it was on its way
+            return
         self.unacked[event.delivery_tag] = at
-        if consumer and self.prefetch and self.consumers == 1:
+        prefetch = min(filter(None, [self.prefetch, self.shared]), default=0)
+        if consumer and prefetch and self.consumers == 1:
             unacked = sum(not self.truth.may_be_forgotten(id) for _, id in self.unacked.values())
-            assert unacked <= self.prefetch, f"{self.name} has {unacked} of {self.prefetch}"
+            assert unacked <= prefetch, f"{self.name} has {unacked} of {prefetch}"
 
     def may_act(self) -> bool:
-        return bool(self.unacked) or self.client.deaf or self.moody > 0
+        return (
+            bool(self.unacked or self.uncommitted or self.client.deaf or self.moody) and self.recovery is Recovery.NONE
+        )
 
     def act(self) -> None:
         """Settle something, or change its mind."""
@@ -80,15 +140,27 @@ class Consumer(Person):
             self.go()
         elif self.chance.random() < self.moody:
             self.change_mind()
+        elif self.uncommitted and self.chance.random() < 0.3:
+            self.end_transaction()
         elif self.unacked and self.chance.random() >= self.slow:
             self.settle()
 
     def change_mind(self) -> None:
-        """Read nothing for a while, or cancel the present consumer."""
-        if self.chance.random() < 0.5:
-            self.client.deaf = True
-        else:
-            self.client.send("basic.cancel", CHANNEL, consumer_tag=next(reversed(self.queue_of)))
+        """Read nothing for a while, have everything delivered again, or cancel the present consumer."""
+        match self.chance.choice(("deaf", "recover", "cancel")):
+            case "deaf":
+                self.client.deaf = True
+            case "recover" if not self.no_ack:
+                self.recovery = Recovery.SENT
+                self.client.send("basic.recover", CHANNEL, self.gives_all_back, requeue=True)
+            case _:
+                self.client.send("basic.cancel", CHANNEL, consumer_tag=next(reversed(self.queue_of)))
+
+    def gives_all_back(self) -> None:
+        """The acceptor has read that everything unacked is to be delivered again."""
+        self.recovery = Recovery.READ
+        self.truth.given_back(list(self.unacked.values()))
+        self.unacked.clear()
 
     def settle(self) -> None:
         """Ack, requeue or reject some deliveries."""
@@ -96,23 +168,52 @@ class Consumer(Person):
         tag = self.chance.choice(tags)
         multiple = self.chance.random() < 0.7
         some = [each for each in tags if each <= tag] if multiple else [tag]
-        gone = [self.unacked.pop(each) for each in some]
-        if self.chance.random() >= self.refuses:
-            self.truth.acked(gone)
-            when_read = partial(self.truth.gone, gone)
+        gone = {each: self.unacked.pop(each) for each in some}
+        how = Outcome.ACKED
+        if self.chance.random() < self.refuses:
+            how = self.chance.choices((Outcome.REQUEUED, Outcome.REJECTED), (7, 3))[0]
+        settlement = Settlement(how, gone)
+        when_read = None if self.transacts else self.takes_effect(settlement)
+        if how is Outcome.ACKED:
             self.client.send("basic.ack", CHANNEL, when_read, delivery_tag=tag, multiple=multiple)
-        elif self.chance.random() < 0.7:
-            self.truth.given_back(gone)
-            self.client.send("basic.nack", CHANNEL, delivery_tag=tag, multiple=multiple, requeue=True)
         else:
-            self.truth.rejected(gone)
-            when_read = partial(self.truth.gone, gone)
-            self.client.send("basic.nack", CHANNEL, when_read, delivery_tag=tag, multiple=multiple, requeue=False)
+            requeue = how is Outcome.REQUEUED
+            self.client.send("basic.nack", CHANNEL, when_read, delivery_tag=tag, multiple=multiple, requeue=requeue)
+        if self.transacts:
+            self.uncommitted.append(settlement)
+
+    def takes_effect(self, settlement: Settlement) -> Callable[[], None]:
+        """Record a settlement that was written, and is not undone; return what is true once it has taken effect."""
+        places = list(settlement.places.values())
+        match settlement.how:
+            case Outcome.ACKED:
+                self.truth.acked(places)
+            case Outcome.REJECTED:
+                self.truth.rejected(places)
+            case Outcome.REQUEUED:
+                self.truth.given_back(places)
+                return lambda: None
+        return partial(self.truth.gone, places)
+
+    def end_transaction(self) -> None:
+        """Commit the settlements, or roll them back: then the messages are unacked again."""
+        settlements, self.uncommitted = self.uncommitted, []
+        if self.chance.random() < 0.2:
+            self.client.send("tx.rollback", CHANNEL)
+            for settlement in settlements:
+                self.unacked |= settlement.places
+            self.unacked = dict(sorted(self.unacked.items()))
+            return
+        self.commits.append([self.takes_effect(settlement) for settlement in settlements])
+        self.client.send("tx.commit", CHANNEL)
 
     def lost(self) -> None:
         self.truth.departed(self.timeline.now)
+        for settlement in self.uncommitted:
+            self.unacked |= settlement.places
         self.truth.given_back(list(self.unacked.values()))
         self.unacked.clear()
+        self.uncommitted.clear()
 
     def falls_silent(self) -> None:
         """Drop the connection, so that what is unacked returns to its queue."""
@@ -125,13 +226,14 @@ class Getter(Consumer):
 
     def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
         super().__init__(engine, truth, plan, arrive)
-        self.no_ack, self.moody = False, 0.0
+        self.moody = 0.0
         self.gets: deque[str] = deque()
 
     def begin(self) -> None:
         """Get nothing yet."""
         self.unacked = {}
         self.gets.clear()
+        self.begin_transactions()
 
     def may_act(self) -> bool:
         return True
@@ -140,7 +242,9 @@ class Getter(Consumer):
         """Get a message, or settle some."""
         if self.chance.random() < 0.5 and len(self.gets) < 5:
             self.gets.append(self.chance.choice(self.queues))
-            self.client.send("basic.get", CHANNEL, queue=self.gets[-1])
+            self.client.send("basic.get", CHANNEL, queue=self.gets[-1], no_ack=self.no_ack)
+            if self.no_ack:
+                self.truth.may_lose(self.gets[-1])
         else:
             super().act()
 
@@ -159,7 +263,8 @@ class Drainer(Consumer):
 
     def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
         super().__init__(engine, truth, plan, arrive)
-        self.prefetch, self.pace, self.no_ack = 50, 0.005, False
+        self.prefetch, self.shared, self.pace, self.no_ack = 50, 0, 0.005, False
+        self.transacts = False
 
     def begin(self) -> None:
         """Consume from all queues."""

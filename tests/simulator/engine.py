@@ -37,6 +37,8 @@ UNTIL_QUIET_SECONDS, QUIET_SECONDS, AFTER_QUIET_SECONDS = 8.0, 60.0, 2.0
 """How long a lull lasts before all is quiet, how much longer periodic work waits then, and how long before the end of
 the lull it is done as usual again.
 """
+BROADCASTS = (*("keep",) * 17, "lost", "late", "again")
+"""What happens to the broadcasts of a shard's turn."""
 READS = (1 << 30, 1 << 30, 4096, 100)
 """The most bytes that an acceptor reads at once."""
 FLOW = {"parking_bytes": 30_000, "pair_count": 64, "pair_bytes": 65536, "consumer_window_bytes": 65536}
@@ -88,6 +90,7 @@ class Engine:
         """When each shard is to wake next."""
         self.ending: set[Place] = set()
         self.metering: set[int] = set()
+        self.broadcasts = self.chance("broadcasts")
         self.activities: list[Activity] = []
         self.reads: dict[int, Activity] = {}
         self.after_turn: dict[Place, list[Activity]] = defaultdict(list)
@@ -135,8 +138,22 @@ class Engine:
         )  # fmt: skip
         self.add(
             f"down {shard} {acceptor}", ("acceptor", acceptor), ("shard", shard),
-            lambda: node.down[down], lambda: node.send_down(*down),
+            lambda: node.down[down], lambda: self.send_down(*down),
         )  # fmt: skip
+
+    def send_down(self, shard: int, acceptor: int) -> bool:
+        """Deliver the next turn of a shard to an acceptor; its broadcasts may be lost, late or repeated."""
+        how = "keep" if self.calm or self.lull_ends() > self.timeline.now else self.broadcasts.choice(BROADCASTS)
+        if how in ("late", "again"):
+            delay = self.broadcasts.expovariate(1 / NETWORK_SECONDS)
+            self.timeline.after(delay, partial(self.deliver_broadcast, acceptor))
+        return self.node.send_down(shard, acceptor, how)
+
+    def deliver_broadcast(self, acceptor: int) -> None:
+        """Deliver a late broadcast to an acceptor."""
+        if not self.is_postponed(("acceptor", acceptor), partial(self.deliver_broadcast, acceptor)):
+            self.node.stray(acceptor, 0)
+            self.turn_ends(("acceptor", acceptor))
 
     def connect_shards(self, shard: int, peer: int) -> None:
         """Add the line from a shard to another."""
