@@ -6,28 +6,25 @@ to them, is bounded for each of them and for their user, and other clients do no
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from acceptor.amqp.connection import Connection
-from acceptor.budgets import outputs, unfinished
-from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.pauses import BODIES, OUTPUT
 from acceptor.core import AcceptorCore
 from tests.flow.spent import Spent
-from tests.flow.world import AMQP, ATTACKER_READ, EVE, identity
+from tests.flow.world import identity
 from tests.frames import BODY, Event, frame, header_frame, method_frame
-from tests.simulator.joined.client import WRITE_HIGH_BYTES, Client
+from tests.simulator.bounds import EVE
+from tests.simulator.invariants.attacks import ATTACKER_READ, LARGEST_BODY, attackers_keep_to_their_bounds
+from tests.simulator.joined.client import Client
 
 ATTACKERS = 8
 RETURNS = 1
 """The channel of mandatory publishes; bodies are begun on the others."""
 CHANNELS = (2, 3, 4)
-LARGEST_BODY = AMQP["max_message_size"]
 PIECE = 100_000
 NUMBER = 0
 """The number of all attackers, in their messages."""
@@ -187,46 +184,10 @@ class Attacks(Spent):
 
     def what_is_charged_is_what_is_kept(self, core: AcceptorCore) -> None:
         """Check that charges are right and bounded, and that all other connections are read."""
-        found: Counter[str] = Counter()
+        attackers_keep_to_their_bounds(self.node)
         for connection in core.state.connections.values():
             client = self.node.clients.get(connection)
-            if client is None:
-                continue
-            if connection.user == EVE:
-                self.attacker_keeps_to_its_bounds(core, connection, client)
-                found[EVE] += 1
-            else:
+            if client is not None and connection.user != EVE:
                 assert not connection.pauses & (OUTPUT | BODIES)
                 assert not client.untaken and not connection.kept.unfinished
-        most = core.budgets.accounts.of_user + LARGEST_BODY + core.budgets.unfinished.limit
-        most += found[EVE] * (outputs.LEAST_BYTES + unfinished.LEAST_BYTES + 3 * ATTACKER_READ + at_once(core))
-        assert core.budgets.accounts.users.get(EVE, 0) <= most
         assert {connection.user for connection in core.budgets.unread.since} <= {EVE}
-
-    def nobody_is_unread_in_vain(self, core: AcceptorCore) -> None:
-        """Check after all rechecks that every unread connection exceeds a limit, or its user does."""
-        for connection in core.state.connections.values():
-            waits, used_up = core.budgets.outputs.waits(connection), core.budgets.accounts.is_used_up(connection.user)
-            if connection.pauses & OUTPUT:
-                assert waits > core.budgets.outputs.limit // 2 or (used_up and waits > outputs.LEAST_BYTES)
-            if connection.pauses & BODIES:
-                assert used_up and core.budgets.unfinished.lines[connection.user].first is not connection
-
-    def attacker_keeps_to_its_bounds(self, core: AcceptorCore, connection: Connection, client: Client) -> None:
-        """Check the charges and bounds of an attacker's connection."""
-        charged, waits = core.budgets.outputs.waits(connection), client.socket.waits
-        assert waits == len(client.untaken)
-        assert charged >= waits if connection in core.budgets.outputs.unsent else waits <= WRITE_HIGH_BYTES
-        assert charged <= core.budgets.outputs.limit + at_once(core) + 3 * ATTACKER_READ, charged
-        held = connection.scanner.unfinished
-        assert connection.kept.unfinished == (
-            0 if held <= unfinished.LEAST_BYTES or connection.stage is not OPEN else held
-        )
-        assert held <= core.budgets.unfinished.limit + LARGEST_BODY + ATTACKER_READ
-
-
-def at_once(core: AcceptorCore) -> int:
-    """Return how many bytes may be written before a socket is known to accept nothing: its buffer, or all that was
-    parked and is returned when a stop ends.
-    """
-    return max(WRITE_HIGH_BYTES, core.holding.drip.most_parked + ATTACKER_READ)

@@ -37,7 +37,6 @@ class AtRest(Moves):
         hold_at_rest(self.node)
         self.moves_are_answered()
         for _, life in self.node.running_acceptors():
-            self.nobody_is_unread_in_vain(life.core)
             self.surplus_is_bounded(life.core)
         for index, _ in self.node.running_shards():
             self.counters_add_up(index)

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from tests.flow.books import BookedNode
 from tests.frames import Event
 from tests.raw import JAVA
+from tests.simulator.bounds import AMQP, EVE, LITTLE, USERS_SHARE
 from tests.simulator.joined.client import Client
 
 SIZES = (0, 100, 9000, 20000)
@@ -39,8 +40,6 @@ UNPRIVILEGED = frozenset({"lurker", "spurner", "dawdler"})
 MALLORY = "mallory"
 NOWHERE, ANYWHERE = "^$", ".*"
 """The exchanges that Mallory may write to."""
-EVE = "eve"
-"""The user that attacks memory."""
 # Fanout exchanges, and the kinds of queues that are bound to them.
 EXCHANGES = {
     "some": ("count", "bytes", "free", "lurker"), "marked": ("both", "count", "spurner"),
@@ -56,15 +55,8 @@ CLIENT_KINDS: tuple[tuple[dict[str, Any], bool], ...] = (
     (JAVA, True), (JAVA, False), (PY_AMQP, False), ({}, False), (GO, False),
 )  # fmt: skip
 
-# Small limits of parked publishes, of a client, and of its user at an acceptor (half of memory and disk); and how many
-# bytes are read at once.
-LITTLE = {"held_bytes": 65536, "parked_memory": 40_000, "spool_limit": 260_000, "user_percent": 50}
 READ = 16 * 1024
-
-# Limits for the attackers of memory, and their user's share at an acceptor, in bytes.
-AMQP = {"max_message_size": 400_000, "unfinished_bytes": 150_000, "output_bytes": 400_000}
-USERS_SHARE = 1 << 20
-ATTACKER_READ = 64 * 1024
+"""How many bytes are read at once if little is kept for clients."""
 
 Id = tuple[int, int, int]
 """A message: number of the client, of the channel, and of the publish."""

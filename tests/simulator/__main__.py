@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tests.simulator.coverage import Coverage
-from tests.simulator.plan import draw
+from tests.simulator.drawing import draw
 from tests.simulator.play import Ending, play
 from tests.simulator.shrink import shrink
 

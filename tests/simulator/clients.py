@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.simulator.attackers import Attacker
 from tests.simulator.consumers import Consumer, Drainer, Getter
 from tests.simulator.declarers import Declarer
 from tests.simulator.engine import Engine
@@ -9,6 +10,7 @@ from tests.simulator.hostile import Hostile
 from tests.simulator.person import Arrive, Person
 from tests.simulator.plan import ClientPlan, Habit
 from tests.simulator.producers import Producer
+from tests.simulator.relays import Relay
 from tests.simulator.truth import Truth
 
 DRAINER = 0
@@ -16,7 +18,8 @@ DRAINER = 0
 
 KINDS: dict[Habit, type[Person]] = {
     Habit.CONFIRMING: Producer, Habit.PLAIN: Producer, Habit.TRANSACTING: Producer, Habit.CONSUMING: Consumer,
-    Habit.GETTING: Getter, Habit.DECLARING: Declarer, Habit.HOSTILE: Hostile, Habit.DRAINING: Drainer,
+    Habit.GETTING: Getter, Habit.RELAYING: Relay, Habit.DECLARING: Declarer, Habit.HOSTILE: Hostile,
+    Habit.ATTACKING: Attacker, Habit.DRAINING: Drainer,
 }  # fmt: skip
 
 

@@ -59,7 +59,7 @@ class Consumer(Person):
         self.unacked: dict[int, At] = {}
         self.recovery = Recovery.NONE
         self.transacts = self.chance.random() < 0.2
-        self.uncommitted: list[Settlement] = []
+        self.settlements: list[Settlement] = []
         self.commits: deque[list[Callable[[], None]]] = deque()
         """What is true once the next commits are answered."""
 
@@ -128,7 +128,7 @@ class Consumer(Person):
 
     def may_act(self) -> bool:
         return (
-            bool(self.unacked or self.uncommitted or self.client.deaf or self.moody) and self.recovery is Recovery.NONE
+            bool(self.unacked or self.settlements or self.client.deaf or self.moody) and self.recovery is Recovery.NONE
         )
 
     def act(self) -> None:
@@ -140,7 +140,7 @@ class Consumer(Person):
             self.go()
         elif self.chance.random() < self.moody:
             self.change_mind()
-        elif self.uncommitted and self.chance.random() < 0.3:
+        elif self.settlements and self.chance.random() < 0.3:
             self.end_transaction()
         elif self.unacked and self.chance.random() >= self.slow:
             self.settle()
@@ -180,7 +180,7 @@ class Consumer(Person):
             requeue = how is Outcome.REQUEUED
             self.client.send("basic.nack", CHANNEL, when_read, delivery_tag=tag, multiple=multiple, requeue=requeue)
         if self.transacts:
-            self.uncommitted.append(settlement)
+            self.settlements.append(settlement)
 
     def takes_effect(self, settlement: Settlement) -> Callable[[], None]:
         """Record a settlement that was written, and is not undone; return what is true once it has taken effect."""
@@ -197,7 +197,7 @@ class Consumer(Person):
 
     def end_transaction(self) -> None:
         """Commit the settlements, or roll them back: then the messages are unacked again."""
-        settlements, self.uncommitted = self.uncommitted, []
+        settlements, self.settlements = self.settlements, []
         if self.chance.random() < 0.2:
             self.client.send("tx.rollback", CHANNEL)
             for settlement in settlements:
@@ -209,11 +209,11 @@ class Consumer(Person):
 
     def lost(self) -> None:
         self.truth.departed(self.timeline.now)
-        for settlement in self.uncommitted:
+        for settlement in self.settlements:
             self.unacked |= settlement.places
         self.truth.given_back(list(self.unacked.values()))
         self.unacked.clear()
-        self.uncommitted.clear()
+        self.settlements.clear()
 
     def falls_silent(self) -> None:
         """Drop the connection, so that what is unacked returns to its queue."""

@@ -72,7 +72,7 @@ class Engine:
         self.narrated = narrated
         self.story: list[tuple[float, str]] = []
         self.timeline = Timeline(BEGINS)
-        self.node = SimulatedNode(plan.acceptors, plan.shards, FLOW, plan.stores)
+        self.node = SimulatedNode(plan.acceptors, plan.shards, FLOW, plan.stores, plan.bounds)
         self.node.commits = False
         self.node.show_lives()
         self.calm = False

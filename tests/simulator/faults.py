@@ -126,7 +126,7 @@ class Faults:
         if (self.node.shards if role == "shard" else self.node.acceptors)[number] is None:
             return False
         if role == "shard":
-            self.node.kill_shard(number, arriving, written)
+            self.node.kill_shard(number, arriving, written and self.node.disks[number].trouble is None)
             self.engine.forget_flushes(number)
             self.engine.hangs.pop(("disk", number), None)
         else:

@@ -18,6 +18,7 @@ from shard.contents.errors import StoreError
 from shard.queue.saturation import Stop
 from shard.store.store import Store
 from shard.turns.room import UNFLUSHED
+from tests.simulator.bounds import Bounds
 from tests.simulator.disk import SimulatedDisk, SimulatedStore
 from tests.simulator.joined.node import Node
 from tests.simulator.joined.processes import at_once
@@ -31,12 +32,12 @@ class SimulatedNode(Node):
 
     router_answers_at_once = False
 
-    def __init__(self, acceptors: int, shards: int, flow: dict[str, Any], stores: bool) -> None:
+    def __init__(self, acceptors: int, shards: int, flow: dict[str, Any], stores: bool, bounds: Bounds) -> None:
         self.jobs: dict[int, deque[Job]] = defaultdict(deque)
         self.disks = [SimulatedDisk() for _ in range(shards)]
         self.reported: set[int] = set()
         """The shards that have received a report from another, and are to end a turn."""
-        super().__init__(acceptors, shards, flow, stores)
+        super().__init__(acceptors, shards, flow | bounds.flow(), stores, **bounds.options(acceptors))
 
     def clock(self) -> Clock:
         """Return a clock of virtual time."""

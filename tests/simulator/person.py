@@ -27,7 +27,13 @@ NOTICE_SECONDS = 4.0
 """How much later than two heartbeats a broker may notice that a client is silent."""
 SENDABLE = 50
 """Writes that the kernel's buffer takes while the acceptor reads nothing."""
-PLAIN: dict[str, Any] = {}
+DEAF: tuple[dict[str, Any], ...] = (
+    {}, JAVA, {"product": "py-amqp", "product_version": "5.4.0", "version": "5.4.0"},
+    {"product": "AMQP 0.9.1 Client", "platform": "golang"},
+)  # fmt: skip
+"""What clients that ignore Channel.Flow say about themselves: an unknown one, one of a library that obeys, and two of
+libraries whose sockets must not go unread.
+"""
 BEAT = frame(HEARTBEAT, 0, b"")
 
 
@@ -66,8 +72,11 @@ class Person:
         self.connections = 0
         self.pace = self.chance.choice([0.005, 0.02, 0.1])
 
+    user = "guest"
     is_hostile = False
     """Whether the broker may have reasons to close its connection."""
+    is_attacking = False
+    """Whether it makes the broker keep as much as it can."""
 
     @property
     def name(self) -> str:
@@ -77,13 +86,14 @@ class Person:
     @property
     def properties(self) -> dict[str, Any]:
         """What it says about itself: one that obeys Channel.Flow is a client that is known to."""
-        return JAVA if self.plan.obeys else PLAIN
+        return JAVA if self.plan.obeys else DEAF[self.plan.number % len(DEAF)]
 
     # Coming and going
 
     def connect(self, client: Client) -> None:
         """Log in, and open a channel."""
         self.client = client
+        self.truth.connections[client.connection.id] = self.plan.number
         self.connected, self.closing = True, False
         self.phase, self.blocked = Phase.ARRIVING, False
         client.on_event = partial(self.on_event, client)
@@ -160,8 +170,9 @@ class Person:
         if client is self.client:
             silent = self.timeline.now - client.connection.last_received
             patience = 2 * self.plan.heartbeat or self.engine.node.settings.amqp.handshake_timeout
-            missed = silent > patience
-            assert self.closing or missed or self.is_hostile, f"{self.name} is hung up on after {silent:g} s"
+            ousted = self.client.deaf and self.engine.plan.bounds.last_resort  # it did not hear why
+            known = self.closing or silent > patience or ousted or self.is_hostile
+            assert known, f"{self.name} is hung up on after {silent:g} s"
             self.engine.narrate(f"{self.name} is hung up on")
             self.is_cut_off()
 
@@ -237,19 +248,33 @@ class Person:
                 if self.phase is Phase.ARRIVING:
                     self.phase = Phase.ACTING
                 self.later()
+            case "channel.flow" if event.channel != CHANNEL:
+                self.client.send("channel.flow-ok", event.channel, active=event.active)
             case "channel.flow":
                 assert self.flows != event.active, "a flow that says what the client knows"
                 self.flows = event.active
                 self.client.send("channel.flow-ok", CHANNEL, active=event.active)
                 self.later()
             case "connection.close":
-                raise AssertionError(f"{self.name} is refused: {event}")
+                self.is_ousted(event)
             case _ if event.channel == 0:
                 pass  # the handshake
             case _:
                 self.receive(event)
                 self.later()
         return True
+
+    def is_ousted(self, event: Event) -> None:
+        """The broker closes the connection: no more can be kept for it, or for its user."""
+        reasons = ("no more can be", "unfinished bodies") if self.is_attacking else ("no more can be",)
+        last_resort = self.engine.plan.bounds.last_resort
+        allowed = self.is_attacking or last_resort in ("close", "nack")
+        known = event.code == 506 and any(reason in event.text for reason in reasons)
+        assert last_resort and allowed and known, f"{self.name} is refused: {event}"
+        self.engine.narrate(f"{self.name} is closed: {event.text}")
+        self.closing = True
+        self.lost()
+        self.client.send("connection.close-ok")
 
     def receive(self, event: Event) -> None:
         """Process an event of the channel."""

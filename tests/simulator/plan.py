@@ -1,14 +1,13 @@
-"""What a seed draws: the node, its queues, its clients, the operators' actions, the faults and the weather."""
+"""A plan: the node, its queues, its clients, the operators' actions, the faults and the weather."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from random import Random
 from typing import Any, NamedTuple
 
 from penstock.settings.sections import AmqpSettings
+from tests.simulator.bounds import Bounds
 from tests.simulator.policies import LANE, POLICIES, Definition
 
 CONSUMER_TIMEOUT, TRANSACTION_TIMEOUT = AmqpSettings().consumer_timeout, AmqpSettings().transaction_timeout
@@ -28,8 +27,10 @@ class Habit(StrEnum):
     TRANSACTING = "transacting producer"
     CONSUMING = "consumer"
     GETTING = "getter"
+    RELAYING = "relay"
     DECLARING = "declaring client"
     HOSTILE = "hostile client"
+    ATTACKING = "attacker"
     DRAINING = "drainer"
     """Of the one client that empties all queues at the end."""
 
@@ -139,6 +140,7 @@ class Plan:
     storms: tuple[Storm, ...]
     seconds: float
     lull: Lull | None = None
+    bounds: Bounds = field(default_factory=Bounds)
 
     @property
     def duration(self) -> float:
@@ -163,123 +165,13 @@ class Plan:
         return bool(mortal) or any("max-length" in policy for policy in self.policies(queue.name))
 
     def keeps_order(self, queue: QueuePlan) -> bool:
-        """Whether messages leave a queue in the order in which they came."""
-        overtake = "x-max-priority" in queue.arguments or LANE in self.policies(queue.name)
-        return not overtake and queue.name != DEAD
+        """Whether messages leave a queue in the order in which they came. What overtakes others on its way to a queue
+        with a lane does so in all queues that it goes to.
+        """
+        with_it = [each for each in self.queues if each is queue or (each.bound and queue.bound)]
+        overtaken = "x-max-priority" in queue.arguments or any(LANE in self.policies(each.name) for each in with_it)
+        return not overtaken and queue.name != DEAD
 
     def outlasts(self, deadline: float) -> bool:
         """Whether so many seconds may pass in its lull."""
         return self.lull is not None and self.lull.seconds >= deadline
-
-
-LIMITS: tuple[dict[str, Any], ...] = (
-    {}, {"qpid.flow_stop_count": 8, "qpid.flow_resume_count": 4},
-    {"qpid.flow_stop_size": 20_000, "qpid.flow_resume_size": 8_000},
-    {"qpid.flow_stop_count": 40, "qpid.flow_resume_count": 0}, {"x-max-length": 12, "x-overflow": "reject-publish"},
-    {"x-max-length": 10}, {"x-max-length": 6, "x-overflow": "reject-publish-dlx"}, {"x-pace-depth": 6},
-    {"x-max-rate": 400, "x-rate-burst": "100 ms"},
-)  # fmt: skip
-TRAITS: tuple[dict[str, Any], ...] = (
-    {"x-message-ttl": 20}, {"x-message-ttl": 500}, {"x-message-ttl": 600_000}, {"x-max-priority": 3},
-    {"x-single-active-consumer": True}, {"x-queue-type": "quorum", "x-delivery-limit": 2},
-)  # fmt: skip
-BURIES = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
-
-
-MISHAPS = {
-    "shard": (Mishap.KILL, Mishap.KILL, Mishap.HANG), "acceptor": (Mishap.KILL, Mishap.HANG), "router": (Mishap.KILL,),
-    "disk": (Mishap.HANG, Mishap.FULL, Mishap.UNFLUSHABLE, Mishap.ROT), "client": (Mishap.CUT,),
-    "machine": (Mishap.POWER,),
-}  # fmt: skip
-"""What may happen to whom; a role's mishaps are equally likely."""
-HABITS = (
-    *(Habit.CONSUMING,) * 6, *(Habit.CONFIRMING,) * 2, *(Habit.PLAIN,) * 2, *(Habit.TRANSACTING,) * 2,
-    *(Habit.GETTING,) * 2, Habit.DECLARING, Habit.HOSTILE,
-)  # fmt: skip
-
-
-def draw(seed: int) -> Plan:
-    """Return the plan of a seed."""
-    chance = Random(f"plan {seed}")
-    shards, acceptors = chance.choice([1, 2, 2, 3]), chance.choice([1, 1, 2, 3])
-    (seconds,) = chance.choices((0.15, 0.5, 1.5, 5.0), (10, 7, 2, 1))
-    stores = chance.random() < 0.7
-    queues = [queue(number, shards, stores, chance) for number in range(chance.randint(1, 5))]
-    if any(each.buries for each in queues):
-        queues.append(QueuePlan(DEAD, chance.randrange(shards), chance.choice(LIMITS[:4]), bound=False))
-    clients = tuple(client(number, acceptors, seconds, chance) for number in range(1, chance.randint(3, 8)))
-    sizes = {"shard": shards, "acceptor": acceptors, "router": 1, "disk": shards, "client": len(clients), "machine": 1}
-    if not stores:
-        del sizes["machine"], sizes["disk"]
-    deaths = chance.random() < 0.6
-    faults = [fault(seconds, sizes, chance) for _ in range(chance.randint(1, 5) if deaths else 0)]
-    operations = [operation(seconds, queues, chance) for _ in range(chance.choice([0, 3, 9]))]
-    if deaths:
-        faults += [during(each, sizes, chance) for each in operations if each.deed is Deed.MOVE]
-        faults += [slow_disk(each, chance) for each in faults if each.role == "shard" and chance.random() < 0.5]
-    seconds = max([seconds, *(each.at + each.seconds for each in faults if each.role == "client")])
-    storms = [storm(seconds, chance) for _ in range(chance.randint(0, 2))]
-    lull = None
-    if chance.random() < 0.25:
-        lull = Lull(chance.uniform(0, seconds), chance.choice([*(8.0,) * 8, 60.0, 2000.0, 8000.0]))
-    if lull is not None and lull.seconds >= 60.0:
-        clients = tuple(each._replace(heartbeat=each.heartbeat * 600) for each in clients)
-    return Plan(
-        seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),
-        tuple(sorted(storms)), seconds, lull,
-    )  # fmt: skip
-
-
-def queue(number: int, shards: int, stores: bool, chance: Random) -> QueuePlan:
-    """Draw a queue. One of type quorum is durable."""
-    arguments = dict(chance.choice(LIMITS))
-    if chance.random() < 0.3:
-        trait = chance.choice(TRAITS)
-        if stores or "x-queue-type" not in trait:
-            arguments |= trait
-    if chance.random() < 0.3 or arguments.get("x-overflow") == "reject-publish-dlx":
-        arguments |= BURIES
-    return QueuePlan(f"q{number}", chance.randrange(shards), arguments, chance.random() < 0.5)
-
-
-def client(number: int, acceptors: int, seconds: float, chance: Random) -> ClientPlan:
-    """Draw a client."""
-    arrives = 0.0 if chance.random() < 0.6 else chance.uniform(0, seconds / 2)
-    habit = chance.choice(HABITS)
-    obeys = chance.random() < 0.5
-    return ClientPlan(number, habit, chance.randrange(acceptors), arrives, obeys, chance.choice([0, 0, 1, 4]))
-
-
-def fault(seconds: float, sizes: dict[str, int], chance: Random) -> Fault:
-    """Draw a fault; `sizes` has how many there are of each role."""
-    role = chance.choice([*sizes])
-    number = chance.randrange(sizes[role]) + (role == "client")
-    mishap = chance.choice(MISHAPS[role])
-    lasts = (0.01, 1.0, 5.0, 12.0) if role == "client" else (0.01, 0.3, 1.0)
-    return Fault(chance.uniform(0, seconds), mishap, role, number, chance.choice(lasts))
-
-
-def during(operation: Operation, sizes: dict[str, int], chance: Random) -> Fault:
-    """Draw a death in the middle of what an operator has begun."""
-    soon = chance.choice([0.0005, 0.005, 0.05])
-    death = fault(0.0, sizes, chance)
-    while Mishap.KILL not in MISHAPS[death.role]:
-        death = fault(0.0, sizes, chance)
-    return death._replace(at=operation.at + chance.uniform(0, soon), mishap=Mishap.KILL)
-
-
-def slow_disk(death: Fault, chance: Random) -> Fault:
-    """Draw a hang of the disk before the death of its shard."""
-    return Fault(max(death.at - chance.uniform(0, 0.1), 0.0), Mishap.HANG, "disk", death.number, 0.2)
-
-
-def operation(seconds: float, queues: Sequence[QueuePlan], chance: Random) -> Operation:
-    """Draw an operator's action."""
-    deed = chance.choice([*Deed])
-    return Operation(chance.uniform(0, seconds), deed, chance.choice(queues).name, chance.randrange(1000))
-
-
-def storm(seconds: float, chance: Random) -> Storm:
-    """Draw a storm."""
-    begins = chance.uniform(0, seconds)
-    return Storm(begins, begins + chance.uniform(0.1, seconds / 2), chance.choice([10.0, 100.0, 1000.0]))

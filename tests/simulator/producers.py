@@ -26,9 +26,14 @@ class Producer(Person):
         self.uncommitted: list[Id] = []
         self.committing: deque[list[Id]] = deque()
 
+    @property
+    def confirms(self) -> bool:
+        """Whether its publishes are confirmed."""
+        return self.plan.habit is Habit.CONFIRMING
+
     def begin(self) -> None:
         self.tag = 0
-        if self.plan.habit is Habit.CONFIRMING:
+        if self.confirms:
             self.client.send("confirm.select", CHANNEL)
         elif self.plan.habit is Habit.TRANSACTING:
             self.client.send("tx.select", CHANNEL)
@@ -57,7 +62,7 @@ class Producer(Person):
         when_read = None if transacts else partial(self.truth.was_read, id, self.client.acceptor)
         if transacts:
             self.uncommitted.append(id)
-        elif self.plan.habit is Habit.CONFIRMING:
+        elif self.confirms:
             self.tag += 1
             self.unconfirmed[self.tag] = id
         priority = self.chance.randrange(5)
@@ -85,8 +90,8 @@ class Producer(Person):
             case "basic.return":
                 raise AssertionError(f"returned to {self.name}: {event}")
 
-    def confirmed(self, event: Event) -> None:
-        """Record confirms: each tag once."""
+    def confirmed(self, event: Event) -> list[int]:
+        """Record confirms, each tag once; return the tags."""
         last = event.delivery_tag
         tags = [tag for tag in self.unconfirmed if tag <= last] if event.multiple else [last]
         assert tags and all(tag in self.unconfirmed for tag in tags), f"a confirm of nothing: {event}"
@@ -96,12 +101,16 @@ class Producer(Person):
                 self.truth.confirmed(id, self.timeline.now)
             else:
                 self.truth.nacked(id)
+        return tags
 
     def refused(self, event: Event) -> None:
         """Record that a commit found no room in a refusing queue, or was too late, which ends the channel: open it
         again.
         """
         if self.engine.plan.outlasts(TRANSACTION_TIMEOUT) and "open for longer" in event.text:
+            self.opens_again()
+            return
+        if self.engine.plan.bounds.last_resort and "more than its share" in event.text:
             self.opens_again()
             return
         assert self.committing, f"{self.name} is refused: {event}"

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from tests.simulator.coverage import Coverage
-from tests.simulator.plan import Plan, draw
+from tests.simulator.drawing import draw
+from tests.simulator.plan import Plan
 from tests.simulator.planted import PLANTS
 from tests.simulator.play import play
 from tests.simulator.shrink import shrink

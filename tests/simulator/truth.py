@@ -35,6 +35,8 @@ EXPECTED = {
 }
 """Errors that are logged after a mishap of a disk."""
 
+DROPPED = "parked publishes dropped with their connection"
+
 At = tuple[str, Id]
 """A message in a queue, or in the grave of one."""
 
@@ -111,6 +113,10 @@ class Truth:
         self.steady = {queue.name for queue in plan.queues if not queue.bound and queue.name != DEAD} - changed
         self.expected = {words for fault in plan.faults for words in EXPECTED.get(fault.mishap, ())}
         self.acceptor_deaths: dict[int, list[float]] = defaultdict(list)
+        self.connections: dict[str, int] = {}
+        """The numbers of clients by the ids of their connections."""
+        self.dropped: set[int] = set()
+        """Clients whose user had more parked publishes than its share when they left."""
         self.bound = tuple(queue.name for queue in plan.queues if queue.bound)
         self.refusing = {queue.name for queue in plan.queues if plan.refuses(queue)}
 
@@ -135,7 +141,8 @@ class Truth:
     def nacked(self, id: Id) -> None:
         """Record a nack of the broker: only a queue that refuses causes one."""
         refused = self.refusing & set(self.messages[id].queues)
-        assert refused or self.has_forgotten(), f"{id} is nacked, but no queue refuses"
+        resort = self.plan.bounds.last_resort == "nack"
+        assert refused or resort or self.has_forgotten(), f"{id} is nacked, but no queue refuses"
         self.messages[id].fate = Fate.NACKED
 
     def committing(self, ids: list[Id]) -> None:
@@ -270,6 +277,8 @@ class Truth:
         """Check what must be true after each step: no error is logged."""
         if node.logs:
             for line in node.logs:
+                if line["event"] == DROPPED:
+                    self.dropped.add(self.connections[line["connection"]])
                 assert line["log_level"] not in ("error", "critical") or line["event"] in self.expected, line
             node.logs.clear()
 
@@ -290,7 +299,7 @@ class Truth:
         most = acceptors * self.largest_commit
         for _, shard in node.running_shards():
             for queue in shard.core.state.queues.values():
-                if queue.name not in self.steady:
+                if queue.name not in self.steady or queue.exemption.yields:
                     continue
                 marks = queue.limits.marks
                 bound, bound_bytes = marks.overshoot_bound(acceptors, queue.features.reserve)
@@ -313,7 +322,7 @@ class Truth:
     def nothing_confirmed_is_lost(self) -> None:
         """Check that what was confirmed, committed or read has been delivered and acked (docs/durability.md)."""
         for id, message in self.messages.items():
-            if self.must_arrive(message):
+            if self.must_arrive(id, message):
                 for queue in message.queues:
                     self.has_arrived((queue, id), message)
 
@@ -333,13 +342,13 @@ class Truth:
             assert place is not None, f"{id} is {message.fate.value}, but {queue} never delivered it"
             assert place.rejected, f"{id} is {message.fate.value}, but {queue} dropped it unacked"
 
-    def must_arrive(self, message: Message) -> bool:
+    def must_arrive(self, id: Id, message: Message) -> bool:
         """Whether a message must have arrived in all of its queues."""
         if self.has_forgotten():
             return False  # its shard's memory was all there was
         if message.fate is Fate.READ:
             lost = any(death >= message.at for death in self.acceptor_deaths[message.acceptor])
-            return not lost and not self.refusing & set(message.queues)
+            return not lost and not self.refusing & set(message.queues) and id.client not in self.dropped
         flushed = all(message.promised_at <= until for cut, until in self.power_cuts if message.promised_at <= cut)
         return message.fate in (Fate.CONFIRMED, Fate.COMMITTED) and flushed
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tests.simulator.bounds import EVE
 from tests.simulator.clients import DRAINER, make_client
 from tests.simulator.engine import BEGINS, Engine
 from tests.simulator.faults import BACK_SECONDS, Faults
@@ -55,6 +56,7 @@ class World:
 
     def begin(self) -> None:
         """Declare the queues, and put everything planned on the timeline."""
+        self.node.add_user(EVE)
         self.node.ask("exchange_declare", name=FANOUT, type="fanout", durable=True)
         for queue in self.plan.queues:
             self.node.declare(queue.name, queue.shard, self.plan.stores, **queue.arguments)
@@ -91,7 +93,8 @@ class World:
             return
         home = person.plan.acceptor
         acceptor = home if home in running else running[home % len(running)]
-        client = self.node.visit(acceptor, person.properties)
+        client = self.node.visit(acceptor, person.properties, user=person.user)
+        client.fills = bool(self.plan.bounds.last_resort)
         person.connect(client)
         self.engine.read_from(person.plan.number, client)
         self.engine.narrate(f"{person.name} connects to acceptor {acceptor}")

@@ -10,6 +10,7 @@ from tests.simulator.invariants.accounts import (
     parking_is_counted,
     whoever_is_held_has_an_episode,
 )
+from tests.simulator.invariants.attacks import attackers_keep_to_their_bounds, nobody_is_unread_in_vain
 from tests.simulator.invariants.consumers import nobody_starves, shared_prefetch_holds
 from tests.simulator.invariants.gates import no_share_is_remembered_in_vain, nobody_waits_in_vain, nothing_is_claimed
 from tests.simulator.invariants.metered import somebody_looks
@@ -20,6 +21,7 @@ from tests.simulator.joined.node import Node
 def hold_always(node: Node) -> None:
     """Check what is true after each step."""
     budgets_hold(node)
+    attackers_keep_to_their_bounds(node)
     shared_prefetch_holds(node)
     for _, acceptor in node.running_acceptors():
         whoever_is_held_has_an_episode(acceptor.core)
@@ -32,9 +34,11 @@ def hold_at_rest(node: Node) -> None:
     moves_are_over(node)
     for index, acceptor in node.running_acceptors():
         nothing_is_claimed(node, index, acceptor)
+    for index, acceptor in node.running_acceptors():  # what is asked here may claim room until the turn ends
         nobody_waits_in_vain(acceptor.core)
         no_share_is_remembered_in_vain(acceptor.core)
         parking_is_counted(node, index, acceptor.core)
+        nobody_is_unread_in_vain(acceptor.core)
     for index, _ in node.running_shards():
         gauges_are_right(node, index)
     nobody_starves(node)

@@ -1,0 +1,34 @@
+"""How much a simulated node keeps for its clients."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+EVE = "eve"
+"""The user that attacks memory."""
+AMQP = {"max_message_size": 400_000, "unfinished_bytes": 150_000, "output_bytes": 400_000}
+USERS_SHARE = 1 << 20
+"""What one user may have at an acceptor, in bytes."""
+LITTLE = {"held_bytes": 65536, "parked_memory": 40_000, "spool_limit": 260_000, "user_percent": 50}
+"""Small limits of parked publishes, of a client, and of its user at an acceptor (half of memory and disk)."""
+
+
+class Bounds(NamedTuple):
+    """The node's limit of messages in memory, in bytes, and what happens to a client for which little is kept, and not
+    more can be; "" if the usual amounts are kept.
+    """
+
+    memory: int = 1 << 30
+    last_resort: str = ""
+
+    def options(self, acceptors: int) -> dict[str, Any]:
+        """Return the settings of a node, apart from flow control."""
+        options: dict[str, Any] = {"memory_limit": self.memory}
+        if self.last_resort:
+            process_limit = 100 * acceptors * USERS_SHARE
+            options |= {"memory": {"process_limit": process_limit, "user_percent": 1}, "amqp": AMQP, "spools": True}
+        return options
+
+    def flow(self) -> dict[str, Any]:
+        """Return the settings of flow control."""
+        return LITTLE | {"last_resort": self.last_resort} if self.last_resort else {}
