@@ -17,9 +17,9 @@ from acceptor.core import AcceptorCore
 from tests.flow.spent import Spent
 from tests.flow.world import identity
 from tests.frames import BODY, Event, frame, header_frame, method_frame
-from tests.simulator.bounds import EVE
 from tests.simulator.invariants.attacks import ATTACKER_READ, LARGEST_BODY, attackers_keep_to_their_bounds
 from tests.simulator.joined.client import Client
+from tests.simulator.users import EVE
 
 ATTACKERS = 8
 RETURNS = 1

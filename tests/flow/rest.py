@@ -8,7 +8,6 @@ from hypothesis.stateful import precondition, rule
 
 from acceptor.amqp.channel import Channel
 from acceptor.core import AcceptorCore
-from acceptor.gates.confirms import Span
 from acceptor.gates.pools import Pool
 from acceptor.gates.queue_gate import QueueGate
 from shard.contents.queue_cy import Queue
@@ -18,6 +17,7 @@ from tests.flow.world import EXCHANGES, Id, Kept, identity
 from tests.simulator.invariants.gates import surplus_is_bounded
 from tests.simulator.invariants.node import hold_at_rest
 from tests.simulator.joined.node import parked
+from tests.simulator.promises import tags_of
 
 
 class AtRest(Moves):
@@ -198,19 +198,13 @@ class AtRest(Moves):
                     tags = {identity(body)[2] for _, body in parked(channel)}
                     for span in withheld:
                         if span.confirms is channel.confirms:
-                            tags |= (waiting := set(unconfirmed(span)))
+                            tags |= (waiting := set(tags_of(span)))
                             assert (
                                 self.losses
                                 or not all(self.tells_of_leaving(queue_gate.name) for queue_gate in span.queue_gates)
                                 or all(self.is_in_one_of(span.queue_gates, session.tags[tag]) for tag in waiting)
                             )
                     assert tags == {tag for tag, id in session.tags.items() if id in arrived} - session.answered.keys()
-
-
-def unconfirmed(span: Span) -> list[int]:
-    """Return the unconfirmed tags of a withheld span."""
-    ranges = [(span.first, span.first + span.count)] if span.unconfirmed is None else span.unconfirmed.ranges()
-    return [tag for low, high in ranges for tag in range(low, high)]
 
 
 def bodies(contents: Queue, segment: Segment, first: int, count: int) -> list[bytes]:

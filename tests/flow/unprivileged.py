@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from acceptor.amqp.channel import Channel
-from acceptor.gates.gate import Gate
-from acceptor.gates.pools import itself
-from acceptor.gates.queue_gate import QueueGate
-from acceptor.gates.rates import RateGate
 from tests.flow.transactions import Transactions
-from tests.flow.world import ANYWHERE, EXCHANGES, KINDS, MALLORY, NOWHERE, UNPRIVILEGED, Id, Kept, Session, identity
+from tests.flow.world import EXCHANGES, KINDS, UNPRIVILEGED, Id, Kept, Session, identity
 from tests.frames import Event
+from tests.simulator.invariants.gates import queue_of
 from tests.simulator.joined.node import parked
+from tests.simulator.users import ANYWHERE, MALLORY, NOWHERE
 
 HOLDING = ("flow", "reject", "reject-publish")
 """Overflows with which a queue's policy grants it power over its publishers."""
@@ -113,11 +111,3 @@ class Unprivileged(Transactions):
         to = self.bound_for[id]
         kinds = EXCHANGES.get(to)
         return {to} if kinds is None else set(kinds) - (UNPRIVILEGED - self.ever_empowered)
-
-
-def queue_of(gate: Gate) -> int:
-    """Return the id of the gate's queue, 0 if the gate belongs to something else."""
-    gate = itself(gate)
-    if isinstance(gate, QueueGate):
-        return gate.id
-    return gate.limit.queue_id if isinstance(gate, RateGate) else 0

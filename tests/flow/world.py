@@ -13,8 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from tests.flow.books import BookedNode
 from tests.frames import Event
 from tests.raw import JAVA
-from tests.simulator.bounds import AMQP, EVE, LITTLE, USERS_SHARE
+from tests.simulator.bounds import AMQP, LITTLE, USERS_SHARE
 from tests.simulator.joined.client import Client
+from tests.simulator.users import EVE, MALLORY, NOWHERE
 
 SIZES = (0, 100, 9000, 20000)
 LARGEST = max(SIZES) + 32
@@ -37,9 +38,6 @@ KINDS: dict[str, tuple[dict[str, Any], int]] = {
 }  # fmt: skip
 # Unprivileged queues: bound by a user who may not write to the exchange.
 UNPRIVILEGED = frozenset({"lurker", "spurner", "dawdler"})
-MALLORY = "mallory"
-NOWHERE, ANYWHERE = "^$", ".*"
-"""The exchanges that Mallory may write to."""
 # Fanout exchanges, and the kinds of queues that are bound to them.
 EXCHANGES = {
     "some": ("count", "bytes", "free", "lurker"), "marked": ("both", "count", "spurner"),

@@ -6,13 +6,13 @@ from collections import deque
 from functools import partial
 
 from tests.frames import BODY, Event, frame, header_frame, method_frame
-from tests.simulator.bounds import EVE
 from tests.simulator.engine import Engine
 from tests.simulator.invariants.attacks import ATTACKER_READ, LARGEST_BODY
 from tests.simulator.joined.client import Client
 from tests.simulator.person import CHANNEL, Arrive, Person
 from tests.simulator.plan import ClientPlan
 from tests.simulator.truth import Truth
+from tests.simulator.users import EVE
 
 BODIES = (2, 3, 4)
 """The channels on which bodies are begun; mandatory publishes go on the first channel."""

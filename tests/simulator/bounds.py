@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-EVE = "eve"
-"""The user that attacks memory."""
 AMQP = {"max_message_size": 400_000, "unfinished_bytes": 150_000, "output_bytes": 400_000}
 USERS_SHARE = 1 << 20
 """What one user may have at an acceptor, in bytes."""

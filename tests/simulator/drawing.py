@@ -97,7 +97,8 @@ def queue(number: int, shards: int, stores: bool, chance: Random) -> QueuePlan:
             arguments |= trait
     if chance.random() < 0.3 or arguments.get("x-overflow") == "reject-publish-dlx":
         arguments |= BURIES
-    return QueuePlan(f"q{number}", chance.randrange(shards), arguments, chance.random() < 0.5)
+    bound = chance.random() < 0.5
+    return QueuePlan(f"q{number}", chance.randrange(shards), arguments, bound, bound and chance.random() < 0.3)
 
 
 def client(number: int, acceptors: int, seconds: float, chance: Random) -> ClientPlan:

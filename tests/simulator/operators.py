@@ -7,6 +7,7 @@ from functools import partial
 from tests.simulator.engine import Engine
 from tests.simulator.plan import FANOUT, Deed, Operation
 from tests.simulator.policies import OWNERS, POLICIES, SHARED, Definition
+from tests.simulator.users import ANYWHERE, MALLORY, NOWHERE
 
 NAMES = ("vhost", "exchange", "key", "queue", "user", "connection")
 """What a stop may name."""
@@ -42,6 +43,9 @@ class Operators:
                 self.set_policy(f"of the {whose}", pattern, SHARED[choice // 10 % len(SHARED)], apply_to, vhost)
             case Deed.OVERTAKE:
                 self.set_policy("overtaking", "^guest$", {"overtaking": "destination"} if choice % 2 else None, "users")
+            case Deed.PERMIT:
+                self.node.permit(MALLORY, ANYWHERE if choice % 2 else NOWHERE)
+                self.engine.narrate(f"Mallory may write {'anywhere' if choice % 2 else 'nowhere'}")
             case Deed.STOP:
                 self.stop(queue, choice)
             case Deed.LIFT:

@@ -13,6 +13,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from acceptor.clients.channel_state import ChannelState
 from acceptor.clients.connection_stage import OPEN
 from tests.frames import HEARTBEAT, Event, frame
 from tests.raw import JAVA
@@ -119,6 +120,12 @@ class Person:
     def is_connected(self) -> bool:
         """Whether it has a connection."""
         return self.connected and not self.client.socket.closed
+
+    def channel(self) -> ChannelState | None:
+        """Return the acceptor's side of its channel, unless that is being closed, or it does not hear everything."""
+        if not self.is_connected() or self.closing or self.client.deaf:
+            return None
+        return self.client.connection.channels.get(CHANNEL)
 
     def is_cut_off(self) -> None:
         """Notice that the connection is gone; come back unless the play ends."""

@@ -56,6 +56,7 @@ class Deed(StrEnum):
     POLICY = "changes the policy of"
     LIMIT = "limits together with others"
     OVERTAKE = "lets publishes overtake those to"
+    PERMIT = "permits or forbids Mallory to write to all exchanges, beside"
     STOP = "stops publishes to"
     LIFT = "lifts a stop of"
     MOVE = "moves"
@@ -63,12 +64,15 @@ class Deed(StrEnum):
 
 
 class QueuePlan(NamedTuple):
-    """A queue, the shard that it begins on, and whether it is bound to the fanout exchange."""
+    """A queue, the shard that it begins on, whether it is bound to the fanout exchange, and whether by a user who may
+    not write to that.
+    """
 
     name: str
     shard: int
     arguments: dict[str, Any]
     bound: bool
+    unprivileged: bool = False
 
     @property
     def buries(self) -> bool:
@@ -158,6 +162,12 @@ class Plan:
         return any(
             "reject-publish" in (own or policy.get("overflow", "")) for policy in [{}, *self.policies(queue.name)]
         )
+
+    def is_powerless(self, queue: QueuePlan) -> bool:
+        """Whether a queue never gets power over publishers that do not name it."""
+        permitted = any(each.deed is Deed.PERMIT for each in self.operations)
+        granted = any("overflow" in policy for policy in self.policies(queue.name))
+        return queue.unprivileged and not permitted and not granted
 
     def drops(self, queue: QueuePlan) -> bool:
         """Whether messages may die in a queue that nobody rejects, or as soon as they come."""

@@ -118,6 +118,10 @@ class Producer(Person):
         self.truth.rolled_back(self.committing.popleft())
         self.opens_again()
 
+    def opens_again(self) -> None:
+        self.truth.may_be_dropped(self.unconfirmed.values())
+        super().opens_again()
+
     def lost(self) -> None:
         self.truth.rolled_back(self.uncommitted)
         for ids in self.committing:

@@ -13,9 +13,6 @@ from enum import Enum
 from math import inf
 from typing import NamedTuple
 
-from tests.simulator.invariants.metered import most_paced, rates_hold
-from tests.simulator.invariants.node import hold_always, hold_when_empty
-from tests.simulator.node import SimulatedNode
 from tests.simulator.plan import CONSUMER_TIMEOUT, DEAD, FANOUT, Deed, Mishap, Plan
 
 
@@ -62,11 +59,12 @@ class Fate(Enum):
 
 @dataclass
 class Message:
-    """A publish: its queues, when and on which of its client's connections it was published, and the acceptor that
-    read it.
+    """A publish: its queues, whether it was published to one of them by name, when and on which of its client's
+    connections, and the acceptor that read it.
     """
 
     queues: tuple[str, ...]
+    by_name: bool
     at: float
     connection: int
     fate: Fate = Fate.SENT
@@ -107,6 +105,8 @@ class Truth:
         """Queues in which messages may die that nobody rejects."""
         self.leaky = {name for name in self.deadly if not self.queues[name].buries}
         """Queues that may lose messages without a word."""
+        self.powerless = {queue.name for queue in plan.queues if plan.is_powerless(queue)}
+        self.leaky |= {queue.name for queue in plan.queues if queue.unprivileged and plan.refuses(queue)}
         changed = {operation.queue for operation in plan.operations if operation.deed in (Deed.POLICY, Deed.MOVE)}
         self.shards = {queue.name: queue.shard for queue in plan.queues}
         self.moved = any(operation.deed is Deed.MOVE for operation in plan.operations)
@@ -124,7 +124,11 @@ class Truth:
 
     def published(self, id: Id, target: str, now: float, connection: int) -> None:
         """Record a publish that was written."""
-        self.messages[id] = Message(self.bound if target == FANOUT else (target,), now, connection)
+        self.messages[id] = (
+            Message(self.bound, False, now, connection)
+            if target == FANOUT
+            else Message((target,), True, now, connection)
+        )
 
     def was_read(self, id: Id, acceptor: int) -> None:
         """Record that an acceptor has read a publish."""
@@ -133,6 +137,14 @@ class Truth:
         if message.fate is Fate.SENT:
             message.fate = Fate.READ
 
+    def may_be_dropped(self, ids: Iterable[Id]) -> None:
+        """Record that the broker has closed the channel of these publishes: parked ones are dropped
+        (docs/flow-holding.md).
+        """
+        for id in ids:
+            if self.messages[id].fate is Fate.READ:
+                self.messages[id].fate = Fate.SENT
+
     def confirmed(self, id: Id, now: float) -> None:
         """Record an ack of the broker."""
         self.messages[id].fate = Fate.CONFIRMED
@@ -140,10 +152,23 @@ class Truth:
 
     def nacked(self, id: Id) -> None:
         """Record a nack of the broker: only a queue that refuses causes one."""
-        refused = self.refusing & set(self.messages[id].queues)
+        refused = self.may_refuse(self.messages[id])
         resort = self.plan.bounds.last_resort == "nack"
         assert refused or resort or self.has_forgotten(), f"{id} is nacked, but no queue refuses"
         self.messages[id].fate = Fate.NACKED
+
+    def may_refuse(self, message: Message) -> bool:
+        """Whether a queue may have a message nacked: an unprivileged one only if it was published to that by name."""
+        powerless = frozenset() if message.by_name else self.powerless
+        return bool(self.refusing & set(message.queues) - powerless)
+
+    def is_publishing_to(self, client: int, queue: str) -> bool:
+        """Whether a client may have published to a queue by its name and not know yet that it arrived."""
+        pending = (Fate.SENT, Fate.READ, Fate.COMMITTING, Fate.UNDECIDED)
+        return any(
+            id.client == client and message.by_name and message.fate in pending and queue in message.queues
+            for id, message in self.messages.items()
+        )
 
     def committing(self, ids: list[Id]) -> None:
         """Record that a commit was written."""
@@ -191,7 +216,7 @@ class Truth:
         assert message is not None, f"{queue} delivers {id}, which nobody published"
         buried = queue not in message.queues
         assert not buried or self.may_be_dead(at, message), f"{queue} delivers {id}, published to {message.queues}"
-        refused = buried and message.queues and self.refusing & set(message.queues)
+        refused = buried and self.refusing & set(message.queues)
         assert message.fate is not Fate.ROLLED_BACK or refused, f"{queue} delivers {id}, which was rolled back"
         place = self.places[at]
         uncertain = self.a_process_died_since(message.at)
@@ -270,100 +295,6 @@ class Truth:
         message = self.messages[id]
         promised_at = message.promised_at if self.plan.stores and message.promised_at else inf
         return any(message.at <= death <= promised_at for death in self.shard_deaths)
-
-    # Checks
-
-    def holds_always(self, node: SimulatedNode) -> None:
-        """Check what must be true after each step: no error is logged."""
-        if node.logs:
-            for line in node.logs:
-                if line["event"] == DROPPED:
-                    self.dropped.add(self.connections[line["connection"]])
-                assert line["log_level"] not in ("error", "critical") or line["event"] in self.expected, line
-            node.logs.clear()
-
-    def holds_now(self, node: SimulatedNode) -> None:
-        """Check what must be true after any step, now and then."""
-        self.depths_are_bounded(node)
-        most = self.largest_commit
-        rates_hold(node, LARGEST + BESIDE, most, most * (LARGEST + BESIDE))
-        hold_always(node)
-
-    def depths_are_bounded(self, node: SimulatedNode) -> None:
-        """Check that no queue is deeper than its stop mark and the published overshoot (docs/flow-control.md), which a
-        commit at each acceptor may exceed. A queue that a fanout feeds may lag; a death repeats what was in flight.
-        """
-        if self.shard_deaths:
-            return
-        acceptors = self.plan.acceptors
-        most = acceptors * self.largest_commit
-        for _, shard in node.running_shards():
-            for queue in shard.core.state.queues.values():
-                if queue.name not in self.steady or queue.exemption.yields:
-                    continue
-                marks = queue.limits.marks
-                bound, bound_bytes = marks.overshoot_bound(acceptors, queue.features.reserve)
-                bound_bytes += (acceptors + most) * (LARGEST + BESIDE)
-                kept = not marks.stop_count or queue.depth <= marks.stop_count + bound + most
-                assert kept, f"{queue.name} has {queue.depth} messages, stopped at {marks.stop_count}"
-                kept = not marks.stop_bytes or queue.depth_bytes <= marks.stop_bytes + bound_bytes
-                assert kept, f"{queue.name} has {queue.depth_bytes} bytes, stopped at {marks.stop_bytes}"
-                paced = most_paced(queue, acceptors)
-                assert paced is None or queue.depth <= paced + most, f"{queue.name} has {queue.depth}, paced at {paced}"
-
-    def holds_at_rest(self, node: SimulatedNode) -> None:
-        """Check what must be true once all queues are drained and everything is answered."""
-        self.nothing_confirmed_is_lost()
-        self.transactions_are_whole()
-        left = [queue.name for queue in node.router.topology.queues() if queue.owner is not None]
-        assert not left, f"{left} outlive their connections"
-        hold_when_empty(node)
-
-    def nothing_confirmed_is_lost(self) -> None:
-        """Check that what was confirmed, committed or read has been delivered and acked (docs/durability.md)."""
-        for id, message in self.messages.items():
-            if self.must_arrive(id, message):
-                for queue in message.queues:
-                    self.has_arrived((queue, id), message)
-
-    def has_arrived(self, at: At, message: Message) -> None:
-        """Check that a message has been acked in its queue, or rejected for good, or acked where its queue sends the
-        dead.
-        """
-        queue, id = at
-        place = self.places.get(at)
-        if queue in self.leaky or (place is not None and place.acked):
-            return
-        if self.queues[queue].buries:
-            buried = self.places.get((grave(queue), id))
-            came = DEAD in self.leaky or (buried is not None and (buried.acked or buried.rejected))
-            assert came, f"{id} is {message.fate.value}, but neither {queue} nor its dead letters brought it"
-        else:
-            assert place is not None, f"{id} is {message.fate.value}, but {queue} never delivered it"
-            assert place.rejected, f"{id} is {message.fate.value}, but {queue} dropped it unacked"
-
-    def must_arrive(self, id: Id, message: Message) -> bool:
-        """Whether a message must have arrived in all of its queues."""
-        if self.has_forgotten():
-            return False  # its shard's memory was all there was
-        if message.fate is Fate.READ:
-            lost = any(death >= message.at for death in self.acceptor_deaths[message.acceptor])
-            return not lost and not self.refusing & set(message.queues) and id.client not in self.dropped
-        flushed = all(message.promised_at <= until for cut, until in self.power_cuts if message.promised_at <= cut)
-        return message.fate in (Fate.CONFIRMED, Fate.COMMITTED) and flushed
-
-    def transactions_are_whole(self) -> None:
-        """Check that each undecided transaction has arrived as a whole or not at all (docs/durability.md). One of a
-        single shard may be delivered before it is undone.
-        """
-        if self.has_forgotten():
-            return
-        for ids in self.transactions:
-            safe = self.queues.keys() - self.deadly - self.leaky
-            places = [(queue, id) for id in ids for queue in self.messages[id].queues if queue in safe]
-            arrived = [at for at in places if at in self.places and self.places[at].delivered]
-            one_shard = len({self.shards[queue] for queue, _ in places}) == 1 or self.moved
-            assert len(arrived) in (0, len(places)) or one_shard, f"half a transaction: {arrived} of {places}"
 
 
 def identity(body: bytes) -> Id:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tests.simulator.bounds import EVE
 from tests.simulator.clients import DRAINER, make_client
 from tests.simulator.engine import BEGINS, Engine
 from tests.simulator.faults import BACK_SECONDS, Faults
@@ -14,7 +13,10 @@ from tests.simulator.invariants.node import hold_at_rest
 from tests.simulator.operators import Operators
 from tests.simulator.person import Person, Phase
 from tests.simulator.plan import FANOUT, ClientPlan, Habit, Lull, Plan
+from tests.simulator.producers import Producer
+from tests.simulator.promises import Promises
 from tests.simulator.truth import Truth
+from tests.simulator.users import EVE, MALLORY, NOWHERE
 
 END_SECONDS, REST_SECONDS = 60.0, 2.0
 """How long draining may take, and how long nothing may happen after that, in virtual time."""
@@ -34,6 +36,7 @@ class World:
         self.engine = Engine(plan, narrated)
         self.node = self.engine.node
         self.truth = Truth(plan)
+        self.promises = Promises(plan, self.truth, self.node)
         self.clients = {client.number: self.client(client) for client in plan.clients}
         self.faults = Faults(self.engine, self.truth, self.clients)
         self.operators = Operators(self.engine)
@@ -57,11 +60,13 @@ class World:
     def begin(self) -> None:
         """Declare the queues, and put everything planned on the timeline."""
         self.node.add_user(EVE)
+        self.node.add_user(MALLORY, NOWHERE)
         self.node.ask("exchange_declare", name=FANOUT, type="fanout", durable=True)
         for queue in self.plan.queues:
             self.node.declare(queue.name, queue.shard, self.plan.stores, **queue.arguments)
             if queue.bound:
-                self.node.ask("queue_bind", queue=queue.name, source=FANOUT, key="")
+                user = MALLORY if queue.unprivileged else "guest"
+                self.node.ask("queue_bind", queue=queue.name, source=FANOUT, key="", user=user)
         self.engine.begin()
         for person in self.clients.values():
             self.engine.timeline.after(person.plan.arrives, partial(self.arrive, person))
@@ -73,10 +78,10 @@ class World:
         ends = self.engine.timeline.now + seconds
         self.engine.arm_all()
         while not until() and self.engine.step(ends):
-            self.truth.holds_always(self.node)
+            self.promises.hold_always()
             self.steps += 1
             if self.steps % STEPS_BETWEEN == 0:
-                self.truth.holds_now(self.node)
+                self.promises.hold_now()
             assert self.steps < MOST_STEPS, "the play does not come to an end"
 
     # Clients
@@ -114,6 +119,9 @@ class World:
         self.go_on(seconds, until=lambda: not self.moving())
         assert not self.moving(), f"it does not come to rest: {self.moving()}"
         hold_at_rest(self.node)
+        for person in self.clients.values():
+            if isinstance(person, Producer) and person.confirms and (channel := person.channel()) is not None:
+                self.promises.confirms_come(person.name, person.client.acceptor, channel, person.unconfirmed)
 
     # The end
 
@@ -131,7 +139,7 @@ class World:
         assert not any(self.unrest().values()), f"not at rest after {END_SECONDS:g} s: {self.unrest()}"
         self.go_on(REST_SECONDS)
         self.come_to_rest(SETTLING_SECONDS)
-        self.truth.holds_at_rest(self.node)
+        self.promises.hold_at_the_end()
         for person in self.clients.values():
             assert not (person.is_connected() and person.blocked), f"{person.name} is still blocked"
 

@@ -7,9 +7,10 @@ from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.clients.pauses import BODIES, OUTPUT
 from acceptor.core import AcceptorCore
-from tests.simulator.bounds import AMQP, EVE
+from tests.simulator.bounds import AMQP
 from tests.simulator.joined.client import WRITE_HIGH_BYTES, Client
 from tests.simulator.joined.node import Node
+from tests.simulator.users import EVE
 
 ATTACKER_READ = 64 * 1024
 """The most bytes of an attacker that are read at once."""

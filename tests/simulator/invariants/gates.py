@@ -9,8 +9,9 @@ from acceptor.gates.claims import NO_PLACE
 from acceptor.gates.fair import SAVED_ROUNDS
 from acceptor.gates.gate import SHARE, SHARE_BYTES, UNLIMITED, Gate
 from acceptor.gates.lane_line import LaneLine
-from acceptor.gates.pools import Pool
+from acceptor.gates.pools import Pool, itself
 from acceptor.gates.queue_gate import QueueGate
+from acceptor.gates.rates import RateGate
 from acceptor.holding.channel_flow import acknowledges
 from acceptor.transactions.transaction import Piece, Transaction
 from tests.simulator.invariants.metered import gives_others_time, is_behind_commit, is_shut, only_just_waits
@@ -121,3 +122,11 @@ def pieces_of(channel: Channel, transaction: Transaction) -> list[Piece]:
         pieces: list[Piece] = found.value
     budget.left = left
     return pieces
+
+
+def queue_of(gate: Gate) -> int:
+    """Return the id of the gate's queue, 0 if the gate belongs to something else."""
+    gate = itself(gate)
+    if isinstance(gate, QueueGate):
+        return gate.id
+    return gate.limit.queue_id if isinstance(gate, RateGate) else 0

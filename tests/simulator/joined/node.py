@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from acceptor.amqp.channel import Channel
+from acceptor.clients.channel_state import ChannelState
 from acceptor.clients.parked import ParkedRun
 from router.model.topology import Queue
 from tests.raw import CAPABILITIES
@@ -114,7 +114,7 @@ class Node(Lines):
         raise AssertionError("it never comes to rest")
 
 
-def parked(channel: Channel) -> list[tuple[bytes, bytes]]:
+def parked(channel: ChannelState) -> list[tuple[bytes, bytes]]:
     """Return (address, body) of every publish that a channel has parked."""
     found = []
     for item in channel.inbox:
