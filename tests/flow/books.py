@@ -24,7 +24,7 @@ class Book:
     home, or of several homes if it has moved.
 
     The first `safe` of `entered` outlive the home. The next incarnation knows that the first `written` existed; others
-    were gone before. The queue had `recovered` messages from the start.
+    were gone before.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,6 @@ class Book:
         self.safe = 0
         self.written = 0
         self.rejected = 0
-        self.recovered = 0
 
 
 class BookedShard(Shard):
@@ -77,6 +76,7 @@ class BookedShard(Shard):
 
     def hand_on(self, id: int, other: Shard) -> None:
         """Hand a queue's book to another shard, whose store has the whole queue."""
+        super().hand_on(id, other)
         book = self.handed_on[id] = other.books[id] = self.books.pop(id, None) or Book()
         book.safe = book.written = len(book.entered)
 
@@ -134,10 +134,6 @@ class BookedShard(Shard):
         self.read[identity].append((turn, [], done))
         self.has_processed()
 
-    def has_begun(self) -> None:
-        for id, queue in self.core.state.queues.items():
-            self.books[id].recovered = queue.contents.ready
-
     def turn_has_ended(self, turns: list[tuple[bytes, Any]]) -> None:
         self.has_processed()
         self.note_safe()
@@ -176,9 +172,3 @@ class BookedNode(Node):
     """A node whose shards keep books."""
 
     new_shard = BookedShard
-
-    def recovered(self, shard: int, queue_id: int) -> int:
-        """Return the number of messages that a queue had when the present incarnation of its shard began."""
-        life = self.shards[shard]
-        assert life is not None
-        return life.books[queue_id].recovered

@@ -38,8 +38,6 @@ class AtRest(Moves):
         self.moves_are_answered()
         for _, life in self.node.running_acceptors():
             self.surplus_is_bounded(life.core)
-        for index, _ in self.node.running_shards():
-            self.counters_add_up(index)
         self.nobody_waits_for_unprivileged_queues(at_rest=True)
         self.stops_hold()
         self.nothing_is_lost()
@@ -74,15 +72,6 @@ class AtRest(Moves):
         for queue_gate in core.gates.queue_gates.values():
             if queue_gate.name not in self.changed:
                 surplus_is_bounded(queue_gate)
-
-    def counters_add_up(self, index: int) -> None:
-        """Check that a shard's counters account for every message that has entered its queues."""
-        for queue in self.node.shard(index).state.queues.values():
-            gauge = self.node.gauges.queue_read(queue.slot)
-            assert gauge is not None
-            counters = gauge.counters
-            published = counters.published + self.node.recovered(index, queue.id)
-            assert published == gauge.ready + gauge.unacked + counters.acked + counters.dropped
 
     def nothing_is_lost(self) -> None:
         """Check that every message read by an acceptor is parked there or has entered its queue, and no other has."""

@@ -96,9 +96,11 @@ def accounts_are_right(core: AcceptorCore) -> None:
 
 def gauges_are_right(node: Node, index: int) -> None:
     """Check a shard's gauges against its queues, at the end of a turn."""
-    core = node.shard(index)
+    core, shard = node.shard(index), node.shards[index]
+    assert shard is not None
     for queue in core.state.queues.values():
         gauge_is_right(node, queue)
+        counters_add_up(node, queue, shard.recovered.get(queue.id, 0))
     weight = sum(queue.weight for queue in core.state.queues.values()) + core.held
     assert core.state.weight == weight, f"{core.state.weight} is charged for {weight} bytes"
     memory, room = node.gauges.queue_read(index), core.gate.room
@@ -119,3 +121,11 @@ def gauge_is_right(node: Node, queue: QueueState) -> None:
     assert (gauge.ready, gauge.unacked) == (contents.ready, contents.unacked), queue.name
     assert (gauge.ready_bytes, gauge.unacked_bytes) == (contents.ready_bytes, contents.unacked_bytes), queue.name
     assert (gauge.flow_epoch, gauge.saturated) == (state.epoch, state.saturated), queue.name
+
+
+def counters_add_up(node: Node, queue: QueueState, recovered: int) -> None:
+    """Check that a queue's counters account for every message that it had or that has entered it."""
+    gauge = node.gauges.queue_read(queue.slot)
+    assert gauge is not None
+    entered, left = gauge.counters.published + recovered, gauge.counters.acked + gauge.counters.dropped
+    assert entered == gauge.ready + gauge.unacked + left, f"{queue.name}: {entered} have entered, {gauge}"

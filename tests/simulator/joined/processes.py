@@ -55,6 +55,8 @@ class Shard:
         self.replies: deque[bytes] = deque()
         self.asked: list[bytes] = []
         self.router = Follower(core.load, core.apply, self.asked.append)
+        self.recovered: dict[int, int] = {}
+        """How many messages queues had when this incarnation, or one of an earlier home, began."""
 
     def read_ahead(self) -> None:
         """Have the segments read that consumers will soon want."""
@@ -108,6 +110,7 @@ class Shard:
 
     def has_begun(self) -> None:
         """The shard has the router's topology."""
+        self.recovered = {id: queue.contents.ready for id, queue in self.core.state.queues.items()}
 
     def was_sent(self, identity: bytes, turn: int, operations: list[Operation], parts: list[Any]) -> None:
         """A turn of an acceptor has arrived."""
@@ -123,6 +126,7 @@ class Shard:
 
     def hand_on(self, id: int, other: Shard) -> None:
         """The home of a queue is another shard from now on."""
+        other.recovered[id] = self.recovered.pop(id, 0)
 
 
 def at_once(work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
