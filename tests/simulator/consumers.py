@@ -71,7 +71,8 @@ class Consumer(Person):
         self.client.send("basic.qos", CHANNEL, prefetch_count=self.prefetch)
         if self.shared:
             self.client.send("basic.qos", CHANNEL, prefetch_count=self.shared, global_=True)
-        self.consume(self.chance.choice(self.queues))
+        for queue in self.chance.choices(self.queues, k=self.chance.choice([1, 1, 2, 3])):
+            self.consume(queue)
 
     def begin_transactions(self) -> None:
         """Select transactions, if it settles in these."""
@@ -121,10 +122,15 @@ class Consumer(Person):
             self.truth.given_back([at])  # it was on its way
             return
         self.unacked[event.delivery_tag] = at
-        prefetch = min(filter(None, [self.prefetch, self.shared]), default=0)
-        if consumer and prefetch and self.consumers == 1:
-            unacked = sum(not self.truth.may_be_forgotten(id) for _, id in self.unacked.values())
-            assert unacked <= prefetch, f"{self.name} has {unacked} of {prefetch}"
+        if consumer:
+            self.keeps_to_prefetch()
+
+    def keeps_to_prefetch(self) -> None:
+        """Check that no more is unacked than its consumers may have together, or a single one by itself."""
+        unacked = sum(not self.truth.may_be_forgotten(id) for _, id in self.unacked.values())
+        assert not self.shared or unacked <= self.shared, f"{self.name} has {unacked} of {self.shared}"
+        alone = self.consumers == 1 and self.prefetch
+        assert not alone or unacked <= self.prefetch, f"{self.name} has {unacked} of {self.prefetch}"
 
     def may_act(self) -> bool:
         return (

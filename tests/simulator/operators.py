@@ -7,6 +7,7 @@ from functools import partial
 from tests.simulator.engine import Engine
 from tests.simulator.plan import FANOUT, Deed, Operation
 from tests.simulator.policies import OWNERS, POLICIES, SHARED, Definition
+from tests.simulator.stops import StopWatch
 from tests.simulator.users import ANYWHERE, MALLORY, NOWHERE
 
 NAMES = ("vhost", "exchange", "key", "queue", "user", "connection")
@@ -22,6 +23,7 @@ class Operators:
         self.engine = engine
         self.node = engine.node
         self.stops: list[int] = []
+        self.watch = StopWatch(engine)
         self.policies: set[tuple[str, str, str]] = set()
 
     def begin(self) -> None:
@@ -77,6 +79,7 @@ class Operators:
         names: dict[str, str | None] = dict.fromkeys(NAMES) | scope
         stop = self.node.command("flow_stop", author="ann", reason="", seconds=None, **names)
         self.stops.append(stop["number"])
+        self.watch.begins(stop["number"])
         self.engine.narrate(f"an operator stops publishes: {scope or 'all'}")
 
     def lift(self, choice: int) -> None:
@@ -84,6 +87,7 @@ class Operators:
         if self.stops:
             number = self.stops.pop(choice % len(self.stops))
             if number in self.node.router.topology.stops:
+                self.watch.ends(number)
                 self.node.command("flow_lift", number=number)
                 self.engine.narrate(f"an operator lifts stop {number}")
 

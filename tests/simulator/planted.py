@@ -5,7 +5,7 @@ Each replaces one method of the product while a play lasts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -13,8 +13,14 @@ from unittest.mock import patch
 from acceptor.amqp.channel import Channel
 from acceptor.amqp.connection import Connection
 from acceptor.budgets.quotas import Quotas
+from acceptor.budgets.unfinished import Unfinished
+from acceptor.clients.prefetch import SharedPrefetch
 from acceptor.core import AcceptorCore
+from acceptor.gates.claims import Claim
 from acceptor.gates.confirms import Span
+from acceptor.gates.rates import RateGate
+from acceptor.gates.stops import StopGate
+from acceptor.holding.drip import Drip
 from acceptor.holding.notifier import Notifier
 from acceptor.links.shard_link import ShardLink
 from acceptor.moving.requests import Requests
@@ -22,6 +28,7 @@ from acceptor.routing.gates import Gates
 from acceptor.transactions.transaction import Transaction
 from penstock.bus import to_acceptor
 from router.authority.moving import Moves as RouterMoves
+from router.model.grants import NOBODY, Grants
 from shard.core import ShardCore
 from shard.dead_letters.burial import Burial
 from shard.queue.stalls import Stalls
@@ -225,3 +232,51 @@ def exclusive_queues_outlive_their_connection(right: Any, requests: Requests, co
 @plant(TwoPhase, "on_in_doubt")
 def nobody_answers_what_became_of_a_transaction(right: Any, two_phase: TwoPhase, link: Link, doubt: Any) -> None:
     pass
+
+
+@plant(StopGate, "concerns")
+def a_stop_of_a_queue_stops_nothing(right: Any, gate: StopGate, *args: Any) -> bool:
+    return gate.stop.queue is None and right(gate, *args)
+
+
+@plant(Gates, "recheck_queues")
+def a_lost_broadcast_is_never_noticed(right: Any, gates: Gates) -> None:
+    pass
+
+
+@plant(RateGate, "left")
+def a_rate_lets_in_more_than_there_is_room_for(right: Any, gate: RateGate, which: int, ahead: int) -> int:
+    return 10 * int(right(gate, which, ahead)) + 10
+
+
+@plant(Drip, "is_read_on")
+def held_clients_drip_without_bound(right: Any, drip: Drip, connection: Any) -> bool:
+    return True
+
+
+@plant(SharedPrefetch, "is_hungry")
+def hungry_shards_are_forgotten(right: Any, shared: SharedPrefetch, shard: int) -> None:
+    pass
+
+
+@plant(Grants, "powerless")
+def unprivileged_queues_have_power(right: Any, *args: Any) -> Generator[None, None, frozenset[int]]:
+    yield from ()
+    return NOBODY
+
+
+@plant(Unfinished, "recount")
+def begun_bodies_are_not_charged(right: Any, unfinished: Unfinished, connection: Any) -> None:
+    pass
+
+
+@plant(Claim, "settle")
+def claims_are_not_given_back(right: Any, claim: Claim) -> None:
+    pass
+
+
+@plant(Connection, "fail")
+def the_last_resort_drops_what_is_parked(
+    right: Any, connection: Connection, error: Any, *, keep_parked: bool = False
+) -> None:
+    right(connection, error)

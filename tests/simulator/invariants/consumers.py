@@ -13,6 +13,7 @@ def nobody_starves(node: Node) -> None:
     """
     for _, shard in node.running_shards():
         sleepers_have_no_credit(shard.core)
+        nobody_is_forgotten(node, shard.core)
     for channel in node.channels():
         assert not (channel.shared_prefetch.hungry and has_room(channel))
 
@@ -26,6 +27,17 @@ def sleepers_have_no_credit(shard: ShardCore) -> None:
             if queue.contents.ready:
                 assert consumer.credit() == 0
                 assert consumer.group.hungry or not consumer.lacks_grant()
+
+
+def nobody_is_forgotten(node: Node, shard: ShardCore) -> None:
+    """Check that a consumer lacks a grant of its acceptor only if its channel's shared prefetch has no room."""
+    for queue in shard.state.queues.values():
+        for consumer in queue.ring.consumers:
+            receiver = consumer.link.receiver
+            if queue.contents.ready and consumer.lacks_grant() and receiver is not None:
+                shared = node.core(receiver).state.sharing[consumer.group.id]
+                room = shared.limit - shared.channel.unacked.consumed - shared.uncommitted
+                assert room <= sum(shared.granted.values()), f"a consumer of {queue.name} could have {room}"
 
 
 def has_room(channel: ChannelState) -> bool:

@@ -1,0 +1,63 @@
+"""Watches that nothing enters a queue whose publishes an operator has stopped (docs/flow-control.md)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from router.model.records import Stop
+from tests.simulator.engine import Engine
+from tests.simulator.plan import DEAD
+
+POLL_SECONDS = 0.005
+Counts = dict[int, tuple[int, int, int]]
+"""By queue id: its shard, the incarnation of that, and how many messages have entered the queue in it."""
+
+
+class StopWatch:
+    """The stops of a node. `since` has what had entered the queues of each when all acceptors knew of it, and nothing
+    was in flight any more.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.node = engine.node
+        self.since: dict[int, Counts] = {}
+
+    def begins(self, number: int) -> None:
+        """Watch a new stop."""
+        self.engine.timeline.after(POLL_SECONDS, partial(self.poll, number, self.node.version))
+
+    def poll(self, number: int, version: int) -> None:
+        """Begin to count once everything that was published before the stop has arrived."""
+        stop = self.node.router.topology.stops.get(number)
+        if stop is None:
+            return
+        last_words = any(self.node.last_words.values())
+        for _, acceptor in self.node.running_acceptors():
+            in_flight = last_words or any(link.sent or link.turn.contents.load.count for link in acceptor.core.links)
+            if in_flight or acceptor.router.version < version:
+                self.engine.timeline.after(POLL_SECONDS, partial(self.poll, number, version))
+                return
+        self.since[number] = self.entered(stop)
+
+    def entered(self, stop: Stop) -> Counts:
+        """Return what has entered the queues of a stop. Dead letters may enter at any time."""
+        counts = {}
+        for index, shard in self.node.running_shards():
+            for queue in shard.core.state.queues.values():
+                if stop.queue in (None, queue.name) and queue.name != DEAD:
+                    counts[queue.id] = index, shard.incarnation, queue.contents.totals.published
+        return counts
+
+    def ends(self, number: int) -> None:
+        """Check that nothing has entered a queue since the stop was known. One of an exchange stops nothing that comes
+        through another; all others concern guest, who alone publishes to these queues.
+        """
+        stop = self.node.router.topology.stops.get(number)
+        before = self.since.pop(number, None)
+        if stop is None or before is None or stop.exchange is not None:
+            return
+        now = self.entered(stop)
+        for queue_id in before.keys() & now.keys():
+            same_home = before[queue_id][:2] == now[queue_id][:2]
+            assert not same_home or before[queue_id] == now[queue_id], f"{stop} lets {queue_id} in: {before}, {now}"
