@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from hypothesis.stateful import precondition, rule
 
-from acceptor.amqp.channel import Channel
 from acceptor.core import AcceptorCore
 from acceptor.gates.pools import Pool
 from acceptor.gates.queue_gate import QueueGate
@@ -14,7 +13,7 @@ from shard.contents.queue_cy import Queue
 from shard.contents.segment_cy import Segment
 from tests.flow.moves import Moves
 from tests.flow.world import EXCHANGES, Id, Kept, identity
-from tests.simulator.invariants.gates import surplus_is_bounded
+from tests.simulator.invariants.gates import is_stopped, surplus_is_bounded
 from tests.simulator.invariants.node import hold_at_rest
 from tests.simulator.joined.node import parked
 from tests.simulator.promises import tags_of
@@ -212,8 +211,3 @@ def in_order(ids: list[Id]) -> bool:
             return False
         last[client, channel] = number
     return True
-
-
-def is_stopped(channel: Channel) -> bool:
-    """Whether a channel is held, or warned early that it will be."""
-    return channel.held_by is not None or channel.notices.early is not None

@@ -85,6 +85,7 @@ def draw(seed: int) -> Plan:
     return Plan(
         seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),
         tuple(sorted(storms)), seconds, lull, Bounds(memory, last_resort),
+        chance.choice([None, None, 0, 50]),
     )  # fmt: skip
 
 

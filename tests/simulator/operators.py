@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from tests.simulator.engine import Engine
 from tests.simulator.plan import FANOUT, Deed, Operation
@@ -12,6 +13,9 @@ from tests.simulator.users import ANYWHERE, MALLORY, NOWHERE
 
 NAMES = ("vhost", "exchange", "key", "queue", "user", "connection")
 """What a stop may name."""
+RESULTS = ("moved", "rolled-back", "already-there", "busy", "no-queue", "refused")
+REASONS = ("has died", "aborted", "does not serve", "no room")
+"""Why a queue is not moved: a process has died, an operator has asked, or the target has no room."""
 
 
 class Operators:
@@ -24,6 +28,8 @@ class Operators:
         self.node = engine.node
         self.stops: list[int] = []
         self.watch = StopWatch(engine)
+        self.moves: list[list[dict[str, Any]]] = []
+        """The answers to requests for moves."""
         self.policies: set[tuple[str, str, str]] = set()
 
     def begin(self) -> None:
@@ -40,9 +46,7 @@ class Operators:
             case Deed.POLICY:
                 self.set_policy(queue, f"^{queue}$", POLICIES[choice % len(POLICIES)])
             case Deed.LIMIT:
-                whose = [*OWNERS][choice % len(OWNERS)]
-                apply_to, vhost, pattern = OWNERS[whose]
-                self.set_policy(f"of the {whose}", pattern, SHARED[choice // 10 % len(SHARED)], apply_to, vhost)
+                self.limit([*OWNERS][choice % len(OWNERS)], SHARED[choice // 10 % len(SHARED)])
             case Deed.OVERTAKE:
                 self.set_policy("overtaking", "^guest$", {"overtaking": "destination"} if choice % 2 else None, "users")
             case Deed.PERMIT:
@@ -54,7 +58,7 @@ class Operators:
                 self.lift(choice)
             case Deed.MOVE:
                 shard = choice % self.engine.plan.shards
-                self.node.move(queue, shard)
+                self.moves.append(self.node.move(queue, shard))
                 self.engine.narrate(f"an operator moves {queue} to shard {shard}")
             case Deed.ABORT:
                 if self.node.abort_move(queue):
@@ -68,6 +72,14 @@ class Operators:
         self.node.policy(name, pattern, definition, apply_to, vhost)
         self.policies.add((name, apply_to, vhost))
         self.engine.narrate(f"an operator sets the policy {name} to {definition}")
+
+    def limit(self, whose: str, definition: Definition | None) -> None:
+        """Limit the queues of an owner together; of an exchange beside the share of queues that have to lag."""
+        apply_to, vhost, pattern = OWNERS[whose]
+        share = self.engine.plan.share
+        if definition is not None and whose == "exchange" and share is not None:
+            definition = definition | {"flow-share": f"{share} %"}
+        self.set_policy(f"of the {whose}", pattern, definition, apply_to, vhost)
 
     def stop(self, queue: str, choice: int) -> None:
         """Stop publishes: to a queue or an exchange, of a user, or all of them."""
@@ -97,6 +109,17 @@ class Operators:
             if queue.name not in names and queue.owner is None:
                 self.node.ask("queue_delete", queue_id=queue.queue_id)
                 self.engine.arm_all()
+
+    def are_answered(self) -> None:
+        """Check that each move ended once, in one of the ways that there are (docs/rebalancing.md), unless its router
+        died.
+        """
+        for answers in self.moves:
+            assert len(answers) <= 1
+            for answer in answers:
+                assert answer["result"] in RESULTS, answer
+                explained = answer["result"] not in ("refused", "rolled-back")
+                assert explained or any(reason in answer["reason"] for reason in REASONS), answer
 
     def end(self) -> None:
         """Lift all stops, and delete all policies."""

@@ -145,6 +145,8 @@ class Plan:
     seconds: float
     lull: Lull | None = None
     bounds: Bounds = field(default_factory=Bounds)
+    share: int | None = None
+    """How many of an exchange's queues have to lag before producers are held, in percent; None: the default."""
 
     @property
     def duration(self) -> float:
@@ -173,6 +175,11 @@ class Plan:
         """Whether messages may die in a queue that nobody rejects, or as soon as they come."""
         mortal = {"x-message-ttl", "x-delivery-limit", "x-max-length"} & queue.arguments.keys()
         return bool(mortal) or any("max-length" in policy for policy in self.policies(queue.name))
+
+    def bounds_depth(self, queue: QueuePlan) -> bool:
+        """Whether a queue is held to its first marks: it may not lag behind others, and no dead letters come."""
+        lags = queue.bound and (self.share != 0 or queue.unprivileged)
+        return not lags and queue.name != DEAD
 
     def keeps_order(self, queue: QueuePlan) -> bool:
         """Whether messages leave a queue in the order in which they came. What overtakes others on its way to a queue

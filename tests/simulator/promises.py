@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from acceptor.clients.channel_state import ChannelState
 from acceptor.gates.confirms import Span
-from tests.simulator.invariants.gates import queue_of
-from tests.simulator.invariants.metered import most_paced, rates_hold
-from tests.simulator.invariants.node import hold_always, hold_when_empty
+from tests.simulator.engine import BEGINS
+from tests.simulator.invariants.gates import queue_of, surplus_is_bounded
+from tests.simulator.invariants.metered import most_paced, most_rated, nobody_is_remembered, rates_hold
+from tests.simulator.invariants.node import hold_always, hold_at_rest, hold_when_empty
 from tests.simulator.joined.node import parked
 from tests.simulator.node import SimulatedNode
 from tests.simulator.plan import DEAD, Plan
@@ -64,6 +65,9 @@ class Promises:
                 assert kept, f"{queue.name} has {queue.depth_bytes} bytes, stopped at {marks.stop_bytes}"
                 paced = most_paced(queue, acceptors)
                 assert paced is None or queue.depth <= paced + most, f"{queue.name} has {queue.depth}, paced at {paced}"
+                rated = most_rated(queue, self.node.now - BEGINS)
+                entered = queue.contents.totals.published
+                assert rated is None or entered <= rated + most, f"{queue.name} got {entered}, its rate allows {rated}"
 
     def nobody_waits_for_powerless_queues(self) -> None:
         """Check that a channel waits at an unprivileged queue only for publishes to that queue by its name
@@ -78,6 +82,14 @@ class Promises:
                     number = self.truth.connections.get(channel.connection.id)
                     known = number is None or self.truth.is_publishing_to(number, queue.name)
                     assert known, f"client {number} waits for {queue.name}"
+
+    def hold_at_rest(self) -> None:
+        """Check what is true once everything has come to rest."""
+        hold_at_rest(self.node)
+        for _, acceptor in self.node.running_acceptors():
+            for queue_gate in acceptor.core.gates.queue_gates.values():
+                if queue_gate.name in self.truth.steady:
+                    surplus_is_bounded(queue_gate)
 
     def confirms_come(self, name: str, acceptor: int, channel: ChannelState, unconfirmed: Mapping[int, Id]) -> None:
         """Check at rest that each publish which is read and not confirmed is parked, or withheld by a full queue
@@ -98,6 +110,8 @@ class Promises:
         left = [queue.name for queue in self.node.router.topology.queues() if queue.owner is not None]
         assert not left, f"{left} outlive their connections"
         hold_when_empty(self.node)
+        for _, acceptor in self.node.running_acceptors():
+            nobody_is_remembered(acceptor.core)
 
     def nothing_confirmed_is_lost(self) -> None:
         """Check that what was confirmed, committed or read has been delivered and acked (docs/durability.md)."""

@@ -13,7 +13,7 @@ from enum import Enum
 from math import inf
 from typing import NamedTuple
 
-from tests.simulator.plan import CONSUMER_TIMEOUT, DEAD, FANOUT, Deed, Mishap, Plan
+from tests.simulator.plan import CONSUMER_TIMEOUT, FANOUT, Deed, Mishap, Plan
 
 
 class Id(NamedTuple):
@@ -110,7 +110,8 @@ class Truth:
         changed = {operation.queue for operation in plan.operations if operation.deed in (Deed.POLICY, Deed.MOVE)}
         self.shards = {queue.name: queue.shard for queue in plan.queues}
         self.moved = any(operation.deed is Deed.MOVE for operation in plan.operations)
-        self.steady = {queue.name for queue in plan.queues if not queue.bound and queue.name != DEAD} - changed
+        self.steady = {queue.name for queue in plan.queues if plan.bounds_depth(queue)} - changed
+        """Queues that are never deeper than their marks say."""
         self.expected = {words for fault in plan.faults for words in EXPECTED.get(fault.mishap, ())}
         self.acceptor_deaths: dict[int, list[float]] = defaultdict(list)
         self.connections: dict[str, int] = {}

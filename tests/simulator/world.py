@@ -9,7 +9,7 @@ from typing import Any
 from tests.simulator.clients import DRAINER, make_client
 from tests.simulator.engine import BEGINS, Engine
 from tests.simulator.faults import BACK_SECONDS, Faults
-from tests.simulator.invariants.node import hold_at_rest
+from tests.simulator.invariants.gates import is_stopped
 from tests.simulator.operators import Operators
 from tests.simulator.person import Person, Phase
 from tests.simulator.plan import FANOUT, ClientPlan, Habit, Lull, Plan
@@ -67,6 +67,8 @@ class World:
             if queue.bound:
                 user = MALLORY if queue.unprivileged else "guest"
                 self.node.ask("queue_bind", queue=queue.name, source=FANOUT, key="", user=user)
+        if self.plan.share is not None:
+            self.node.policy("share", "", {"flow-share": f"{self.plan.share} %"}, "exchanges")
         self.engine.begin()
         for person in self.clients.values():
             self.engine.timeline.after(person.plan.arrives, partial(self.arrive, person))
@@ -118,9 +120,13 @@ class World:
         """Play until nothing moves, for so long at most, and check what is true then."""
         self.go_on(seconds, until=lambda: not self.moving())
         assert not self.moving(), f"it does not come to rest: {self.moving()}"
-        hold_at_rest(self.node)
+        self.promises.hold_at_rest()
         for person in self.clients.values():
-            if isinstance(person, Producer) and person.confirms and (channel := person.channel()) is not None:
+            channel = person.channel()
+            if channel is None:
+                continue
+            assert person.flows or is_stopped(channel), f"{person.name} is stopped, and nothing holds its channel"
+            if isinstance(person, Producer) and person.confirms:
                 self.promises.confirms_come(person.name, person.client.acceptor, channel, person.unconfirmed)
 
     # The end
@@ -140,6 +146,7 @@ class World:
         self.go_on(REST_SECONDS)
         self.come_to_rest(SETTLING_SECONDS)
         self.promises.hold_at_the_end()
+        self.operators.are_answered()
         for person in self.clients.values():
             assert not (person.is_connected() and person.blocked), f"{person.name} is still blocked"
 

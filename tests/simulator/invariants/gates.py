@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from acceptor.amqp.channel import Channel
 from acceptor.clients.channel_stage import DETACHED
+from acceptor.clients.channel_state import ChannelState
 from acceptor.core import AcceptorCore
 from acceptor.gates.claims import NO_PLACE
 from acceptor.gates.fair import SAVED_ROUNDS
@@ -130,3 +131,8 @@ def queue_of(gate: Gate) -> int:
     if isinstance(gate, QueueGate):
         return gate.id
     return gate.limit.queue_id if isinstance(gate, RateGate) else 0
+
+
+def is_stopped(channel: ChannelState) -> bool:
+    """Whether a channel is held, or warned early that it will be."""
+    return channel.held_by is not None or channel.notices.early is not None
