@@ -10,7 +10,7 @@ from tests.simulator.hostile import Hostile
 from tests.simulator.person import Arrive, Person
 from tests.simulator.plan import ClientPlan, Habit
 from tests.simulator.producers import Producer
-from tests.simulator.relays import Relay
+from tests.simulator.relays import Relay, TransactingRelay
 from tests.simulator.truth import Truth
 
 DRAINER = 0
@@ -18,7 +18,8 @@ DRAINER = 0
 
 KINDS: dict[Habit, type[Person]] = {
     Habit.CONFIRMING: Producer, Habit.PLAIN: Producer, Habit.TRANSACTING: Producer, Habit.CONSUMING: Consumer,
-    Habit.GETTING: Getter, Habit.RELAYING: Relay, Habit.DECLARING: Declarer, Habit.HOSTILE: Hostile,
+    Habit.GETTING: Getter, Habit.RELAYING: Relay,
+    Habit.TRANSACTING_RELAY: TransactingRelay, Habit.DECLARING: Declarer, Habit.HOSTILE: Hostile,
     Habit.ATTACKING: Attacker, Habit.DRAINING: Drainer,
 }  # fmt: skip
 

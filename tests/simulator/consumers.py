@@ -60,8 +60,8 @@ class Consumer(Person):
         self.recovery = Recovery.NONE
         self.transacts = self.chance.random() < 0.2
         self.settlements: list[Settlement] = []
-        self.commits: deque[list[Callable[[], None]]] = deque()
-        """What is true once the next commits are answered."""
+        self.commits: deque[list[tuple[Settlement, Callable[[], None]]]] = deque()
+        """Settlements whose commits are not answered yet, and what is true once they are."""
 
     def begin(self) -> None:
         """Consume from a queue."""
@@ -101,7 +101,7 @@ class Consumer(Person):
             case "basic.recover-ok":
                 self.recovery = Recovery.NONE
             case "tx.commit-ok":
-                for effect in self.commits.popleft():
+                for _, effect in self.commits.popleft():
                     effect()
             case "channel.close":
                 plan, text = self.engine.plan, event.text
@@ -210,8 +210,12 @@ class Consumer(Person):
                 self.unacked |= settlement.places
             self.unacked = dict(sorted(self.unacked.items()))
             return
-        self.commits.append([self.takes_effect(settlement) for settlement in settlements])
+        self.committed(settlements)
         self.client.send("tx.commit", CHANNEL)
+
+    def committed(self, settlements: list[Settlement]) -> None:
+        """Record settlements whose commit is written."""
+        self.commits.append([(settlement, self.takes_effect(settlement)) for settlement in settlements])
 
     def lost(self) -> None:
         self.truth.departed(self.timeline.now)

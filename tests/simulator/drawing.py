@@ -44,7 +44,7 @@ MISHAPS = {
 """What may happen to whom; a role's mishaps are equally likely."""
 HABITS = (
     *(Habit.CONSUMING,) * 6, *(Habit.CONFIRMING,) * 2, *(Habit.PLAIN,) * 2, *(Habit.TRANSACTING,) * 2,
-    *(Habit.GETTING,) * 2, *(Habit.RELAYING,) * 2, Habit.DECLARING, Habit.HOSTILE,
+    *(Habit.GETTING,) * 2, *(Habit.RELAYING,) * 2, Habit.TRANSACTING_RELAY, Habit.DECLARING, Habit.HOSTILE,
 )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ class Habit(StrEnum):
     CONSUMING = "consumer"
     GETTING = "getter"
     RELAYING = "relay"
+    TRANSACTING_RELAY = "transacting relay"
     DECLARING = "declaring client"
     HOSTILE = "hostile client"
     ATTACKING = "attacker"

@@ -21,6 +21,7 @@ class Producer(Person):
         super().__init__(engine, truth, plan, arrive)
         self.targets = [queue.name for queue in engine.plan.queues if queue.name != DEAD] + [FANOUT]
         self.published = 0
+        self.transacts = plan.habit is Habit.TRANSACTING
         self.tag = 0
         self.unconfirmed: dict[int, Id] = {}
         self.uncommitted: list[Id] = []
@@ -35,7 +36,7 @@ class Producer(Person):
         self.tag = 0
         if self.confirms:
             self.client.send("confirm.select", CHANNEL)
-        elif self.plan.habit is Habit.TRANSACTING:
+        elif self.transacts:
             self.client.send("tx.select", CHANNEL)
 
     def may_act(self) -> bool:
@@ -48,7 +49,7 @@ class Producer(Person):
             return
         for _ in range(self.chance.choice([1, 1, 5, 20])):
             self.publish(self.chance.choice(self.targets))
-        if self.plan.habit is Habit.TRANSACTING and self.chance.random() < 0.3:
+        if self.transacts and self.chance.random() < 0.3:
             self.end_transaction()
 
     def publish(self, target: str) -> None:
@@ -58,9 +59,8 @@ class Producer(Person):
         to = (target, "") if target == FANOUT else ("", target)
         self.truth.published(id, target, self.timeline.now, self.connections)
         body = b"%d %d " % id + bytes(self.chance.choice(SIZES))
-        transacts = self.plan.habit is Habit.TRANSACTING
-        when_read = None if transacts else partial(self.truth.was_read, id, self.client.acceptor)
-        if transacts:
+        when_read = None if self.transacts else partial(self.truth.was_read, id, self.client.acceptor)
+        if self.transacts:
             self.uncommitted.append(id)
         elif self.confirms:
             self.tag += 1

@@ -72,3 +72,63 @@ class Relay(Producer, Consumer):
 
     def unanswered(self) -> int:
         return Producer.unanswered(self)
+
+
+class TransactingRelay(Relay):
+    """Publishes and acks in the same transaction."""
+
+    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
+        super().__init__(engine, truth, plan, arrive)
+        self.transacts = True
+
+    @property
+    def confirms(self) -> bool:
+        return False
+
+    def begin(self) -> None:
+        Consumer.begin(self)
+
+    def may_act(self) -> bool:
+        return Producer.may_act(self) and bool(self.unacked or self.uncommitted)
+
+    def act(self) -> None:
+        """Publish for some deliveries and ack them, end the transaction, or leave."""
+        if self.chance.random() < 0.005:
+            self.go()
+            return
+        for tag in list(self.unacked)[: self.chance.choice([1, 5, 20])]:
+            self.publish(self.chance.choice(self.targets))
+            self.settlements.append(Settlement(Outcome.ACKED, {tag: self.unacked.pop(tag)}))
+            self.client.send("basic.ack", CHANNEL, delivery_tag=tag)
+        if self.chance.random() < 0.4:
+            self.end_transaction()
+
+    def end_transaction(self) -> None:
+        """Commit the publishes and the acks, or roll them back."""
+        ids, self.uncommitted = self.uncommitted, []
+        if self.chance.random() < 0.2:
+            self.truth.rolled_back(ids)
+            for settlement in self.settlements:
+                self.unacked |= settlement.places
+            self.unacked = dict(sorted(self.unacked.items()))
+            self.client.send("tx.rollback", CHANNEL)
+        else:
+            self.truth.committing(ids)
+            self.committing.append(ids)
+            self.committed(self.settlements)
+            self.client.send("tx.commit", CHANNEL)
+        self.settlements = []
+
+    def receive(self, event: Event) -> None:
+        if event.name == "tx.commit-ok":
+            Producer.receive(self, event)
+        if event.name == "channel.close" and "acknowledgement" not in event.text:
+            self.refused(event)
+        else:
+            Consumer.receive(self, event)
+
+    def refused(self, event: Event) -> None:
+        if "no room in queue" in event.text:
+            for settlement, _ in self.commits.popleft():
+                self.truth.undone(settlement.places.values())
+        super().refused(event)

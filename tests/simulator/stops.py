@@ -9,8 +9,8 @@ from tests.simulator.engine import Engine
 from tests.simulator.plan import DEAD
 
 POLL_SECONDS = 0.005
-Counts = dict[int, tuple[int, int, int]]
-"""By queue id: its shard, the incarnation of that, and how many messages have entered the queue in it."""
+Counts = dict[int, tuple[int, int, int, int]]
+"""By queue id: the epoch, its shard, the incarnation of that, and how many messages have entered the queue in it."""
 
 
 class StopWatch:
@@ -32,9 +32,11 @@ class StopWatch:
         stop = self.node.router.topology.stops.get(number)
         if stop is None:
             return
-        last_words = any(self.node.last_words.values())
+        on_the_way = any(self.node.last_words.values()) or any(
+            channel.running is not None and not channel.runs_at_gates() for channel in self.node.channels()
+        )  # a commit over several shards
         for _, acceptor in self.node.running_acceptors():
-            in_flight = last_words or any(link.sent or link.turn.contents.load.count for link in acceptor.core.links)
+            in_flight = on_the_way or any(link.sent or link.turn.contents.load.count for link in acceptor.core.links)
             if in_flight or acceptor.router.version < version:
                 self.engine.timeline.after(POLL_SECONDS, partial(self.poll, number, version))
                 return
@@ -46,7 +48,7 @@ class StopWatch:
         for index, shard in self.node.running_shards():
             for queue in shard.core.state.queues.values():
                 if stop.queue in (None, queue.name) and queue.name != DEAD:
-                    counts[queue.id] = index, shard.incarnation, queue.contents.totals.published
+                    counts[queue.id] = self.node.epoch, index, shard.incarnation, queue.contents.totals.published
         return counts
 
     def ends(self, number: int) -> None:
@@ -59,5 +61,5 @@ class StopWatch:
             return
         now = self.entered(stop)
         for queue_id in before.keys() & now.keys():
-            same_home = before[queue_id][:2] == now[queue_id][:2]
+            same_home = before[queue_id][:3] == now[queue_id][:3]
             assert not same_home or before[queue_id] == now[queue_id], f"{stop} lets {queue_id} in: {before}, {now}"

@@ -262,6 +262,11 @@ class Truth:
             self.places[at].rejected = True
             self.places[at].open -= 1
 
+    def undone(self, places: Iterable[At]) -> None:
+        """Record that the transaction was refused in which these were acked."""
+        for at in places:
+            self.places[at].acked = False
+
     def gone(self, places: Iterable[At]) -> None:
         """Record acks or rejects that the acceptor has read."""
         for at in places:

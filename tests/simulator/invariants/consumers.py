@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from acceptor.clients.channel_state import ChannelState
 from shard.core import ShardCore
+from shard.queue.consumer_cy import Consumer
+from shard.queue.dispatch import Ring
 from tests.simulator.joined.node import Node
 
 
@@ -21,18 +23,22 @@ def nobody_starves(node: Node) -> None:
 def sleepers_have_no_credit(shard: ShardCore) -> None:
     """Check that sleeping consumers have no credit, and that no consumer has any while messages are ready."""
     for queue in shard.state.queues.values():
-        ring = queue.ring
-        for consumer in [ring.active] if ring.single and ring.active else ring.consumers:
+        for consumer in served(queue.ring):
             assert consumer in consumer.level.awake or consumer.credit() == 0
             if queue.contents.ready:
                 assert consumer.credit() == 0
                 assert consumer.group.hungry or not consumer.lacks_grant()
 
 
+def served(ring: Ring) -> list[Consumer]:
+    """Return the consumers that get messages of a queue."""
+    return [ring.active] if ring.single and ring.active else list(ring.consumers)
+
+
 def nobody_is_forgotten(node: Node, shard: ShardCore) -> None:
     """Check that a consumer lacks a grant of its acceptor only if its channel's shared prefetch has no room."""
     for queue in shard.state.queues.values():
-        for consumer in queue.ring.consumers:
+        for consumer in served(queue.ring):
             receiver = consumer.link.receiver
             if queue.contents.ready and consumer.lacks_grant() and receiver is not None:
                 shared = node.core(receiver).state.sharing[consumer.group.id]
