@@ -9,7 +9,7 @@ from tests.frames import BODY, Event, frame, header_frame, method_frame
 from tests.simulator.engine import Engine
 from tests.simulator.invariants.attacks import ATTACKER_READ, LARGEST_BODY
 from tests.simulator.joined.client import Client
-from tests.simulator.person import CHANNEL, Arrive, Person
+from tests.simulator.person import Person
 from tests.simulator.plan import ClientPlan
 from tests.simulator.truth import Truth
 from tests.simulator.users import EVE
@@ -27,15 +27,15 @@ class Attacker(Person):
     user = EVE
     is_attacking = True
 
-    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
-        super().__init__(engine, truth, plan, arrive)
+    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan) -> None:
+        super().__init__(engine, truth, plan)
         self.published = 0
         self.returning: deque[int] = deque()
         self.begun: dict[int, int] = {}
 
-    def connect(self, client: Client) -> None:
+    def joins(self, client: Client) -> None:
         client.most = ATTACKER_READ
-        super().connect(client)
+        super().joins(client)
 
     def begin(self) -> None:
         self.lost()
@@ -55,7 +55,7 @@ class Attacker(Person):
                 self.begin_body(self.chance.choice(BODIES), self.chance.randrange(5))
             case "finish" if self.begun:
                 self.finish_body(self.chance.choice(sorted(self.begun)))
-            case "listen" if self.client.deaf and not self.is_cut():
+            case "listen" if self.client.deaf and not self.connection.is_cut():
                 self.client.listen(self.chance.choice([1000, 300_000, 1 << 30]))
             case "go" if self.chance.random() < 0.1:
                 self.leave()
@@ -67,7 +67,7 @@ class Attacker(Person):
             self.published += 1
             body = b"%d %d " % (self.plan.number, self.published) + bytes(size)
             when_read = partial(self.returning.append, self.published)
-            self.client.publish(CHANNEL, body, "", "nobody", when_read, mandatory=True)
+            self.client.publish(self.number, body, "", "nobody", when_read, mandatory=True)
 
     def begin_body(self, channel: int, pieces: int) -> None:
         """Announce a body if the last one is whole, and write pieces of it: all but one byte at most."""

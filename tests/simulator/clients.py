@@ -7,7 +7,7 @@ from tests.simulator.consumers import Consumer, Drainer, Getter
 from tests.simulator.declarers import Declarer
 from tests.simulator.engine import Engine
 from tests.simulator.hostile import Hostile
-from tests.simulator.person import Arrive, Person
+from tests.simulator.person import Person
 from tests.simulator.plan import ClientPlan, Habit
 from tests.simulator.producers import Producer
 from tests.simulator.relays import Relay, TransactingRelay
@@ -24,6 +24,6 @@ KINDS: dict[Habit, type[Person]] = {
 }  # fmt: skip
 
 
-def make_client(engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> Person:
+def make_client(engine: Engine, truth: Truth, plan: ClientPlan) -> Person:
     """Return a client with the habit that its plan says."""
-    return KINDS[plan.habit](engine, truth, plan, arrive)
+    return KINDS[plan.habit](engine, truth, plan)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tests.frames import Event
 from tests.simulator.engine import Engine
-from tests.simulator.person import CHANNEL, Arrive, Person
+from tests.simulator.person import Person
 from tests.simulator.plan import CONSUMER_TIMEOUT, DEAD, TRANSACTION_TIMEOUT, ClientPlan
 from tests.simulator.truth import At, Truth, grave, identity
 
@@ -44,8 +44,8 @@ class Consumer(Person):
     another queue.
     """
 
-    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
-        super().__init__(engine, truth, plan, arrive)
+    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan) -> None:
+        super().__init__(engine, truth, plan)
         self.queues = [queue.name for queue in engine.plan.queues]
         self.prefetch = self.chance.choice([0, 1, 5, 50])
         self.shared = self.chance.choice([0, 0, 0, 1, 4])
@@ -68,9 +68,9 @@ class Consumer(Person):
         self.unacked = {}
         self.recovery = Recovery.NONE
         self.begin_transactions()
-        self.client.send("basic.qos", CHANNEL, prefetch_count=self.prefetch)
+        self.client.send("basic.qos", self.number, prefetch_count=self.prefetch)
         if self.shared:
-            self.client.send("basic.qos", CHANNEL, prefetch_count=self.shared, global_=True)
+            self.client.send("basic.qos", self.number, prefetch_count=self.shared, global_=True)
         for queue in self.chance.choices(self.queues, k=self.chance.choice([1, 1, 2, 3])):
             self.consume(queue)
 
@@ -78,7 +78,7 @@ class Consumer(Person):
         """Select transactions, if it settles in these."""
         self.commits.clear()
         if self.transacts:
-            self.client.send("tx.select", CHANNEL)
+            self.client.send("tx.select", self.number)
 
     def consume(self, queue: str) -> None:
         """Consume from a queue under a new tag."""
@@ -86,7 +86,7 @@ class Consumer(Person):
         tag = f"{queue}-{self.consumers}"
         self.queue_of[tag] = queue
         self.client.send(
-            "basic.consume", CHANNEL, queue=queue, consumer_tag=tag, no_ack=self.no_ack,
+            "basic.consume", self.number, queue=queue, consumer_tag=tag, no_ack=self.no_ack,
             arguments={"x-priority": self.chance.choice([0, 0, 3])},
         )  # fmt: skip
         if self.no_ack:
@@ -113,7 +113,7 @@ class Consumer(Person):
     def delivered(self, queue: str, event: Event, consumer: str) -> None:
         """Keep a delivery until it is settled. The order of deliveries is that of one consumer."""
         at = grave(event.properties["headers"]["x-death"][0]["queue"]) if queue == DEAD else queue, identity(event.body)
-        in_order = f"{self.plan.number}/{self.connections}/{consumer}" if consumer else ""
+        in_order = f"{self.plan.number}/{self.channels}/{consumer}" if consumer else ""
         self.truth.delivered(at, event.redelivered, self.timeline.now, in_order)
         if self.no_ack:
             self.truth.acked([at])
@@ -140,7 +140,7 @@ class Consumer(Person):
     def act(self) -> None:
         """Settle something, or change its mind."""
         if self.client.deaf:
-            if not self.is_cut():
+            if not self.connection.is_cut():
                 self.client.listen(self.chance.choice([1000, 1 << 30]))
         elif self.chance.random() < 0.005:
             self.go()
@@ -158,9 +158,9 @@ class Consumer(Person):
                 self.client.deaf = True
             case "recover" if not self.no_ack:
                 self.recovery = Recovery.SENT
-                self.client.send("basic.recover", CHANNEL, self.gives_all_back, requeue=True)
+                self.client.send("basic.recover", self.number, self.gives_all_back, requeue=True)
             case _:
-                self.client.send("basic.cancel", CHANNEL, consumer_tag=next(reversed(self.queue_of)))
+                self.client.send("basic.cancel", self.number, consumer_tag=next(reversed(self.queue_of)))
 
     def gives_all_back(self) -> None:
         """The acceptor has read that everything unacked is to be delivered again."""
@@ -181,10 +181,10 @@ class Consumer(Person):
         settlement = Settlement(how, gone)
         when_read = None if self.transacts else self.takes_effect(settlement)
         if how is Outcome.ACKED:
-            self.client.send("basic.ack", CHANNEL, when_read, delivery_tag=tag, multiple=multiple)
+            self.client.send("basic.ack", self.number, when_read, delivery_tag=tag, multiple=multiple)
         else:
             requeue = how is Outcome.REQUEUED
-            self.client.send("basic.nack", CHANNEL, when_read, delivery_tag=tag, multiple=multiple, requeue=requeue)
+            self.client.send("basic.nack", self.number, when_read, delivery_tag=tag, multiple=multiple, requeue=requeue)
         if self.transacts:
             self.settlements.append(settlement)
 
@@ -205,13 +205,13 @@ class Consumer(Person):
         """Commit the settlements, or roll them back: then the messages are unacked again."""
         settlements, self.settlements = self.settlements, []
         if self.chance.random() < 0.2:
-            self.client.send("tx.rollback", CHANNEL)
+            self.client.send("tx.rollback", self.number)
             for settlement in settlements:
                 self.unacked |= settlement.places
             self.unacked = dict(sorted(self.unacked.items()))
             return
         self.committed(settlements)
-        self.client.send("tx.commit", CHANNEL)
+        self.client.send("tx.commit", self.number)
 
     def committed(self, settlements: list[Settlement]) -> None:
         """Record settlements whose commit is written."""
@@ -234,8 +234,8 @@ class Consumer(Person):
 class Getter(Consumer):
     """Gets messages one by one."""
 
-    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
-        super().__init__(engine, truth, plan, arrive)
+    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan) -> None:
+        super().__init__(engine, truth, plan)
         self.moody = 0.0
         self.gets: deque[str] = deque()
 
@@ -252,7 +252,7 @@ class Getter(Consumer):
         """Get a message, or settle some."""
         if self.chance.random() < 0.5 and len(self.gets) < 5:
             self.gets.append(self.chance.choice(self.queues))
-            self.client.send("basic.get", CHANNEL, queue=self.gets[-1], no_ack=self.no_ack)
+            self.client.send("basic.get", self.number, queue=self.gets[-1], no_ack=self.no_ack)
             if self.no_ack:
                 self.truth.may_lose(self.gets[-1])
         else:
@@ -271,14 +271,14 @@ class Getter(Consumer):
 class Drainer(Consumer):
     """Consumes from all queues and acks everything, until there is nothing left."""
 
-    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
-        super().__init__(engine, truth, plan, arrive)
+    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan) -> None:
+        super().__init__(engine, truth, plan)
         self.prefetch, self.shared, self.pace, self.no_ack = 50, 0, 0.005, False
         self.transacts = False
 
     def begin(self) -> None:
         """Consume from all queues."""
-        self.client.send("basic.qos", CHANNEL, prefetch_count=self.prefetch)
+        self.client.send("basic.qos", self.number, prefetch_count=self.prefetch)
         for queue in self.queues:
             self.consume(queue)
 
@@ -292,7 +292,7 @@ class Drainer(Consumer):
         self.unacked.clear()
         self.truth.acked(gone)
         when_read = partial(self.truth.gone, gone)
-        self.client.send("basic.ack", CHANNEL, when_read, delivery_tag=tag, multiple=True)
+        self.client.send("basic.ack", self.number, when_read, delivery_tag=tag, multiple=True)
 
     def unanswered(self) -> int:
         return super().unanswered() + len(self.unacked)

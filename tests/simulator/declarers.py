@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.frames import Event
 from tests.simulator.engine import NETWORK_SECONDS, Engine
-from tests.simulator.person import CHANNEL, Arrive, Person, Phase
+from tests.simulator.person import Person, Phase
 from tests.simulator.plan import FANOUT, TEMPORARY, ClientPlan
 from tests.simulator.truth import Truth
 
@@ -22,8 +22,8 @@ class Declarer(Person):
     overtake what is parked behind publishes (docs/flow-control.md).
     """
 
-    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
-        super().__init__(engine, truth, plan, arrive)
+    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan) -> None:
+        super().__init__(engine, truth, plan)
         self.answers: deque[str] = deque()
         self.consumers: set[str] = set()
         self.declared = 0
@@ -60,7 +60,9 @@ class Declarer(Person):
                 self.request("queue.purge", queue=name)
             case "publish":
                 for _ in range(self.chance.choice([1, 10])):
-                    self.client.publish(CHANNEL, b"temporary", routing_key=name, mandatory=self.chance.random() < 0.5)
+                    self.client.publish(
+                        self.number, b"temporary", routing_key=name, mandatory=self.chance.random() < 0.5
+                    )
             case "consume" if self.consumers and self.chance.random() < 0.5:
                 self.request("basic.cancel", consumer_tag=self.chance.choice(sorted(self.consumers)))
             case "consume":
@@ -77,7 +79,7 @@ class Declarer(Person):
     def request(self, name: str, **arguments: Any) -> None:
         """Send a method that is answered."""
         self.answers.append(f"{name}-ok")
-        self.client.send(name, CHANNEL, **arguments)
+        self.client.send(name, self.number, **arguments)
 
     def receive(self, event: Event) -> None:
         match event.name:
@@ -89,7 +91,7 @@ class Declarer(Person):
             case "basic.deliver":
                 assert event.consumer_tag in self.consumers, f"{self.name} has no consumer {event.consumer_tag}"
                 if self.chance.random() < 0.8:
-                    self.client.send("basic.ack", CHANNEL, delivery_tag=event.delivery_tag)
+                    self.client.send("basic.ack", self.number, delivery_tag=event.delivery_tag)
             case "basic.return":
                 pass
             case _:

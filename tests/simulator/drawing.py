@@ -80,6 +80,8 @@ def draw(seed: int) -> Plan:
     if last_resort:
         relays = [each for each in clients if chance.random() < 0.4]
         clients = tuple(each._replace(habit=Habit.RELAYING) if each in relays else each for each in clients)
+    clients = sharing(clients, chance)
+    if last_resort:
         numbers = range(len(clients) + 1, len(clients) + chance.randint(1, 4))
         clients += tuple(attacker(number, acceptors, seconds, chance) for number in numbers)
     return Plan(
@@ -108,6 +110,16 @@ def client(number: int, acceptors: int, seconds: float, chance: Random) -> Clien
     habit = chance.choice(HABITS)
     obeys = chance.random() < 0.5
     return ClientPlan(number, habit, chance.randrange(acceptors), arrives, obeys, chance.choice([0, 0, 1, 4]))
+
+
+def sharing(clients: Sequence[ClientPlan], chance: Random) -> tuple[ClientPlan, ...]:
+    """Have some clients share the connection of an earlier one."""
+    plans: list[ClientPlan] = []
+    for each in clients:
+        hosts = [one for one in plans if not one.guest_of and one.habit is not Habit.HOSTILE]
+        shares = each.habit is not Habit.HOSTILE and hosts and chance.random() < 0.25
+        plans.append(each._replace(guest_of=chance.choice(hosts).number) if shares else each)
+    return tuple(plans)
 
 
 def attacker(number: int, acceptors: int, seconds: float, chance: Random) -> ClientPlan:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from tests.simulator.connections import ClientConnection
 from tests.simulator.disk import SimulatedDisk
 from tests.simulator.engine import BEGINS, LONGEST_SECONDS, ROUTER, Engine, Place
-from tests.simulator.person import Person
 from tests.simulator.plan import Fault, Mishap
 from tests.simulator.truth import Truth
 
@@ -18,11 +18,11 @@ BACK_SECONDS = 0.2
 class Faults:
     """Strikes processes, and starts them again; cuts clients off."""
 
-    def __init__(self, engine: Engine, truth: Truth, clients: Mapping[int, Person]) -> None:
+    def __init__(self, engine: Engine, truth: Truth, connections: Mapping[int, ClientConnection]) -> None:
         self.engine = engine
         self.node = engine.node
         self.truth = truth
-        self.clients = clients
+        self.connections = connections
 
     def begin(self) -> None:
         """Put the planned faults on the timeline."""
@@ -96,22 +96,22 @@ class Faults:
 
     def cut(self, number: int, seconds: float) -> None:
         """Cut a client off for a while."""
-        if number in self.clients:
+        if number in self.connections:
             timeline = self.engine.timeline
             self.engine.cuts[number] = max(self.engine.cuts.get(number, 0.0), timeline.now + seconds)
-            self.clients[number].cut()
+            self.connections[number].cut()
             timeline.after(seconds, partial(self.heal, number))
 
     def heal(self, number: int) -> None:
         """Connect a client to the network again, unless it is cut off for longer."""
-        self.clients[number].heal()
+        self.connections[number].heal()
         self.engine.arm_all()
 
     def acceptor_is_gone(self, acceptor: int) -> None:
         """Have the clients of an acceptor notice that."""
-        for person in self.clients.values():
-            if person.is_connected() and person.client.acceptor == acceptor:
-                person.is_cut_off()
+        for connection in self.connections.values():
+            if connection.is_connected() and connection.client.acceptor == acceptor:
+                connection.is_cut_off()
 
     def kill(self, place: Place, arriving: int, written: bool) -> bool:
         """Kill a process; return whether it ran. `arriving` of its last messages arrive, and its commit if it was
@@ -177,7 +177,7 @@ class Faults:
         for disk in self.node.disks:
             self.mend_disk(disk)
         self.engine.cuts.clear()
-        for person in self.clients.values():
-            person.heal()
+        for connection in self.connections.values():
+            connection.heal()
         for place in self.places():
             self.restart(place)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.frames import Event
 from tests.hostile_methods import methods
-from tests.simulator.joined.client import Client
 from tests.simulator.person import Person, Phase
 
 MOST_METHODS = 20
@@ -17,17 +16,14 @@ class Hostile(Person):
 
     is_hostile = True
 
-    def on_event(self, client: Client, event: Event) -> bool:
+    def hear(self, event: Event) -> None:
         """Note what comes; answer nothing but the end of the connection."""
-        if client is not self.client:
-            return True
-        self.digest.update(f"{self.timeline.now:.9f} {event.name} {event.channel} {event.arguments} ".encode())
+        self.note(event)
         if event.name == "channel.open-ok" and self.phase is Phase.ARRIVING:
             self.phase = Phase.ACTING
         elif event.name == "connection.close":
             self.client.send("connection.close-ok")
         self.later()
-        return True
 
     def act(self) -> None:
         """Send some methods, or leave."""

@@ -83,7 +83,8 @@ class QueuePlan(NamedTuple):
 
 class ClientPlan(NamedTuple):
     """A client: its number, which names its random numbers, what it does, when it arrives, whether it obeys
-    Channel.Flow, and the seconds between heartbeats, 0 for none.
+    Channel.Flow, the seconds between heartbeats, 0 for none, and the number of the client whose connection it shares,
+    0 if it has its own.
     """
 
     number: int
@@ -92,6 +93,7 @@ class ClientPlan(NamedTuple):
     arrives: float
     obeys: bool
     heartbeat: int = 0
+    guest_of: int = 0
 
 
 class Fault(NamedTuple):

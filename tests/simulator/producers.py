@@ -7,7 +7,7 @@ from functools import partial
 
 from tests.frames import Event
 from tests.simulator.engine import Engine
-from tests.simulator.person import CHANNEL, Arrive, Person
+from tests.simulator.person import Person
 from tests.simulator.plan import DEAD, FANOUT, TRANSACTION_TIMEOUT, ClientPlan, Habit
 from tests.simulator.truth import Id, Truth
 
@@ -17,8 +17,8 @@ SIZES = (0, 0, 100, 9000)
 class Producer(Person):
     """Publishes, with confirms, without, or in transactions."""
 
-    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
-        super().__init__(engine, truth, plan, arrive)
+    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan) -> None:
+        super().__init__(engine, truth, plan)
         self.targets = [queue.name for queue in engine.plan.queues if queue.name != DEAD] + [FANOUT]
         self.published = 0
         self.transacts = plan.habit is Habit.TRANSACTING
@@ -35,12 +35,12 @@ class Producer(Person):
     def begin(self) -> None:
         self.tag = 0
         if self.confirms:
-            self.client.send("confirm.select", CHANNEL)
+            self.client.send("confirm.select", self.number)
         elif self.transacts:
-            self.client.send("tx.select", CHANNEL)
+            self.client.send("tx.select", self.number)
 
     def may_act(self) -> bool:
-        stopped = not self.flows or self.blocked
+        stopped = not self.flows or self.connection.blocked
         return not (stopped and self.plan.obeys) and len(self.unconfirmed) < 200 and len(self.committing) < 3
 
     def act(self) -> None:
@@ -57,7 +57,7 @@ class Producer(Person):
         self.published += 1
         id = Id(self.plan.number, self.published)
         to = (target, "") if target == FANOUT else ("", target)
-        self.truth.published(id, target, self.timeline.now, self.connections)
+        self.truth.published(id, target, self.timeline.now, self.channels)
         body = b"%d %d " % id + bytes(self.chance.choice(SIZES))
         when_read = None if self.transacts else partial(self.truth.was_read, id, self.client.acceptor)
         if self.transacts:
@@ -66,18 +66,18 @@ class Producer(Person):
             self.tag += 1
             self.unconfirmed[self.tag] = id
         priority = self.chance.randrange(5)
-        self.client.publish(CHANNEL, body, *to, when_read, delivery_mode=2, priority=priority)
+        self.client.publish(self.number, body, *to, when_read, delivery_mode=2, priority=priority)
 
     def end_transaction(self) -> None:
         """Commit, or roll back."""
         ids, self.uncommitted = self.uncommitted, []
         if self.chance.random() < 0.2:
             self.truth.rolled_back(ids)
-            self.client.send("tx.rollback", CHANNEL)
+            self.client.send("tx.rollback", self.number)
         else:
             self.truth.committing(ids)
             self.committing.append(ids)
-            self.client.send("tx.commit", CHANNEL)
+            self.client.send("tx.commit", self.number)
 
     def receive(self, event: Event) -> None:
         match event.name:
@@ -136,7 +136,7 @@ class Producer(Person):
         if self.uncommitted and self.is_connected():
             self.truth.rolled_back(self.uncommitted)
             self.uncommitted = []
-            self.client.send("tx.rollback", CHANNEL)
+            self.client.send("tx.rollback", self.number)
 
     def unanswered(self) -> int:
         return super().unanswered() + len(self.unconfirmed) + len(self.committing)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.frames import Event
 from tests.simulator.consumers import Consumer, Outcome, Recovery, Settlement
 from tests.simulator.engine import Engine
-from tests.simulator.person import CHANNEL, Arrive
 from tests.simulator.plan import ClientPlan
 from tests.simulator.producers import Producer
 from tests.simulator.truth import At, Truth
@@ -16,8 +15,8 @@ class Relay(Producer, Consumer):
     got is acked when that is confirmed: two of them may wait for each other for ever.
     """
 
-    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
-        super().__init__(engine, truth, plan, arrive)
+    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan) -> None:
+        super().__init__(engine, truth, plan)
         self.no_ack = self.transacts = False
         self.moody = 0.0
         self.relayed: dict[int, tuple[int, At]] = {}
@@ -26,7 +25,7 @@ class Relay(Producer, Consumer):
     def begin(self) -> None:
         self.tag = 0
         self.relayed.clear()
-        self.client.send("confirm.select", CHANNEL)
+        self.client.send("confirm.select", self.number)
         Consumer.begin(self)
 
     @property
@@ -56,10 +55,10 @@ class Relay(Producer, Consumer):
         """Ack the delivery whose message was confirmed, or have it delivered again."""
         if acked:
             gone = self.takes_effect(Settlement(Outcome.ACKED, {tag: at}))
-            self.client.send("basic.ack", CHANNEL, gone, delivery_tag=tag)
+            self.client.send("basic.ack", self.number, gone, delivery_tag=tag)
         else:
             self.takes_effect(Settlement(Outcome.REQUEUED, {tag: at}))
-            self.client.send("basic.nack", CHANNEL, delivery_tag=tag, requeue=True)
+            self.client.send("basic.nack", self.number, delivery_tag=tag, requeue=True)
 
     def lost(self) -> None:
         Producer.lost(self)
@@ -77,8 +76,8 @@ class Relay(Producer, Consumer):
 class TransactingRelay(Relay):
     """Publishes and acks in the same transaction."""
 
-    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan, arrive: Arrive) -> None:
-        super().__init__(engine, truth, plan, arrive)
+    def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan) -> None:
+        super().__init__(engine, truth, plan)
         self.transacts = True
 
     @property
@@ -99,7 +98,7 @@ class TransactingRelay(Relay):
         for tag in list(self.unacked)[: self.chance.choice([1, 5, 20])]:
             self.publish(self.chance.choice(self.targets))
             self.settlements.append(Settlement(Outcome.ACKED, {tag: self.unacked.pop(tag)}))
-            self.client.send("basic.ack", CHANNEL, delivery_tag=tag)
+            self.client.send("basic.ack", self.number, delivery_tag=tag)
         if self.chance.random() < 0.4:
             self.end_transaction()
 
@@ -111,12 +110,12 @@ class TransactingRelay(Relay):
             for settlement in self.settlements:
                 self.unacked |= settlement.places
             self.unacked = dict(sorted(self.unacked.items()))
-            self.client.send("tx.rollback", CHANNEL)
+            self.client.send("tx.rollback", self.number)
         else:
             self.truth.committing(ids)
             self.committing.append(ids)
             self.committed(self.settlements)
-            self.client.send("tx.commit", CHANNEL)
+            self.client.send("tx.commit", self.number)
         self.settlements = []
 
     def receive(self, event: Event) -> None:

@@ -114,7 +114,7 @@ class Truth:
         """Queues that are never deeper than their marks say."""
         self.expected = {words for fault in plan.faults for words in EXPECTED.get(fault.mishap, ())}
         self.acceptor_deaths: dict[int, list[float]] = defaultdict(list)
-        self.connections: dict[str, int] = {}
+        self.connections: dict[str, set[int]] = {}
         """The numbers of clients by the ids of their connections."""
         self.dropped: set[int] = set()
         """Clients whose user had more parked publishes than its share when they left."""

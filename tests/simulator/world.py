@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any
 
 from tests.simulator.clients import DRAINER, make_client
+from tests.simulator.connections import ClientConnection, connections_of
 from tests.simulator.engine import BEGINS, Engine
 from tests.simulator.faults import BACK_SECONDS, Faults
 from tests.simulator.invariants.gates import is_stopped
 from tests.simulator.operators import Operators
-from tests.simulator.person import Person, Phase
+from tests.simulator.person import Person
 from tests.simulator.plan import FANOUT, ClientPlan, Habit, Lull, Plan
 from tests.simulator.producers import Producer
 from tests.simulator.promises import Promises
@@ -38,13 +39,14 @@ class World:
         self.truth = Truth(plan)
         self.promises = Promises(plan, self.truth, self.node)
         self.clients = {client.number: self.client(client) for client in plan.clients}
-        self.faults = Faults(self.engine, self.truth, self.clients)
+        self.connections = connections_of(self.engine, [*self.clients.values()], self.arrive)
+        self.faults = Faults(self.engine, self.truth, self.connections)
         self.operators = Operators(self.engine)
         self.steps = 0
 
     def client(self, plan: ClientPlan) -> Person:
         """Return a client."""
-        return make_client(self.engine, self.truth, plan, self.arrive)
+        return make_client(self.engine, self.truth, plan)
 
     def play(self) -> None:
         """Play the plan to its end. AssertionError if a promise was broken."""
@@ -70,8 +72,8 @@ class World:
         if self.plan.share is not None:
             self.node.policy("share", "", {"flow-share": f"{self.plan.share} %"}, "exchanges")
         self.engine.begin()
-        for person in self.clients.values():
-            self.engine.timeline.after(person.plan.arrives, partial(self.arrive, person))
+        for connection in self.connections.values():
+            self.engine.timeline.after(connection.plan.arrives, partial(self.arrive, connection))
         self.faults.begin()
         self.operators.begin()
 
@@ -88,23 +90,23 @@ class World:
 
     # Clients
 
-    def arrive(self, person: Person) -> None:
-        """Connect a client to its acceptor, or to any that runs; later if none does, no router could answer, or the
+    def arrive(self, connection: ClientConnection) -> None:
+        """Connect clients to their acceptor, or to any that runs; later if none does, no router could answer, or the
         network is away.
         """
-        if person.phase is Phase.SILENT:
+        if connection.is_silent():
             return
         running = [number for number, _ in self.node.running_acceptors()]
-        if not running or not self.node.router_lives or person.is_cut():
-            self.engine.timeline.after(BACK_SECONDS, partial(self.arrive, person))
+        if not running or not self.node.router_lives or connection.is_cut():
+            self.engine.timeline.after(BACK_SECONDS, partial(self.arrive, connection))
             return
-        home = person.plan.acceptor
+        home = connection.plan.acceptor
         acceptor = home if home in running else running[home % len(running)]
-        client = self.node.visit(acceptor, person.properties, user=person.user)
+        client = self.node.visit(acceptor, connection.properties, user=connection.user)
         client.fills = bool(self.plan.bounds.last_resort)
-        person.connect(client)
-        self.engine.read_from(person.plan.number, client)
-        self.engine.narrate(f"{person.name} connects to acceptor {acceptor}")
+        connection.connect(client)
+        self.engine.read_from(connection.plan.number, client)
+        self.engine.narrate(f"{connection.name}: connected to acceptor {acceptor}")
 
     # Rest
 
@@ -140,15 +142,16 @@ class World:
         for person in self.clients.values():
             person.falls_silent()
         drainer = self.clients[DRAINER] = self.client(ClientPlan(DRAINER, Habit.DRAINING, 0, 0.0, False))
-        self.arrive(drainer)
+        self.connections |= connections_of(self.engine, [drainer], self.arrive)
+        self.arrive(self.connections[DRAINER])
         self.go_on(END_SECONDS, until=self.is_at_rest)
         assert not any(self.unrest().values()), f"not at rest after {END_SECONDS:g} s: {self.unrest()}"
         self.go_on(REST_SECONDS)
         self.come_to_rest(SETTLING_SECONDS)
         self.promises.hold_at_the_end()
         self.operators.are_answered()
-        for person in self.clients.values():
-            assert not (person.is_connected() and person.blocked), f"{person.name} is still blocked"
+        for connection in self.connections.values():
+            assert not (connection.is_connected() and connection.blocked), f"{connection.name} is still blocked"
 
     def is_at_rest(self) -> bool:
         """Whether nothing is left to be delivered, read or answered; checked now and then. Queues that were to last for
@@ -165,7 +168,7 @@ class World:
         connected = [person for person in self.clients.values() if person.is_connected()]
         return {
             "queues": [(queue.name, queue.depth, queue.depth_bytes) for queue in queues if queue.depth],
-            "unread": [person.name for person in connected if person.client.unread],
+            "unread": [each.name for each in self.connections.values() if each.is_connected() and each.client.unread],
             "unanswered": [(person.name, what) for person in connected if (what := person.unanswered())],
             "parked": [channel.number for channel in self.node.channels() if channel.inbox or channel.running],
             "lines": self.lines(),
