@@ -80,17 +80,32 @@ class Parking(HoldObserver):
             return
         if connection in self.drip.paused:
             last_resort.is_spent(connection)
-            if connection.kept.parked <= min(self.parking_bytes // 2, self.budget(connection)):
+            if self.has_drained(connection):
                 self.drip.stop(connection)
                 self.books.unpaused(connection)
                 connection.resume_reading(HELD)
-        elif connection.kept.parked > self.budget(connection) and connection.stage is OPEN:
+        elif connection.stage is OPEN and self.is_over(connection):
             self.drip.start(connection)
             self.books.paused(connection)
             connection.pause_reading(HELD)
 
+    def is_over(self, connection: ConnectionState) -> bool:
+        """Whether more is parked than before the socket is paused; small publishes may be next to nothing beside the
+        memory of their runs.
+        """
+        kept = connection.kept
+        return kept.parked > self.budget(connection) or kept.held > self.quotas.allowance(connection)
+
+    def has_drained(self, connection: ConnectionState) -> bool:
+        """Whether so little is parked that a paused socket may be read as usual again."""
+        kept = connection.kept
+        little = kept.parked <= min(self.parking_bytes // 2, self.budget(connection))
+        return little and 2 * kept.held <= self.quotas.allowance(connection)
+
     def budget(self, connection: ConnectionState) -> int:
-        """Return the bytes that may be parked before the socket is paused: more where acks are still to come."""
+        """Return the bytes of contents that may be parked before the socket is paused: more where acks are still to
+        come.
+        """
         if connection.notices.ignores_flow:
             return 0
         budgets = UNPAUSED_BUDGETS if connection.channels else 1
@@ -98,7 +113,7 @@ class Parking(HoldObserver):
             budgets = min(budgets, self.budgets_at(channel))
         if budgets and budgets < SETTLING_BUDGETS and connection.settles():
             budgets = SETTLING_BUDGETS
-        return min(self.parking_bytes * budgets, self.quotas.allowance(connection))
+        return self.parking_bytes * budgets
 
     def budgets_at(self, channel: ChannelState) -> int:
         """Return the parking budgets of a channel: by its rung, else by the means that hold it."""

@@ -7,7 +7,7 @@ import pytest
 from acceptor.clients.parked import ParkedRun
 from penstock.batch.arena import BLOCK_BYTES, Arena
 from penstock.batch.batch_cy import BatchBuilder
-from tests.acceptor.holding.producers import PARKING, PIKA, held, paused
+from tests.acceptor.holding.producers import MARKS, PARKING, PIKA, held, paused
 from tests.living import living
 from tests.simulator.joined.node import Node
 
@@ -48,3 +48,17 @@ def test_how_much_is_parked_before_the_pause(throttle: str, budgets: int) -> Non
         parked = client.connection.kept.parked
         assert budgets * PARKING < parked <= budgets * PARKING + PARKING
         assert node.core(0).holding.parking.budget(client.connection) == budgets * PARKING
+
+
+def test_a_connection_is_paused_when_its_parked_runs_take_all_that_may_be_kept() -> None:
+    """Small publishes to two queues by turns, each a run of its own: their contents are next to nothing."""
+    most = 64 * 1024
+    with Node(flow={"parking_bytes": 8 * most, "held_bytes": most}) as node:
+        client = held(node, "park", {"product": PIKA})
+        node.declare("other", **MARKS)
+        for number in range(100):
+            client.publish(1, b"", routing_key=("full", "other")[number % 2])
+            node.settle()
+        kept = client.connection.kept
+        assert not client.socket.reads
+        assert kept.parked < most < kept.held <= most + client.largest_charge
