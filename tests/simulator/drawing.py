@@ -42,8 +42,10 @@ MISHAPS = {
     "machine": (Mishap.POWER,),
 }  # fmt: skip
 """What may happen to whom; a role's mishaps are equally likely."""
+WEIGHTS = {"shard": 3, "acceptor": 3, "router": 1, "disk": 2, "client": 2, "machine": 1}
+"""How often something happens to whom."""
 HABITS = (
-    *(Habit.CONSUMING,) * 6, *(Habit.CONFIRMING,) * 2, *(Habit.PLAIN,) * 2, *(Habit.TRANSACTING,) * 2,
+    *(Habit.CONSUMING,) * 6, *(Habit.CONFIRMING,) * 2, *(Habit.PLAIN,) * 2, *(Habit.TRANSACTING,) * 3,
     *(Habit.GETTING,) * 2, *(Habit.RELAYING,) * 2, Habit.TRANSACTING_RELAY, Habit.DECLARING, Habit.HOSTILE,
 )  # fmt: skip
 
@@ -129,7 +131,7 @@ def attacker(number: int, acceptors: int, seconds: float, chance: Random) -> Cli
 
 def fault(seconds: float, sizes: dict[str, int], chance: Random) -> Fault:
     """Draw a fault; `sizes` has how many there are of each role."""
-    role = chance.choice([*sizes])
+    (role,) = chance.choices([*sizes], [WEIGHTS[role] for role in sizes])
     number = chance.randrange(sizes[role]) + (role == "client")
     mishap = chance.choice(MISHAPS[role])
     lasts = (0.01, 1.0, 5.0, 12.0) if role == "client" else (0.01, 0.3, 1.0)

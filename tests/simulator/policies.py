@@ -41,5 +41,3 @@ SHARED: tuple[Definition | None, ...] = (
 """Limits of several queues together."""
 LONGEST_BURST = SECOND // 5
 """No policy has a longer burst, in nanoseconds."""
-LEAST_COUNT, LEAST_BYTES = 40, 400_000
-"""No policy has a lower rate, in messages or bytes a second."""

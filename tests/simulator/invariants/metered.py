@@ -13,7 +13,7 @@ from acceptor.gates.rounds import PATIENCE_SECONDS, Rounds
 from penstock.limits.watermarks import overshoot_of
 from shard.queue.queue_state import QueueState
 from tests.simulator.joined.node import Node
-from tests.simulator.policies import LEAST_BYTES, LEAST_COUNT, LONGEST_BURST
+from tests.simulator.policies import LONGEST_BURST
 
 
 def is_metered(gate: object) -> bool:
@@ -90,10 +90,12 @@ def rates_hold(node: Node, largest: int, count: int, nbytes: int) -> None:
     now = round(node.now * 1_000_000) * 1000
     for _, life in node.running_acceptors():
         for gate in life.core.gates.rates.by_bucket.values():
+            (rate, bytes_rate), (depth, bytes_depth) = gate.rates, gate.depths
             full_at, bytes_full_at = node.gauges.bucket_full_at(gate.bucket, now)
-            assert full_at - now <= LONGEST_BURST + acceptors * count * SECOND // LEAST_COUNT
-            ahead = LONGEST_BURST + (largest + acceptors * nbytes) * SECOND // LEAST_BYTES
-            assert bytes_full_at - now <= ahead
+            if rate:
+                assert full_at - now <= depth + acceptors * count * SECOND // rate, gate
+            if bytes_rate:
+                assert bytes_full_at - now <= bytes_depth + (largest + acceptors * nbytes) * SECOND // bytes_rate, gate
 
 
 def most_rated(queue: QueueState, seconds: float) -> float | None:
