@@ -45,7 +45,8 @@ class Paging:
     `head` is the number of bytes that stay at the head of a queue with consumers. `wake` is when there may be more to
     do though nothing happens, in microseconds since 1970. `reads` are the segments that the driver of the core is to
     read. `seen` is the memory in use when paging was last tried while a commit was in flight. Of queues with contents
-    beyond their window, `kept` is the memory that remained when those were last paged out, by queue id.
+    beyond their window, `kept` is the memory that remained when those were last paged out, by queue id. `unreadable`
+    has the segments, by queue id, that could not be read ahead: they are tried again when consumers want them.
     """
 
     def __init__(self, state: ShardState, commits: Commits, gate: Gate) -> None:
@@ -57,6 +58,7 @@ class Paging:
         self.seen = 0
         self.wake = NEVER
         self.reads: list[tuple[QueueState, list[Segment]]] = []
+        self.unreadable: dict[int, Segment] = {}
         self.beyond: dict[int, QueueState] = {}
         self.kept: dict[int, int] = {}
 
@@ -145,6 +147,7 @@ class Paging:
         """A queue lives elsewhere: it may come back as another object with the same id."""
         self.beyond.pop(queue.id, None)
         self.kept.pop(queue.id, None)
+        self.unreadable.pop(queue.id, None)
 
     def page_out_beyond(self) -> None:
         """Page out contents beyond the windows of queues; a queue with nothing more to page out is done."""
@@ -168,6 +171,9 @@ class Paging:
         if queue.last_values is not None:
             return  # a message may be replaced while it is read
         wanted = contents.ahead(contents.first_ready(), 2 * self.head)
+        unreadable = self.unreadable.get(queue.id)
+        if unreadable in wanted:
+            wanted = wanted[: wanted.index(unreadable)]
         if wanted:
             contents.reading = True
             self.reads.append((queue, wanted))
@@ -175,6 +181,9 @@ class Paging:
     def were_read(self, queue: QueueState, segments: list[Segment], batches: list[Batch]) -> None:
         """Install the segments requested in `reads`, as far as they could be read."""
         queue.contents.reading = False
+        self.unreadable.pop(queue.id, None)
+        if len(batches) < len(segments):
+            self.unreadable[queue.id] = segments[len(batches)]
         for segment, batch in zip(segments, batches, strict=False):
             queue.contents.install(segment, batch)
         if queue.id in self.state.queues:

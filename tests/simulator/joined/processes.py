@@ -110,7 +110,8 @@ class Shard:
 
     def has_begun(self) -> None:
         """The shard has the router's topology."""
-        self.recovered = {id: queue.contents.ready for id, queue in self.core.state.queues.items()}
+        queues = self.core.state.queues
+        self.recovered = {id: queue.contents.ready + queue.contents.unacked for id, queue in queues.items()}
 
     def was_sent(self, identity: bytes, turn: int, operations: list[Operation], parts: list[Any]) -> None:
         """A turn of an acceptor has arrived."""
