@@ -48,11 +48,14 @@ class Database:
 
 
 class SimulatedDisk:
-    """The disk of one shard. While it has a `trouble`, nothing can be written; `unflushable`, nothing flushed."""
+    """The disk of one shard. While it has a `trouble`, nothing can be written; `unflushable`, nothing flushed. One that
+    `lies` says that it has flushed what it has not.
+    """
 
     def __init__(self) -> None:
         self.trouble: str | None = None
         self.unflushable: str | None = None
+        self.lies = False
         self.databases: dict[tuple[str, str], Database] = {}
         self.flushed: dict[tuple[str, str], Database] = {}
 
@@ -64,6 +67,8 @@ class SimulatedDisk:
         """Flush the written records. StoreError if the disk cannot."""
         if self.unflushable is not None:
             raise StoreError(Path("disk"), self.unflushable)
+        if self.lies:
+            return
         self.flushed = {key: database.copy() for key, database in self.databases.items() if key[0] == KEPT}
 
     def lose_power(self) -> None:
@@ -72,15 +77,40 @@ class SimulatedDisk:
 
     def rot(self, chance: Random) -> int | None:
         """Change a bit of a message's contents; return the id of its queue, None if there are no contents."""
-        contents = self.databases.get((KEPT, "contents"))
-        if contents is None or not contents.keys:
+        key, contents = self.some_contents(chance)
+        if key is None:
             return None
-        key = chance.choice(contents.keys)
-        value = bytearray(contents.records[key])
+        value = bytearray(contents[key])
         value[chance.randrange(len(value))] ^= 1 << chance.randrange(8)
-        contents.records[key] = bytes(value)
-        queue_id: int = KEY.unpack(key)[0]
-        return queue_id
+        contents[key] = bytes(value)
+        return queue_of(key)
+
+    def misdirect(self, chance: Random) -> int | None:
+        """Write contents of one message over those of another; return the id of its queue, None if there are none."""
+        (key, contents), (other, _) = self.some_contents(chance), self.some_contents(chance)
+        if key is None or other is None:
+            return None
+        contents[key] = contents[other]
+        return queue_of(key)
+
+    def lose_write(self, chance: Random) -> int | None:
+        """Lose the contents of a message; return the id of its queue, None if there are none."""
+        key, _ = self.some_contents(chance)
+        if key is None:
+            return None
+        self.databases[KEPT, "contents"].put(key, None)
+        return queue_of(key)
+
+    def some_contents(self, chance: Random) -> tuple[bytes | None, Records]:
+        """Return the key of some message's contents, None if there are none, and all contents."""
+        database = self.databases.get((KEPT, "contents"), Database())
+        return chance.choice(database.keys) if database.keys else None, database.records
+
+
+def queue_of(key: bytes) -> int:
+    """Return the id of the queue of a message, by its key."""
+    queue_id: int = KEY.unpack(key)[0]
+    return queue_id
 
 
 class Transaction:

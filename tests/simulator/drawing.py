@@ -38,7 +38,9 @@ BURIES = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
 
 MISHAPS = {
     "shard": (Mishap.KILL, Mishap.KILL, Mishap.HANG), "acceptor": (Mishap.KILL, Mishap.HANG), "router": (Mishap.KILL,),
-    "disk": (Mishap.HANG, Mishap.FULL, Mishap.UNFLUSHABLE, Mishap.ROT), "client": (Mishap.CUT,),
+    "disk": (
+        Mishap.HANG, Mishap.FULL, Mishap.UNFLUSHABLE, Mishap.LIES, Mishap.ROT, Mishap.MISDIRECT, Mishap.LOSE_WRITE,
+    ), "client": (Mishap.CUT,),
     "machine": (Mishap.POWER,),
 }  # fmt: skip
 """What may happen to whom; a role's mishaps are equally likely."""

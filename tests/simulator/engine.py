@@ -232,7 +232,8 @@ class Engine:
         """Flush what a shard has written; if its disk refuses that, the shard retries after a while."""
         began = self.flushing.pop(shard)
         if self.node.flush_store(shard):
-            self.flushed_at[shard] = began
+            if not self.node.disks[shard].lies:
+                self.flushed_at[shard] = began
         else:
             self.unflushed[shard] = self.timeline.now + RETRY_SECONDS
             self.timeline.after(RETRY_SECONDS, partial(self.turn_ends, ("shard", shard)))

@@ -39,7 +39,9 @@ class Faults:
                 self.die(fault)
             case Mishap.HANG:
                 engine.hangs[place] = max(engine.hangs.get(place, 0.0), now + fault.seconds)
-            case Mishap.FULL | Mishap.UNFLUSHABLE | Mishap.ROT:
+            case Mishap.FULL | Mishap.UNFLUSHABLE | Mishap.LIES:
+                self.trouble_disk(fault)
+            case Mishap.ROT | Mishap.MISDIRECT | Mishap.LOSE_WRITE:
                 self.harm_disk(fault)
             case Mishap.POWER:
                 self.lose_power(fault.seconds)
@@ -76,23 +78,29 @@ class Faults:
             engine.timeline.after(BACK_SECONDS + seconds, partial(self.restart, place))
 
     def harm_disk(self, fault: Fault) -> None:
-        """Have a disk refuse something for a while, or rot."""
+        """Have a disk damage a message."""
         disk = self.node.disks[fault.number]
-        if fault.mishap is Mishap.ROT:
-            queue_id = disk.rot(self.engine.chance(f"rot {fault}"))
-            queue = None if queue_id is None else self.node.router.topology.queue_by_id(queue_id)
-            if queue is not None:
-                self.truth.may_lose(queue.name)
-            return
+        harms = {Mishap.ROT: disk.rot, Mishap.MISDIRECT: disk.misdirect, Mishap.LOSE_WRITE: disk.lose_write}
+        queue_id = harms[fault.mishap](self.engine.chance(f"harm {fault}"))
+        queue = None if queue_id is None else self.node.router.topology.queue_by_id(queue_id)
+        if queue is not None:
+            self.truth.may_lose(queue.name)
+
+    def trouble_disk(self, fault: Fault) -> None:
+        """Have a disk refuse something for a while, or lie."""
+        disk = self.node.disks[fault.number]
         if fault.mishap is Mishap.FULL:
             disk.trouble = "No space left on device"
-        else:
+        elif fault.mishap is Mishap.UNFLUSHABLE:
             disk.unflushable = "Input/output error"
+        else:
+            disk.lies = True
         self.engine.timeline.after(fault.seconds, partial(self.mend_disk, disk))
 
     def mend_disk(self, disk: SimulatedDisk) -> None:
         """Have a disk take everything again."""
         disk.trouble = disk.unflushable = None
+        disk.lies = False
 
     def cut(self, number: int, seconds: float) -> None:
         """Cut a client off for a while."""

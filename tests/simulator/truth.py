@@ -28,7 +28,7 @@ LARGEST, BESIDE = 9100, 256
 EXPECTED = {
     Mishap.FULL: ("store in trouble", "store still in trouble"),
     Mishap.UNFLUSHABLE: ("store in trouble", "store still in trouble"),
-    Mishap.ROT: ("messages are damaged, they are set aside",),
+    **dict.fromkeys((Mishap.ROT, Mishap.MISDIRECT, Mishap.LOSE_WRITE), ("messages are damaged, they are set aside",)),
 }
 """Errors that are logged after a mishap of a disk."""
 
