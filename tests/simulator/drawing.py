@@ -41,7 +41,7 @@ MISHAPS = {
     "disk": (
         Mishap.HANG, Mishap.FULL, Mishap.UNFLUSHABLE, Mishap.LIES, Mishap.ROT, Mishap.MISDIRECT, Mishap.LOSE_WRITE,
     ), "client": (Mishap.CUT,),
-    "machine": (Mishap.POWER,),
+    "machine": (Mishap.POWER, Mishap.SET_CLOCK),
 }  # fmt: skip
 """What may happen to whom; a role's mishaps are equally likely."""
 WEIGHTS = {"shard": 3, "acceptor": 3, "router": 1, "disk": 2, "client": 2, "machine": 1}

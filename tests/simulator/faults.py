@@ -45,6 +45,8 @@ class Faults:
                 self.harm_disk(fault)
             case Mishap.POWER:
                 self.lose_power(fault.seconds)
+            case Mishap.SET_CLOCK:
+                self.node.set_wall_clock(engine.chance(f"clock {fault}").choice([-3600.0, -1.0, 1.0, 3600.0]))
             case Mishap.CUT:
                 self.cut(fault.number, fault.seconds)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from acceptor.clients.clock_origin import ClockOrigin
 from acceptor.links.outgoing import SETTLING_SECONDS
 from penstock.node.clock import Clock
 from router.storage.recent import Recent
@@ -35,13 +36,23 @@ class SimulatedNode(Node):
     def __init__(self, acceptors: int, shards: int, flow: dict[str, Any], stores: bool, bounds: Bounds) -> None:
         self.jobs: dict[int, deque[Job]] = defaultdict(deque)
         self.disks = [SimulatedDisk() for _ in range(shards)]
+        self.wall_ahead = 0
+        """How many microseconds the wall clock is ahead of the node's clock, which is virtual time."""
         self.reported: set[int] = set()
         """The shards that have received a report from another, and are to end a turn."""
         super().__init__(acceptors, shards, flow | bounds.flow(), stores, **bounds.options(acceptors))
 
     def clock(self) -> Clock:
         """Return a clock of virtual time."""
-        return Clock(self.microseconds, self.microseconds)
+        return Clock(self.microseconds, lambda: self.microseconds() + self.wall_ahead)
+
+    def set_wall_clock(self, seconds: float) -> None:
+        """Set the wall clock forward, or back; all processes notice sooner or later."""
+        self.wall_ahead += round(seconds * 1e6)
+        for _, acceptor in self.running_acceptors():
+            acceptor.core.state.origin = ClockOrigin(wall=self.wall_ahead / 1e6, node=0.0)
+        for _, shard in self.running_shards():
+            shard.core.state.wall_ahead = self.wall_ahead
 
     def open_store(self, index: int, directory: Path) -> Store:
         """Open the store on a shard's disk."""
@@ -53,6 +64,7 @@ class SimulatedNode(Node):
         super().start_shard(index, earlier)
         shard = self.shards[index]
         assert shard is not None
+        shard.core.state.wall_ahead = self.wall_ahead
         shard.in_background = lambda work, done: self.jobs[index].append((work, done))
         if shard.store is not None:
             shard.core.commits.flushed_later = True

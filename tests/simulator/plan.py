@@ -50,6 +50,7 @@ class Mishap(StrEnum):
     """Of disks, all six."""
     POWER = "loses power"
     """Of the machine, with all processes."""
+    SET_CLOCK = "has its clock set"
     CUT = "is cut off"
     """Of a client: no byte passes in either direction, and neither side learns of it."""
 
