@@ -8,7 +8,7 @@ from functools import partial
 from tests.frames import Event
 from tests.simulator.engine import Engine
 from tests.simulator.person import Person
-from tests.simulator.plan import DEAD, FANOUT, TRANSACTION_TIMEOUT, ClientPlan, Habit
+from tests.simulator.plan import DEAD, FANOUT, TEMPORARY, TRANSACTION_TIMEOUT, ClientPlan, Habit
 from tests.simulator.truth import Id, Truth
 
 SIZES = (0, 0, 100, 9000)
@@ -20,6 +20,8 @@ class Producer(Person):
     def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan) -> None:
         super().__init__(engine, truth, plan)
         self.targets = [queue.name for queue in engine.plan.queues if queue.name != DEAD] + [FANOUT]
+        if any(client.habit is Habit.DECLARING for client in engine.plan.clients):
+            self.targets += TEMPORARY
         self.published = 0
         self.transacts = plan.habit is Habit.TRANSACTING
         self.tag = 0

@@ -13,7 +13,7 @@ from enum import Enum
 from math import inf
 from typing import NamedTuple
 
-from tests.simulator.plan import CONSUMER_TIMEOUT, FANOUT, Deed, Mishap, Plan
+from tests.simulator.plan import CONSUMER_TIMEOUT, FANOUT, TEMPORARY, Deed, Mishap, Plan
 
 
 class Id(NamedTuple):
@@ -106,6 +106,7 @@ class Truth:
         self.leaky = {name for name in self.deadly if not self.queues[name].buries}
         """Queues that may lose messages without a word."""
         self.powerless = {queue.name for queue in plan.queues if plan.is_powerless(queue)}
+        self.leaky |= {*TEMPORARY}
         self.leaky |= {queue.name for queue in plan.queues if queue.unprivileged and plan.refuses(queue)}
         changed = {operation.queue for operation in plan.operations if operation.deed in (Deed.POLICY, Deed.MOVE)}
         self.shards = {queue.name: queue.shard for queue in plan.queues}
