@@ -122,7 +122,7 @@ def test_a_model_is_not_run_again(run: Run) -> None:
     result.stdout.fnmatch_lines(["not run again: *TestMachine::runTest (property test)"])
 
 
-@pytest.mark.parametrize(("folder", "kind"), [("flow", "model"), ("faults", "fault"), ("differential",) * 2])
+@pytest.mark.parametrize(("folder", "kind"), [("simulator",) * 2, ("faults", "fault"), ("differential",) * 2])
 def test_what_looks_for_rare_faults_is_not_run_again(run: Run, folder: str, kind: str) -> None:
     result = run(fails_once("test_once"), at=f"tests/{folder}/test_some.py")
     assert (result.ret, run.times("test_once")) == (1, 1)

@@ -4,7 +4,7 @@ If at most `MOST` tests fail, each is run again `TIMES` times after all others h
 own. A test that passes every time is printed as `unsteady: NAME` with its first failure; if all do, the run counts as
 passed. Everything else stays failed. Not run again at all are
 
-- tests that look for rare failures: property tests, the model of flow control, faults, and differential tests;
+- tests that look for rare failures: property tests, the simulator, faults, and differential tests;
 - tests during which a worker crashed;
 - runs in which something could not be collected, or that were interrupted.
 """
@@ -27,7 +27,7 @@ SECONDS = 900
 """Seconds that one test may take when run alone, setup and teardown included. Its own timeout is much shorter."""
 
 NEVER = {
-    "tests/flow/": "model test",
+    "tests/simulator/": "simulator test",
     "tests/faults/": "fault test",
     "tests/differential/": "differential test",
 }

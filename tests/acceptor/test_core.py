@@ -7,17 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.bus.to_acceptor import Flow
-from tests.flow.books import BookedNode
 from tests.raw import JAVA
 from tests.simulator.joined.client import Client
-from tests.simulator.joined.node import open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 
 
 @pytest.fixture
-def node() -> Iterator[BookedNode]:
-    with BookedNode() as node:
+def node() -> Iterator[Node]:
+    with Node() as node:
         yield node
 
 
@@ -35,7 +34,7 @@ def drain(client: Client, queue: str, count: int) -> None:
 # Broadcasts are hints: the gauges have the truth
 
 
-def test_a_late_stop_stops_nobody(node: BookedNode) -> None:
+def test_a_late_stop_stops_nobody(node: Node) -> None:
     record = node.declare("q", **FLOW)
     client = open_channel(node, properties=JAVA)
     publish(client, "q", 4)
@@ -51,7 +50,7 @@ def test_a_late_stop_stops_nobody(node: BookedNode) -> None:
     assert "channel.flow" in client.names(1)
 
 
-def test_a_late_resume_gives_no_confirm_away(node: BookedNode) -> None:
+def test_a_late_resume_gives_no_confirm_away(node: Node) -> None:
     record = node.declare("q", **FLOW)
     client = open_channel(node)
     client.call("confirm.select", 1)
@@ -68,7 +67,7 @@ def test_a_late_resume_gives_no_confirm_away(node: BookedNode) -> None:
     assert client.events[1][-1].delivery_tag == 5
 
 
-def test_who_waits_is_told_though_the_stop_was_lost(node: BookedNode) -> None:
+def test_who_waits_is_told_though_the_stop_was_lost(node: Node) -> None:
     node.declare("q", **FLOW)
     client = open_channel(node, properties=JAVA)
     publish(client, "q", 16)
@@ -88,7 +87,7 @@ def test_who_waits_is_told_though_the_stop_was_lost(node: BookedNode) -> None:
 # Queues that go, connections that end
 
 
-def test_confirms_of_a_deleted_queue_are_given_whatever_its_slot_says(node: BookedNode) -> None:
+def test_confirms_of_a_deleted_queue_are_given_whatever_its_slot_says(node: Node) -> None:
     """The acceptor may learn of the deletion before the shard does, and then that a full queue took messages in."""
     record = node.declare("q", **FLOW)
     client = open_channel(node)
@@ -107,7 +106,7 @@ def test_confirms_of_a_deleted_queue_are_given_whatever_its_slot_says(node: Book
     assert client.events[1][-1].delivery_tag == 5
 
 
-def test_nothing_follows_a_channel_close_but_its_answer(node: BookedNode) -> None:
+def test_nothing_follows_a_channel_close_but_its_answer(node: Node) -> None:
     """A held client that made a mistake is not notified of a resume: late methods on a closed channel break clients."""
     node.declare("q", **FLOW)
     client = open_channel(node, properties=JAVA)
@@ -120,7 +119,7 @@ def test_nothing_follows_a_channel_close_but_its_answer(node: BookedNode) -> Non
 
 
 @pytest.mark.parametrize("loss", ["unbound", "queue deleted", "exchange deleted", "snapshot"])
-def test_who_waits_for_a_queue_that_is_not_on_the_way_any_more_goes_on(node: BookedNode, loss: str) -> None:
+def test_who_waits_for_a_queue_that_is_not_on_the_way_any_more_goes_on(node: Node, loss: str) -> None:
     full = node.declare("full", **FLOW)
     node.declare("free")
     node.bind("x", "full", "free")
@@ -151,7 +150,7 @@ def test_who_waits_for_a_queue_that_is_not_on_the_way_any_more_goes_on(node: Boo
 # Shards that die and come back
 
 
-def test_what_a_dead_shard_said_last_does_not_open_the_link_wider(node: BookedNode) -> None:
+def test_what_a_dead_shard_said_last_does_not_open_the_link_wider(node: Node) -> None:
     node.declare("q")
     client = open_channel(node)
     publish(client, "q", 30)
@@ -168,7 +167,7 @@ def test_what_a_dead_shard_said_last_does_not_open_the_link_wider(node: BookedNo
     assert (link.in_flight.load.count, link.unreported_bytes) == (0, 0)
 
 
-def test_what_was_not_taken_in_goes_to_the_next_incarnation_in_order(node: BookedNode) -> None:
+def test_what_was_not_taken_in_goes_to_the_next_incarnation_in_order(node: Node) -> None:
     node.declare("q")
     client = open_channel(node)
     client.call("confirm.select", 1)
@@ -182,13 +181,14 @@ def test_what_was_not_taken_in_goes_to_the_next_incarnation_in_order(node: Booke
             node.meet(0)
     node.start_shard(0)
     node.settle(1)
-    shard = node.shards[0]
-    assert shard is not None
-    assert shard.entered(node.queue("q").queue_id) == [b"%d" % number for number in range(40)]
+    consumer = open_channel(node)
+    consumer.call("basic.consume", 1, queue="q", no_ack=True)
+    node.settle()
+    assert [event.body for event in consumer.events[1]] == [b"%d" % number for number in range(40)]
     assert client.events[1][-1].delivery_tag == 40
 
 
-def test_confirms_are_counted(node: BookedNode) -> None:
+def test_confirms_are_counted(node: Node) -> None:
     node.declare("q")
     client = open_channel(node)
     client.call("confirm.select", 1)
@@ -199,7 +199,7 @@ def test_confirms_are_counted(node: BookedNode) -> None:
 
 def test_who_only_waits_hears_of_room_as_soon_as_the_others() -> None:
     """A shard knows an acceptor even if that has nothing to send."""
-    with BookedNode(acceptors=2) as node:
+    with Node(acceptors=2) as node:
         record = node.declare("q", **FLOW)
         client = open_channel(node, 0)
         publish(client, "q", 5)
@@ -217,7 +217,7 @@ def test_who_only_waits_hears_of_room_as_soon_as_the_others() -> None:
 # Withheld confirms
 
 
-def test_who_only_waits_for_withheld_confirms_is_held_and_told(node: BookedNode) -> None:
+def test_who_only_waits_for_withheld_confirms_is_held_and_told(node: Node) -> None:
     node.declare("q", **FLOW)
     client = open_channel(node, properties=JAVA)
     client.call("confirm.select", 1)
@@ -234,7 +234,7 @@ def test_who_only_waits_for_withheld_confirms_is_held_and_told(node: BookedNode)
     assert not node.core(0).holding.holds.held
 
 
-def test_what_waited_for_its_confirm_is_not_in_a_shard_that_died(node: BookedNode) -> None:
+def test_what_waited_for_its_confirm_is_not_in_a_shard_that_died(node: Node) -> None:
     node.declare("q", **FLOW)
     client = open_channel(node)
     client.call("confirm.select", 1)

@@ -14,8 +14,8 @@ from acceptor.amqp.connection import Connection
 from acceptor.clients.channel_stage import OPEN
 from acceptor.holding.escalation import Climb
 from penstock.limits.ladder import CLOSE_CHANNEL, Ladder
-from tests.flow.books import BookedNode
 from tests.frames import Event
+from tests.simulator.joined.books import BookedNode
 from tests.simulator.joined.client import Client
 
 pytestmark = pytest.mark.long

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.flow.books import BookedNode
+from tests.simulator.joined.books import BookedNode
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import open_channel
 

@@ -12,9 +12,10 @@ as well. Processes are the real cores; what a process would do with sockets, the
 Each client, each link and each process draws from random numbers of its own, derived from the seed and its name. So a
 plan with one client or one fault less still plays the rest as before, which is what makes shrinking (`shrink.py`) work.
 
-The **truth** (`truth.py`) is what the documents promise. It is checked while the plan is played and, above all, at the
-end: then the faults are over, everything that died is back, all producers have fallen silent, and one client drains all
-queues.
+The **truth** (`truth.py`) is what the clients know. The **promises** (`promises.py`) of the documents are checked
+against it while the plan is played and, above all, at the end: then the faults are over, everything that died is back,
+all producers have fallen silent, and one client drains all queues. The **invariants** (`invariants/`) need no client to
+be checked: some hold after every step, others once everything has come to rest.
 
 The invariant of this package: the same seed gives the same bytes to every client at the same virtual times.
 """

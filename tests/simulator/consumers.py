@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tests.frames import Event
 from tests.simulator.engine import Engine
-from tests.simulator.person import Person
+from tests.simulator.person import Person, Phase
 from tests.simulator.plan import CONSUMER_TIMEOUT, DEAD, TRANSACTION_TIMEOUT, ClientPlan
 from tests.simulator.truth import At, Truth, grave, identity
 
@@ -295,4 +295,4 @@ class Drainer(Consumer):
         self.client.send("basic.ack", self.number, when_read, delivery_tag=tag, multiple=True)
 
     def unanswered(self) -> int:
-        return super().unanswered() + len(self.unacked)
+        return super().unanswered() + len(self.unacked) + (self.phase is Phase.ARRIVING)

@@ -11,7 +11,7 @@ from penstock.bus.operations_cy import Operation
 from penstock.bus.to_acceptor import OPERATIONS, Rejected
 from penstock.memory.gauges import DEAD, READY, STARTING
 from shard.turns.link import Link
-from tests.flow.books import BookedNode
+from tests.simulator.joined.books import BookedNode
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.lines import unpacked
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from acceptor.budgets.quotas import ORPHAN_BYTES, OVERDRAFT
+from acceptor.budgets.quotas import ORPHAN_BYTES, OVERDRAFT, RUN_BYTES
 from acceptor.clients.channel_stage import DETACHED
 from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.connection_state import ConnectionState
@@ -53,6 +53,7 @@ def budgets_hold(node: Node) -> None:
     for _, acceptor in node.running_acceptors():
         users_keep_to_their_shares(node, acceptor.core)
         accounts_are_right(acceptor.core)
+        quotas_are_right(acceptor.core)
         for connection in acceptor.core.state.connections.values():
             connection_keeps_to_its_budget(node, acceptor.core, connection)
 
@@ -88,6 +89,18 @@ def accounts_are_right(core: AcceptorCore) -> None:
     right = {user: nbytes for user, nbytes in charged.items() if nbytes}
     assert core.budgets.accounts.users == right, (core.budgets.accounts.users, right)
     assert core.budgets.accounts.kept == charged.total()
+
+
+def quotas_are_right(core: AcceptorCore) -> None:
+    """Check that parked publishes are charged, also those of closed connections, and nothing else."""
+    charged: Counter[str] = Counter()
+    for connection in core.state.connections.values():
+        charged[connection.user] += connection.kept.held
+    for orphan in core.orphans.channels:
+        runs = sum(item.nbytes + RUN_BYTES for item in orphan.inbox)
+        charged[orphan.connection.user] += ORPHAN_BYTES + runs
+    right = {user: nbytes for user, nbytes in charged.items() if nbytes}
+    assert core.quotas.users == right, (core.quotas.users, right)
 
 
 # Gauges of shards

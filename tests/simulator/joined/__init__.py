@@ -11,4 +11,5 @@ read and write bytes as they would through a socket.
     lives.py         starts and deaths
     lines.py         one step of each line, the end of a turn
     node.py          the node: clients connect, and everything settles
+    books.py         a node that knows what entered its queues
 """

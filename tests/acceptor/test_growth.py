@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.flow.books import BookedNode
 from tests.raw import JAVA
 from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node
 
 pytestmark = pytest.mark.long
 
@@ -43,13 +43,13 @@ def kept(cores: Iterable[object], apart: Iterable[object]) -> Counter[str]:
     return Counter({name: count for name, count in found.items() if name not in ("int", "float", "str", "bytes")})
 
 
-def entered(node: BookedNode, acceptor: int = 0) -> Client:
+def entered(node: Node, acceptor: int = 0) -> Client:
     client = node.connect(acceptor, properties=JAVA)
     client.call("channel.open", 1)
     return client
 
 
-def connections(node: BookedNode) -> None:
+def connections(node: Node) -> None:
     """Open connections: some are closed, the others are lost."""
     for acceptor in range(2):
         client = entered(node, acceptor)
@@ -58,7 +58,7 @@ def connections(node: BookedNode) -> None:
         entered(node, acceptor).lose()
 
 
-def queues(node: BookedNode) -> None:
+def queues(node: Node) -> None:
     """Declare, fill and delete queues of every kind."""
     client, owner = entered(node), entered(node)
     for number, arguments in enumerate(KINDS):
@@ -71,7 +71,7 @@ def queues(node: BookedNode) -> None:
     owner.lose()
 
 
-def held(node: BookedNode) -> None:
+def held(node: Node) -> None:
     """Hold producers: some are released, others leave while they are held."""
     for number, arguments in enumerate(KINDS):
         name = f"held {number}"
@@ -90,7 +90,7 @@ def held(node: BookedNode) -> None:
         reader.lose()
 
 
-def consumers(node: BookedNode) -> None:
+def consumers(node: Node) -> None:
     """Lose consumers that have unacked messages."""
     if node.router.topology.queue("/", "consumed") is None:
         node.declare("consumed", **MARKS)
@@ -111,7 +111,7 @@ def consumers(node: BookedNode) -> None:
         client.lose()
 
 
-def stops(node: BookedNode) -> None:
+def stops(node: Node) -> None:
     """Set and delete policies with marks, a pace and a rate, while a producer waits for them."""
     if node.router.topology.queue("/", "stopped") is None:
         node.declare("stopped")
@@ -127,7 +127,7 @@ def stops(node: BookedNode) -> None:
     client.lose()
 
 
-def tidy(node: BookedNode) -> None:
+def tidy(node: Node) -> None:
     """Let a minute pass, take the records that shells write, and make clean-ups due that wait for many entries."""
     node.now += MINUTE
     for _, acceptor in node.running_acceptors():
@@ -145,8 +145,8 @@ def tidy(node: BookedNode) -> None:
 
 
 @pytest.mark.parametrize("churn", [connections, queues, held, consumers, stops])
-def test_what_has_gone_is_forgotten(churn: Callable[[BookedNode], None]) -> None:
-    with BookedNode(2, 2) as node:
+def test_what_has_gone_is_forgotten(churn: Callable[[Node], None]) -> None:
+    with Node(2, 2) as node:
         counts = []
         for _ in range(3):
             for _ in range(ROUNDS):

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.flow.books import BookedNode
 from tests.shard.steps import drain
-from tests.simulator.joined.node import open_channel
+from tests.simulator.joined.node import Node, open_channel
 
 pytestmark = pytest.mark.long
 
@@ -21,7 +20,7 @@ STEPS = 4000
 class World:
     """A node, two clients that publish to a queue and two that consume from it, and the messages they have seen."""
 
-    def __init__(self, node: BookedNode, seed: object, **arguments: Any) -> None:
+    def __init__(self, node: Node, seed: object, **arguments: Any) -> None:
         self.node = node
         self.chance = random.Random(f"{seed}")
         node.declare(QUEUE, shard=0, durable=True, **arguments)
@@ -153,7 +152,7 @@ class World:
 @pytest.mark.parametrize("arguments", [{}, {"x-max-priority": 2}, {"qpid.flow_stop_count": 6}])
 @pytest.mark.parametrize("seed", range(4))
 def test_there_and_back(seed: int, arguments: dict[str, Any]) -> None:
-    with BookedNode(2, 2, stores=True) as node:
+    with Node(2, 2, stores=True) as node:
         world = World(node, seed, **arguments)
         for _ in range(20):
             world.publish()
@@ -170,7 +169,7 @@ def test_there_and_back(seed: int, arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 100))])
 def test_somebody_dies(seed: int, who: str) -> None:
     """A process dies at any moment of a move, and comes back at any later one."""
-    with BookedNode(2, 2, stores=True) as node:
+    with Node(2, 2, stores=True) as node:
         world = World(node, f"{seed} {who}")
         for _ in range(20):
             world.publish()
@@ -206,7 +205,7 @@ def test_somebody_dies(seed: int, who: str) -> None:
 
 def test_confirms_stay_withheld_while_a_full_queue_moves() -> None:
     """They are given when the queue has room again, at its new home."""
-    with BookedNode(1, 2, stores=True) as node:
+    with Node(1, 2, stores=True) as node:
         node.declare(QUEUE, durable=True, **{"qpid.flow_stop_count": 3, "qpid.flow_resume_count": 1})
         client = open_channel(node)
         client.call("confirm.select", 1)
