@@ -9,9 +9,10 @@ from typing import Any, Protocol
 from acceptor.clients.connection_stage import OPEN
 from tests.frames import HEARTBEAT, Event, frame
 from tests.raw import JAVA
-from tests.simulator.engine import NETWORK_SECONDS, QUIET_SECONDS, Engine
+from tests.simulator.engine import NETWORK_SECONDS, Engine
 from tests.simulator.joined.client import Client
 from tests.simulator.plan import ClientPlan
+from tests.simulator.weather import QUIET_SECONDS
 
 AWAY_SECONDS = 0.05
 NOTICE_SECONDS = 4.0

@@ -22,9 +22,8 @@ from tests.simulator.joined.client import Client
 from tests.simulator.node import SimulatedNode
 from tests.simulator.plan import Plan
 from tests.simulator.timeline import Timeline
+from tests.simulator.weather import BEGINS, Weather
 
-BEGINS = 100.0
-"""The time at which a play begins, in seconds."""
 LINK_SECONDS, TURN_SECONDS, DISK_SECONDS, NETWORK_SECONDS = 0.0002, 0.0001, 0.002, 0.0005
 """The usual delay of a message between processes, of the end of a turn, of a commit, and of bytes from a client."""
 FLUSH_SECONDS = 0.02
@@ -33,10 +32,6 @@ LONGEST_SECONDS = 5.0
 """The longest delay, however slow everything is."""
 NEVER = 1e12
 SOONEST_SECONDS = 0.001
-UNTIL_QUIET_SECONDS, QUIET_SECONDS, AFTER_QUIET_SECONDS = 8.0, 60.0, 2.0
-"""How long a lull lasts before all is quiet, how much longer periodic work waits then, and how long before the end of
-the lull it is done as usual again.
-"""
 BROADCASTS = (*("keep",) * 17, "lost", "late", "again")
 """What happens to the broadcasts of a shard's turn."""
 READS = (1 << 30, 1 << 30, 4096, 100)
@@ -72,10 +67,10 @@ class Engine:
         self.narrated = narrated
         self.story: list[tuple[float, str]] = []
         self.timeline = Timeline(BEGINS)
+        self.weather = Weather(plan, self.timeline)
         self.node = SimulatedNode(plan.acceptors, plan.shards, FLOW, plan.stores, plan.bounds)
         self.node.commits = False
         self.node.show_lives()
-        self.calm = False
         self.hangs: dict[Place, float] = {}
         self.cuts: dict[int, float] = {}
         self.resting: dict[int, float] = {}
@@ -143,7 +138,8 @@ class Engine:
 
     def send_down(self, shard: int, acceptor: int) -> bool:
         """Deliver the next turn of a shard to an acceptor; its broadcasts may be lost, late or repeated."""
-        how = "keep" if self.calm or self.lull_ends() > self.timeline.now else self.broadcasts.choice(BROADCASTS)
+        all_arrive = self.weather.calm or self.weather.lull_ends() > self.timeline.now
+        how = "keep" if all_arrive else self.broadcasts.choice(BROADCASTS)
         if how in ("late", "again"):
             delay = self.broadcasts.expovariate(1 / NETWORK_SECONDS)
             self.timeline.after(delay, partial(self.deliver_broadcast, acceptor))
@@ -249,31 +245,6 @@ class Engine:
         """Whether a client is cut off from the network."""
         return self.cuts.get(client, 0.0) > self.timeline.now
 
-    def lull_ends(self) -> float:
-        """Return when the present lull ends; a time in the past if there is none."""
-        lull = self.plan.lull
-        if lull is None or self.calm or self.timeline.now < BEGINS + lull.begins:
-            return 0.0
-        return BEGINS + lull.begins + lull.seconds
-
-    def is_quiet(self) -> bool:
-        """Whether the present lull has lasted for a while, and goes on for another."""
-        lull = self.plan.lull
-        begins = BEGINS + (lull.begins if lull else 0.0) + UNTIL_QUIET_SECONDS
-        return self.lull_ends() - AFTER_QUIET_SECONDS > self.timeline.now > begins
-
-    def regularly(self, seconds: float) -> float:
-        """Return the time of the next round of periodic work, which is rare while all is quiet."""
-        soon = self.timeline.now + seconds
-        return min(soon + QUIET_SECONDS, self.lull_ends() - AFTER_QUIET_SECONDS) if self.is_quiet() else soon
-
-    def slowness(self) -> float:
-        """Return how many times longer than usual everything takes now."""
-        if self.calm:
-            return 1.0
-        at = self.timeline.now - BEGINS
-        return max((storm.slower for storm in self.plan.storms if storm.begins <= at < storm.ends), default=1.0)
-
     def arm_all(self) -> None:
         """Arm all activities that have something to move."""
         self.arm(self.activities)
@@ -284,7 +255,7 @@ class Engine:
         for activity in activities:
             if not activity.armed and activity.waits():
                 activity.armed = True
-                delay = activity.chance.expovariate(1 / (activity.seconds * self.slowness()))
+                delay = activity.chance.expovariate(1 / (activity.seconds * self.weather.slowness()))
                 self.timeline.after(min(delay, LONGEST_SECONDS), partial(self.happens, activity))
 
     def happens(self, activity: Activity) -> None:
@@ -331,7 +302,7 @@ class Engine:
         due = self.node.end_turn(number)
         if due is not None and number not in self.metering:
             self.metering.add(number)
-            self.timeline.after(max(due, 1.0 if self.is_quiet() else TURN_SECONDS), partial(self.meter, number))
+            self.timeline.after(max(due, 1.0 if self.weather.is_quiet() else TURN_SECONDS), partial(self.meter, number))
         self.arm(read for read in self.reads.values() if read.place == ("acceptor", number))
 
     def meter(self, number: int) -> None:
@@ -357,7 +328,9 @@ class Engine:
             self.node.commit_shard(number)
         if shard.core.commits.awaited:
             self.unflushed.setdefault(number, self.timeline.now)
-        due = max(shard.core.next_wake() / 1e6, self.timeline.now + (1.0 if self.is_quiet() else SOONEST_SECONDS))
+        due = max(
+            shard.core.next_wake() / 1e6, self.timeline.now + (1.0 if self.weather.is_quiet() else SOONEST_SECONDS)
+        )
         if due < self.wakes.get(number, NEVER):
             self.wakes[number] = due
             self.timeline.at(due, partial(self.wake, number, due))
@@ -381,7 +354,7 @@ class Engine:
         """Run an acceptor's rechecks, again and again."""
         if self.is_postponed(("acceptor", number), partial(self.recheck, number)):
             return
-        self.timeline.at(self.regularly(self.node.settings.flow.recheck_seconds), partial(self.recheck, number))
+        self.timeline.at(self.weather.regularly(self.node.settings.flow.recheck_seconds), partial(self.recheck, number))
         if self.node.acceptors[number] is not None:
             self.node.recheck(number)
             self.turn_ends(("acceptor", number))
@@ -390,7 +363,7 @@ class Engine:
         """Run an acceptor's chores of each second, again and again."""
         if self.is_postponed(("acceptor", number), partial(self.tick, number)):
             return
-        self.timeline.at(self.regularly(1.0), partial(self.tick, number))
+        self.timeline.at(self.weather.regularly(1.0), partial(self.tick, number))
         acceptor = self.node.acceptors[number]
         if acceptor is not None:
             acceptor.core.state.now = self.timeline.now

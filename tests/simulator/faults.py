@@ -7,9 +7,10 @@ from functools import partial
 
 from tests.simulator.connections import ClientConnection
 from tests.simulator.disk import SimulatedDisk
-from tests.simulator.engine import BEGINS, LONGEST_SECONDS, ROUTER, Engine, Place
+from tests.simulator.engine import LONGEST_SECONDS, ROUTER, Engine, Place
 from tests.simulator.plan import Fault, Mishap
 from tests.simulator.truth import Truth
+from tests.simulator.weather import BEGINS
 
 BACK_SECONDS = 0.2
 """How long the supervisor takes to start a process again, beside what the fault says."""

@@ -206,7 +206,7 @@ class Person:
         """Act, after any lull and if this is still the same channel, and again later; if it may not, it waits for an
         event.
         """
-        if (lull_ends := self.engine.lull_ends()) > self.timeline.now:
+        if (lull_ends := self.engine.weather.lull_ends()) > self.timeline.now:
             self.timeline.at(lull_ends, partial(self.acts, channel))
             return
         self.acts_again = False

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from acceptor.clients.channel_state import ChannelState
 from acceptor.gates.confirms import Span
-from tests.simulator.engine import BEGINS
 from tests.simulator.invariants.gates import queue_of, surplus_is_bounded
 from tests.simulator.invariants.metered import most_paced, most_rated, nobody_is_remembered, rates_hold
 from tests.simulator.invariants.node import hold_always, hold_at_rest, hold_when_empty
@@ -17,6 +16,7 @@ from tests.simulator.joined.node import parked
 from tests.simulator.node import SimulatedNode
 from tests.simulator.plan import DEAD, Plan
 from tests.simulator.truth import BESIDE, DROPPED, LARGEST, At, Fate, Id, Message, Truth, grave, identity
+from tests.simulator.weather import BEGINS
 
 
 class Promises:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.simulator.clients import DRAINER, make_client
 from tests.simulator.connections import ClientConnection, connections_of
-from tests.simulator.engine import BEGINS, Engine
+from tests.simulator.engine import Engine
 from tests.simulator.faults import BACK_SECONDS, Faults
 from tests.simulator.invariants.gates import is_stopped
 from tests.simulator.operators import Operators
@@ -18,6 +18,7 @@ from tests.simulator.producers import Producer
 from tests.simulator.promises import Promises
 from tests.simulator.truth import Truth
 from tests.simulator.users import EVE, MALLORY, NOWHERE
+from tests.simulator.weather import BEGINS
 
 END_SECONDS, REST_SECONDS = 60.0, 2.0
 """How long draining may take, and how long nothing may happen after that, in virtual time."""
@@ -135,7 +136,7 @@ class World:
 
     def end(self) -> None:
         """End all faults, stops and habits, drain the queues, and check what was promised."""
-        self.engine.calm = True
+        self.engine.weather.calm = True
         self.faults.end()
         self.operators.end()
         self.engine.narrate("all faults are over, the producers fall silent, and one client drains the queues")
