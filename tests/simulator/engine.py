@@ -148,7 +148,7 @@ class Engine:
     def deliver_broadcast(self, acceptor: int) -> None:
         """Deliver a late broadcast to an acceptor."""
         if not self.is_postponed(("acceptor", acceptor), partial(self.deliver_broadcast, acceptor)):
-            self.node.stray(acceptor, 0)
+            self.node.stray(acceptor)
             self.turn_ends(("acceptor", acceptor))
 
     def connect_shards(self, shard: int, peer: int) -> None:

@@ -122,7 +122,7 @@ def test_a_lost_wake_up_is_counted(node: Node, flow: str, lost: int) -> None:
             node.send_down(0, 0, flow=flow)
     node.recheck(0)
     if flow == "late":
-        node.stray(0, 0)
+        node.stray(0)
     node.recheck(0)
     assert node.core(0).gates.wakeups.lost == lost
     node.settle()

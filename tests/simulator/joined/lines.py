@@ -115,18 +115,17 @@ class Lines(Lives):
         turn, _, _, operations, parts = unpacked(line.popleft(), to_acceptor.OPERATIONS)
         broadcasts = [operation for operation in operations if isinstance(operation, to_acceptor.Flow)]
         if flow in ("late", "again"):
-            self.strayed[acceptor] += [(shard, operation) for operation in broadcasts]
+            self.strayed[acceptor] += broadcasts
         if flow in ("late", "lost"):
             operations = [operation for operation in operations if not isinstance(operation, to_acceptor.Flow)]
         life.core.state.now = self.now
         life.core.receive(shard, turn, operations, parts)
         return True
 
-    def stray(self, acceptor: int, which: int, keep: bool = False) -> None:
-        """Deliver a late broadcast."""
-        line = self.strayed[acceptor]
-        if line:
-            _, operation = line[which % len(line)] if keep else line.pop(which % len(line))
+    def stray(self, acceptor: int) -> None:
+        """Deliver the first late broadcast, if there is any."""
+        if self.strayed[acceptor]:
+            operation = self.strayed[acceptor].pop(0)
             self.core(acceptor).gates.on_broadcast(operation.queue, operation.epoch)
 
     def meet(self, acceptor: int) -> bool:

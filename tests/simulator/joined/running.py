@@ -68,7 +68,7 @@ class Running:
         self.last_words: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
         self.across: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
         self.down: dict[tuple[int, int], deque[Frames]] = defaultdict(deque)
-        self.strayed: dict[int, list[tuple[int, to_acceptor.Flow]]] = defaultdict(list)
+        self.strayed: dict[int, list[to_acceptor.Flow]] = defaultdict(list)
         self.shards: list[Shard | None] = [None] * shards
         self.homes: dict[int, int] = {}
         self.acceptors: list[Acceptor | None] = [None] * acceptors
