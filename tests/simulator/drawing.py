@@ -39,15 +39,17 @@ BURIES = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
 MISHAPS = {
     "shard": (Mishap.KILL, Mishap.KILL, Mishap.HANG), "acceptor": (Mishap.KILL, Mishap.HANG), "router": (Mishap.KILL,),
     "disk": (
-        Mishap.HANG, Mishap.FULL, Mishap.UNFLUSHABLE, Mishap.LIES, Mishap.ROT, Mishap.MISDIRECT, Mishap.LOSE_WRITE,
-    ), "client": (Mishap.CUT,),
+        Mishap.HANG, Mishap.FULL, Mishap.FULL, Mishap.UNFLUSHABLE, Mishap.LIES, Mishap.ROT, Mishap.MISDIRECT,
+        Mishap.LOSE_WRITE,
+    ),
+    "client": (Mishap.CUT,),
     "machine": (Mishap.POWER, Mishap.SET_CLOCK),
 }  # fmt: skip
 """What may happen to whom; a role's mishaps are equally likely."""
 WEIGHTS = {"shard": 3, "acceptor": 3, "router": 1, "disk": 2, "client": 2, "machine": 1}
 """How often something happens to whom."""
 HABITS = (
-    *(Habit.CONSUMING,) * 6, *(Habit.CONFIRMING,) * 2, *(Habit.PLAIN,) * 2, *(Habit.TRANSACTING,) * 3,
+    *(Habit.CONSUMING,) * 6, *(Habit.CONFIRMING,) * 4, *(Habit.PLAIN,) * 3, *(Habit.TRANSACTING,) * 3,
     *(Habit.GETTING,) * 2, *(Habit.RELAYING,) * 2, Habit.TRANSACTING_RELAY, Habit.DECLARING, Habit.HOSTILE,
 )  # fmt: skip
 
@@ -67,10 +69,11 @@ def draw(seed: int) -> Plan:
         del sizes["machine"], sizes["disk"]
     deaths = chance.random() < 0.6
     faults = [fault(seconds, sizes, chance) for _ in range(chance.randint(1, 5) if deaths else 0)]
-    operations = [operation(seconds, queues, chance) for _ in range(chance.choice([0, 3, 9]))]
+    operations = [operation(seconds, queues, chance) for _ in range(chance.choice([0, 0, 3, 9]))]
     if deaths:
         faults += [during(each, sizes, chance) for each in operations if each.deed is Deed.MOVE]
         faults += [slow_disk(each, chance) for each in faults if each.role == "shard" and chance.random() < 0.5]
+        faults += [death_after(each, chance) for each in faults if each.mishap is Mishap.FULL]
     seconds = max([seconds, *(each.at + each.seconds for each in faults if each.role == "client")])
     storms = [storm(seconds, chance) for _ in range(chance.randint(0, 2))]
     lull = None
@@ -154,9 +157,14 @@ def slow_disk(death: Fault, chance: Random) -> Fault:
     return Fault(max(death.at - chance.uniform(0, 0.1), 0.0), Mishap.HANG, "disk", death.number, 0.2)
 
 
+def death_after(full: Fault, chance: Random) -> Fault:
+    """Draw the death of a shard whose disk was full, once that has room again."""
+    return Fault(full.at + full.seconds + chance.uniform(0, 0.1), Mishap.KILL, "shard", full.number, 0.3)
+
+
 def operation(seconds: float, queues: Sequence[QueuePlan], chance: Random) -> Operation:
     """Draw an operator's action."""
-    deed = chance.choice([*Deed])
+    deed = chance.choice([*Deed, Deed.LIFT, Deed.MOVE])
     return Operation(chance.uniform(0, seconds), deed, chance.choice(queues).name, chance.randrange(1000))
 
 

@@ -16,7 +16,7 @@ from tests.simulator.play import play
 from tests.simulator.shrink import shrink
 
 PIECE = 10
-MOST_SEEDS = 300
+MOST_SEEDS = 800
 """Within so many seeds every planted bug is found."""
 
 

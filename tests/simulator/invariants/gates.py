@@ -24,9 +24,9 @@ def nobody_waits_in_vain(core: AcceptorCore) -> None:
     """Check that nothing is in flight, and every channel that waits has a reason to."""
     nothing_is_in_flight(core)
     for queue_gate in core.gates.limited():
-        assert not queue_gate.waiting or is_blocked(queue_gate) or waits_elsewhere(queue_gate), queue_gate
-        assert not queue_gate.withheld or queue_gate.is_saturated(), queue_gate
-        assert not queue_gate.warned or queue_gate.is_saturated(), queue_gate
+        assert not queue_gate.waiting or is_blocked(queue_gate) or waits_elsewhere(queue_gate), str(queue_gate)
+        assert not queue_gate.withheld or queue_gate.is_saturated(), str(queue_gate)
+        assert not queue_gate.warned or queue_gate.is_saturated(), str(queue_gate)
         for channel in queue_gate.warned:
             assert isinstance(channel, Channel) and channel.notices.early is queue_gate
             assert channel.connection.channels[channel.number] is channel and channel.held_by is None
@@ -45,7 +45,7 @@ def nothing_is_in_flight(core: AcceptorCore) -> None:
         assert unreported == (0, 0, 0, 0), unreported
         assert not link.waiting or link.is_saturated()
     for queue_gate in core.gates.limited():
-        assert (queue_gate.in_flight, queue_gate.in_flight_bytes) == (0, 0), queue_gate
+        assert (queue_gate.in_flight, queue_gate.in_flight_bytes) == (0, 0), str(queue_gate)
 
 
 def has_a_reason(core: AcceptorCore, channel: Channel) -> None:

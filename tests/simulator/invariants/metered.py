@@ -93,9 +93,10 @@ def rates_hold(node: Node, largest: int, count: int, nbytes: int) -> None:
             (rate, bytes_rate), (depth, bytes_depth) = gate.rates, gate.depths
             full_at, bytes_full_at = node.gauges.bucket_full_at(gate.bucket, now)
             if rate:
-                assert full_at - now <= depth + acceptors * count * SECOND // rate, gate
+                assert full_at - now <= depth + acceptors * count * SECOND // rate, str(gate)
             if bytes_rate:
-                assert bytes_full_at - now <= bytes_depth + (largest + acceptors * nbytes) * SECOND // bytes_rate, gate
+                ahead = bytes_depth + (largest + acceptors * nbytes) * SECOND // bytes_rate
+                assert bytes_full_at - now <= ahead, str(gate)
 
 
 def most_rated(queue: QueueState, seconds: float) -> float | None:
