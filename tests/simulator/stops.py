@@ -32,9 +32,9 @@ class StopWatch:
         stop = self.node.router.topology.stops.get(number)
         if stop is None:
             return
-        on_the_way = any(self.node.last_words.values()) or any(
-            channel.running is not None and not channel.runs_at_gates() for channel in self.node.channels()
-        )  # a commit over several shards
+        commits = any(channel.running is not None and not channel.runs_at_gates() for channel in self.node.channels())
+        prepared = any(shard.core.two_phase.parts for _, shard in self.node.running_shards())
+        on_the_way = commits or prepared or any(self.node.last_words.values())
         for _, acceptor in self.node.running_acceptors():
             in_flight = on_the_way or any(link.sent or link.turn.contents.load.count for link in acceptor.core.links)
             if in_flight or acceptor.router.version < version:
