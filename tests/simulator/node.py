@@ -36,7 +36,7 @@ class SimulatedNode(Node):
     def __init__(self, acceptors: int, shards: int, flow: dict[str, Any], stores: bool, bounds: Bounds) -> None:
         self.jobs: dict[int, deque[Job]] = defaultdict(deque)
         self.disks = [SimulatedDisk() for _ in range(shards)]
-        self.wall_ahead = 0
+        self.wall_ahead = 1_700_000_000_000_000
         """How many microseconds the wall clock is ahead of the node's clock, which is virtual time."""
         self.reported: set[int] = set()
         """The shards that have received a report from another, and are to end a turn."""
