@@ -113,12 +113,12 @@ class ClientConnection:
             self.timeline.at(reachable + AWAY_SECONDS, partial(self.arrive, self))
 
     def lost(self) -> None:
-        """All clients lose what was under way."""
+        """All clients lose their unfinished requests."""
         for person in self.persons:
             person.leaves()
 
     def close(self) -> None:
-        """Close the connection; what is on its way to the client is ignored from now on."""
+        """Close the connection, and ignore everything still on its way to the client."""
         self.engine.narrate(f"{self.name}: connection closed")
         self.client.send("connection.close", code=200)
         self.closing = True
@@ -139,7 +139,7 @@ class ClientConnection:
             self.arm()
 
     def arm(self) -> None:
-        """Have the acceptor read what was written."""
+        """Have the acceptor read the bytes written."""
         self.engine.arm((self.engine.reads[self.plan.number],))
 
     def is_hung_up_on(self, client: Client) -> None:

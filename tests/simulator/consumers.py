@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from tests.frames import Event
 from tests.simulator.engine import Engine
-from tests.simulator.person import Person, Phase
+from tests.simulator.person import Phase
 from tests.simulator.plan import CONSUMER_TIMEOUT, DEAD, TRANSACTION_TIMEOUT, ClientPlan
+from tests.simulator.transactions import Transacting
 from tests.simulator.truth import At, Truth, grave, identity
 
 
@@ -38,7 +39,7 @@ class Settlement(NamedTuple):
     places: dict[int, At]
 
 
-class Consumer(Person):
+class Consumer(Transacting):
     """Consumes from a queue, and settles as is its habit: slowly, or with refusals, in transactions, or not at all. Now
     and then it reads nothing for a while, has everything delivered again, or cancels its consumer and consumes from
     another queue.
@@ -61,7 +62,7 @@ class Consumer(Person):
         self.transacts = self.chance.random() < 0.2
         self.settlements: list[Settlement] = []
         self.commits: deque[list[tuple[Settlement, Callable[[], None]]]] = deque()
-        """Settlements whose commits are not answered yet, and what is true once they are."""
+        """Settlements in commits without an answer yet, each with its effect."""
 
     def begin(self) -> None:
         """Consume from a queue."""
@@ -189,7 +190,7 @@ class Consumer(Person):
             self.settlements.append(settlement)
 
     def takes_effect(self, settlement: Settlement) -> Callable[[], None]:
-        """Record a settlement that was written, and is not undone; return what is true once it has taken effect."""
+        """Record a settlement that is final; return the function that records its effect."""
         places = list(settlement.places.values())
         match settlement.how:
             case Outcome.ACKED:
@@ -201,29 +202,24 @@ class Consumer(Person):
                 return lambda: None
         return partial(self.truth.gone, places)
 
-    def end_transaction(self) -> None:
-        """Commit the settlements, or roll them back: then the messages are unacked again."""
+    def commit(self) -> None:
+        super().commit()
         settlements, self.settlements = self.settlements, []
-        if self.chance.random() < 0.2:
-            self.client.send("tx.rollback", self.number)
-            for settlement in settlements:
-                self.unacked |= settlement.places
-            self.unacked = dict(sorted(self.unacked.items()))
-            return
-        self.committed(settlements)
-        self.client.send("tx.commit", self.number)
-
-    def committed(self, settlements: list[Settlement]) -> None:
-        """Record settlements whose commit is written."""
         self.commits.append([(settlement, self.takes_effect(settlement)) for settlement in settlements])
+
+    def roll_back(self) -> None:
+        """Record that the settled messages are unacked again."""
+        super().roll_back()
+        for settlement in self.settlements:
+            self.unacked |= settlement.places
+        self.unacked = dict(sorted(self.unacked.items()))
+        self.settlements = []
 
     def lost(self) -> None:
         self.truth.departed(self.timeline.now)
-        for settlement in self.settlements:
-            self.unacked |= settlement.places
+        Consumer.roll_back(self)
         self.truth.given_back(list(self.unacked.values()))
         self.unacked.clear()
-        self.settlements.clear()
 
     def falls_silent(self) -> None:
         """Drop the connection, so that what is unacked returns to its queue."""

@@ -45,7 +45,7 @@ MISHAPS = {
     "client": (Mishap.CUT,),
     "machine": (Mishap.POWER, Mishap.SET_CLOCK),
 }  # fmt: skip
-"""What may happen to whom; a role's mishaps are equally likely."""
+"""The possible mishaps of each role, equally likely."""
 WEIGHTS = {"shard": 3, "acceptor": 3, "router": 1, "disk": 2, "client": 2, "machine": 1}
 """How often something happens to whom."""
 HABITS = (

@@ -151,7 +151,7 @@ class Person:
             self.phase = Phase.GONE
 
     def lost(self) -> None:
-        """Record what was under way on the channel that is gone."""
+        """Record the end of everything under way on the channel."""
 
     def falls_silent(self) -> None:
         """Begin nothing new."""

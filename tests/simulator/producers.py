@@ -7,14 +7,14 @@ from functools import partial
 
 from tests.frames import Event
 from tests.simulator.engine import Engine
-from tests.simulator.person import Person
 from tests.simulator.plan import DEAD, FANOUT, TEMPORARY, TRANSACTION_TIMEOUT, ClientPlan, Habit
+from tests.simulator.transactions import Transacting
 from tests.simulator.truth import Id, Truth
 
 SIZES = (0, 0, 100, 9000)
 
 
-class Producer(Person):
+class Producer(Transacting):
     """Publishes, with confirms, without, or in transactions."""
 
     def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan) -> None:
@@ -70,16 +70,16 @@ class Producer(Person):
         priority = self.chance.randrange(5)
         self.client.publish(self.number, body, *to, when_read, delivery_mode=2, priority=priority)
 
-    def end_transaction(self) -> None:
-        """Commit, or roll back."""
+    def commit(self) -> None:
+        super().commit()
         ids, self.uncommitted = self.uncommitted, []
-        if self.chance.random() < 0.2:
-            self.truth.rolled_back(ids)
-            self.client.send("tx.rollback", self.number)
-        else:
-            self.truth.committing(ids)
-            self.committing.append(ids)
-            self.client.send("tx.commit", self.number)
+        self.truth.committing(ids)
+        self.committing.append(ids)
+
+    def roll_back(self) -> None:
+        super().roll_back()
+        self.truth.rolled_back(self.uncommitted)
+        self.uncommitted = []
 
     def receive(self, event: Event) -> None:
         match event.name:
@@ -136,8 +136,7 @@ class Producer(Person):
         """Publish nothing more, and roll back what was not committed."""
         super().falls_silent()
         if self.uncommitted and self.is_connected():
-            self.truth.rolled_back(self.uncommitted)
-            self.uncommitted = []
+            self.roll_back()
             self.client.send("tx.rollback", self.number)
 
     def unanswered(self) -> int:

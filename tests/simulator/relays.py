@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.frames import Event
-from tests.simulator.consumers import Consumer, Outcome, Recovery, Settlement
+from tests.simulator.consumers import Consumer, Outcome, Settlement
 from tests.simulator.engine import Engine
 from tests.simulator.plan import ClientPlan
 from tests.simulator.producers import Producer
@@ -25,15 +25,16 @@ class Relay(Producer, Consumer):
     def begin(self) -> None:
         self.tag = 0
         self.relayed.clear()
-        self.client.send("confirm.select", self.number)
+        if self.confirms:
+            self.client.send("confirm.select", self.number)
         Consumer.begin(self)
 
     @property
     def confirms(self) -> bool:
-        return True
+        return not self.transacts
 
     def may_act(self) -> bool:
-        return Producer.may_act(self) and bool(self.unacked) and self.recovery is Recovery.NONE
+        return Producer.may_act(self) and bool(self.unacked or self.uncommitted)
 
     def act(self) -> None:
         """Publish for some deliveries, or leave."""
@@ -42,7 +43,13 @@ class Relay(Producer, Consumer):
             return
         for tag in list(self.unacked)[: self.chance.choice([1, 5, 20])]:
             self.publish(self.chance.choice(self.targets))
-            self.relayed[self.tag] = tag, self.unacked.pop(tag)
+            self.has_published(tag, self.unacked.pop(tag))
+        if self.transacts and self.chance.random() < 0.4:
+            self.end_transaction()
+
+    def has_published(self, tag: int, at: At) -> None:
+        """Keep a delivery until the message published for it is confirmed."""
+        self.relayed[self.tag] = tag, at
 
     def receive(self, event: Event) -> None:
         if event.name in ("basic.ack", "basic.nack"):
@@ -80,43 +87,10 @@ class TransactingRelay(Relay):
         super().__init__(engine, truth, plan)
         self.transacts = True
 
-    @property
-    def confirms(self) -> bool:
-        return False
-
-    def begin(self) -> None:
-        Consumer.begin(self)
-
-    def may_act(self) -> bool:
-        return Producer.may_act(self) and bool(self.unacked or self.uncommitted)
-
-    def act(self) -> None:
-        """Publish for some deliveries and ack them, end the transaction, or leave."""
-        if self.chance.random() < 0.005:
-            self.go()
-            return
-        for tag in list(self.unacked)[: self.chance.choice([1, 5, 20])]:
-            self.publish(self.chance.choice(self.targets))
-            self.settlements.append(Settlement(Outcome.ACKED, {tag: self.unacked.pop(tag)}))
-            self.client.send("basic.ack", self.number, delivery_tag=tag)
-        if self.chance.random() < 0.4:
-            self.end_transaction()
-
-    def end_transaction(self) -> None:
-        """Commit the publishes and the acks, or roll them back."""
-        ids, self.uncommitted = self.uncommitted, []
-        if self.chance.random() < 0.2:
-            self.truth.rolled_back(ids)
-            for settlement in self.settlements:
-                self.unacked |= settlement.places
-            self.unacked = dict(sorted(self.unacked.items()))
-            self.client.send("tx.rollback", self.number)
-        else:
-            self.truth.committing(ids)
-            self.committing.append(ids)
-            self.committed(self.settlements)
-            self.client.send("tx.commit", self.number)
-        self.settlements = []
+    def has_published(self, tag: int, at: At) -> None:
+        """Ack a delivery together with the publish."""
+        self.settlements.append(Settlement(Outcome.ACKED, {tag: at}))
+        self.client.send("basic.ack", self.number, delivery_tag=tag)
 
     def receive(self, event: Event) -> None:
         if event.name == "tx.commit-ok":

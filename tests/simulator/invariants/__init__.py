@@ -1,4 +1,4 @@
-"""What is true of a joined node whatever its clients know, always or once everything in it has come to rest.
+"""Invariants of a joined node that need no client: some hold always, others once everything has come to rest.
 
 gates.py      whoever waits has a reason, and nothing is in flight at rest
 metered.py    rates hold, and gates that open with time are rechecked

@@ -1,4 +1,4 @@
-"""Invariants of clients that attack memory: what is kept for them is charged, and bounded."""
+"""Invariants of clients that attack memory: everything kept for them is charged, and bounded."""
 
 from __future__ import annotations
 

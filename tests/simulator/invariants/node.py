@@ -19,7 +19,7 @@ from tests.simulator.joined.node import Node
 
 
 def hold_always(node: Node) -> None:
-    """Check what is true after each step."""
+    """Check the invariants that hold after each step."""
     budgets_hold(node)
     attackers_keep_to_their_bounds(node)
     shared_prefetch_holds(node)
@@ -29,12 +29,12 @@ def hold_always(node: Node) -> None:
 
 
 def hold_at_rest(node: Node) -> None:
-    """Check what is true once everything that can happen has happened, and all processes run."""
+    """Check the invariants that hold once everything that can happen has happened, and all processes run."""
     everybody_knows(node)
     moves_are_over(node)
     for index, acceptor in node.running_acceptors():
         nothing_is_claimed(node, index, acceptor)
-    for index, acceptor in node.running_acceptors():  # what is asked here may claim room until the turn ends
+    for index, acceptor in node.running_acceptors():  # these checks may claim room until the turn ends
         nobody_waits_in_vain(acceptor.core)
         no_share_is_remembered_in_vain(acceptor.core)
         parking_is_counted(node, index, acceptor.core)
