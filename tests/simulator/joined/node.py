@@ -59,8 +59,8 @@ class Node(Lines):
         self.clients[client.connection] = client
         return client
 
-    def step(self) -> bool:
-        """Move everything in flight by one step; return whether anything moved."""
+    def step(self, slow: int | None = None) -> bool:
+        """Move everything in flight by one step, except a slow acceptor's turns; return whether anything moved."""
         moved = False
         for index, acceptor in self.running_acceptors():
             while self.meet(index) or self.change(acceptor) or self.reply(acceptor):
@@ -76,7 +76,7 @@ class Node(Lines):
         for index, _ in self.running_acceptors():
             moved |= self.finish(index)
         for index, shard_index in [(a, s) for a in range(len(self.acceptors)) for s in range(len(self.shards))]:
-            while self.send_up(index, shard_index, last=True) or self.send_up(index, shard_index):
+            while index != slow and (self.send_up(index, shard_index, last=True) or self.send_up(index, shard_index)):
                 moved = True
         for shard_index, peer in [(a, b) for a in range(len(self.shards)) for b in range(len(self.shards))]:
             while self.send_across(shard_index, peer):
