@@ -1,8 +1,4 @@
-"""The router process: sockets, loop and signals around the core.
-
-Dead acceptors are found in the gauges, where the supervisor records a death before it announces it; its events say when
-to check. So a router that did not run at the time finds them too.
-"""
+"""The router process: sockets, loop and signals around the core."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ from penstock.control.audit import Administrator, Audit, outcome_of
 from penstock.control.control_server import ControlServer
 from penstock.files.kept_clock import KeptClock
 from penstock.files.witness import TOPOLOGY, Witness
-from penstock.memory.gauges import DEAD, READY, UNSTARTED, Gauges
+from penstock.memory.gauges import Gauges
 from penstock.memory.shared_counts import SharedCounts
 from penstock.node import clock, collector, logs
 from penstock.node.failures import Chores, end_on_failure, report
@@ -37,6 +33,7 @@ from router.authority.binding_limits import BindingLimits
 from router.authority.near_limits import NearLimits
 from router.commands.registry import NOT_AUDITED
 from router.core import Answered, RouterCore
+from router.processes import Processes
 from router.storage.recovery import TooManyQueues, recover
 from router.storage.store import FILE_NAME, Store, StoreError
 
@@ -79,17 +76,13 @@ class Router:
         changes.bind(node.router_changes)
         self.changes = Endpoint(loop, changes, self.on_subscription)
         self.events = subscribe(loop, self.context, node.process_events, self.on_event)
-        self.moves, self.placing = self.core.authority.moves, self.core.authority.placing
-        self.moves.incarnation_of = self.incarnation_of
-        self.moves.is_full = self.gauges.saturated
-        placing = self.placing
-        placing.places = node.shard_places
-        placing.state_of = lambda shard: self.gauges.process_read("shard", shard).state
-        placing.bytes_of = self.bytes_of
-        placing.ask = self.ask_for_shard
+        self.processes = Processes(self.core, self.gauges)
+        self.placing = self.core.authority.placing
+        self.placing.places = node.shard_places
+        self.placing.ask = self.ask_for_shard
         self.telemetry = Writer.of(node, "router", index, incarnation)
         if self.telemetry is not None:
-            self.moves.put = self.telemetry.put
+            self.core.authority.moves.put = self.telemetry.put
         self.handle_deaths()
         self.gauges.set_topology_version(self.core.version)
         requests = open_socket(self.context, zmq.ROUTER)
@@ -141,25 +134,9 @@ class Router:
         self.handle_deaths()
 
     def handle_deaths(self) -> None:
-        """Delete the exclusive queues of dead acceptors, roll back moves of dead shards, and finish the turn."""
-        for index in range(self.gauges.acceptors):
-            acceptor = self.gauges.process_read("acceptor", index)
-            if acceptor.torn or acceptor.state == UNSTARTED:
-                continue
-            ended = acceptor.state == DEAD
-            self.core.acceptor_died(index, acceptor.incarnation if ended else acceptor.incarnation - 1)
-        self.moves.roll_back_failed()
+        """Do what follows from the deaths of processes, and finish the turn."""
+        self.processes.handle_deaths()
         self.finish_turn()
-
-    def incarnation_of(self, shard: int) -> int:
-        """Return the incarnation of a serving shard, 0 for any other."""
-        process = self.gauges.process_read("shard", shard)
-        return process.incarnation if process.state == READY else 0
-
-    def bytes_of(self, shard: int) -> tuple[int, int]:
-        """Return the bytes that a shard has in memory and in its store."""
-        gate = self.gauges.queue_read(shard)
-        return gate.ready_bytes if gate else 0, self.gauges.measures_read("shard", shard).stored_bytes
 
     def ask_for_shard(self, shard: int, there: bool) -> None:
         """Ask the supervisor to start a shard, or (False) to end it for good."""

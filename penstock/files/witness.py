@@ -45,12 +45,14 @@ class Seen(NamedTuple):
 
 
 class Witness:
-    """The witness of one store of a node. OSError where it cannot be read or written."""
+    """The witness of one store of a node; `boot` is the boot id of the machine. OSError where it cannot be read or
+    written.
+    """
 
-    def __init__(self, data: Path, name: str, node: int) -> None:
+    def __init__(self, data: Path, name: str, node: int, boot: str | None = None) -> None:
         self.path = data / FOLDER / name
         self.node = node
-        self._boot = boot_id().encode()
+        self._boot = (boot or boot_id()).encode()
         self._lock = threading.Lock()
         self._file = -1
         self._place = 0

@@ -137,8 +137,8 @@ def test_who_waits_for_a_queue_that_is_not_on_the_way_any_more_goes_on(node: Nod
         case "exchange deleted":
             node.ask("exchange_delete", name="x")
         case "snapshot":
-            node.router.done("queue_unbind", queue="full", source="x")
-            node.router.recorded.clear()
+            node.router.ask("queue_unbind", queue="full", source="x")
+            node.router.authority.ledger.take_steps()
             node.core(0).load(node.version, node.snapshot())
     node.settle()
     if loss == "exchange deleted":

@@ -31,7 +31,7 @@ def remove(node: Node) -> None:
     node.kill_shard(1)
     node.ask("queue_delete", queue_id=node.queue("goes").queue_id)
     placing.remove(1)
-    node.publish_steps(placing.ledger.take_steps())
+    node.publish_changes()
     node.settle()
     node.core(0).shard_gone(1)
     node.settle()

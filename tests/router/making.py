@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
 from typing import Any
 
 from penstock.limits.watermarks import FlowDefaults
@@ -18,7 +17,7 @@ from router.authority.slots import Slots
 from router.commands.administration import Administration
 from router.commands.registry import execute
 from router.model.record_kind import Change
-from router.model.records import SERVING, Binding, Exchange, Policy, Stop
+from router.model.records import SERVING, Policy
 from router.model.topology import Topology
 from router.storage.recovery import recover
 from router.storage.store import Stored
@@ -61,28 +60,6 @@ def rabbit_hash(password: str, algorithm: str = "sha256", salt: bytes = b"salt")
     """Return a password as RabbitMQ hashes it."""
     digest = hashlib.new(algorithm, salt + password.encode()).digest()
     return f"{algorithm}:{base64.b64encode(salt + digest).decode()}"
-
-
-def outliving(topology: Topology) -> Iterator[Change]:
-    """Yield the records that outlive an epoch (`router.storage.store`): durable ones, and no moves."""
-    changes = list(topology.changes())
-    gone = {tuple(change[:3]) for change in changes if change[0] == "exchange" and not Exchange(*change[1:]).durable}
-    gone |= {("queue", queue.vhost, queue.name) for queue in topology.queues() if not queue.durable}
-    for change in changes:
-        match change[0]:
-            case "queue" | "exchange" if tuple(change[:3]) not in gone:
-                yield change
-            case "binding":
-                binding = Binding(*change[1:])
-                kind, name = binding.target
-                if gone.isdisjoint((("exchange", binding.vhost, binding.source), (kind, binding.vhost, name))):
-                    yield change
-            case "stop" if Stop(*change[1:]).connection is None:
-                yield change
-            case "queue" | "exchange" | "stop" | "move":
-                pass
-            case _:
-                yield change
 
 
 class StandingTime:
@@ -152,13 +129,10 @@ class Asked:
         code, text = outcome.error
         return code, text
 
-    def start_again(self, version: int, epoch_begins: bool = False) -> None:
-        """Start another incarnation of the authority, from all that was recorded up to that version, or from what
-        outlives an epoch of the node.
-        """
+    def start_again(self, version: int) -> None:
+        """Start another incarnation of the authority, from all that was recorded up to that version."""
         before = self.authority.ledger
-        changes = list(outliving(self.topology) if epoch_begins else self.topology.changes())
-        stored = Stored(version, before.last_queue_id, b"key", changes, seeded=True)
+        stored = Stored(version, before.last_queue_id, b"key", list(self.topology.changes()), seeded=True)
         shards, defaults = range(self.places), self.authority.defaults
         ledger = recover(stored, shards, self.places, self.queues, defaults)
         self.authority = Authority(ledger, shards, defaults, b"key", self.clock)

@@ -37,7 +37,8 @@ BURIES = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
 
 
 MISHAPS = {
-    "shard": (Mishap.KILL, Mishap.KILL, Mishap.HANG), "acceptor": (Mishap.KILL, Mishap.HANG), "router": (Mishap.KILL,),
+    "shard": (Mishap.KILL, Mishap.KILL, Mishap.HANG), "acceptor": (Mishap.KILL, Mishap.HANG),
+    "router": (Mishap.KILL, Mishap.KILL, Mishap.HANG), "router disk": (Mishap.FULL,),
     "disk": (
         Mishap.HANG, Mishap.FULL, Mishap.FULL, Mishap.UNFLUSHABLE, Mishap.LIES, Mishap.ROT, Mishap.MISDIRECT,
         Mishap.LOSE_WRITE,
@@ -46,7 +47,7 @@ MISHAPS = {
     "machine": (Mishap.POWER, Mishap.SET_CLOCK),
 }  # fmt: skip
 """The possible mishaps of each role, equally likely."""
-WEIGHTS = {"shard": 3, "acceptor": 3, "router": 1, "disk": 2, "client": 2, "machine": 1}
+WEIGHTS = {"shard": 3, "acceptor": 3, "router": 1, "router disk": 1, "disk": 2, "client": 2, "machine": 1}
 """How often something happens to whom."""
 HABITS = (
     *(Habit.CONSUMING,) * 6, *(Habit.CONFIRMING,) * 4, *(Habit.PLAIN,) * 3, *(Habit.TRANSACTING,) * 3,
@@ -64,7 +65,15 @@ def draw(seed: int) -> Plan:
     if any(each.buries for each in queues):
         queues.append(QueuePlan(DEAD, chance.randrange(shards), chance.choice(LIMITS[:4]), bound=False))
     clients = tuple(client(number, acceptors, seconds, chance) for number in range(1, chance.randint(3, 8)))
-    sizes = {"shard": shards, "acceptor": acceptors, "router": 1, "disk": shards, "client": len(clients), "machine": 1}
+    sizes = {
+        "shard": shards,
+        "acceptor": acceptors,
+        "router": 1,
+        "router disk": 1,
+        "disk": shards,
+        "client": len(clients),
+        "machine": 1,
+    }
     if not stores:
         del sizes["machine"], sizes["disk"]
     deaths = chance.random() < 0.6

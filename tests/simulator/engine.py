@@ -17,6 +17,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from router.process import POLL_SECONDS
 from shard.store_work import RETRY_SECONDS
 from tests.simulator.joined.client import Client
 from tests.simulator.node import SimulatedNode
@@ -68,9 +69,8 @@ class Engine:
         self.story: list[tuple[float, str]] = []
         self.timeline = Timeline(BEGINS)
         self.weather = Weather(plan, self.timeline)
-        self.node = SimulatedNode(plan.acceptors, plan.shards, FLOW, plan.stores, plan.bounds)
+        self.node = SimulatedNode(plan.acceptors, plan.shards, FLOW, plan.stores, plan.bounds, self.chance("node"))
         self.node.commits = False
-        self.node.show_lives()
         self.hangs: dict[Place, float] = {}
         self.cuts: dict[int, float] = {}
         self.resting: dict[int, float] = {}
@@ -117,6 +117,10 @@ class Engine:
             self.follow_others(("acceptor", acceptor))
             for shard in range(self.plan.shards):
                 self.connect(acceptor, shard)
+        self.add(
+            "events router 0", ROUTER, ("supervisor", 0),
+            lambda: self.node.router_lives and self.node.deaths_to_handle > 0, self.node.hear_of_death,
+        )  # fmt: skip
         for shard in range(self.plan.shards):
             self.follow_others(("shard", shard))
             self.use_disk(shard)
@@ -202,7 +206,7 @@ class Engine:
         self.add(f"replies {name}", place, ROUTER, lambda: waits("replies"), lambda: node.reply(running[number]))
         self.add(
             f"requests {name}", ROUTER, place, lambda: node.router_lives and waits("asked"),
-            lambda: node.ask_router(running[number]),
+            lambda: node.receive_requests(running[number]),
         )  # fmt: skip
 
     def write(self, shard: int) -> None:
@@ -264,8 +268,6 @@ class Engine:
             return
         activity.armed = False
         if activity.waits() and activity.move() is not False:
-            if activity.place == ROUTER:
-                self.arm(self.after_turn[ROUTER])
             self.turn_ends(activity.place)
         self.arm((activity,))
 
@@ -281,7 +283,7 @@ class Engine:
 
     def turn_ends(self, place: Place, seconds: float = TURN_SECONDS) -> None:
         """Have a process end its turn soon, unless it will anyway."""
-        if place[0] in ("acceptor", "shard") and place not in self.ending:
+        if place[0] != "disk" and place not in self.ending:
             self.ending.add(place)
             self.timeline.after(seconds, partial(self.end_turn, place))
 
@@ -293,9 +295,16 @@ class Engine:
         role, number = place
         if role == "acceptor":
             self.end_turn_of_acceptor(number)
-        else:
+        elif role == "shard":
             self.end_turn_of_shard(number)
+        else:
+            self.end_turn_of_router()
         self.arm(self.after_turn[place])
+
+    def end_turn_of_router(self) -> None:
+        """End the router's turn, as far as its disk lets it."""
+        if self.node.router_lives:
+            self.node.publish_changes()
 
     def end_turn_of_acceptor(self, number: int) -> None:
         """End an acceptor's turn; have it serve the gates that open with time."""
@@ -349,6 +358,24 @@ class Engine:
             self.timeline.after(1.0, partial(self.tick, acceptor))
         for shard in range(self.plan.shards):
             self.turn_ends(("shard", shard))
+        self.timeline.after(POLL_SECONDS, self.poll)
+
+    def poll(self) -> None:
+        """Run the router's periodic work, again and again. If its disk did not let it finish its turn, try again."""
+        if self.is_postponed(ROUTER, self.poll):
+            return
+        self.timeline.at(self.weather.regularly(POLL_SECONDS), self.poll)
+        node = self.node
+        if node.router_lives:
+            node.router_waits = False
+            node.router.core.end_expired()
+            node.router.authority.placing.advance()
+            node.router.processes.handle_deaths()
+            self.turn_ends(ROUTER)
+
+    def router_answers(self) -> bool:
+        """Whether the router answers a command at once."""
+        return self.node.router_answers() and self.hangs.get(ROUTER, 0.0) <= self.timeline.now
 
     def recheck(self, number: int) -> None:
         """Run an acceptor's rechecks, again and again."""

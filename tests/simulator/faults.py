@@ -91,6 +91,10 @@ class Faults:
 
     def trouble_disk(self, fault: Fault) -> None:
         """Have a disk refuse something for a while, or lie."""
+        if fault.role == "router disk":
+            self.node.router_disk.begin_trouble()
+            self.engine.timeline.after(fault.seconds, self.node.router_disk.end_trouble)
+            return
         disk = self.node.disks[fault.number]
         if fault.mishap is Mishap.FULL:
             disk.trouble = "No space left on device"
@@ -132,7 +136,11 @@ class Faults:
         if role == "router":
             if not self.node.router_lives:
                 return False
-            self.node.kill_router(arriving)
+            if written:
+                for life in self.node.lives_now():
+                    self.node.receive_requests(life)
+            self.node.kill_router(arriving, stored=written)
+            self.engine.hangs.pop(place, None)
             return True
         if (self.node.shards if role == "shard" else self.node.acceptors)[number] is None:
             return False
@@ -153,8 +161,11 @@ class Faults:
         if role == "router":
             if node.router_lives:
                 return
-            node.start_router(epoch_begins=not node.lives)
-        elif not node.router_lives:
+            if node.router_disk.trouble:  # the router cannot open its store, and ends
+                self.engine.timeline.after(BACK_SECONDS, partial(self.restart, place))
+                return
+            node.start_router()
+        elif not self.engine.router_answers():
             self.engine.timeline.after(BACK_SECONDS, partial(self.restart, place))
             return
         elif role == "shard":
@@ -179,12 +190,14 @@ class Faults:
         node, plan, now = self.node, self.engine.plan, self.engine.timeline.now - BEGINS
         times = [(fault.at, fault.at + fault.seconds + BACK_SECONDS) for fault in plan.faults]
         times += [(storm.begins, storm.ends + LONGEST_SECONDS) for storm in plan.storms]
-        running = node.router_lives and None not in node.shards and None not in node.acceptors
+        running = node.router_answers() and None not in node.shards and None not in node.acceptors
         return running and all(ends + seconds <= now or begins > now for begins, ends in times)
 
     def end(self) -> None:
         """End all hangs, and start everything that is dead."""
         self.engine.hangs.clear()
+        self.node.router_disk.end_trouble()
+        self.node.router_waits = False
         for disk in self.node.disks:
             self.mend_disk(disk)
         self.engine.cuts.clear()

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from acceptor.clients.clock_origin import ClockOrigin
 from acceptor.links.outgoing import SETTLING_SECONDS
+from penstock import bus
+from penstock.bus.router_messages import Published
 from penstock.node.clock import Clock
-from router.storage.recent import Recent
+from router.core import Turn
+from router.model.topology import Topology
+from router.storage.store import Store as RouterStore
 from shard.contents.errors import StoreError
 from shard.queue.saturation import Stop
 from shard.store.store import Store
@@ -23,6 +29,8 @@ from tests.simulator.bounds import Bounds
 from tests.simulator.disk import SimulatedDisk, SimulatedStore
 from tests.simulator.joined.node import Node
 from tests.simulator.joined.processes import at_once
+from tests.simulator.joined.router import Router
+from tests.simulator.router_disk import RouterDisk, is_recovered
 
 Job = tuple[Callable[[], None], Callable[[StoreError | None], None]]
 """Work of a shard's reading thread, and what the shard does with the result."""
@@ -32,8 +40,20 @@ class SimulatedNode(Node):
     """Joined cores whose time is the world's. `jobs` has what each shard's reading thread has still to do."""
 
     router_answers_at_once = False
+    place = "/dev/shm"
 
-    def __init__(self, acceptors: int, shards: int, flow: dict[str, Any], stores: bool, bounds: Bounds) -> None:
+    def __init__(
+        self, acceptors: int, shards: int, flow: dict[str, Any], stores: bool, bounds: Bounds, chance: Random
+    ) -> None:
+        self.chance = chance
+        self.stored_topology = Topology()
+        """The topology as a router stored it last."""
+        self.stored_in = 0
+        """The epoch in which it did."""
+        self.router_waits = False
+        """Whether the router's turn cannot be stored, and waits until it is tried again."""
+        self.deaths_to_handle = 0
+        """How many deaths the router has not heard of yet."""
         self.jobs: dict[int, deque[Job]] = defaultdict(deque)
         self.disks = [SimulatedDisk() for _ in range(shards)]
         self.wall_ahead = 1_700_000_000_000_000
@@ -54,6 +74,62 @@ class SimulatedNode(Node):
         for _, shard in self.running_shards():
             shard.core.state.wall_ahead = self.wall_ahead
 
+    @cached_property
+    def router_disk(self) -> RouterDisk:
+        """The router's disk."""
+        return RouterDisk(self.settings.data, self.chance)
+
+    def open_router_store(self) -> RouterStore:
+        """Open the store on the router's disk."""
+        return self.router_disk.open(self.epoch)
+
+    def new_router(self) -> Router:
+        """Return a new incarnation of the router. AssertionError if it does not have what outlives the one before."""
+        router = super().new_router()
+        if self.stored_in:
+            is_recovered(router.topology, self.stored_topology, self.epoch > self.stored_in)
+        self.stored_topology, self.stored_in = Topology(changes=router.topology.changes()), self.epoch
+        return router
+
+    def kill_router(self, arriving: int = 1 << 30, stored: bool = False) -> None:
+        """Kill the router. With `stored`, its turn in progress reaches the store, and nobody else."""
+        turn = self.router.finish_turn() if stored else None
+        if turn is not None:
+            self.note_stored(turn)
+        super().kill_router(arriving)
+
+    def end_router(self) -> None:
+        """Leave the router's disk as it is."""
+        self.router_waits = False
+        self.router_disk.die()
+
+    def publish_changes(self) -> None:
+        """Finish the router's turn, unless it waits for the disk."""
+        turn = None if self.router_waits else self.router.finish_turn()
+        self.router_waits = turn is None
+        if turn is not None:
+            self.note_stored(turn)
+            self.publish(turn)
+
+    def note_stored(self, turn: Turn) -> None:
+        """Record the changes that a turn of the router has stored."""
+        if turn.published is not None:
+            for change in Published(*bus.unpack(turn.published)).changes or ():
+                self.stored_topology.apply(change)
+
+    def announce_death(self) -> None:
+        """Have the supervisor tell the router of a death; one that does not run finds it when it starts."""
+        self.deaths_to_handle += self.router_lives
+
+    def hear_of_death(self) -> None:
+        """Have the router do what follows from deaths that it has just heard of."""
+        self.deaths_to_handle -= 1
+        self.router.processes.handle_deaths()
+
+    def router_answers(self) -> bool:
+        """Whether the router runs, and its disk lets it finish its turns."""
+        return self.router_lives and not self.router_waits
+
     def open_store(self, index: int, directory: Path) -> Store:
         """Open the store on a shard's disk."""
         return SimulatedStore(self.disks[index], directory, self.epoch)
@@ -72,11 +148,13 @@ class SimulatedNode(Node):
 
     def lose_power(self) -> None:
         """Kill all processes, lose unflushed records, and begin another epoch."""
-        self.router_lives = False
+        if self.router_lives:
+            self.kill_router()
+        self.router_disk.lose_power()
         for index, _ in list(self.running_acceptors()):
             self.kill_acceptor(index)
         for index, _ in list(self.running_shards()):
-            self.kill_shard(index, arriving=0, written=False, noticed=False)
+            self.kill_shard(index, arriving=0, written=False)
         for line in (self.up, self.down, self.across, self.last_words):
             line.clear()
         for disk in self.disks:
@@ -84,8 +162,7 @@ class SimulatedNode(Node):
         self.lives.clear()
         self.epoch += 1
         self.gauges = self.new_gauges()
-        self.gauges.set_topology_version(self.version)
-        self.recent = Recent()
+        self.deaths_to_handle = 0
 
     def report(self, index: int, peer: int, turn: int) -> None:
         """Report to another shard, which ends a turn then."""

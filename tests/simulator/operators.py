@@ -38,8 +38,8 @@ class Operators:
             self.engine.timeline.after(operation.at, partial(self.operate, operation))
 
     def operate(self, operation: Operation) -> None:
-        """Do something, if there is a router to ask."""
-        if not self.node.router_lives:
+        """Do something, if the router answers."""
+        if not self.engine.router_answers():
             return
         queue, choice = operation.queue, operation.choice
         match operation.deed:

@@ -28,7 +28,12 @@ from acceptor.routing.gates import Gates
 from acceptor.transactions.transaction import Transaction
 from penstock.bus import to_acceptor
 from router.authority.moving import Moves as RouterMoves
+from router.core import RouterCore, Turn
 from router.model.grants import NOBODY, Grants
+from router.processes import Processes
+from router.storage.recent import Recent
+from router.storage.store import Store as RouterStore
+from router.storage.store import StoreError as RouterStoreError
 from shard.core import ShardCore
 from shard.dead_letters.burial import Burial
 from shard.queue.stalls import Stalls
@@ -280,3 +285,28 @@ def the_last_resort_drops_what_is_parked(
     right: Any, connection: Connection, error: Any, *, keep_parked: bool = False
 ) -> None:
     right(connection, error)
+
+
+@plant(RouterCore, "finish_turn")
+def changes_that_could_not_be_stored_are_forgotten(right: Any, core: RouterCore) -> Turn:
+    try:
+        turn: Turn = right(core)
+    except RouterStoreError:
+        core._steps = []
+        raise
+    return turn
+
+
+@plant(RouterStore, "_begin_epoch")
+def transient_records_outlive_the_machine(right: Any, store: RouterStore, epoch: int) -> None:
+    store._set_fact("epoch", epoch)
+
+
+@plant(Recent, "since")
+def a_new_router_repeats_nothing(right: Any, recent: Recent, have: int, version: int) -> list[bytes] | None:
+    return [] if have >= 0 else None
+
+
+@plant(Processes, "handle_deaths")
+def the_router_learns_of_no_death(right: Any, processes: Processes) -> None:
+    pass

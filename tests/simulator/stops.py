@@ -25,9 +25,9 @@ class StopWatch:
 
     def begins(self, number: int) -> None:
         """Watch a new stop."""
-        self.engine.timeline.after(POLL_SECONDS, partial(self.poll, number, self.node.version))
+        self.engine.timeline.after(POLL_SECONDS, partial(self.poll, number))
 
-    def poll(self, number: int, version: int) -> None:
+    def poll(self, number: int) -> None:
         """Begin to count once everything that was published before the stop has arrived."""
         stop = self.node.router.topology.stops.get(number)
         if stop is None:
@@ -37,8 +37,8 @@ class StopWatch:
         on_the_way = commits or prepared or any(self.node.last_words.values())
         for _, acceptor in self.node.running_acceptors():
             in_flight = on_the_way or any(link.sent or link.turn.contents.load.count for link in acceptor.core.links)
-            if in_flight or acceptor.router.version < version:
-                self.engine.timeline.after(POLL_SECONDS, partial(self.poll, number, version))
+            if in_flight or number not in acceptor.core.topology.stops:
+                self.engine.timeline.after(POLL_SECONDS, partial(self.poll, number))
                 return
         self.since[number] = self.entered(stop)
 

@@ -127,7 +127,7 @@ def test_who_has_lost_user_or_vhost_is_sent_away(node: Node, command: str, text:
     client = node.connect(0)
     node.router.command(command, name="guest" if command == "user_delete" else "/")
     if unseen:
-        node.router.recorded.clear()
+        node.router.authority.ledger.take_steps()
         node.core(0).load(node.version, node.snapshot())
     else:
         node.publish_changes()

@@ -102,7 +102,7 @@ class World:
 
     def look(self) -> bool:
         """Have the router notice the processes that have died."""
-        self.node.look_at_moves()
+        self.node.handle_deaths()
         return True
 
     def step(self) -> None:

@@ -31,15 +31,12 @@ class Lives(UnderRouter):
         assert self.shards[index] is None
         self.lives["shard", index] += 1
         incarnation = self.lives["shard", index]
-        self.router.authority.moves.shard_started(index, incarnation)
-        self.router.recorded += self.router.authority.ledger.take_steps()
         life = self.shard_process(index, incarnation)
         life.core.flow.earlier.update(earlier or {})
         self.load(life)
         life.has_begun()
         self.shards[index] = life
-        if self.shown:
-            self.show_lives()
+        self.show_lives()
         for peer, running in self.running_shards():
             if peer != index:
                 self.across[peer, index].clear()
@@ -74,14 +71,15 @@ class Lives(UnderRouter):
         """Open the store of a shard."""
         return Store(directory, STORE_BYTES, durable=False, epoch=1)
 
-    def kill_shard(self, index: int, arriving: int = 1 << 30, written: bool = True, noticed: bool = True) -> Shard:
+    def kill_shard(self, index: int, arriving: int = 1 << 30, written: bool = True) -> Shard:
         """Kill a shard; each acceptor still receives `arriving` of its turns. Return the incarnation that ended.
 
-        `written`: the commit that was handed over reaches the store. `noticed`: the router rolls back moves at once.
+        `written`: the commit that was handed over reaches the store.
         """
         life = self.shards[index]
         assert life is not None
         self.shards[index] = None
+        del self.followers[life.identity]
         life.end(written)
         for peer, running_peer in self.running_shards():
             self.across[index, peer].clear()
@@ -95,10 +93,8 @@ class Lives(UnderRouter):
             while len(line) > arriving:
                 line.pop()
             running.events.append(("died", index, life.incarnation))
-        if self.shown:
-            self.show_lives()
-        if self.router_lives and noticed:
-            self.look_at_moves()
+        self.show_lives()
+        self.announce_death()
         return life
 
     def start_acceptor(self, index: int) -> None:
@@ -108,8 +104,7 @@ class Lives(UnderRouter):
         life = self.acceptor_process(index, self.lives["acceptor", index])
         self.load(life)
         self.acceptors[index] = life
-        if self.shown:
-            self.show_lives()
+        self.show_lives()
         for shard, running in self.running_shards():
             life.meets[shard] = running.incarnation
             life.core.shard_started(shard)
@@ -130,6 +125,7 @@ class Lives(UnderRouter):
         life = self.acceptors[index]
         assert life is not None
         self.acceptors[index] = None
+        del self.followers[life.identity]
         for client in [client for client in self.clients.values() if client.acceptor == index]:
             client.socket.closed = True
             del self.clients[client.connection]
@@ -139,11 +135,8 @@ class Lives(UnderRouter):
             self.up[index, shard].clear()
             running.events.append(("acceptor", index, life.incarnation))
         self.strayed[index].clear()
-        if self.shown:
-            self.show_lives()
-        if self.router_lives:
-            self.router.acceptor_died(index, life.incarnation)
-            self.publish_changes()
+        self.show_lives()
+        self.announce_death()
 
     def flush(self, connection: ConnectionState) -> None:
         """Write a connection's output to its client."""

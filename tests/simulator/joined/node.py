@@ -24,7 +24,7 @@ class Node(Lines):
         spools: bool = False, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__(acceptors, shards, flow, stores, spools, **options)
-        self.show_router_the_shards()
+        self.publish_changes()
         for index in range(shards):
             self.start_shard(index)
         for index in range(acceptors):
@@ -36,6 +36,7 @@ class Node(Lines):
     def __exit__(self, *_: object) -> None:
         for shard in filter(None, self.shards):
             shard.end(written=False)
+        self.router.store.close()
         self.exits.close()
 
     def connect(

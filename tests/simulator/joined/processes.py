@@ -50,6 +50,7 @@ class Shard:
         self.in_background: InBackground = at_once
         self.carrier = Carrier(core.moving, directory, lambda work, done: self.in_background(work, done))
         self.incarnation = incarnation
+        self.identity = b"shard.%d.%d" % (core.state.index, incarnation)
         self.events: deque[tuple[str, int, int]] = deque()
         self.changes: deque[bytes] = deque()
         self.replies: deque[bytes] = deque()

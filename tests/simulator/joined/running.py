@@ -25,20 +25,23 @@ from penstock.settings.sections import FlowSettings
 from penstock.telemetry.schema import VERSION, Table
 from penstock.text.utf8 import readable
 from router.model.topology import Queue
-from router.storage.recent import Recent
+from router.storage.store import Store
 from shard.core import ShardCore
 from shard.queue.queue_state import QueueState
 from tests.penstock.telemetry.reading import check
-from tests.router.making import Asked
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.processes import Acceptor, Shard
+from tests.simulator.joined.router import MemoryStore, Router
 
 QUEUES = 200
 Frames = list[Any]
 
 
 class Running:
-    """Acceptors and shards, the authority and the gauges, and all messages in flight between them."""
+    """Acceptors and shards, the router and the gauges, and all messages in flight between them."""
+
+    place: str | None = None
+    """Where the node's directory is made; None: where temporary files usually are."""
 
     def __init__(
         self, acceptors: int, shards: int, flow: dict[str, Any] | None, stores: bool, spools: bool, **options: Any
@@ -47,7 +50,7 @@ class Running:
         self.spools = spools
         self.commits = True
         self.exits = ExitStack()
-        directory = Path(self.exits.enter_context(TemporaryDirectory()))
+        directory = Path(self.exits.enter_context(TemporaryDirectory(dir=self.place)))
         self.logs: list[Any] = self.exits.enter_context(capture_logs())
         self.settings = Settings(
             acceptors=acceptors, shards=shards, data=directory, flow=FlowSettings(**(flow or {})), **options
@@ -57,11 +60,9 @@ class Running:
         self.stored = directory / "shards"
         self.now = 100.0
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        self.router = Asked(shards, QUEUES, self.clock())
+        self.memory_store = MemoryStore()
+        self.router = self.new_router()
         self.router_lives = True
-        self.recent = Recent()
-        self.version = 1
-        self.gauges.set_topology_version(1)
         self.clients: dict[ConnectionState, Client] = {}
         self.up: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
         # Turns of dead acceptors, apart from their successors' turns.
@@ -72,8 +73,9 @@ class Running:
         self.shards: list[Shard | None] = [None] * shards
         self.homes: dict[int, int] = {}
         self.acceptors: list[Acceptor | None] = [None] * acceptors
+        self.followers: dict[bytes, Acceptor | Shard] = {}
+        """The processes that the router answers, by their identities."""
         self.lives: dict[tuple[str, int], int] = defaultdict(int)
-        self.shown = False
 
     def new_gauges(self) -> Gauges:
         """Return the gauges of an epoch, in place of those of the one before."""
@@ -86,6 +88,23 @@ class Running:
                 pid=os.getpid(),
             )
         )  # fmt: skip
+
+    def open_router_store(self) -> Store:
+        """Open the store of the router."""
+        return self.memory_store
+
+    def new_router(self) -> Router:
+        """Return a new incarnation of the router."""
+        settings = self.settings
+        return Router(self.open_router_store(), self.epoch, settings.shards, QUEUES, self.gauges, self.clock())
+
+    def end_router(self) -> None:
+        """Do what follows from the end of the router's incarnation."""
+
+    @property
+    def version(self) -> int:
+        """The version of the router's topology."""
+        return self.router.core.version
 
     def record(self, table: Table, ts: int, facts: dict[str, Any]) -> None:
         """Record a row of telemetry; AssertionError if it does not match its declaration."""
@@ -142,8 +161,7 @@ class Running:
         return 0 if life is None else life.incarnation
 
     def show_lives(self) -> None:
-        """Write the running processes to the gauges, as the supervisor does; needed from the first move on."""
-        self.shown = True
+        """Write the running processes to the gauges, as the supervisor does."""
         places: list[tuple[Role, int, Acceptor | Shard | None]] = [
             *(("acceptor", index, life) for index, life in enumerate(self.acceptors)),
             *(("shard", index, life) for index, life in enumerate(self.shards)),

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock import bus
+from penstock.bus.router_messages import Published
 from router.authority.governing import delete_policy, set_policy
-from router.authority.ledger import Step
-from router.authority.operations import Outcome
-from router.core import SNAPSHOT
+from router.core import Turn
 from router.model.topology import Policy, Queue
 from tests.router.making import rabbit_hash
 from tests.simulator.joined.processes import Acceptor, Shard
@@ -53,7 +52,7 @@ class UnderRouter(Running):
             self.ask("queue_bind", queue=queue, source=exchange, key=key, user=user, **options)
 
     def command(self, command: str, /, **arguments: Any) -> Any:
-        """Run a command of the control socket; return its result."""
+        """Carry out a command of the control socket; return its result."""
         result = self.router.command(command, **arguments)
         self.publish_changes()
         return result
@@ -68,7 +67,6 @@ class UnderRouter(Running):
             set_policy(ledger, Policy(vhost, False, name, pattern, apply_to, 0, definition), defaults)
         elif known is not None:
             delete_policy(ledger, known, defaults)
-        self.router.recorded += ledger.take_steps()
         self.publish_changes()
 
     def ask(self, operation: str, /, **arguments: Any) -> Any:
@@ -79,25 +77,27 @@ class UnderRouter(Running):
         return outcome.result
 
     def publish_changes(self) -> None:
-        """Publish as the router does: first the changes, then the version in the gauges, then the answers."""
-        steps, self.router.recorded = self.router.recorded, []
-        if steps:
-            self.publish_steps(steps)
-        for ended, result in self.router.authority.moves.take_answers():
-            ended(result)
+        """Finish the router's turn, as far as its store lets it: first changes are published, then the version is in
+        the gauges, then requests and commands are answered.
+        """
+        turn = self.router.finish_turn()
+        if turn is not None:
+            self.publish(turn)
 
-    def publish_steps(self, steps: list[Step]) -> None:
-        """Publish changes of the topology under a new version."""
-        self.version += 1
-        self.router.topology.version = self.version
-        for step in steps:
-            if step.change[0] == "queue":
-                self.note_home(Queue(*step.change[1:]))
-        published = bus.pack([self.version, [step.change for step in steps]])
-        self.recent.add(self.version, published)
-        for life in self.lives_now():
-            life.changes.append(published)
-        self.gauges.set_topology_version(self.version)
+    def publish(self, turn: Turn) -> None:
+        """Send what a turn of the router puts out."""
+        if turn.published is not None:
+            for kind, *fields in Published(*bus.unpack(turn.published)).changes or ():
+                if kind == "queue":
+                    self.note_home(Queue(*fields))
+            for life in self.lives_now():
+                life.changes.append(turn.published)
+            self.gauges.set_topology_version(turn.version)
+        for identity, reply in turn.replies:
+            if identity in self.followers:
+                self.followers[identity].replies.append(reply)
+        for answered, answer in turn.answers:
+            answered(answer)
 
     def note_home(self, queue: Queue) -> None:
         """Record a queue's new home: its book moves along, unless the old home has just died."""
@@ -110,51 +110,45 @@ class UnderRouter(Running):
     def kill_router(self, arriving: int = 1 << 30) -> None:
         """Kill the router; each follower still receives `arriving` of its published changes and answers."""
         self.router_lives = False
+        self.end_router()
         for life in self.lives_now():
             life.asked.clear()
             for line in (life.changes, life.replies):
                 while len(line) > arriving:
                     line.pop()
 
-    def start_router(self, epoch_begins: bool = False) -> None:
-        """Start a new incarnation of the router from its storage, and inform its followers."""
+    def start_router(self) -> None:
+        """Start a new incarnation of the router from its store, and inform its followers."""
         self.router_lives = True
-        self.router.start_again(self.version, epoch_begins)
-        self.show_router_the_shards()
-        self.look_at_moves()
-        for index, life in enumerate(self.acceptors):
-            self.router.acceptor_died(index, self.lives["acceptor", index] - (life is not None))
-        self.publish_changes()
+        self.router = self.new_router()
+        self.handle_deaths()
+        self.gauges.set_topology_version(self.version)
         for follower in self.lives_now():
             follower.router.router_started()
             self.ask_router(follower)
 
-    def show_router_the_shards(self) -> None:
-        """Give the router its view of the shards."""
-        self.router.authority.moves.incarnation_of = self.incarnation_of
-        self.router.authority.moves.is_full = self.gauges.saturated
+    def announce_death(self) -> None:
+        """Tell the router that a process has died."""
+        if self.router_lives:
+            self.handle_deaths()
+
+    def handle_deaths(self) -> None:
+        """Have the router do what follows from the deaths of processes."""
+        self.router.processes.handle_deaths()
+        self.publish_changes()
 
     def move(self, name: str, shard: int) -> list[dict[str, Any]]:
         """Start to move a queue to a shard; return the list that the result will be in."""
-        self.show_lives()
         results: list[dict[str, Any]] = []
         self.router.authority.moves.start("/", name, shard, None, None, results.append)
-        self.router.recorded += self.router.authority.ledger.take_steps()
         self.publish_changes()
         return results
 
     def abort_move(self, name: str) -> bool:
         """Abort a queue's move; return whether that was possible."""
         aborted = self.router.authority.moves.abort("/", name)
-        self.router.recorded += self.router.authority.ledger.take_steps()
         self.publish_changes()
         return aborted
-
-    def look_at_moves(self) -> None:
-        """Have the router roll back the moves whose processes have died."""
-        self.router.authority.moves.roll_back_failed()
-        self.router.recorded += self.router.authority.ledger.take_steps()
-        self.publish_changes()
 
     def snapshot(self) -> list[Any]:
         """Return the changes that make up the topology."""
@@ -164,6 +158,7 @@ class UnderRouter(Running):
 
     def load(self, life: Acceptor | Shard) -> None:
         """Give a new incarnation the router's topology."""
+        self.followers[life.identity] = life
         life.router.ask_for_snapshot()
         self.ask_router(life)
         self.reply(life)
@@ -177,18 +172,16 @@ class UnderRouter(Running):
             self.ask_router(life)
 
     def ask_router(self, life: Acceptor | Shard) -> None:
-        """Carry out the requests that a core has sent."""
+        """Have the router carry out the requests that a core has sent, and finish its turn."""
+        self.receive_requests(life)
+        self.publish_changes()
+
+    def receive_requests(self, life: Acceptor | Shard) -> None:
+        """Have the router carry out the requests that a core has sent, in the turn in progress."""
         asked = list(life.asked)
         life.asked.clear()
         for frame in asked:
-            number, name, arguments = bus.unpack(frame)
-            outcome = Outcome() if name == SNAPSHOT else self.router.ask(name, **arguments)
-            self.publish_changes()
-            if name == SNAPSHOT:
-                turns = self.recent.since(arguments["have"], self.version)
-                whole = {"changes": list(self.router.topology.changes())} if turns is None else {"turns": turns}
-                outcome = Outcome(whole)
-            life.replies.append(bus.pack([number, self.version, outcome.result, outcome.error]))
+            self.router.core.receive(life.identity, frame)
 
     def reply(self, life: Acceptor | Shard) -> bool:
         """Deliver the router's next answer to a follower."""
