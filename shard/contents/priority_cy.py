@@ -190,7 +190,11 @@ class PriorityQueue(Queue):
         self.count(line, 1)
 
     def size_of(self, sequence: int, count: int) -> int:
-        return self.line_of(sequence).size_of(sequence, count)
+        line = self.line_of(sequence)
+        self.count(line, -1)
+        size: int = line.size_of(sequence, count)  # may read contents into memory
+        self.count(line, 1)
+        return size
 
     def requeue(self, sequence: int, count: int) -> None:
         line = self.line_of(sequence)

@@ -98,7 +98,7 @@ def test_damage_in_one_line_of_priorities(tmp_path: Path) -> None:
 
     life = Life(tmp_path, make)
     for number, priority in ((b"a", 1), (b"b", 2), (b"c", 1)):
-        life.queue.enqueue(prioritised(number, priority), 0, 1)
+        life.queue.enqueue(prioritised(priority, number), 0, 1)
     life.commit()
     life.end()
     damage(tmp_path, 2)

@@ -30,10 +30,11 @@ def batch(*bodies: bytes, flags: int = PERSISTENT) -> Batch:
     return builder.finish()
 
 
-def prioritised(body: bytes, priority: int) -> Batch:
+def prioritised(priority: int, *messages: bytes) -> Batch:
     builder = BatchBuilder()
-    header = b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + b"\x08\0" + bytes([priority])
-    builder.add(b"\0\0", header, body, PERSISTENT | HAS_PRIORITY)
+    for body in messages:
+        header = b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + b"\x08\0" + bytes([priority])
+        builder.add(b"\0\0", header, body, PERSISTENT | HAS_PRIORITY)
     return builder.finish()
 
 
