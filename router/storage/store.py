@@ -404,8 +404,8 @@ def known_shards(path: Path) -> tuple[int, ...]:
 
 @contextmanager
 def _transaction(database: sqlite3.Connection) -> Iterator[None]:
-    database.execute("BEGIN IMMEDIATE")
     try:
+        database.execute("BEGIN IMMEDIATE")  # one that is interrupted may have begun
         yield
         database.execute("COMMIT")
     except BaseException:

@@ -25,13 +25,13 @@ def channel(node: Node) -> Client:
 
 
 def remove(node: Node) -> None:
-    """End shard 1 for good; its queue is deleted after its death."""
+    """End shard 1 for good, before it has heard that its queue is deleted."""
     placing = node.router.authority.placing
     placing.drain(1)
-    node.kill_shard(1)
     node.ask("queue_delete", queue_id=node.queue("goes").queue_id)
     placing.remove(1)
     node.publish_changes()
+    node.kill_shard(1)
     node.settle()
     node.core(0).shard_gone(1)
     node.settle()

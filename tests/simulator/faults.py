@@ -165,7 +165,7 @@ class Faults:
                 self.engine.timeline.after(BACK_SECONDS, partial(self.restart, place))
                 return
             node.start_router()
-        elif not self.engine.router_answers():
+        elif not self.engine.router_answers() or node.router_disk.trouble:  # a process waits for the topology
             self.engine.timeline.after(BACK_SECONDS, partial(self.restart, place))
             return
         elif role == "shard":

@@ -190,6 +190,20 @@ def test_all_or_nothing(path: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("instructions", [5, 6, 10, 20, 50, 80])
+def test_a_commit_that_is_interrupted_may_be_tried_again(path: Path, instructions: int) -> None:
+    store = Store(path, 1)
+    store.commit([Step(["vhost", "a"], True)], 1, 0)
+    store._database.set_progress_handler(lambda: 1, instructions)
+    with pytest.raises(StoreError, match="interrupted"):
+        store.commit([Step(["vhost", "b"], True)], 2, 0)
+    store._database.set_progress_handler(None, 0)
+    assert store.load().version == 1
+    store.commit([Step(["vhost", "b"], True)], 2, 0)
+    assert store.load().version == 2
+    store.close()
+
+
 def test_only_what_is_durable_waits_for_the_disk(path: Path) -> None:
     store = Store(path, 1)
     for durable, synchronous in ((False, 1), (True, 2), (False, 1)):

@@ -71,10 +71,10 @@ class Lives(UnderRouter):
         """Open the store of a shard."""
         return Store(directory, STORE_BYTES, durable=False, epoch=1)
 
-    def kill_shard(self, index: int, arriving: int = 1 << 30, written: bool = True) -> Shard:
+    def kill_shard(self, index: int, arriving: int = 1 << 30, written: bool = True, noticed: bool = True) -> Shard:
         """Kill a shard; each acceptor still receives `arriving` of its turns. Return the incarnation that ended.
 
-        `written`: the commit that was handed over reaches the store.
+        `written`: the commit that was handed over reaches the store. `noticed`: the router hears of it at once.
         """
         life = self.shards[index]
         assert life is not None
@@ -94,7 +94,8 @@ class Lives(UnderRouter):
                 line.pop()
             running.events.append(("died", index, life.incarnation))
         self.show_lives()
-        self.announce_death()
+        if noticed:
+            self.announce_death()
         return life
 
     def start_acceptor(self, index: int) -> None:
@@ -140,7 +141,7 @@ class Lives(UnderRouter):
 
     def flush(self, connection: ConnectionState) -> None:
         """Write a connection's output to its client."""
-        chunks = connection.output.take()
+        chunks = connection.output.pop_chunks()
         client = self.clients.get(connection)
         if client is not None:
             connection.last_sent = self.now
