@@ -1,9 +1,10 @@
 """The prefetch limit that all consumers of a channel share (basic.qos with global, as RabbitMQ has it).
 
-While the channel consumes from one shard, that shard keeps the limit. From the second one on the acceptor keeps it: a
-shard that could send more if it were allowed to reports that it is *hungry*, and is *granted* a number of messages. A
-grant is good for one turn of the shard, which reports it as *spent*, used or not. Unacked and granted messages together
-thus never exceed the limit, and no room is tied up at a shard where nothing is ready.
+While the channel consumes from one shard, that shard keeps the limit. From the second one on the acceptor keeps it, and
+from the first move of a queue on, since unacked messages of a queue that moves count at no shard for a while. A shard
+that could send more if it were allowed to reports that it is *hungry*, and is *granted* a number of messages. A grant
+is good for one turn of the shard, which reports it as *spent*, used or not. Unacked and granted messages together thus
+never exceed the limit, and no room is tied up at a shard where nothing is ready.
 
 Of the bytes that its consumers may have unacked (`amqp.unacked_bytes`) each shard that the channel has consumed from
 keeps an equal part, as shards know the sizes of their messages; each part allows one message at least.
@@ -61,7 +62,8 @@ class Consuming(Protocol):
 
 
 class SharedPrefetch:
-    """The limit of one channel, 0 for none. `announced` is the limit its shards know: that value, or BY_GRANTS.
+    """The limit of one channel, 0 for none. `announced` is the limit its shards know: that value, or BY_GRANTS, as soon
+    as the acceptor `keeps` it.
 
     `shards` are all that it has ever consumed from: their deliveries remain unacked even if their consumers are gone.
     `uncommitted` counts messages that were settled in a transaction which is not committed: they count as unacked.
@@ -73,6 +75,7 @@ class SharedPrefetch:
         self.limit = UNLIMITED
         self.announced = UNLIMITED
         self.granting = False
+        self.keeps = False
         self.uncommitted = 0
         self.shards: set[int] = set()
         self.granted: dict[int, int] = {}
@@ -105,18 +108,23 @@ class SharedPrefetch:
         if shard not in self.shards:
             self.shards.add(shard)
             self.send_bytes_limit()
-            if self.limit and len(self.shards) > 1 and not self.granting:
+            self.keeps = self.keeps or len(self.shards) > 1
+            if self.limit and self.keeps and not self.granting:
                 yield from self.announce()
                 self.serve()
 
     def moved(self, shard: int) -> None:
-        """Add the shard that a queue of the channel's consumers has moved to: from the second shard on the acceptor
-        keeps the limit.
-        """
+        """Add the shard that a queue of the channel's consumers has moved to."""
         if shard not in self.shards:
             self.shards.add(shard)
             self.send_bytes_limit()
-        if not self.limit or len(self.shards) < 2 or self.announced == BY_GRANTS:
+        if len(self.shards) > 1:
+            self.keep()
+
+    def keep(self) -> None:
+        """Have the acceptor keep the limit, before a queue moves away from a shard that does."""
+        self.keeps = True
+        if not self.limit or self.announced == BY_GRANTS:
             return
         acceptor = self.channel.acceptor
         self.announced = BY_GRANTS
@@ -136,7 +144,7 @@ class SharedPrefetch:
 
     def announce(self) -> Asking:
         """Announce to the shards whether they keep the limit. After their answers, all they sent before has arrived."""
-        self.announced = BY_GRANTS if self.limit and len(self.shards) > 1 else self.limit
+        self.announced = BY_GRANTS if self.limit and self.keeps else self.limit
         if self.announced == BY_GRANTS:  # shards may report that they are hungry from their answers on
             self.channel.acceptor.sharing[self.channel.group] = self
         for shard in sorted(self.shards):

@@ -177,6 +177,8 @@ class Moves:
         ids.update(channel.getters[move.queue_id] for channel in self.getting(move.queue_id))
         away.holders = {at_shard(id, self.acceptor.nowhere): facts for id, facts in known.items()}
         self.readdress(ids, move.source, self.acceptor.nowhere, move.queue_id)
+        for channel in self.holding(away):
+            channel.shared_prefetch.keep()
         link.send(to_shard.Drained(move.queue_id, move.epoch))
         away.happened(MoveEvent.DRAIN)
 
@@ -207,10 +209,10 @@ class Moves:
             consumer.channel.shared_prefetch.moved(move.home)
         for channel in self.getting(move.queue_id):
             channel.shards.add(move.home)
-        groups = {group for _, group in away.holders.values()}
-        for channel in self.acceptor.channels():
-            if channel.group in groups:
-                channel.shards.add(move.home)
+        for channel in self.holding(away):
+            channel.shards.add(move.home)
+            if move.source in channel.shared_prefetch.shards:
+                channel.shared_prefetch.moved(move.home)
         link.holders.known |= {at_shard(id, move.home): facts for id, facts in away.holders.items()}
         if link.stage is not UP:
             # The next incarnation is sent everything else.
@@ -263,6 +265,11 @@ class Moves:
     def consumers_of(self, queue_id: int) -> list[Consumer]:
         """Return the consumers of a queue."""
         return [each for each in self.delivery.consumers.values() if each.queue.queue_id == queue_id]
+
+    def holding(self, away: Away) -> list[ChannelState]:
+        """Return the channels that may have unacked messages of a drained queue."""
+        groups = {group for _, group in away.holders.values()}
+        return [channel for channel in self.acceptor.channels() if channel.group in groups]
 
     def getting(self, queue_id: int) -> Iterator[ChannelState]:
         """Return the channels that have received messages of a queue by basic.get."""

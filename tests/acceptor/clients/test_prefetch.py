@@ -269,6 +269,36 @@ def test_a_shard_that_dies_takes_no_room_with_it() -> None:
         assert limited.got == 10
 
 
+@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize("aborted", [False, True])
+def test_what_is_unacked_of_a_queue_that_moves_counts_all_the_time(aborted: bool, cancelled: bool) -> None:
+    """A queue moves away from the shard of another queue that the channel consumes from; it arrives, or stays."""
+    with Node(1, 3) as node:
+        limited = Limited(node, "ac", 4)
+        tag = limited.client.call("basic.consume", 1, queue="a").consumer_tag
+        limited.fill("a", 2)
+        node.settle()
+        limited.consume("c")
+        limited.fill("c", 10)
+        node.settle()
+        assert limited.gather() == ["a", "a", "c", "c"]
+        if cancelled:
+            limited.client.call("basic.cancel", 1, consumer_tag=tag)
+        results = node.move("a", 1)
+        if aborted:
+            assert node.abort_move("a")
+        while node.step():
+            assert limited.outstanding <= 4
+        assert results[0]["result"] == ("rolled-back" if aborted else "moved")
+        assert limited.gather() == []
+        limited.client.send("basic.ack", 1, delivery_tag=3)
+        node.settle()
+        assert limited.gather() == ["c"]
+        limited.client.send("basic.ack", 1, delivery_tag=2, multiple=True)
+        node.settle()
+        assert limited.gather() == ["c", "c"]
+
+
 @settings(max_examples=60)
 @given(seed=st.integers(0, 1 << 32), limit=st.integers(1, 4), prefetch=st.sampled_from([0, 0, 1, 2]))
 def test_whatever_the_order_of_events(seed: int, limit: int, prefetch: int) -> None:
