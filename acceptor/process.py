@@ -259,7 +259,7 @@ class Acceptor:
         """Write the output of a connection, or discard it if the socket is closed."""
         protocol = self.sockets.protocols.get(connection)
         if protocol is None:
-            connection.output.take()  # its client is gone
+            connection.output.pop_chunks()  # its client is gone
         elif connection.output.size:
             connection.last_sent = self.state.now
             protocol.flush(connection)

@@ -115,7 +115,7 @@ class Headcount:
             for whose, number in numbers.items()
             if number >= 0
         ]
-        lacking = self.rates.take(rates, self._clock()) if rates else None
+        lacking = self.rates.acquire(rates, self._clock()) if rates else None
         if lacking is not None:
             raise amqp_error(530, f"connection refused from {address}: {_words(lacking)}")
 
@@ -124,7 +124,7 @@ class Headcount:
             limit = self._limit(kind)
             if limit is not None:
                 self._shared.add(kind)
-                if not self.shared.take(kind.key, self._own[kind], limit, self._kept_slots(kind, connection.user)):
+                if not self.shared.acquire(kind.key, self._own[kind], limit, self._kept_slots(kind, connection.user)):
                     for taken in kinds[:number]:
                         self._give(taken, 1)
                     raise _refusal(kind, limit, connection.user, vhost)

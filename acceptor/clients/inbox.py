@@ -8,7 +8,7 @@ from acceptor.clients.parked import ParkedMethod, ParkedRun
 
 
 class Inbox(deque[ParkedRun | ParkedMethod]):
-    """Parked runs and methods, with the number of `methods` among them. Items come and go by `put` and `take` only."""
+    """Parked runs and methods, with the number of `methods` among them; changed by `put` and `pop_at` alone."""
 
     __slots__ = ("methods",)
 

@@ -18,7 +18,7 @@ class Lane(NamedTuple):
     key: str
     reserve: int
 
-    def left(self, marks: Marks, depth: int, depth_bytes: int, paced_to: int | None) -> tuple[int, int]:
+    def room(self, marks: Marks, depth: int, depth_bytes: int, paced_to: int | None) -> tuple[int, int]:
         """(messages, bytes) that a depth is below the end of the reserve."""
         stops = [marks.stop_count + marks.overshoot_count] if marks.stop_count else []
         stops += [paced_to] if paced_to is not None else []

@@ -68,7 +68,7 @@ class Pace:
         self.serving = False
         self.before = 0
 
-    def left(self, queue_gate: QueueGate) -> int:
+    def room(self, queue_gate: QueueGate) -> int:
         """Return how many messages this acceptor may send at present."""
         if self.serving:
             left = self.in_hand - (queue_gate.in_flight - self.before)

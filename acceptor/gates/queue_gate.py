@@ -54,7 +54,7 @@ class QueuePace(Protocol):
     @property
     def pacing(self) -> Pacing: ...
 
-    def left(self, queue_gate: QueueGate) -> int: ...
+    def room(self, queue_gate: QueueGate) -> int: ...
 
     def serve(self, queue_gate: QueueGate) -> None: ...
 
@@ -289,7 +289,7 @@ class QueueGate:
         if marks.stop_bytes:
             nbytes -= self.in_flight_bytes
         if self.pace is not None:
-            count = min(count, self.pace.left(self))
+            count = min(count, self.pace.room(self))
         if count > 0 and nbytes > 0:
             return count, nbytes
         return max(count, 0), max(nbytes, 0 if self.in_flight else 1)
@@ -316,7 +316,7 @@ class QueueGate:
         aside, saturated, depth, depth_bytes = self.flow()
         if aside:
             return True
-        if saturated or (self.pace is not None and not self.pace.left(self)):
+        if saturated or (self.pace is not None and not self.pace.room(self)):
             return False
         room, space = self.share(depth, depth_bytes)
         if count + self.in_flight <= room and nbytes + self.in_flight_bytes <= space:
@@ -435,7 +435,7 @@ class QueueGate:
     def left_to_lane(self, lane: Lane) -> tuple[int, int]:
         """(messages, bytes) that its depth is below the end of the reserve of a lane."""
         paced_to = self.pace.pacing.target if self.pace is not None else None
-        return lane.left(self.marks, *self.depth(), paced_to)
+        return lane.room(self.marks, *self.depth(), paced_to)
 
     def close_lane(self) -> None:
         """Remove the priority lane, and drop its claim."""

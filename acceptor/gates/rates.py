@@ -59,7 +59,7 @@ class RateGate:
         self.rates = limit.messages, limit.nbytes
         self.depths = self.depth(limit.messages), self.depth(limit.nbytes)
         self.ahead, self.bytes_ahead = self.depths[COUNT] // 2, self.depths[BYTES] // 2
-        half = self.left(COUNT, self.ahead), self.left(BYTES, self.bytes_ahead)
+        half = self.room_of(COUNT, self.ahead), self.room_of(BYTES, self.bytes_ahead)
         self.half = half if all(half) else None
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class RateGate:
         """Return (messages, bytes) that may be sent at present."""
         now = self.now()
         full_at, bytes_full_at = self.gauges.bucket_full_at(self.bucket, now)
-        count, nbytes = self.left(COUNT, full_at - now), self.left(BYTES, bytes_full_at - now)
+        count, nbytes = self.room_of(COUNT, full_at - now), self.room_of(BYTES, bytes_full_at - now)
         if self.part is not None and self.part.seen:
             count = min(count, self.part_of(COUNT, full_at - now))
             nbytes = min(nbytes, self.part_of(BYTES, bytes_full_at - now))
@@ -98,14 +98,14 @@ class RateGate:
             self.metered.closed[self] = None
         return count, nbytes
 
-    def left(self, which: int, ahead: int) -> int:
+    def room_of(self, which: int, ahead: int) -> int:
         """Return the room in a bucket that is full again in `ahead` nanoseconds, in messages or bytes."""
         rate = self.rates[which]
         free = min(self.depths[which] - ahead, self.depths[which])
         return (max(free, 0) * rate // SECOND) if rate else UNLIMITED
 
     def part_of(self, which: int, ahead: int) -> int:
-        """Return the part of `left` that is this acceptor's while channels wait at others as well."""
+        """Return the part of `room_of` that is this acceptor's while channels wait at others as well."""
         assert self.part is not None
         rate, depth = self.rates[which], self.depths[which]
         return max(self.part.free(which, depth - ahead, depth), 0) * rate // SECOND if rate else UNLIMITED

@@ -28,7 +28,7 @@ class FlowFiles:
         self.events = events
         self.records = FlowRecords(data, "acceptor", index)
         self.open_holds = OpenHolds(data, index)
-        self.records.write([], self.open_holds.left(), [])
+        self.records.write([], self.open_holds.read(), [])
         self.open_holds.keep([])
         self.kept_accounts = KeptAccounts(data, index)
         if acceptor.incarnation > 1:

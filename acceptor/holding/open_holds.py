@@ -21,7 +21,7 @@ class OpenHolds:
         self._file = AtomicFile(data / "open_holds" / f"acceptor.{index}.json", "who is held")
         self.keep = self._file.keep
 
-    def left(self) -> Records:
+    def read(self) -> Records:
         """Return the records left by a killed incarnation; none, with a warning, if they cannot be read."""
         try:
             return self._file.read()

@@ -137,7 +137,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             if connection.writable and self.unsent() > self.write_high:
                 self.sockets.delivery.writable(connection, False)
         else:
-            self.write(connection.output.take())
+            self.write(connection.output.pop_chunks())
         if not connection.writable:
             self.sockets.outputs.wrote(connection)
 
@@ -171,7 +171,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.transport.set_write_buffer_limits(high=self.write_high)
         if self.connection is not None:
             was_writable = self.connection.writable
-            self.write(self.connection.output.take())
+            self.write(self.connection.output.pop_chunks())
             if not was_writable and not self.gathers and self.unsent() <= self.write_high:
                 self.drained(self.connection)
 
@@ -256,4 +256,4 @@ class ClientProtocol(asyncio.BufferedProtocol):
     def write_rest(self) -> None:
         """Write the output that has gathered."""
         if self.gathers and self.connection is not None:
-            self.write(self.connection.output.take())
+            self.write(self.connection.output.pop_chunks())

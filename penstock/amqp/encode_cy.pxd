@@ -25,7 +25,7 @@ cdef class Output:
     cdef Py_ssize_t reserve(self, Py_ssize_t nbytes) except -1
     cdef int foresee(self, int64_t nbytes, Py_ssize_t count) except -1
     cdef int refer(self, object part) except -1
-    cpdef list take(self)
+    cpdef list pop_chunks(self)
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, row=Py_ssize_t, address_size=Py_ssize_t,
                    header_size=Py_ssize_t, body_size=int64_t, method_size=Py_ssize_t, p=cython.p_uchar,
                    prefix_size=Py_ssize_t, suffix_size=Py_ssize_t, base=Py_ssize_t, tag=uint64_t, numbered=bint,

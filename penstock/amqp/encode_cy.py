@@ -73,7 +73,7 @@ class Output:
         self.size += len(part)
         return 0
 
-    def take(self) -> list[bytearray | memoryview]:
+    def pop_chunks(self) -> list[bytearray | memoryview]:
         """The buffers to write, in order; the output is empty afterwards."""
         chunks = self.chunks
         if self.used:

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from penstock.batch.batch_cy cimport (Batch, BatchBuilder, C_HAS_CC, C_HAS_DIRECT_REPLY_TO, C_HAS_EXPIRATION, C_HAS_HEADERS,
                                 C_HAS_PRIORITY, C_HAS_USER_ID, C_ODD_EXPIRATION, C_PERSISTENT)
 from penstock.batch.pointers cimport (address, address_of_bytearray, address_of_bytes, equal, load16, load32, load64, put16, put32,
-                              put64, resize, take)
+                              put64, read_bytes, resize)
 from penstock.batch.settlement_rows cimport SETTLE_ACK, SETTLE_REJECT, SETTLE_REQUEUE
 
 cdef enum:

@@ -38,8 +38,8 @@ if not cython.compiled:
         put16,
         put32,
         put64,
+        read_bytes,
         resize,
-        take,
     )
     from penstock.batch.settlement_rows import SETTLE_ACK, SETTLE_REJECT, SETTLE_REQUEUE
 
@@ -184,7 +184,9 @@ class Scanner:
             channel = load16(p, pos + 1)
             size = load32(p, pos + 3)
             if size > self.frame_max:
-                self.fail(501, frame_too_large(kind, take(p, pos + 7, min(16, end - pos - 7)), size, self.frame_max))
+                self.fail(
+                    501, frame_too_large(kind, read_bytes(p, pos + 7, min(16, end - pos - 7)), size, self.frame_max)
+                )
                 break
             if kind == BODY:
                 if self.body_frame(size, channel):
@@ -285,7 +287,9 @@ class Scanner:
             key = exchange + 1 + p[exchange]
             if key < pos + size + 7 and key + 1 + p[key] == pos + size + 6:
                 bits = p[pos + size + 6]
-                return PublishRun(channel, take(p, pos, frame_size), take(p, exchange, pos + size + 6 - exchange), bits)
+                return PublishRun(
+                    channel, read_bytes(p, pos, frame_size), read_bytes(p, exchange, pos + size + 6 - exchange), bits
+                )
         self.fail(501, "method 60.40 cannot be decoded", channel)
         return None
 
@@ -328,7 +332,7 @@ class Scanner:
         """Build the contents of an empty run in a block of the arena, if a large enough block is free."""
         builder = run.builder
         if builder.count == 0:
-            builder.use(self.arena.take(), len(run.address) + nbytes)
+            builder.use(self.arena.lend(), len(run.address) + nbytes)
         return 0
 
     def method_frame(self, p: Pointer, pos: int, size: int, channel: int) -> bool:
@@ -342,7 +346,7 @@ class Scanner:
             return self.settle_frame(p, pos, size, channel, id)
         self.run = None
         self.settling = None
-        self.events.append(Method(channel, take(p, pos, size)))
+        self.events.append(Method(channel, read_bytes(p, pos, size)))
         return True
 
     def settle_frame(self, p: Pointer, pos: int, size: int, channel: int, id: int) -> bool:

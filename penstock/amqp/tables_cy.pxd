@@ -1,7 +1,7 @@
 import cython
 from libc.stdint cimport int64_t
 from penstock.batch.pointers cimport (address_of_bytearray, address_of_bytes, address_readonly, copy, load16, load32, load64,
-                              resize, store32, take)
+                              read_bytes, resize, store32)
 
 cdef enum:
     DEPTH_MAX = 64

@@ -40,9 +40,9 @@ if not cython.compiled:
         load16,
         load32,
         load64,
+        read_bytes,
         resize,
         store32,
-        take,
     )
 
     # Levels below the outermost table. RabbitMQ has no such limit; no client needs more, and readers recurse.
@@ -188,13 +188,13 @@ class TableReader:
     def name(self, end: int) -> str:
         """Read a short string."""
         size = self.p[self.skip(end, 1)]
-        data = take(self.p, self.skip(end, size), size)
+        data = read_bytes(self.p, self.skip(end, size), size)
         return data.decode("utf-8", "surrogateescape")
 
     def long_bytes(self, end: int) -> bytes:
         """Read bytes preceded by a 32-bit length."""
         size = load32(self.p, self.skip(end, 4))
-        return take(self.p, self.skip(end, size), size)
+        return read_bytes(self.p, self.skip(end, size), size)
 
     def value(self, end: int, depth: int) -> object:
         """Read a type and its value."""
@@ -215,9 +215,9 @@ class TableReader:
         if kind == BYTES:
             return ByteArray(self.long_bytes(end))
         if kind == FLOAT:
-            return Float32(FLOAT32.unpack(take(p, self.skip(end, 4), 4))[0])
+            return Float32(FLOAT32.unpack(read_bytes(p, self.skip(end, 4), 4))[0])
         if kind == DOUBLE:
-            return FLOAT64.unpack(take(p, self.skip(end, 8), 8))[0]
+            return FLOAT64.unpack(read_bytes(p, self.skip(end, 8), 8))[0]
         if kind == DECIMAL:
             at = self.skip(end, 5)
             return Decimal(load32(p, at + 1)).scaleb(-p[at])

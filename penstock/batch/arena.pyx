@@ -102,7 +102,7 @@ cdef class Loan:
     cdef bytearray used  # the owner's
 
     def __init__(self):
-        raise TypeError("Arena.take or Borrower.borrow makes one")
+        raise TypeError("Arena.lend or Borrower.borrow makes one")
 
     def __dealloc__(self):
         if self.used is not None:
@@ -173,7 +173,7 @@ cdef class Arena:
             raise
         self.used = bytearray(self.blocks)
 
-    def take(self):
+    def lend(self):
         """A free block as a `Loan` of its owner, None if there is none. Low blocks first: they are in the caches."""
         cdef Py_ssize_t block
         for block in range(self.blocks):

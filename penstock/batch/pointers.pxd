@@ -20,7 +20,7 @@ cdef inline const unsigned char* address_of_bytes(bytes data) noexcept:
 cdef inline int resize(bytearray data, Py_ssize_t size) except -1:
     return PyByteArray_Resize(data, size)
 
-cdef inline bytes take(const unsigned char* p, Py_ssize_t at, Py_ssize_t size):
+cdef inline bytes read_bytes(const unsigned char* p, Py_ssize_t at, Py_ssize_t size):
     return (<const char*> p)[at:at + size]
 
 cdef inline bint equal(const unsigned char* a, Py_ssize_t at, const unsigned char* b, Py_ssize_t start, Py_ssize_t size) noexcept nogil:

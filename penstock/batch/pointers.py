@@ -43,7 +43,7 @@ def _within(p: Pointer, at: int, size: int) -> None:
         raise IndexError(f"{size} bytes at {at} of {len(p)}")
 
 
-def take(p: Pointer, at: int, size: int) -> bytes:
+def read_bytes(p: Pointer, at: int, size: int) -> bytes:
     """Copy `size` bytes at `at`. IndexError beyond the buffer, as in all functions here."""
     _within(p, at, size)
     return bytes(p[at : at + size])

@@ -1,6 +1,6 @@
 import cython
 from libc.stdint cimport uint64_t
-from penstock.batch.pointers cimport address_of_bytearray, copy, load64, take
+from penstock.batch.pointers cimport address_of_bytearray, copy, load64, read_bytes
 
 cdef enum:
     MORE = 1

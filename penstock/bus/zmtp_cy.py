@@ -12,7 +12,7 @@ from typing import Any
 import cython
 
 if not cython.compiled:
-    from penstock.batch.pointers import address_of_bytearray, copy, load64, take
+    from penstock.batch.pointers import address_of_bytearray, copy, load64, read_bytes
 
     MORE = 1
     LONG = 2
@@ -114,13 +114,13 @@ class Receiver:
         at = 0
         if not self.greeted:
             if end < GREETING_BYTES:
-                self.rest = take(self.data, 0, end)
+                self.rest = read_bytes(self.data, 0, end)
                 return messages
-            _check_greeting(take(self.data, 0, GREETING_BYTES))
+            _check_greeting(read_bytes(self.data, 0, GREETING_BYTES))
             self.greeted = True
             at = GREETING_BYTES
         at = self.split(at, end, messages)
-        self.rest = take(self.data, at, end - at) if at < end else b""
+        self.rest = read_bytes(self.data, at, end - at) if at < end else b""
         return messages
 
     def split(self, at: int, end: int, messages: list[list[Any]]) -> int:
@@ -144,9 +144,9 @@ class Receiver:
                 return at
             at = body + size
             if flags & COMMAND:
-                self.command(take(data, body, size))
+                self.command(read_bytes(data, body, size))
             else:
-                self.add(take(data, body, size), flags & MORE, messages)
+                self.add(read_bytes(data, body, size), flags & MORE, messages)
         return at
 
     def begin_large(self, size: int, flags: int, body: int, end: int) -> None:

@@ -47,7 +47,7 @@ class SharedCounts:
         """The counts of a node, for reading only. OSError or ValueError if there are none."""
         return cls(SharedRows.open_readonly(path, content(counting)), counting, 0)
 
-    def take(self, name: str, own: int, limit: int, beyond: int = 0) -> bool:
+    def acquire(self, name: str, own: int, limit: int, beyond: int = 0) -> bool:
         """Count one more, given that this process has `own`, unless the total has reached the limit plus `beyond`;
         return whether it was counted.
         """

@@ -51,7 +51,7 @@ class SharedRates:
         """The buckets of a node, for reading only. OSError or ValueError if there are none."""
         return cls(SharedRows.open_readonly(path, CONTENT))
 
-    def take(self, rates: Sequence[Rate], now: float) -> Rate | None:
+    def acquire(self, rates: Sequence[Rate], now: float) -> Rate | None:
         """Take a token of each rate, if all have one; else take none and return the first rate that lacks one."""
         moment = int(now * SECOND)
         with self._rows.locked():

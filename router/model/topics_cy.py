@@ -51,7 +51,7 @@ class Memory:
         self.used = 0
         self.holders: dict[TopicIndex, None] = {}
 
-    def take(self, index: TopicIndex, places: int) -> bool:
+    def reserve(self, index: TopicIndex, places: int) -> bool:
         """Take room for an index; False if it asks for too much to be remembered at all."""
         if 4 * places >= self.limit:
             return False
@@ -198,7 +198,7 @@ class TopicIndex:
         """Return the state of these places; if there is no room to remember it, one of generation -1."""
         state = self.states.get(places)
         if state is None:
-            if self.memory.take(self, len(places) + STATE):
+            if self.memory.reserve(self, len(places) + STATE):
                 state = self.states[places] = State(places, self.generation)
             else:
                 state = State(places, -1)
@@ -281,7 +281,7 @@ class TopicWalk:
         """Enter the next state, once all its places are reached."""
         index = self.index
         following = index.state_of(frozenset(self.reached))
-        kept = following.generation == index.generation and index.memory.take(index, STEP)
+        kept = following.generation == index.generation and index.memory.reserve(index, STEP)
         if kept and self.state.generation == index.generation:
             self.state.steps[self.word] = following
         self.state = following
@@ -303,7 +303,7 @@ class TopicWalk:
         else:
             index = self.index
             self.found = self.reached
-            if index.memory.take(index, len(self.found)) and self.state.generation == index.generation:
+            if index.memory.reserve(index, len(self.found)) and self.state.generation == index.generation:
                 self.state.found = self.found
         work.left = left - visited
         work.visited += visited

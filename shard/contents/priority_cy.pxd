@@ -72,7 +72,7 @@ cdef class PriorityQueue(Queue):
         self, Queue line, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now, Origin origin
     ) except -1
     @cython.locals(line=Queue, nbytes=int64_t, total_spent=int64_t, before=Py_ssize_t, i=Py_ssize_t, item=Range)
-    cdef int64_t take_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
+    cdef int64_t pop_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
     @cython.locals(line=Queue, dropped=int64_t, expiring=bint)
     cpdef int64_t expire(self, int64_t now)
     @cython.locals(line=Queue)

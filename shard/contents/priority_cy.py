@@ -131,7 +131,7 @@ class PriorityQueue(Queue):
             self.expiring = True
         return sequence
 
-    def take_onto(self, taken: list[Range], count: int, limit: int, settled: bool) -> int:
+    def pop_onto(self, taken: list[Range], count: int, limit: int, settled: bool) -> int:
         total_spent = 0
         for line in self.order:
             if line.ready == 0:
@@ -140,7 +140,7 @@ class PriorityQueue(Queue):
             line.reading = self.reading
             self.count(line, -1)
             try:
-                nbytes = line.take_onto(taken, count, limit, settled)
+                nbytes = line.pop_onto(taken, count, limit, settled)
             finally:
                 self.count(line, 1)
             for i in range(before, len(taken)):

@@ -51,9 +51,9 @@ cdef class Queue(ReadyLine):
     @cython.locals(segment=Segment, before=int64_t, whole=int64_t, body_bytes=int64_t, flags=uint32_t)
     cpdef bint replace(self, int64_t sequence, Batch batch, int64_t now)
     @cython.locals(taken=list)
-    cpdef list take(self, int64_t count, int64_t limit, bint settled)
+    cpdef list pop(self, int64_t count, int64_t limit, bint settled)
     @cython.locals(run=int64_t, picked=int64_t, nbytes=int64_t, total_spent=int64_t)
-    cdef int64_t take_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
+    cdef int64_t pop_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
     @cython.locals(requeued=bint, redelivered=bint, sequence=int64_t, high=int64_t, index=Py_ssize_t, segment=Segment,
                    offset=Py_ssize_t, least=Py_ssize_t, fitting=Py_ssize_t, body_bytes=int64_t, whole=int64_t, spent=int64_t,
                    total=int64_t, total_spent=int64_t, item=Range)

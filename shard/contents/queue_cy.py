@@ -169,17 +169,17 @@ class Queue(ReadyLine):
         self.totals.dropped += 1
         return True
 
-    def take(self, count: int, limit: int, settled: bool) -> list[Range]:
+    def pop(self, count: int, limit: int, settled: bool) -> list[Range]:
         """Pop up to `count` ready messages of at most `limit` whole bytes (but always one) from the head, in order.
 
         With `settled` they are removed at once (no-ack); otherwise they are unacked until `settle` or `requeue`.
         """
         taken: list[Range] = []
-        self.take_onto(taken, count, limit, settled)
+        self.pop_onto(taken, count, limit, settled)
         return taken
 
-    def take_onto(self, taken: list[Range], count: int, limit: int, settled: bool) -> int:
-        """`take`, appending to messages popped before, which must leave room in the limit; return the whole bytes
+    def pop_onto(self, taken: list[Range], count: int, limit: int, settled: bool) -> int:
+        """`pop`, appending to messages popped before, which must leave room in the limit; return the whole bytes
         popped.
         """
         if not self.expiring:
@@ -199,7 +199,7 @@ class Queue(ReadyLine):
         return total_spent
 
     def pick(self, taken: list[Range], count: int, limit: int, fate: int) -> tuple[int, int]:
-        """`take` without regard to expiry, appending to `taken`; return the number of messages and how much of the
+        """`pop` without regard to expiry, appending to `taken`; return the number of messages and how much of the
         limit they use: whole bytes for KEPT and DONE, bytes of bodies for DEAD and GONE.
 
         `fate`: KEPT = unacked; DONE = removed (no-ack); DEAD = to be dead-lettered; GONE = discarded unread.

@@ -73,7 +73,7 @@ cdef class Consumer:
     cdef int64_t weight_of(self, int64_t sequence, int64_t count) except -1
     cdef int lighten(self, int64_t count, int64_t nbytes) except -1
     @cython.locals(taken=list, item=Range, window=int64_t)
-    cpdef list take(self, int64_t count)
+    cpdef list pop(self, int64_t count)
     @cython.locals(claimed=int64_t, low=int64_t, part=int64_t)
     cpdef int64_t claim(self, int64_t sequence, int64_t count, bint returned)
     @cython.locals(total=int64_t)

@@ -190,7 +190,7 @@ class Consumer:
             return False
         return self.no_ack or self.prefetch == 0 or self.outstanding.total < self.prefetch
 
-    def take(self, count: int) -> list[Range]:
+    def pop(self, count: int) -> list[Range]:
         """Pop up to `count` ready messages, within its window, that of its connection, and the limits of its channel
         and user.
         """
@@ -201,7 +201,7 @@ class Consumer:
             window = min(window, self.group.bytes_limit - self.group.nbytes)
         if self.group.hand is not None and not self.no_ack:
             window = min(window, self.group.hand.bytes_limit - self.group.hand.nbytes)
-        taken = self.queue.take(count, window, self.no_ack)
+        taken = self.queue.pop(count, window, self.no_ack)
         for item in taken:
             self.window -= item.whole
             if self.outlet is not None:

@@ -126,7 +126,7 @@ class Ring:
                     if outlet is not None and outlet.window <= 0 and not outlet.may_send(consumer):
                         continue
                     awake[consumer] = None
-                    taken = consumer.take(min(share, credit))
+                    taken = consumer.pop(min(share, credit))
                     for item in taken:
                         yield consumer, item
                     if not taken:

@@ -217,12 +217,12 @@ class Consuming:
         """Pop the message at the head, if there is one and it can be read."""
         taken: list[Range] = []
 
-        def take(queue: QueueState) -> None:
+        def pop(queue: QueueState) -> None:
             if queue.contents.reading and queue.contents.ready:
                 queue.contents.batch_of(queue.contents.first_ready())
-            taken.extend(queue.contents.take(1, 0, settled))
+            taken.extend(queue.contents.pop(1, 0, settled))
 
-        self.stalls.attempt(queue, self.state.now, take)
+        self.stalls.attempt(queue, self.state.now, pop)
         return taken
 
     def holder(self, link: Link, id: int, queue: QueueState, group: int, *, gets: bool) -> Consumer:

@@ -52,7 +52,7 @@ def test_all_files_are_read_and_the_most_used_limit_is_first(node: Node) -> None
     SharedCounts.open(node.shared_counts, node.counting, 0).put(row_name("max-channels", "user", "\udcff"), 92, 100)
     SharedCounts.open(node.shared_hands, node.shard_places, 0).put(row_name("unacked", "user", "ann"), 95, 100)
     rate = Rate(row_name("connection-rate", "address", "10.0.0.1"), 1)
-    assert SharedRates.open(node.shared_rates).take([rate], time.monotonic() + 3600) is None
+    assert SharedRates.open(node.shared_rates).acquire([rate], time.monotonic() + 3600) is None
     first, *others = rows(node, 9)
     assert first[:3] == ("connection-rate", "address", "10.0.0.1")
     assert others == [

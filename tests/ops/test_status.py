@@ -91,7 +91,7 @@ def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.Ca
     counts.put(row_name("max-connections", "vhost", "/"), 89, 100)
     ahead = time.monotonic() + 3600
     rate = Rate(row_name("connection-rate", "address", "10.0.0.1"), 1)
-    assert SharedRates.open(node.node.shared_rates).take([rate], ahead) is None
+    assert SharedRates.open(node.node.shared_rates).acquire([rate], ahead) is None
     with Gauges.open(node.node.gauges) as gauges:
         gauges.queue_open(gauges.shards, 71, "/", "q", 1)
     status.show(node.data, as_json=True)

@@ -81,7 +81,7 @@ def test_damage_in_the_middle_of_what_is_partly_done(tmp_path: Path) -> None:
     life = Life(tmp_path)
     first = life.queue.enqueue(batch(b"a", b"b", b"c", b"d"), 0, 4)
     life.queue.enqueue(batch(b"e"), 0, 1)
-    life.queue.take(3, UNLIMITED, False)
+    life.queue.pop(3, UNLIMITED, False)
     life.queue.settle(first + 1, 1)
     life.commit()
     life.end()

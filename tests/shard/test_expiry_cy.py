@@ -88,7 +88,7 @@ def test_against_a_model(load: Load, ttl: int | None, steps: list[tuple[str, Any
             # Messages are offered to consumers before a pop, so none of them is fresh any more.
             queue.offered()
             fresh = made
-            taken = queue.take(value, UNLIMITED, False)
+            taken = queue.pop(value, UNLIMITED, False)
             expected: list[Message] = []
             while len(expected) < value:
                 expire()

@@ -71,7 +71,7 @@ def mixed(*messages: tuple[bytes, int], path: Path, settled: int = 0) -> None:
     life = Life(path)
     first = life.queue.enqueue(builder.finish(), 0, len(messages))
     if settled:
-        life.queue.take(settled, UNLIMITED, False)
+        life.queue.pop(settled, UNLIMITED, False)
         life.queue.settle(first, settled)
     life.commit()
     life.end()

@@ -249,7 +249,7 @@ def a_lost_broadcast_is_never_noticed(right: Any, gates: Gates) -> None:
     pass
 
 
-@plant(RateGate, "left")
+@plant(RateGate, "room_of")
 def a_rate_lets_in_more_than_there_is_room_for(right: Any, gate: RateGate, which: int, ahead: int) -> int:
     return 10 * int(right(gate, which, ahead)) + 10
 

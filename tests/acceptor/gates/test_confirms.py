@@ -99,7 +99,7 @@ class Channel:
     def write(self) -> int:
         """Write the confirms of everything that is done; return the number of frames."""
         self.confirms.write(CHANNEL, self.output)
-        tags = self.publisher.hear(b"".join(self.output.take()))
+        tags = self.publisher.hear(b"".join(self.output.pop_chunks()))
         assert self.publisher.told == self.publisher.done
         return tags
 

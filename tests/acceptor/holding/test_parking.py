@@ -33,7 +33,7 @@ def test_what_is_held_leaves_the_arena_to_what_passes() -> None:
         arena = node.core(0).state.arena = Arena(3 * BLOCK_BYTES, shards=1, acceptors=1)
         for _ in range(4):
             paused(node, 64 * PARKING, PIKA)
-        blocks = [arena.take() for _ in range(4)]
+        blocks = [arena.lend() for _ in range(4)]
         assert [block is None for block in blocks] == [False, False, False, True]
 
 

@@ -84,7 +84,7 @@ def eventful(data: Path) -> None:
             own = b"\x10\x00\x02" if number != 4 else b"\x11\x00\x02\x04" + b"9000"
             builder.add(address("x", "k"), header(body)[:-3] + own, body, flags | (4 if number == 4 else 0))
         queue.enqueue(builder.finish(), 0, 6, 1000)
-        for item in queue.take(4, UNLIMITED, False):
+        for item in queue.pop(4, UNLIMITED, False):
             for number in range(item.sequence, item.sequence + item.count):
                 if number % 2:
                     queue.settle(number, 1)

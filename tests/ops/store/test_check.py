@@ -75,7 +75,7 @@ def test_messages_that_are_done_with_do_not_count(tmp_path: Path) -> None:
     journal = Journal(store.read)
     queue = Queue(7, None, 1 << 36, journal, True)
     queue.recover([segment for _, segment in store.segments()], {})
-    (item, *_) = queue.take(2, UNLIMITED, False)
+    (item, *_) = queue.pop(2, UNLIMITED, False)
     queue.settle(item.sequence, item.count)
     store.write(journal.hand_over())
     store.close()

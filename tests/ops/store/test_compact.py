@@ -21,7 +21,7 @@ def emptied(path: Path, keep: int) -> None:
     journal = Journal(store.read)
     queue = Queue(7, None, 1 << 36, journal, True)
     queue.recover([segment for id, segment in store.segments() if id == 7], {})
-    for item in queue.take(queue.ready - keep, UNLIMITED, False):
+    for item in queue.pop(queue.ready - keep, UNLIMITED, False):
         queue.settle(item.sequence, item.count)
     store.write(journal.hand_over())
     store.close()

@@ -32,10 +32,10 @@ for line in sys.stdin:
             builder.add(address("", "q"), header(bytes(20_000)), bytes(20_000), PERSISTENT)
         queue.enqueue(builder.finish(), 0, 3)
         store.write(journal.hand_over())
-        for item in queue.take(2, UNLIMITED, False):
+        for item in queue.pop(2, UNLIMITED, False):
             queue.settle(item.sequence, item.count)
         if queue.totals.published > 30:
-            for item in queue.take(4, UNLIMITED, False):
+            for item in queue.pop(4, UNLIMITED, False):
                 queue.settle(item.sequence, item.count)
         store.write(journal.hand_over())
         store.sync()

@@ -52,11 +52,11 @@ def split(data: bytes) -> list[Frame]:
 def take(output: Any) -> bytes:
     """Take and return the content of an output; check its size before and after."""
     size = output.size
-    chunks = output.take()
+    chunks = output.pop_chunks()
     data = b"".join(chunks)
     assert len(data) == size
     assert all(len(chunk) for chunk in chunks)
-    assert (output.size, output.take()) == (0, [])
+    assert (output.size, output.pop_chunks()) == (0, [])
     return data
 
 
@@ -156,7 +156,7 @@ def test_large_bodies_are_lent_and_not_copied(load: Load, size: int, frame_max: 
     output = load(NAME).Output()
     output.contents(1, DELIVER + b"\0", 1, False, b"", batch, 0, 3, frame_max)
     bytes_said = output.size
-    chunks = output.take()
+    chunks = output.pop_chunks()
     views = [chunk for chunk in chunks if isinstance(chunk, memoryview)]
     assert [len(view) for view in views] == lent
     assert all(view.obj is batch.contents for view in views)

@@ -72,7 +72,7 @@ def test_what_was_scanned_is_written_as_it_came(stream: list[bytes], frame_max: 
             bits = bytes([run.mandatory | run.immediate << 1])
             prefix = b"\0\x3c\0\x28\0\0"
             output.contents(run.channel, prefix, 0, False, bits, run.batch, 0, len(run.batch), frame_max)
-            written = b"".join(output.take())
+            written = b"".join(output.pop_chunks())
             again = Reads(COMPILED, FRAME_MAX, MAX_BODY)
             assert again.say([written]) == said([run], COMPILED)
             assert again.rest == b""

@@ -18,7 +18,7 @@ TWO = 2 * BLOCK_BYTES
 
 def taken(arena: Arena, content: bytes) -> memoryview:
     """Return a view of some content in a new block."""
-    loan = arena.take()
+    loan = arena.lend()
     assert loan is not None
     view = memoryview(loan)
     view[: len(content)] = content
@@ -33,7 +33,7 @@ def lend(view: memoryview, receiver: int = 0) -> list[int]:
 def free(arena: Arena) -> int:
     """Return the number of free blocks."""
     loans = []
-    while (loan := arena.take()) is not None:
+    while (loan := arena.lend()) is not None:
         loans.append(loan)
     return len(loans)
 
@@ -44,8 +44,8 @@ def open_files() -> int:
 
 def test_a_block_is_free_again_once_its_owner_lets_go() -> None:
     arena = Arena(TWO, 1, 1)
-    first, second = arena.take(), arena.take()
-    assert first is not None and second is not None and arena.take() is None
+    first, second = arena.lend(), arena.lend()
+    assert first is not None and second is not None and arena.lend() is None
     assert len(first) == BLOCK_BYTES
     del first
     assert free(arena) == 1
@@ -172,7 +172,7 @@ def test_nothing_is_written_over_while_it_is_read(steps: list[tuple[str, int]]) 
     for number, (step, pick) in enumerate(steps):
         if step == "take":
             content = b"%06d" % number
-            if (loan := arena.take()) is not None:
+            if (loan := arena.lend()) is not None:
                 view = memoryview(loan)[:6]
                 view[:] = content
                 held.append(("owner", view, content))

@@ -43,7 +43,7 @@ def test_stores(name: str, order: Any, size: int) -> None:
 def test_nothing_reaches_outside_its_buffer(at: int, size: int) -> None:
     inside, outside = bytearray(8), bytearray(4)
     for call in (
-        lambda: pointers.take(outside, at, size),
+        lambda: pointers.read_bytes(outside, at, size),
         lambda: pointers.equal(inside, 0, outside, at, size),
         lambda: pointers.equal(outside, at, inside, 0, size),
         lambda: pointers.copy(inside, 0, outside, at, size),
@@ -56,7 +56,7 @@ def test_nothing_reaches_outside_its_buffer(at: int, size: int) -> None:
 
 def test_take_compare_and_copy() -> None:
     data = bytearray(b"abcabc")
-    assert pointers.take(memoryview(data), 1, 2) == b"bc"
+    assert pointers.read_bytes(memoryview(data), 1, 2) == b"bc"
     assert pointers.equal(data, 0, b"xabcx", 1, 3) and not pointers.equal(data, 0, data, 1, 3)
     pointers.copy(data, 2, b"123", 1, 2)
     assert data == b"ab23bc"

@@ -155,7 +155,7 @@ def test_the_memory_of_a_queue_is_that_of_the_segments_with_contents(steps: list
             if step == "enqueue":
                 twin.enqueue(*arguments)
             elif step == "take":
-                items = twin.queue.take(2, UNLIMITED, False)
+                items = twin.queue.pop(2, UNLIMITED, False)
                 taken.append([item.sequence + i for item in items for i in range(item.count)])
             elif step == "commit":
                 twin.commit()
@@ -184,7 +184,7 @@ def test_settled_segments_behind_an_unacked_message_leave_the_list() -> None:
     queue = Twin(load_plain).queue
     for number in range(1000):
         queue.enqueue(batch(b"%d" % number), 0, 1)
-        (item,) = queue.take(1, UNLIMITED, number > 0)
+        (item,) = queue.pop(1, UNLIMITED, number > 0)
         assert item.sequence == number
     assert len(queue.segments) < 100
     assert queue.batch_of(0).record(0)[2] == b"0"

@@ -119,7 +119,7 @@ def test_lines_of_priorities_come_back(tmp_path: Path) -> None:
     life = Life(tmp_path, make)
     for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
         life.queue.enqueue(prioritised(priority, body), 0, 1)
-    taken = life.queue.take(1, UNLIMITED, False)
+    taken = life.queue.pop(1, UNLIMITED, False)
     life.queue.record_position()
     life.commit()
     life.end()
@@ -155,7 +155,7 @@ def test_sizes_that_have_to_be_read_leave_the_memory_counted_as_it_is(tmp_path: 
     life.queue.enqueue(prioritised(5, b"%1000d" % 1, b"%1000d" % 2), 0, 2)
     life.commit()
     in_memory = life.queue.weight()
-    (taken,) = life.queue.take(2, UNLIMITED, False)
+    (taken,) = life.queue.pop(2, UNLIMITED, False)
     life.queue.page_out_front(UNLIMITED, 0, False)
     assert life.queue.weight() < in_memory - 2000
     assert life.queue.size_of(taken.sequence, 1) > 1000
@@ -200,7 +200,7 @@ def test_against_a_model(load: Load, steps: list[tuple[str, Any]]) -> None:
             made += len(value)
             ready.sort()
         elif kind == "take":
-            taken = queue.take(value, UNLIMITED, False)
+            taken = queue.pop(value, UNLIMITED, False)
             got = [(i.sequence + n, i.batch.record(i.first + n)[2]) for i in taken for n in range(i.count)]
             assert [body for _, body in got] == [message[2] for message in ready[:value]]
             held += [(sequence, message) for (sequence, _), message in zip(got, ready, strict=False)]

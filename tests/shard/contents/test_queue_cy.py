@@ -471,8 +471,8 @@ def test_a_batch_is_let_go_when_the_last_of_it_is_settled(load: Load) -> None:
     batch, alive = watched(load, [b"a", b"b", b"c"])
     queue.enqueue(batch, 0, 3)
     del batch
-    queue.take(2, 1000, False)
-    queue.take(1, 1000, True)
+    queue.pop(2, 1000, False)
+    queue.pop(1, 1000, True)
     queue.settle(1, 1)
     assert alive()
     queue.settle(0, 1)
@@ -487,7 +487,7 @@ def test_a_batch_behind_one_that_stays_is_let_go_too(load: Load) -> None:
     for batch in stays, goes:
         queue.enqueue(batch, 0, 1)
     del stays, goes, batch
-    queue.take(2, 1000, False)
+    queue.pop(2, 1000, False)
     queue.settle(1, 1)
     assert not goes_alive() and stays_alive()
     queue.requeue(0, 1)
@@ -513,27 +513,27 @@ def test_one_message_that_stays_unacked_does_not_keep_what_came_after_it() -> No
     queue = load_plain(NAME).Queue(0, None)
     batch = batch_of(load_plain, [b"a"])
     queue.enqueue(batch, 0, 1)
-    assert [item.sequence for item in queue.take(1, 1000, False)] == [0]
+    assert [item.sequence for item in queue.pop(1, 1000, False)] == [0]
     for sequence in range(1, 3000):
         queue.enqueue(batch, 0, 1)
-        assert [item.sequence for item in queue.take(1, 1000, False)] == [sequence]
+        assert [item.sequence for item in queue.pop(1, 1000, False)] == [sequence]
         if sequence % 100:
             queue.settle(sequence, 1)
     assert queue.unacked == 30
     assert len(queue.segments) < 200
     queue.requeue(0, 1)
     queue.requeue(500, 1)
-    assert [item.sequence for item in queue.take(5, 1000, False)] == [0, 500]
+    assert [item.sequence for item in queue.pop(5, 1000, False)] == [0, 500]
 
 
 @both_ways
 def test_order_and_redelivery(load: Load) -> None:
     queue = load(NAME).Queue(0, None)
     queue.enqueue(batch_of(load, [b"a", b"b", b"c", b"d"]), 0, 4)
-    assert messages_of(queue.take(3, 1000, False)) == [(0, b"a", False), (1, b"b", False), (2, b"c", False)]
+    assert messages_of(queue.pop(3, 1000, False)) == [(0, b"a", False), (1, b"b", False), (2, b"c", False)]
     queue.requeue(2, 1)
     queue.requeue(0, 1)
-    assert messages_of(queue.take(9, 1000, False)) == [(0, b"a", True), (2, b"c", True), (3, b"d", False)]
+    assert messages_of(queue.pop(9, 1000, False)) == [(0, b"a", True), (2, b"c", True), (3, b"d", False)]
 
 
 @both_ways
@@ -541,7 +541,7 @@ def test_what_is_in_hand_can_be_sent_again(load: Load) -> None:
     queue = load(NAME).Queue(0, None)
     queue.enqueue(batch_of(load, [b"a", b"b", b"c"]), 0, 3)
     queue.enqueue(batch_of(load, [b"d", b"e"]), 0, 2)
-    queue.take(5, 1000, False)
+    queue.pop(5, 1000, False)
     queue.settle(0, 1)
     again = queue.again(1, 3)
     assert messages_of(again) == [(1, b"b", True), (2, b"c", True), (3, b"d", True)]
@@ -553,8 +553,8 @@ def test_what_is_in_hand_can_be_sent_again(load: Load) -> None:
 def test_a_message_larger_than_the_limit_goes_alone(load: Load) -> None:
     queue = load(NAME).Queue(0, None)
     queue.enqueue(batch_of(load, [b"large" * 9, b"", b"b"]), 0, 3)
-    assert messages_of(queue.take(3, 78, False)) == [(0, b"large" * 9, False)]
-    assert messages_of(queue.take(3, 0, False)) == [(1, b"", False)]
+    assert messages_of(queue.pop(3, 78, False)) == [(0, b"large" * 9, False)]
+    assert messages_of(queue.pop(3, 0, False)) == [(1, b"", False)]
 
 
 @pytest.mark.parametrize("count", [1, 5, 40, 500])
@@ -566,7 +566,7 @@ def test_many_batches_pass_through(load: Load, count: int) -> None:
     for turn in range(count * 3):
         queue.enqueue(batch_of(load, [b"%d" % (2 * turn), b"%d" % (2 * turn + 1)]), 0, 2)
         if turn >= count:
-            for sequence, body, _ in messages_of(queue.take(3, 1000, turn % 2 == 0)):
+            for sequence, body, _ in messages_of(queue.pop(3, 1000, turn % 2 == 0)):
                 assert (sequence, body) == (expected, b"%d" % expected)
                 expected += 1
                 if turn % 2:

@@ -37,19 +37,19 @@ def queue_of(load: Load, *counts: int) -> Any:
 def test_requeued_messages_are_ready_before_those_from_the_cursor_on(load: Load) -> None:
     queue = queue_of(load, 3, 3)
     assert (queue.first_ready(), queue.cursor) == (0, 0)
-    queue.take(4, UNLIMITED, False)
+    queue.pop(4, UNLIMITED, False)
     assert [queue.is_ready(number) for number in range(6)] == [False] * 4 + [True] * 2
     queue.requeue(1, 2)
     assert (queue.first_ready(), queue.cursor) == (1, 4)
     assert [queue.is_ready(number) for number in range(6)] == [False, True, True, False, True, True]
-    assert [(item.sequence, item.count) for item in queue.take(3, UNLIMITED, False)] == [(1, 2), (4, 1)]
+    assert [(item.sequence, item.count) for item in queue.pop(3, UNLIMITED, False)] == [(1, 2), (4, 1)]
 
 
 @both_ways
 def test_survivors_are_the_ready_messages_segment_by_segment(load: Load) -> None:
     queue = queue_of(load, 3, 2, 2)
     assert [each[1:] for each in queue.survivors()] == [(0, 3), (0, 2), (0, 2)]
-    queue.take(4, UNLIMITED, False)
+    queue.pop(4, UNLIMITED, False)
     queue.requeue(0, 1)
     queue.requeue(2, 1)
     queue.settle(1, 1)
@@ -69,7 +69,7 @@ def test_the_next_incarnation_knows_what_was_delivered(
     life = Life(tmp_path)
     for _ in range(3):
         life.queue.enqueue(batch(b"x"), 0, 1)
-    life.queue.take(1, UNLIMITED, False)
+    life.queue.pop(1, UNLIMITED, False)
     if ends_in_order:
         life.queue.record_position()
     life.commit()
@@ -169,7 +169,7 @@ def test_what_cannot_be_read_is_never_counted_below_nothing(
                 queue.drop_head(max(queue.ready - count, 0), UNLIMITED)
         elif step.startswith("take"):
             with suppress(StoreError):
-                for item in queue.take(count, UNLIMITED, step == "take settled"):
+                for item in queue.pop(count, UNLIMITED, step == "take settled"):
                     in_hand += range(item.sequence, item.sequence + item.count) if step == "take" else ()
         elif in_hand:
             (queue.settle if step == "settle" else queue.requeue)(in_hand.pop(0), 1)

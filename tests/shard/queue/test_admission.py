@@ -148,7 +148,7 @@ def test_each_message_that_fits_is_accepted_and_each_other_refused(
         found = admit(queue, batch_of(b"before", *bodies), 1, len(bodies), 0, nobody, no_holder)
         assert [first - 1 + i for first, count in found for i in range(count)] == refused
         assert (queue.contents.ready, queue.contents.ready_bytes) == (len(expected), len(b"".join(expected)))
-    assert bodies_of(queue.contents.take(1 << 62, 1 << 62, True)) == expected
+    assert bodies_of(queue.contents.pop(1 << 62, 1 << 62, True)) == expected
 
 
 @given(st.booleans(), st.integers(0, 12), SIZES)
@@ -169,14 +169,14 @@ def test_a_strict_ring_has_the_newest_messages_that_fit(counted: bool, limit: in
                 expected.pop(0)
         found = admit(queue, batch_of(*bodies), 0, len(bodies), 0, nobody, no_holder)
         assert [first + i for first, count in found for i in range(count)] == refused
-    assert bodies_of(queue.contents.take(1 << 62, 1 << 62, True)) == expected
+    assert bodies_of(queue.contents.pop(1 << 62, 1 << 62, True)) == expected
 
 
 def test_a_strict_ring_drops_up_to_the_oldest_unacked_message() -> None:
     queue = queue_of(limits_of("ring-strict", 4))
     admit(queue, batch_of(b"0", b"1", b"2", b"3"), 0, 4, 0, nobody, no_holder)
     assert admit(queue, batch_of(b"4", b"5", b"6"), 0, 3, 0, nobody, lambda _: 1) == [(2, 1)]
-    assert bodies_of(queue.contents.take(4, 1 << 62, True)) == [b"2", b"3", b"4", b"5"]
+    assert bodies_of(queue.contents.pop(4, 1 << 62, True)) == [b"2", b"3", b"4", b"5"]
 
 
 def test_what_is_refused_is_dead_only_where_the_queue_asks_for_it() -> None:
@@ -196,7 +196,7 @@ def test_messages_that_were_promised_room_are_taken_though_it_is_gone() -> None:
     assert queue.contents.ready == 3
     ring = queue_of(limits_of("ring-strict", 2))
     take_all(ring, batch_of(b"0", b"1", b"2", b"3"), 0, 4, 0, nobody, no_holder)
-    assert bodies_of(ring.contents.take(9, 1 << 62, True)) == [b"2", b"3"], "a ring drops older ones for them"
+    assert bodies_of(ring.contents.pop(9, 1 << 62, True)) == [b"2", b"3"], "a ring drops older ones for them"
     held = queue_of(limits_of("ring-strict", 2))
     take_all(held, batch_of(b"0", b"1", b"2"), 0, 3, 0, nobody, lambda _: -1)
     assert held.contents.ready == 3, "unless it may not"

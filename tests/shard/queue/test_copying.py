@@ -101,7 +101,7 @@ def test_all_ready_messages_are_in_the_copy_in_order(
             bodies |= new
             ready |= new.keys()
         elif step == "take":
-            for item in queue.contents.take(count, UNLIMITED, False):
+            for item in queue.contents.pop(count, UNLIMITED, False):
                 unacked += range(item.sequence, item.sequence + item.count)
             ready -= set(unacked)
         elif unacked:
@@ -170,7 +170,7 @@ def test_the_state_beside_the_messages_is_in_the_copy(path: Path) -> None:
     queue = queue_of(now=12, delivery_limit=5)
     queue.enqueue(batch_of(b"1", b"22", b"333"), 0, 3, 0)
     for settled in (True, False):
-        queue.contents.take(1, UNLIMITED, settled)
+        queue.contents.pop(1, UNLIMITED, settled)
     queue.contents.requeue(1, 1)
     queue.usage.had_consumers = queue.usage.consumed = queue.exemption.lagging = True
     copied(queue, path)

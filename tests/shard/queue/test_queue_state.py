@@ -74,7 +74,7 @@ def filled(queue: QueueState, *bodies: bytes, now: int = 0) -> QueueState:
 def test_the_depth_is_what_is_there_and_what_is_to_come() -> None:
     """The depth counts ready and unacked messages, dead letters without room, and changes by prepared transactions."""
     queue = filled(queue_of(), b"1", b"22", b"333")
-    queue.contents.take(1, UNLIMITED, False)
+    queue.contents.pop(1, UNLIMITED, False)
     assert (queue.depth, queue.depth_bytes) == (3, 3 * BESIDE + 6)
     queue.unburied.block(5, 400, 500)
     queue.pending.count, queue.pending.whole = -1, -BESIDE
@@ -84,7 +84,7 @@ def test_the_depth_is_what_is_there_and_what_is_to_come() -> None:
 @pytest.mark.parametrize(("overflow", "counted"), [("reject-publish", (2, 30)), ("ring-strict", (3, 40))])
 def test_a_limit_counts_ready_messages_but_a_strict_ring_all(overflow: str, counted: tuple[int, int]) -> None:
     queue = filled(queue_of(limits_of(overflow, 10, 1000)), *[bytes(10)] * 3)
-    queue.contents.take(1, UNLIMITED, False)
+    queue.contents.pop(1, UNLIMITED, False)
     queue.pending.reserve(0, 10)
     assert queue.counted == counted
     queue.pending.reserve(4, 0)
@@ -142,7 +142,7 @@ def test_the_oldest_are_dropped_until_the_depth_is_within_the_limit(sizes: list[
     queue.drop_oldest(limit)
     assert queue.depth_bytes <= limit
     assert (queue.dropping is Dropping.BEGUN) == (before > limit)
-    left = bodies_of(queue.contents.take(UNLIMITED, UNLIMITED, False))
+    left = bodies_of(queue.contents.pop(UNLIMITED, UNLIMITED, False))
     assert left == [bytes([number]) * size for number, size in enumerate(sizes)][len(sizes) - len(left) :]
     assert before > limit or len(left) == len(sizes)
 
@@ -161,7 +161,7 @@ def test_a_queue_that_drops_does_so_until_it_is_well_below_the_limit() -> None:
 
 def test_unacked_messages_are_not_dropped() -> None:
     queue = filled(queue_of(), *[b""] * 4)
-    queue.contents.take(3, UNLIMITED, False)
+    queue.contents.pop(3, UNLIMITED, False)
     queue.drop_oldest(1)
     assert (queue.contents.ready, queue.contents.unacked) == (0, 3)
 
@@ -202,10 +202,10 @@ def test_the_next_event_is_the_first_expiry_of_a_message_a_lease_or_the_queue() 
 def test_redelivered_messages_say_how_often_only_with_a_delivery_limit() -> None:
     for limit, expected in ((3, b"x-delivery-count"), (None, b"")):
         queue = filled(queue_of(delivery_limit=limit), b"body")
-        (item,) = queue.contents.take(1, UNLIMITED, False)
+        (item,) = queue.contents.pop(1, UNLIMITED, False)
         assert queue.as_sent(item) is item, "it is the first delivery"
         queue.contents.requeue(0, 1)
-        (item,) = queue.contents.take(1, UNLIMITED, False)
+        (item,) = queue.contents.pop(1, UNLIMITED, False)
         sent = queue.as_sent(item)
         _, header, body = sent.batch.record(sent.first)
         assert expected in header and (b"x-delivery-count" in header) == bool(expected)

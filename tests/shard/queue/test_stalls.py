@@ -76,9 +76,9 @@ def test_what_cannot_be_read_stays_where_it_is(later: tuple[Life, Unreliable]) -
     before = counts(life.queue)
     store.broken = True
     for attempt in (
-        lambda: life.queue.take(UNLIMITED, UNLIMITED, False),
-        lambda: life.queue.take(2, UNLIMITED, True),
-        lambda: life.queue.take(1, 0, True),
+        lambda: life.queue.pop(UNLIMITED, UNLIMITED, False),
+        lambda: life.queue.pop(2, UNLIMITED, True),
+        lambda: life.queue.pop(1, 0, True),
     ):
         with pytest.raises(StoreError, match="not today"):
             attempt()
@@ -89,12 +89,12 @@ def test_what_cannot_be_read_stays_where_it_is(later: tuple[Life, Unreliable]) -
 
 def test_what_can_be_read_is_taken(later: tuple[Life, Unreliable]) -> None:
     life, store = later
-    (first,) = life.queue.take(1, UNLIMITED, False)
+    (first,) = life.queue.pop(1, UNLIMITED, False)
     store.broken = True
-    taken = life.queue.take(UNLIMITED, UNLIMITED, False)
+    taken = life.queue.pop(UNLIMITED, UNLIMITED, False)
     assert [(item.sequence, item.count) for item in taken] == [(first.sequence + 1, 2)]
     with pytest.raises(StoreError):
-        life.queue.take(UNLIMITED, UNLIMITED, False)
+        life.queue.pop(UNLIMITED, UNLIMITED, False)
     store.broken = False
     assert [body for body, _ in bodies(life.queue)] == NAMES[3:]
 
@@ -109,7 +109,7 @@ def test_what_was_rejected_and_cannot_be_read_comes_again(tmp_path: Path, monkey
     """An unreadable message is no longer known to be dead; a readable one is."""
     life = Life(tmp_path, burying)
     life.queue.enqueue(prioritised(*NAMES), 0, len(NAMES))
-    (taken,) = life.queue.take(4, UNLIMITED, False)
+    (taken,) = life.queue.pop(4, UNLIMITED, False)
     life.queue.reject(taken.sequence + 1, 3)
     life.queue.buried(life.queue.take_dead()[0][1], 1, 1)
     life.commit()
@@ -138,7 +138,7 @@ def test_what_came_since_waits_behind_it(tmp_path: Path, later: tuple[Life, Unre
     life.queue.enqueue(prioritised(b"5g"), 0, 1)
     store.broken = True
     with pytest.raises(StoreError):
-        life.queue.take(UNLIMITED, UNLIMITED, False)
+        life.queue.pop(UNLIMITED, UNLIMITED, False)
     store.broken = False
     assert [body for body, _ in bodies(life.queue)] == [*NAMES, b"5g"]
 

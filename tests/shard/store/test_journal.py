@@ -20,7 +20,7 @@ from tests.shard.store.test_store import Life, batch, bodies
 def test_what_is_gone_before_it_was_handed_over_is_never_written(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.queue.enqueue(batch(b"a"), 0, 1)
-    (item,) = life.queue.take(1, UNLIMITED, False)
+    (item,) = life.queue.pop(1, UNLIMITED, False)
     life.queue.settle(item.sequence, 1)
     commit = life.journal.hand_over()
     assert not commit.kept.index
@@ -33,7 +33,7 @@ def test_settled_segments_leave_the_store(tmp_path: Path) -> None:
     life.queue.enqueue(batch(*[b"x" * 100] * 50), 0, 50)
     life.commit()
     assert life.journal.nbytes > 5000
-    (item,) = life.queue.take(50, UNLIMITED, False)
+    (item,) = life.queue.pop(50, UNLIMITED, False)
     life.queue.settle(item.sequence, 50)
     life.commit()
     assert life.journal.nbytes == 0
@@ -54,10 +54,10 @@ def test_a_commit_that_was_not_written_gathers_with_what_came_since(tmp_path: Pa
     life.commit()
     for body in (b"gone", b"stays"):
         life.queue.enqueue(batch(body), 0, 1)
-    life.queue.settle(life.queue.take(1, UNLIMITED, False)[0].sequence, 1)
+    life.queue.settle(life.queue.pop(1, UNLIMITED, False)[0].sequence, 1)
     failed = life.journal.hand_over()
     nbytes = life.journal.nbytes
-    taken = life.queue.take(2, UNLIMITED, False)
+    taken = life.queue.pop(2, UNLIMITED, False)
     assert [item.count for item in taken] == [1, 1]
     for item in taken:
         life.queue.settle(item.sequence, 1)
@@ -78,7 +78,7 @@ def test_what_is_being_written_stays_in_memory(tmp_path: Path, fails: bool) -> N
     """Until the commit is written, the store could not return the contents."""
     life = Life(tmp_path)
     first = life.queue.enqueue(batch(b"a", b"b"), 0, 2)
-    life.queue.take(1, UNLIMITED, False)
+    life.queue.pop(1, UNLIMITED, False)
     commit = life.journal.hand_over()
     assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
     assert life.queue.page_out(UNLIMITED, 0) == 0

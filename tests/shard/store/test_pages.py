@@ -80,7 +80,7 @@ def test_what_is_free_is_checked(tmp_path: Path) -> None:
     for _ in range(20):
         life.queue.enqueue(batch(bytes(9000)), 0, 1)
         life.commit()
-        for item in life.queue.take(1, UNLIMITED, False):
+        for item in life.queue.pop(1, UNLIMITED, False):
             life.queue.settle(item.sequence, item.count)
         life.commit()
     life.end()

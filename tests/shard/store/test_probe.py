@@ -60,7 +60,7 @@ def test_what_a_start_sees(tmp_path: Path, change: Callable[[Any, dict[str, Any]
     life = Life(tmp_path)
     life.queue.enqueue(batch(b"a"), 0, 1)
     life.queue.enqueue(batch(b"b"), 0, 1)
-    life.queue.take(1, UNLIMITED, False)
+    life.queue.pop(1, UNLIMITED, False)
     life.commit()
     life.end()
     check_store(tmp_path, 0)

@@ -64,7 +64,7 @@ class Life:
 def bodies(queue: Queue) -> list[tuple[bytes, bool]]:
     """Pop all ready messages; return their bodies and redelivered flags."""
     found = []
-    for item in queue.take(UNLIMITED, UNLIMITED, False):
+    for item in queue.pop(UNLIMITED, UNLIMITED, False):
         found += [(item.batch.record(item.first + i)[2], item.redelivered) for i in range(item.count)]
     return found
 
@@ -85,7 +85,7 @@ def test_a_later_incarnation_has_what_was_committed(tmp_path: Path) -> None:
 def test_what_was_settled_does_not_come_back_and_what_was_delivered_says_so(tmp_path: Path) -> None:
     life = Life(tmp_path)
     first = life.queue.enqueue(batch(b"a", b"b", b"c", b"d"), 0, 4)
-    life.queue.take(3, UNLIMITED, False)
+    life.queue.pop(3, UNLIMITED, False)
     life.queue.settle(first + 1, 1)
     life.queue.record_position()
     life.commit()
@@ -99,7 +99,7 @@ def test_what_was_settled_does_not_come_back_and_what_was_delivered_says_so(tmp_
 def test_without_a_last_word_what_may_have_been_delivered_says_so(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.queue.enqueue(batch(b"a", b"b"), 0, 2)
-    life.queue.take(1, UNLIMITED, False)
+    life.queue.pop(1, UNLIMITED, False)
     life.commit()
     life.end()
     life = Life(tmp_path)
@@ -113,7 +113,7 @@ def test_an_undelivered_message_that_comes_back_after_its_delivery_says_so(tmp_p
     life.commit()
     life.end()
     life = Life(tmp_path)
-    (item,) = life.queue.take(2, UNLIMITED, False)
+    (item,) = life.queue.pop(2, UNLIMITED, False)
     assert not item.redelivered
     life.queue.requeue(item.sequence, 2)
     assert bodies(life.queue) == [(b"a", True), (b"b", True), (b"c", False)]
@@ -151,7 +151,7 @@ def test_dead_letters_stay_in_the_store_until_they_are_buried(tmp_path: Path) ->
 def test_claimed_messages_are_in_hand_and_others_are_ignored(tmp_path: Path) -> None:
     life = Life(tmp_path)
     first = life.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
-    life.queue.take(2, UNLIMITED, False)
+    life.queue.pop(2, UNLIMITED, False)
     life.commit()
     life.end()
     life = Life(tmp_path)
@@ -185,7 +185,7 @@ def test_expiry_outlives_the_shard(tmp_path: Path) -> None:
 def test_the_end_of_a_queue_leaves_nothing(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.queue.enqueue(batch(b"a", b"b"), 0, 2)
-    life.queue.take(1, UNLIMITED, False)
+    life.queue.pop(1, UNLIMITED, False)
     life.commit()
     life.queue.close()
     life.commit()
@@ -317,7 +317,7 @@ def test_a_witness_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_nothing_is_safe_before_what_was_taken_back_is_written(tmp_path: Path) -> None:
     life = Life(tmp_path)
     first = life.queue.enqueue(batch(b"a"), 0, 1)
-    life.queue.take(1, UNLIMITED, False)
+    life.queue.pop(1, UNLIMITED, False)
     failed = life.journal.hand_over()
     assert life.journal.is_empty()
     life.queue.settle(first, 1)
@@ -401,7 +401,7 @@ def test_any_history_is_recovered_as_of_its_last_commit(
             there.update({name: int(kept) for name in names})
         elif step == "take":
             assert isinstance(value, int)
-            for item in life.queue.take(value, UNLIMITED, False):
+            for item in life.queue.pop(value, UNLIMITED, False):
                 held.update({item.batch.record(item.first + i)[2]: item.sequence + i for i in range(item.count)})
         elif step in ("settle", "requeue") and held:
             assert isinstance(value, int)
@@ -445,7 +445,7 @@ def test_any_history_is_recovered_as_of_its_last_commit(
 def _recovered(life: Life, written: dict[bytes, None], ever: int) -> dict[bytes, int]:
     """Return the messages of a new incarnation: the written ones in order, maybe with spilled transient ones."""
     assert life.queue.ready_bytes >= sum(map(len, written))
-    taken = life.queue.take(UNLIMITED, UNLIMITED, False)
+    taken = life.queue.pop(UNLIMITED, UNLIMITED, False)
     found = [item.batch.record(item.first + i)[2] for item in taken for i in range(item.count)]
     for item in taken:
         life.queue.requeue(item.sequence, item.count)
@@ -458,7 +458,7 @@ def _recovered(life: Life, written: dict[bytes, None], ever: int) -> dict[bytes,
 def _after_drop(life: Life, there: dict[bytes, int], held: dict[bytes, int]) -> dict[bytes, int]:
     """Return the remaining messages, found by reading all segments."""
     left = {}
-    taken = life.queue.take(UNLIMITED, UNLIMITED, False)
+    taken = life.queue.pop(UNLIMITED, UNLIMITED, False)
     for item in taken:
         for i in range(item.count):
             name = item.batch.record(item.first + i)[2]
