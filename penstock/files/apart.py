@@ -79,7 +79,7 @@ def _work(writing: int, reason: int, work: Callable[[], T], errors: tuple[type[E
             answer: tuple[Exception | None, T | None] = (None, work())
         except carried as error:
             answer = (error, None)
-        with open(writing, "wb") as pipe:
+        with suppress(BrokenPipeError), open(writing, "wb") as pipe:  # the parent has been killed
             pickle.dump(answer, pipe)
         status = 0
     except KeyboardInterrupt:

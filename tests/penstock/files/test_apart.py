@@ -53,3 +53,27 @@ def test_what_it_prints_without_dying(capfd: pytest.CaptureFixture[str]) -> None
 
     apart(print_twice)
     assert sorted(capfd.readouterr().err.splitlines()) == ["from C", "from Python"]
+
+
+def test_who_is_killed_meanwhile_leaves_no_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+    """The child has nobody to answer any more, and ends without a word."""
+    working, works = os.pipe()
+    gate, opens = os.pipe()
+
+    def work() -> None:
+        os.close(opens)
+        os.write(works, b"!")
+        os.read(gate, 1)
+
+    caller = os.fork()
+    if caller == 0:
+        apart(work)
+        os._exit(0)
+    assert os.read(working, 1) == b"!"
+    os.kill(caller, signal.SIGKILL)
+    os.waitpid(caller, 0)
+    for end in (works, gate, opens):
+        os.close(end)
+    assert os.read(working, 1) == b"", "the child has ended: nobody else has that end of the pipe"
+    os.close(working)
+    assert capfd.readouterr().err == ""
