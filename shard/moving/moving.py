@@ -152,7 +152,9 @@ class Moving:
             return
         queue.move(Step.LEAVE)
         itself = "shard", self.state.index, self.state.incarnation
-        awaited = living_incarnations(self.state, "acceptor") | (living_incarnations(self.state, "shard") - {itself})
+        awaited = living_incarnations(self.state, "acceptor") | living_incarnations(self.state, "shard")
+        awaited |= {incarnation_of(link.identity) for link in self.state.links.values()}  # whose deaths come later
+        awaited.discard(itself)
         self.leaving[queue.id] = Leaving(move, queue, awaited)
 
     def fence(self, link: Link, fence: to_shard.Fence) -> None:

@@ -57,6 +57,26 @@ def test_persistent_messages_are_in_the_store_of_the_new_home_only(node: Node) -
         assert drain(client, QUEUE) == [b"4"]
 
 
+def test_what_an_acceptor_had_whose_death_comes_late_moves_along() -> None:
+    """The gauges say that it has died before its old home has heard of it, and put its messages back."""
+    with Node(2, 2, stores=True) as node:
+        client = opened(node)
+        publish(client, QUEUE, b"1", b"2", delivery_mode=2)
+        client.call("basic.consume", 1, queue=QUEUE)
+        node.kill_acceptor(0)
+        old_home = node.shards[0]
+        assert old_home is not None
+        late = list(old_home.events)
+        old_home.events.clear()
+        results = node.move(QUEUE, 1)
+        node.settle()
+        assert not results
+        old_home.events += late
+        node.settle()
+        assert results[0]["result"] == "moved", results
+        assert drain(open_channel(node, 1), QUEUE) == [b"1", b"2"]
+
+
 def test_counters_go_on_and_say_so(node: Node) -> None:
     """`since_us` in the gauges is the same after each move; after a shard death, the counters start from zero."""
     client = opened(node)
