@@ -48,6 +48,7 @@ class Fate(Enum):
 
     SENT = "sent"  # its acceptor may not have read it
     READ = "read"
+    CLOSED = "sent on a channel that the broker closed"
     CONFIRMED = "confirmed"
     NACKED = "nacked"
     COMMITTING = "committing"
@@ -144,8 +145,8 @@ class Truth:
         (docs/flow-holding.md).
         """
         for id in ids:
-            if self.messages[id].fate is Fate.READ:
-                self.messages[id].fate = Fate.SENT
+            if self.messages[id].fate in (Fate.SENT, Fate.READ):
+                self.messages[id].fate = Fate.CLOSED
 
     def confirmed(self, id: Id, now: float) -> None:
         """Record an ack of the broker."""
@@ -166,7 +167,7 @@ class Truth:
 
     def is_publishing_to(self, client: int, queue: str) -> bool:
         """Whether a client may have published to a queue by its name and not know yet that it arrived."""
-        pending = (Fate.SENT, Fate.READ, Fate.COMMITTING, Fate.UNDECIDED)
+        pending = (Fate.SENT, Fate.READ, Fate.CLOSED, Fate.COMMITTING, Fate.UNDECIDED)
         return any(
             id.client == client and message.by_name and message.fate in pending and queue in message.queues
             for id, message in self.messages.items()
