@@ -110,6 +110,8 @@ class ClientConnection:
         self.lost()
         if not self.is_silent():
             reachable = max(self.engine.cuts.get(self.plan.number, 0.0), self.timeline.now)
+            if self.is_expelled():  # it would be refused again and again
+                reachable = max(reachable, self.engine.weather.lull_ends())
             self.timeline.at(reachable + AWAY_SECONDS, partial(self.arrive, self))
 
     def lost(self) -> None:
@@ -152,7 +154,8 @@ class ClientConnection:
         if client is self.client:
             silent = self.timeline.now - client.connection.last_received
             patience = 2 * self.plan.heartbeat or self.engine.node.settings.amqp.handshake_timeout
-            ousted = self.client.deaf and self.engine.plan.bounds.last_resort  # it did not hear why
+            why = self.engine.plan.bounds.last_resort or self.is_expelled()
+            ousted = self.client.deaf and why  # it did not hear why
             known = self.closing or silent > patience or ousted or self.persons[0].is_hostile
             assert known, f"{self.name} is hung up on after {silent:g} s"
             self.engine.narrate(f"{self.name}: hung up on by the broker")
@@ -208,13 +211,19 @@ class ClientConnection:
             case _:
                 pass  # the handshake, or the socket is closed next
 
+    def is_expelled(self) -> bool:
+        """Whether its user may have been deleted."""
+        return self.persons[0].is_attacking and self.engine.plan.expels
+
     def is_ousted(self, event: Event) -> None:
-        """The broker closes the connection: no more can be kept for it, or for its user."""
+        """The broker closes the connection: no more can be kept for it or for its user, or the user is gone."""
         attacks = self.persons[0].is_attacking
         reasons = ("no more can be", "unfinished bodies") if attacks else ("no more can be",)
         last_resort = self.engine.plan.bounds.last_resort
         known = event.code == 506 and any(reason in event.text for reason in reasons)
-        assert known and last_resort and (attacks or last_resort != "pause"), f"{self.name} is refused: {event}"
+        full = known and last_resort and (attacks or last_resort != "pause")
+        expelled = self.is_expelled() and event.code in (320, 403)
+        assert full or expelled, f"{self.name} is refused: {event}"
         self.engine.narrate(f"{self.name}: closed by the broker, {event.text}")
         self.closing = True
         self.lost()

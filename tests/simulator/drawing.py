@@ -38,7 +38,8 @@ BURIES = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
 
 MISHAPS = {
     "shard": (Mishap.KILL, Mishap.KILL, Mishap.HANG), "acceptor": (Mishap.KILL, Mishap.HANG),
-    "router": (Mishap.KILL, Mishap.KILL, Mishap.HANG), "router disk": (Mishap.FULL,),
+    "router": (Mishap.KILL, Mishap.KILL, Mishap.HANG), "console": (Mishap.KILL, Mishap.HANG),
+    "router disk": (Mishap.FULL,),
     "disk": (
         Mishap.HANG, Mishap.FULL, Mishap.FULL, Mishap.UNFLUSHABLE, Mishap.LIES, Mishap.ROT, Mishap.MISDIRECT,
         Mishap.LOSE_WRITE,
@@ -47,7 +48,16 @@ MISHAPS = {
     "machine": (Mishap.POWER, Mishap.SET_CLOCK),
 }  # fmt: skip
 """The possible mishaps of each role, equally likely."""
-WEIGHTS = {"shard": 3, "acceptor": 3, "router": 1, "router disk": 1, "disk": 2, "client": 2, "machine": 1}
+WEIGHTS = {
+    "shard": 3,
+    "acceptor": 3,
+    "router": 1,
+    "router disk": 1,
+    "console": 0.5,
+    "disk": 2,
+    "client": 2,
+    "machine": 1,
+}
 """How often something happens to whom."""
 HABITS = (
     *(Habit.CONSUMING,) * 6, *(Habit.CONFIRMING,) * 4, *(Habit.PLAIN,) * 3, *(Habit.TRANSACTING,) * 3,

@@ -17,6 +17,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from console.process import RECORD_SECONDS
 from router.process import POLL_SECONDS
 from shard.store_work import RETRY_SECONDS
 from tests.simulator.joined.client import Client
@@ -43,6 +44,7 @@ FLOW = {"parking_bytes": 30_000, "pair_count": 64, "pair_bytes": 65536, "consume
 Place = tuple[str, int]
 """A process, or the disk of a shard: its role and its number."""
 ROUTER: Place = ("router", 0)
+CONSOLE: Place = ("console", 0)
 
 
 @dataclass
@@ -121,6 +123,7 @@ class Engine:
             "events router 0", ROUTER, ("supervisor", 0),
             lambda: self.node.router_lives and self.node.deaths_to_handle > 0, self.node.hear_of_death,
         )  # fmt: skip
+        self.follow_router("console 0", CONSOLE, lambda: self.node.console)
         for shard in range(self.plan.shards):
             self.follow_others(("shard", shard))
             self.use_disk(shard)
@@ -193,20 +196,25 @@ class Engine:
         """Add the lines between a process, the supervisor and the router."""
         node, (role, number) = self.node, place
         running: list[Any] = node.acceptors if role == "acceptor" else node.shards
-        name = f"{role} {number}"
+        meet = node.meet if role == "acceptor" else node.mourn
+        self.add(
+            f"events {role} {number}", place, ("supervisor", 0),
+            lambda: running[number] is not None and running[number].events, lambda: meet(number),
+        )  # fmt: skip
+        self.follow_router(f"{role} {number}", place, lambda: running[number])
+
+    def follow_router(self, name: str, place: Place, process: Callable[[], Any]) -> None:
+        """Add the lines between the process at a place, while there is one, and the router."""
+        node = self.node
 
         def waits(line: str) -> bool:
-            return running[number] is not None and bool(getattr(running[number], line))
+            return process() is not None and bool(getattr(process(), line))
 
-        meet = node.meet if role == "acceptor" else node.mourn
-        self.add(f"events {name}", place, ("supervisor", 0), lambda: waits("events"), lambda: meet(number))
-        self.add(
-            f"changes {name}", place, ROUTER, lambda: waits("changes"), lambda: node.change(running[number])
-        )  # fmt: skip
-        self.add(f"replies {name}", place, ROUTER, lambda: waits("replies"), lambda: node.reply(running[number]))
+        self.add(f"changes {name}", place, ROUTER, lambda: waits("changes"), lambda: node.change(process()))
+        self.add(f"replies {name}", place, ROUTER, lambda: waits("replies"), lambda: node.reply(process()))
         self.add(
             f"requests {name}", ROUTER, place, lambda: node.router_lives and waits("asked"),
-            lambda: node.receive_requests(running[number]),
+            lambda: node.receive_requests(process()),
         )  # fmt: skip
 
     def write(self, shard: int) -> None:
@@ -283,7 +291,7 @@ class Engine:
 
     def turn_ends(self, place: Place, seconds: float = TURN_SECONDS) -> None:
         """Have a process end its turn soon, unless it will anyway."""
-        if place[0] != "disk" and place not in self.ending:
+        if place[0] not in ("disk", "console") and place not in self.ending:
             self.ending.add(place)
             self.timeline.after(seconds, partial(self.end_turn, place))
 
@@ -359,6 +367,15 @@ class Engine:
         for shard in range(self.plan.shards):
             self.turn_ends(("shard", shard))
         self.timeline.after(POLL_SECONDS, self.poll)
+        self.timeline.after(RECORD_SECONDS, self.record)
+
+    def record(self) -> None:
+        """Have the console record the gauges, again and again."""
+        if self.is_postponed(CONSOLE, self.record):
+            return
+        self.timeline.at(self.weather.regularly(RECORD_SECONDS), self.record)
+        self.node.record_gauges()
+        self.arm(self.after_turn[CONSOLE])
 
     def poll(self) -> None:
         """Run the router's periodic work, again and again. If its disk did not let it finish its turn, try again."""

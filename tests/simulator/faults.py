@@ -7,7 +7,7 @@ from functools import partial
 
 from tests.simulator.connections import ClientConnection
 from tests.simulator.disk import SimulatedDisk
-from tests.simulator.engine import LONGEST_SECONDS, ROUTER, Engine, Place
+from tests.simulator.engine import CONSOLE, LONGEST_SECONDS, ROUTER, Engine, Place
 from tests.simulator.plan import Fault, Mishap
 from tests.simulator.truth import Truth
 from tests.simulator.weather import BEGINS
@@ -64,7 +64,7 @@ class Faults:
         """Return the places of all processes, in the order in which they start."""
         plan = self.engine.plan
         shards = [("shard", index) for index in range(plan.shards)]
-        return [ROUTER, *shards, *(("acceptor", index) for index in range(plan.acceptors))]
+        return [ROUTER, *shards, *(("acceptor", index) for index in range(plan.acceptors)), CONSOLE]
 
     def lose_power(self, seconds: float) -> None:
         """Have the machine lose power for a while."""
@@ -128,69 +128,85 @@ class Faults:
             if connection.is_connected() and connection.client.acceptor == acceptor:
                 connection.is_cut_off()
 
+    def runs(self, place: Place) -> bool:
+        """Whether the process at a place runs."""
+        role, number = place
+        node = self.node
+        if role == "router":
+            return node.router_lives
+        if role == "console":
+            return node.console is not None
+        return (node.shards if role == "shard" else node.acceptors)[number] is not None
+
     def kill(self, place: Place, arriving: int, written: bool) -> bool:
         """Kill a process; return whether it ran. `arriving` of its last messages arrive, and its commit if it was
         `written`.
         """
         role, number = place
-        if role == "router":
-            if not self.node.router_lives:
-                return False
-            if written:
-                for life in self.node.lives_now():
-                    self.node.receive_requests(life)
-            self.node.kill_router(arriving, stored=written)
-            self.engine.hangs.pop(place, None)
-            return True
-        if (self.node.shards if role == "shard" else self.node.acceptors)[number] is None:
+        if not self.runs(place):
             return False
-        if role == "shard":
-            self.node.kill_shard(number, arriving, written and self.node.disks[number].trouble is None)
-            self.engine.forget_flushes(number)
-            self.engine.hangs.pop(("disk", number), None)
-        else:
-            self.acceptor_is_gone(number)
-            self.node.kill_acceptor(number)
+        match role:
+            case "router":
+                self.kill_router(arriving, written)
+            case "shard":
+                self.node.kill_shard(number, arriving, written and self.node.disks[number].trouble is None)
+                self.engine.forget_flushes(number)
+                self.engine.hangs.pop(("disk", number), None)
+            case "acceptor":
+                self.acceptor_is_gone(number)
+                self.node.kill_acceptor(number)
+            case _:
+                self.node.kill_console()
         self.engine.hangs.pop(place, None)
         return True
 
+    def kill_router(self, arriving: int, stored: bool) -> None:
+        """Kill the router; with `stored` between its store and its followers, with a turn of all that was asked."""
+        if stored:
+            for follower in self.node.followers.values():
+                self.node.receive_requests(follower)
+        self.node.kill_router(arriving, stored)
+
     def restart(self, place: Place) -> None:
-        """Start a process again unless it runs, once the router does."""
-        role, number = place
-        node = self.node
-        if role == "router":
-            if node.router_lives:
-                return
-            if node.router_disk.trouble:  # the router cannot open its store, and ends
-                self.engine.timeline.after(BACK_SECONDS, partial(self.restart, place))
-                return
-            node.start_router()
-        elif not self.engine.router_answers() or node.router_disk.trouble:  # a process waits for the topology
+        """Start a process again unless it runs, or once what it needs is there: the router its disk, a shard that too,
+        all others the router.
+        """
+        if self.runs(place):
+            return
+        if self.lacks_something(place):
             self.engine.timeline.after(BACK_SECONDS, partial(self.restart, place))
             return
-        elif role == "shard":
-            if node.shards[number] is not None:
-                return
-            disk = node.disks[number]
-            if node.stores and (disk.trouble or disk.unflushable):  # the shard cannot open its store, and ends
-                self.engine.timeline.after(BACK_SECONDS, partial(self.restart, place))
-                return
-            node.start_shard(number)
-            self.engine.flushed_at[number] = self.engine.timeline.now
-        else:
-            if node.acceptors[number] is not None:
-                return
-            node.start_acceptor(number)
+        role, number = place
+        match role:
+            case "router":
+                self.node.start_router()
+            case "shard":
+                self.node.start_shard(number)
+                self.engine.flushed_at[number] = self.engine.timeline.now
+            case "acceptor":
+                self.node.start_acceptor(number)
+            case _:
+                self.node.start_console()
         self.engine.narrate(f"{role} {number} is back")
         self.engine.turn_ends(place)
         self.engine.arm_all()
+
+    def lacks_something(self, place: Place) -> bool:
+        """Whether a process cannot start at present."""
+        role, number = place
+        if self.node.router_disk.trouble:
+            return True
+        if role == "router":
+            return False
+        disk = self.node.disks[number] if role == "shard" and self.node.stores else None
+        return not self.engine.router_answers() or (disk is not None and bool(disk.trouble or disk.unflushable))
 
     def are_over(self, seconds: float) -> bool:
         """Whether everything runs, and all faults and storms so far have been over for some seconds."""
         node, plan, now = self.node, self.engine.plan, self.engine.timeline.now - BEGINS
         times = [(fault.at, fault.at + fault.seconds + BACK_SECONDS) for fault in plan.faults]
         times += [(storm.begins, storm.ends + LONGEST_SECONDS) for storm in plan.storms]
-        running = node.router_answers() and None not in node.shards and None not in node.acceptors
+        running = node.router_answers() and None not in (*node.shards, *node.acceptors, node.console)
         return running and all(ends + seconds <= now or begins > now for begins, ends in times)
 
     def end(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from acceptor.clients.clock_origin import ClockOrigin
 from acceptor.links.outgoing import SETTLING_SECONDS
+from console.recorder import Usage
 from penstock import bus
 from penstock.bus.router_messages import Published
 from penstock.node.clock import Clock
@@ -26,6 +27,7 @@ from shard.queue.saturation import Stop
 from shard.store.store import Store
 from shard.turns.room import UNFLUSHED
 from tests.simulator.bounds import Bounds
+from tests.simulator.console import Console
 from tests.simulator.disk import SimulatedDisk, SimulatedStore
 from tests.simulator.joined.node import Node
 from tests.simulator.joined.processes import at_once
@@ -54,6 +56,7 @@ class SimulatedNode(Node):
         """Whether the router's turn cannot be stored, and waits until it is tried again."""
         self.deaths_to_handle = 0
         """How many deaths the router has not heard of yet."""
+        self.console: Console | None = None
         self.jobs: dict[int, deque[Job]] = defaultdict(deque)
         self.disks = [SimulatedDisk() for _ in range(shards)]
         self.wall_ahead = 1_700_000_000_000_000
@@ -130,6 +133,27 @@ class SimulatedNode(Node):
         """Whether the router runs, and its disk lets it finish its turns."""
         return self.router_lives and not self.router_waits
 
+    def start_console(self) -> None:
+        """Start the console."""
+        assert self.console is None
+        self.lives["console", 0] += 1
+        self.console = Console(self.lives["console", 0], self.gauges, self.settings.store.limit, self.microseconds())
+        self.load(self.console)
+
+    def kill_console(self) -> None:
+        """Kill the console."""
+        if self.console is not None:
+            del self.followers[self.console.identity]
+            self.console = None
+
+    def record_gauges(self) -> None:
+        """Have the console record the gauges."""
+        if self.console is not None:
+            running = self.running_shards()
+            self.console.record(
+                self.microseconds(), {index: Usage(life.incarnation, self.now, 1) for index, life in running}
+            )
+
     def open_store(self, index: int, directory: Path) -> Store:
         """Open the store on a shard's disk."""
         return SimulatedStore(self.disks[index], directory, self.epoch)
@@ -151,6 +175,7 @@ class SimulatedNode(Node):
         if self.router_lives:
             self.kill_router()
         self.router_disk.lose_power()
+        self.kill_console()
         for index, _ in list(self.running_acceptors()):
             self.kill_acceptor(index)
         for index, _ in list(self.running_shards()):

@@ -9,13 +9,15 @@ from tests.simulator.engine import Engine
 from tests.simulator.plan import FANOUT, Deed, Operation
 from tests.simulator.policies import OWNERS, POLICIES, SHARED, Definition
 from tests.simulator.stops import StopWatch
-from tests.simulator.users import ANYWHERE, MALLORY, NOWHERE
+from tests.simulator.users import ANYWHERE, EVE, MALLORY, NOWHERE
 
 NAMES = ("vhost", "exchange", "key", "queue", "user", "connection")
 """What a stop may name."""
 RESULTS = ("moved", "rolled-back", "already-there", "busy", "no-queue", "refused")
-REASONS = ("has died", "aborted", "does not serve", "no room")
-"""Why a queue is not moved: a process has died, an operator has asked, or the target has no room."""
+REASONS = ("has died", "aborted", "does not serve", "no room", "wait for room")
+"""Why a queue is not moved: a process has died, an operator has asked, or its target or its dead letters have no
+room.
+"""
 
 
 class Operators:
@@ -52,6 +54,8 @@ class Operators:
             case Deed.PERMIT:
                 self.node.permit(MALLORY, ANYWHERE if choice % 2 else NOWHERE)
                 self.engine.narrate(f"Mallory may write {'anywhere' if choice % 2 else 'nowhere'}")
+            case Deed.EXPEL:
+                self.expel()
             case Deed.STOP:
                 self.stop(queue, choice)
             case Deed.LIFT:
@@ -64,6 +68,15 @@ class Operators:
                 if self.node.abort_move(queue):
                     self.engine.narrate(f"an operator aborts the move of {queue}")
         self.engine.arm_all()
+
+    def expel(self) -> None:
+        """Delete Eve, whose connections are closed; or add her again."""
+        there = self.node.router.topology.users.user(EVE) is not None
+        if there:
+            self.node.command("user_delete", name=EVE)
+        else:
+            self.node.add_user(EVE)
+        self.engine.narrate(f"an operator {'deletes' if there else 'adds'} Eve")
 
     def set_policy(
         self, name: str, pattern: str, definition: Definition | None, apply_to: str = "queues", vhost: str = "/"

@@ -66,6 +66,7 @@ class Deed(StrEnum):
     LIFT = "lifts a stop of"
     MOVE = "moves"
     ABORT = "aborts the move of"
+    EXPEL = "deletes Eve, or adds her again, beside"
 
 
 class QueuePlan(NamedTuple):
@@ -195,6 +196,11 @@ class Plan:
         with_it = [each for each in self.queues if each is queue or (each.bound and queue.bound)]
         overtaken = "x-max-priority" in queue.arguments or any(LANE in self.policies(each.name) for each in with_it)
         return not overtaken and queue.name != DEAD
+
+    @property
+    def expels(self) -> bool:
+        """Whether Eve may be deleted."""
+        return any(each.deed is Deed.EXPEL for each in self.operations)
 
     def outlasts(self, deadline: float) -> bool:
         """Whether so many seconds may pass in its lull."""

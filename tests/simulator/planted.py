@@ -26,6 +26,7 @@ from acceptor.links.shard_link import ShardLink
 from acceptor.moving.requests import Requests
 from acceptor.routing.gates import Gates
 from acceptor.transactions.transaction import Transaction
+from console.recorder import Recorder
 from penstock.bus import to_acceptor
 from router.authority.moving import Moves as RouterMoves
 from router.core import RouterCore, Turn
@@ -310,3 +311,9 @@ def a_new_router_repeats_nothing(right: Any, recent: Recent, have: int, version:
 @plant(Processes, "handle_deaths")
 def the_router_learns_of_no_death(right: Any, processes: Processes) -> None:
     pass
+
+
+@plant(Recorder, "forget")
+def queues_that_are_gone_still_count(right: Any, recorder: Recorder, id: int) -> None:
+    recorder.closed.discard(id)
+    del recorder.known[id]

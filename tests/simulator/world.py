@@ -62,6 +62,7 @@ class World:
 
     def begin(self) -> None:
         """Declare the queues, and put everything planned on the timeline."""
+        self.node.start_console()
         self.node.add_user(EVE)
         self.node.add_user(MALLORY, NOWHERE)
         self.node.ask("exchange_declare", name=FANOUT, type="fanout", durable=True)
@@ -124,6 +125,9 @@ class World:
         self.go_on(seconds, until=lambda: not self.moving())
         assert not self.moving(), f"it does not come to rest: {self.moving()}"
         self.promises.hold_at_rest()
+        if self.node.console is not None:
+            self.node.record_gauges()
+            self.node.console.is_right()
         for person in self.clients.values():
             channel = person.channel()
             if channel is None:

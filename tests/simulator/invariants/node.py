@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock import bus
+from router.core import for_replicas
 from router.model.topology import Topology
 from tests.simulator.invariants.accounts import (
     budgets_hold,
@@ -76,8 +77,8 @@ def everybody_knows(node: Node) -> None:
 
 
 def records(topology: Topology) -> set[str]:
-    """Return the records of a topology in words."""
-    return {repr(bus.unpack(bus.pack(change))) for change in topology.changes()}
+    """Return the records of a topology in words, as replicas have them."""
+    return {repr(bus.unpack(bus.pack(for_replicas(change)))) for change in topology.changes()}
 
 
 def moves_are_over(node: Node) -> None:

@@ -20,42 +20,48 @@ from shard.queue.queue_state import QueueState
 from shard.store.journal import Commit
 from shard.store.store import Store
 
+Follow = Callable[[int, list[Any]], None]
 
-class Acceptor:
-    """One incarnation of an acceptor. `meets` has the incarnation of each shard that it is connected to, 0 for none."""
 
-    def __init__(self, core: AcceptorCore, index: int, incarnation: int, shards: int) -> None:
-        self.core = core
-        self.requesting = core.state
+class Process:
+    """One incarnation of a process that follows the router: what it has asked, and the changes and replies that it has
+    yet to receive. `load` and `apply` are those of its replica of the topology.
+    """
+
+    def __init__(self, role: str, index: int, incarnation: int, load: Follow, apply: Follow) -> None:
         self.incarnation = incarnation
-        self.identity = b"acceptor.%d.%d" % (index, incarnation)
-        self.meets = [0] * shards
-        self.events: deque[tuple[str, int, int]] = deque()
+        self.identity = f"{role}.{index}.{incarnation}".encode()
         self.changes: deque[bytes] = deque()
         self.replies: deque[bytes] = deque()
         self.asked: list[bytes] = []
-        self.router = Follower(core.load, core.apply, self.asked.append)
+        self.router = Follower(load, apply, self.asked.append)
 
 
-class Shard:
+class Acceptor(Process):
+    """One incarnation of an acceptor. `meets` has the incarnation of each shard that it is connected to, 0 for none."""
+
+    def __init__(self, core: AcceptorCore, index: int, incarnation: int, shards: int) -> None:
+        super().__init__("acceptor", index, incarnation, core.load, core.apply)
+        self.core = core
+        self.requesting = core.state
+        self.meets = [0] * shards
+        self.events: deque[tuple[str, int, int]] = deque()
+
+
+class Shard(Process):
     """One incarnation of a shard, with its `store` if it has one. `writing` is the commit that was handed over, and
     `directory` has the copies of moving queues. `in_background` stands for the reading thread.
     """
 
     def __init__(self, core: ShardCore, incarnation: int, store: Store | None, directory: Path) -> None:
+        super().__init__("shard", core.state.index, incarnation, core.load, core.apply)
         self.core = core
         self.store = store
         self.writing: Commit | None = None
         self.requesting = core.state
         self.in_background: InBackground = at_once
         self.carrier = Carrier(core.moving, directory, lambda work, done: self.in_background(work, done))
-        self.incarnation = incarnation
-        self.identity = b"shard.%d.%d" % (core.state.index, incarnation)
         self.events: deque[tuple[str, int, int]] = deque()
-        self.changes: deque[bytes] = deque()
-        self.replies: deque[bytes] = deque()
-        self.asked: list[bytes] = []
-        self.router = Follower(core.load, core.apply, self.asked.append)
         self.recovered: dict[int, int] = {}
         """How many messages queues had when this incarnation, or one of an earlier home, began."""
 

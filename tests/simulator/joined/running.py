@@ -30,7 +30,7 @@ from shard.core import ShardCore
 from shard.queue.queue_state import QueueState
 from tests.penstock.telemetry.reading import check
 from tests.simulator.joined.client import Client
-from tests.simulator.joined.processes import Acceptor, Shard
+from tests.simulator.joined.processes import Acceptor, Process, Shard
 from tests.simulator.joined.router import MemoryStore, Router
 
 QUEUES = 200
@@ -73,8 +73,8 @@ class Running:
         self.shards: list[Shard | None] = [None] * shards
         self.homes: dict[int, int] = {}
         self.acceptors: list[Acceptor | None] = [None] * acceptors
-        self.followers: dict[bytes, Acceptor | Shard] = {}
-        """The processes that the router answers, by their identities."""
+        self.followers: dict[bytes, Process] = {}
+        """The processes that follow the router, by their identities."""
         self.lives: dict[tuple[str, int], int] = defaultdict(int)
 
     def new_gauges(self) -> Gauges:

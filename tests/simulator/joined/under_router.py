@@ -12,7 +12,7 @@ from router.authority.governing import delete_policy, set_policy
 from router.core import Turn
 from router.model.topology import Policy, Queue
 from tests.router.making import rabbit_hash
-from tests.simulator.joined.processes import Acceptor, Shard
+from tests.simulator.joined.processes import Acceptor, Process, Shard
 from tests.simulator.joined.running import Running
 
 
@@ -90,8 +90,8 @@ class UnderRouter(Running):
             for kind, *fields in Published(*bus.unpack(turn.published)).changes or ():
                 if kind == "queue":
                     self.note_home(Queue(*fields))
-            for life in self.lives_now():
-                life.changes.append(turn.published)
+            for follower in self.followers.values():
+                follower.changes.append(turn.published)
             self.gauges.set_topology_version(turn.version)
         for identity, reply in turn.replies:
             if identity in self.followers:
@@ -111,9 +111,9 @@ class UnderRouter(Running):
         """Kill the router; each follower still receives `arriving` of its published changes and answers."""
         self.router_lives = False
         self.end_router()
-        for life in self.lives_now():
-            life.asked.clear()
-            for line in (life.changes, life.replies):
+        for follower in self.followers.values():
+            follower.asked.clear()
+            for line in (follower.changes, follower.replies):
                 while len(line) > arriving:
                     line.pop()
 
@@ -123,7 +123,7 @@ class UnderRouter(Running):
         self.router = self.new_router()
         self.handle_deaths()
         self.gauges.set_topology_version(self.version)
-        for follower in self.lives_now():
+        for follower in list(self.followers.values()):
             follower.router.router_started()
             self.ask_router(follower)
 
@@ -156,7 +156,7 @@ class UnderRouter(Running):
         changes: list[Any] = bus.unpack(bus.pack(list(self.router.topology.changes())))
         return changes
 
-    def load(self, life: Acceptor | Shard) -> None:
+    def load(self, life: Process) -> None:
         """Give a new incarnation the router's topology."""
         self.followers[life.identity] = life
         life.router.ask_for_snapshot()
@@ -171,23 +171,23 @@ class UnderRouter(Running):
         if self.router_lives and self.router_answers_at_once:
             self.ask_router(life)
 
-    def ask_router(self, life: Acceptor | Shard) -> None:
+    def ask_router(self, life: Process) -> None:
         """Have the router carry out the requests that a core has sent, and finish its turn."""
         self.receive_requests(life)
         self.publish_changes()
 
-    def receive_requests(self, life: Acceptor | Shard) -> None:
+    def receive_requests(self, life: Process) -> None:
         """Have the router carry out the requests that a core has sent, in the turn in progress."""
         asked = list(life.asked)
         life.asked.clear()
         for frame in asked:
             self.router.core.receive(life.identity, frame)
 
-    def reply(self, life: Acceptor | Shard) -> bool:
+    def reply(self, life: Process) -> bool:
         """Deliver the router's next answer to a follower."""
         return self.hear_router(life, life.router.on_reply, life.replies)
 
-    def hear_router(self, life: Acceptor | Shard, hear: Callable[[bytes], None], line: deque[bytes]) -> bool:
+    def hear_router(self, life: Process, hear: Callable[[bytes], None], line: deque[bytes]) -> bool:
         """Deliver a message of the router: any may let a shard process turns that were ahead of its topology."""
         if not line:
             return False
@@ -198,6 +198,6 @@ class UnderRouter(Running):
             life.has_processed()
         return True
 
-    def change(self, life: Acceptor | Shard) -> bool:
+    def change(self, life: Process) -> bool:
         """Deliver the next change of the topology to a follower."""
         return self.hear_router(life, life.router.on_change, life.changes)

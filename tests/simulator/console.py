@@ -1,0 +1,70 @@
+"""The console of a world: the real recorder, fed by virtual time, and what must be true of its rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from console.homes import Homes
+from console.recorder import Recorder, Usage
+from penstock.memory.gauges import Gauges
+from penstock.telemetry.schema import DEPTH, VERSION, Table
+from penstock.text.utf8 import readable
+from tests.penstock.telemetry.reading import check
+from tests.simulator.joined.processes import Process
+
+Key = tuple[str, str]
+"""Vhost and name of a queue."""
+
+
+class Console(Process):
+    """One incarnation of the console. `counted` has the messages published to each queue by the rows of its present
+    counters, of which `since` has the queue's id and when they began.
+    """
+
+    def __init__(self, incarnation: int, gauges: Gauges, store_limit: int, since: int) -> None:
+        homes = self.homes = Homes()
+        super().__init__(
+            "console", 0, incarnation, lambda _, changes: homes.load(changes), lambda _, changes: homes.apply(changes)
+        )
+        self.gauges = gauges
+        self.recorder = Recorder(gauges, homes, self.put, store_limit, since)
+        self.counted: Counter[Key] = Counter()
+        self.since: dict[Key, tuple[int, int]] = {}
+        self.latest: dict[Key, int] = {}
+
+    def put(self, table: Table, ts: int, row: dict[str, Any]) -> None:
+        """Check a row against its declaration, and count it."""
+        common = {"v": VERSION, "ts": ts, "node": "n", "epoch": 1, "writer": "w", "seq": 1, "rows_lost": 0}
+        check(table.name, {**common, **readable(row)})
+        if table is DEPTH:
+            key = row["vhost"], row["queue"]
+            self.counted[key] += row["n_published"]
+            self.latest[key] = row["n_published"]
+
+    def record(self, now: int, usage: dict[int, Usage]) -> None:
+        """Record the gauges, as each second, at `now` in microseconds."""
+        self.recorder.record_all(now, usage)
+        for id, known in self.recorder.known.items():
+            key = known.home.vhost, known.home.name
+            began = id, known.gauge.since_us
+            if self.since.get(key) != began:
+                self.since[key] = began
+                self.counted[key] = self.latest[key]
+
+    def is_right(self) -> None:
+        """Check, when nothing has changed since it recorded: the last rows are those of the gauges, each message was
+        counted once, and the shards' sums are those of their queues (docs/telemetry.md).
+        """
+        recorder = self.recorder
+        for slot, id in recorder.at.items():
+            known, gauge = recorder.known[id], self.gauges.queue_read(slot)
+            assert known.gauge == gauge, f"the last row of {known.home.name} is of {known.gauge}, not of {gauge}"
+            key = known.home.vhost, known.home.name
+            if known.gauge.since_us >= recorder.since:
+                counted, published = self.counted[key], known.gauge.counters.published
+                assert counted == published, f"{key}: {counted} messages are in rows, {published} were published"
+        for shard, sums in enumerate(recorder.sums):
+            gauges = [known.gauge for known in recorder.known.values() if known.home.shard == shard]
+            expected = len(gauges), sum(gauge.ready for gauge in gauges), sum(gauge.unacked for gauge in gauges)
+            assert (sums.queues, sums.ready, sums.unacked) == expected, f"the sums of shard {shard} are wrong"
