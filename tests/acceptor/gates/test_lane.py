@@ -29,14 +29,14 @@ BOTH = Marks(160, 100, 16_000, 10_000)
 def test_the_reserve_in_messages_begins_above_the_overshoot_of_the_lower_target(
     marks: Marks, paced_to: int | None, depth: int, left: int
 ) -> None:
-    assert LANE.left(marks, depth, 0, paced_to)[0] == left
+    assert LANE.room(marks, depth, 0, paced_to)[0] == left
 
 
 def test_the_reserve_in_bytes_is_that_of_the_mark_in_bytes() -> None:
     most = BOTH.stop_bytes + BOTH.overshoot_bytes + BOTH.reserve_bytes
-    assert LANE.left(BOTH, 0, 16_000, None)[1] == most - 16_000 > BOTH.reserve_bytes
-    assert LANE.left(BOTH, 0, most + 1, None)[1] == -1
-    assert LANE.left(Marks(160, 100), 0, 1 << 40, None)[1] == UNLIMITED
+    assert LANE.room(BOTH, 0, 16_000, None)[1] == most - 16_000 > BOTH.reserve_bytes
+    assert LANE.room(BOTH, 0, most + 1, None)[1] == -1
+    assert LANE.room(Marks(160, 100), 0, 1 << 40, None)[1] == UNLIMITED
 
 
 @pytest.mark.parametrize(

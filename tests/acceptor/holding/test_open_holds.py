@@ -13,14 +13,14 @@ HELD = {"kind": "queue", "queue": "q", "victims": [{"connection": "1"}]}
 
 def test_the_next_incarnation_finds_who_was_held_last(tmp_path: Path) -> None:
     holds = OpenHolds(tmp_path, 0)
-    assert holds.left() == []
+    assert holds.read() == []
     holds.keep([HELD, HELD])
     holds.keep([HELD])
-    assert OpenHolds(tmp_path, 1).left() == []
+    assert OpenHolds(tmp_path, 1).read() == []
     later = OpenHolds(tmp_path, 0)
-    assert later.left() == [HELD]
+    assert later.read() == [HELD]
     later.keep([])
-    assert OpenHolds(tmp_path, 0).left() == []
+    assert OpenHolds(tmp_path, 0).read() == []
 
 
 @pytest.mark.parametrize("content", [b"", b"[", b"5"])
@@ -28,6 +28,6 @@ def test_a_file_that_cannot_be_read_costs_what_is_in_it(tmp_path: Path, content:
     OpenHolds(tmp_path, 0).keep([HELD])
     (tmp_path / "open_holds" / "acceptor.0.json").write_bytes(content)
     damaged = OpenHolds(tmp_path, 0)
-    assert damaged.left() == []
+    assert damaged.read() == []
     damaged.keep([HELD])
-    assert OpenHolds(tmp_path, 0).left() == [HELD]
+    assert OpenHolds(tmp_path, 0).read() == [HELD]

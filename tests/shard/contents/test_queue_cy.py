@@ -262,7 +262,7 @@ class Queues(RuleBasedStateMachine):
     @rule(index=queues, count=st.integers(0, 60), limit=st.integers(0, 1000) | st.just(2**62), settled=st.booleans())
     def take(self, index: int, count: int, limit: int, settled: bool) -> None:
         expected = self.lines[index].take(count, limit, settled)
-        assert self.both(lambda real: messages_of(real.queues[index].take(count, limit, settled))) == expected
+        assert self.both(lambda real: messages_of(real.queues[index].pop(count, limit, settled))) == expected
 
     @rule(index=queues, which=st.integers(0, 9), skip=st.integers(0, 9), count=st.integers(1, 60), again=st.booleans())
     def settle_or_requeue(self, index: int, which: int, skip: int, count: int, again: bool) -> None:
@@ -353,7 +353,7 @@ class Queues(RuleBasedStateMachine):
             return
         limit = min(taker.window, self.space(taker))
         expected = self.lines[taker.queue].take(count, limit, taker.no_ack, id)
-        assert self.both(lambda real: messages_of(real.consumers[id].take(count))) == expected
+        assert self.both(lambda real: messages_of(real.consumers[id].pop(count))) == expected
         taker.window -= sum(whole_of(body) for _, body, _ in expected)
 
     kinds = st.sampled_from([ACK, REQUEUE, REJECT])

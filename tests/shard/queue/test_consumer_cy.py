@@ -50,7 +50,7 @@ def test_where_the_acceptor_keeps_the_limit_a_consumer_is_sent_what_was_granted(
     assert (consumer.credit(), consumer.lacks_grant(), group.is_limited()) == (0, True, True)
     group.granted = 3
     assert (consumer.credit(), consumer.lacks_grant()) == (3, False)
-    (item,) = consumer.take(2)
+    (item,) = consumer.pop(2)
     assert (item.count, group.granted, consumer.credit()) == (2, 1, 1)
     consumer.settle(item.sequence, 2, ACK)
     assert group.granted == 1, "only its acceptor grants more"
@@ -64,7 +64,7 @@ def test_a_grant_is_lacking_only_where_nothing_else_is(load: Load) -> None:
         group = module.Group(limit, 0, bytes_limit, True)
         consumer = consumer_of(load, filled(load), group, prefetch=2)
         group.granted = 2
-        consumer.take(1)
+        consumer.pop(1)
         group.granted = 0
         for name, value in changes.items():
             setattr(consumer, name, value)
@@ -89,7 +89,7 @@ def test_a_user_at_a_limit_has_all_its_consumers_wait_but_those_without_acks(loa
     one, other = (consumer_of(load, queue, group, id) for id, group in enumerate(groups))
     free = consumer_of(load, queue, groups[0], 2, no_ack=True)
     assert (one.credit(), other.credit()) == (3, 3)
-    one.take(3)
+    one.pop(3)
     assert (one.credit(), other.credit(), free.credit()) == (0, 0, UNLIMITED)
     assert hand.is_full() and (hand.count, hand.nbytes) == (3, 3 * WHOLE)
     for consumer in (other, free):
@@ -106,7 +106,7 @@ def test_unacked_messages_from_before_count_once_in_the_hand(load: Load) -> None
     module = load(NAME)
     group, hand = module.Group(0, 0, 0, True), module.Hand("ann", {})
     consumer = consumer_of(load, filled(load), group)
-    consumer.take(4)
+    consumer.pop(4)
     for _ in range(2):
         group.join(hand)
     assert (hand.count, hand.nbytes) == (4, 4 * WHOLE)
@@ -118,7 +118,7 @@ def test_unacked_messages_from_before_count_once_in_the_hand(load: Load) -> None
 def test_bytes_are_counted_only_where_they_are_weighed(load: Load) -> None:
     group = load(NAME).Group(0)
     consumer = consumer_of(load, filled(load), group)
-    consumer.take(4)
+    consumer.pop(4)
     assert (group.outstanding, group.nbytes, consumer.nbytes) == (4, 0, 0)
 
 
@@ -129,7 +129,7 @@ def test_what_is_given_back_may_be_claimed_and_does_not_count_as_a_delivery(load
     queue.configure(-1, False, 0)  # a message that is requeued once is dropped
     group = module.Group(0, 0, 0, True)
     consumer = consumer_of(load, queue, group)
-    consumer.take(2)
+    consumer.pop(2)
     consumer.give_back_all()
     assert (queue.ready, group.outstanding, group.nbytes) == (2, 0, 0)
     assert consumer.claim(0, 5, False) == 2
@@ -164,7 +164,7 @@ def test_the_usual_time_between_settlements_follows_them_slowly_upwards(load: Lo
 def test_rows_of_others_and_of_nothing_settle_nothing(load: Load, rest: int) -> None:
     module, queue = load(NAME), filled(load)
     consumer, other = (consumer_of(load, queue, module.Group(0), id) for id in (1, 2))
-    consumer.take(2)
+    consumer.pop(2)
     assert module.settle_rows(b"", {1: consumer}) == {}
     assert module.settle_rows(row(1 << 40, 0, 2, ACK), {1: consumer}) == {}
     assert module.settle_rows(row(2, 0, 2, ACK), {1: consumer, 2: other}) == {}, "they are another consumer's"
@@ -179,6 +179,6 @@ def test_a_message_larger_than_its_window_is_sent_all_the_same(load: Load) -> No
     """The window limits the bytes sent before a report, not the size of a message."""
     consumer = consumer_of(load, filled(load), load(NAME).Group(0))
     consumer.window = 1
-    assert [item.count for item in consumer.take(5)] == [1]
+    assert [item.count for item in consumer.pop(5)] == [1]
     assert consumer.window == 1 - WHOLE
     assert consumer.credit() == 0
