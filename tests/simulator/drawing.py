@@ -65,6 +65,9 @@ HABITS = (
 )  # fmt: skip
 
 
+RESHARDING = (Deed.ADD_SHARD, Deed.DRAIN, Deed.UNDRAIN, Deed.REMOVE)
+
+
 def draw(seed: int) -> Plan:
     """Return the plan of a seed."""
     chance = Random(f"plan {seed}")
@@ -75,6 +78,7 @@ def draw(seed: int) -> Plan:
     if any(each.buries for each in queues):
         queues.append(QueuePlan(DEAD, chance.randrange(shards), chance.choice(LIMITS[:4]), bound=False))
     clients = tuple(client(number, acceptors, seconds, chance) for number in range(1, chance.randint(3, 8)))
+    spare = chance.choice([0, 0, 1])
     sizes = {
         "shard": shards,
         "acceptor": acceptors,
@@ -89,6 +93,8 @@ def draw(seed: int) -> Plan:
     deaths = chance.random() < 0.6
     faults = [fault(seconds, sizes, chance) for _ in range(chance.randint(1, 5) if deaths else 0)]
     operations = [operation(seconds, queues, chance) for _ in range(chance.choice([0, 0, 3, 9]))]
+    if spare:
+        operations += [resharding(seconds, queues, chance) for _ in range(chance.choice([2, 4, 8]))]
     if deaths:
         faults += [during(each, sizes, chance) for each in operations if each.deed is Deed.MOVE]
         faults += [slow_disk(each, chance) for each in faults if each.role == "shard" and chance.random() < 0.5]
@@ -112,7 +118,7 @@ def draw(seed: int) -> Plan:
         clients += tuple(attacker(number, acceptors, seconds, chance) for number in numbers)
     return Plan(
         seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),
-        tuple(sorted(storms)), seconds, lull, Bounds(memory, last_resort),
+        tuple(sorted(storms)), seconds, lull, Bounds(memory, last_resort), spare,
         chance.choice([None, None, 0, 50]),
     )  # fmt: skip
 
@@ -183,8 +189,13 @@ def death_after(full: Fault, chance: Random) -> Fault:
 
 def operation(seconds: float, queues: Sequence[QueuePlan], chance: Random) -> Operation:
     """Draw an operator's action."""
-    deed = chance.choice([*Deed, Deed.LIFT, Deed.MOVE])
+    deed = chance.choice([*(each for each in Deed if each not in RESHARDING), Deed.LIFT, Deed.MOVE])
     return Operation(chance.uniform(0, seconds), deed, chance.choice(queues).name, chance.randrange(1000))
+
+
+def resharding(seconds: float, queues: Sequence[QueuePlan], chance: Random) -> Operation:
+    """Draw an operator's change of the shards."""
+    return operation(seconds, queues, chance)._replace(deed=chance.choice([*RESHARDING, Deed.ADD_SHARD, Deed.REMOVE]))
 
 
 def storm(seconds: float, chance: Random) -> Storm:

@@ -71,7 +71,9 @@ class Engine:
         self.story: list[tuple[float, str]] = []
         self.timeline = Timeline(BEGINS)
         self.weather = Weather(plan, self.timeline)
-        self.node = SimulatedNode(plan.acceptors, plan.shards, FLOW, plan.stores, plan.bounds, self.chance("node"))
+        self.node = SimulatedNode(
+            plan.acceptors, plan.shards, plan.spare, FLOW, plan.stores, plan.bounds, self.chance("node")
+        )
         self.node.commits = False
         self.hangs: dict[Place, float] = {}
         self.cuts: dict[int, float] = {}
@@ -81,7 +83,7 @@ class Engine:
         """The shards that have something to flush, and when they may begin."""
         self.flushing: dict[int, float] = {}
         """The shards whose disk flushes, and since when."""
-        self.flushed_at = [BEGINS] * plan.shards
+        self.flushed_at = [BEGINS] * self.node.places
         """When the last flush began that succeeded, by shard."""
         self.wakes: dict[int, float] = {}
         """When each shard is to wake next."""
@@ -117,17 +119,17 @@ class Engine:
         """Add the activities between processes."""
         for acceptor in range(self.plan.acceptors):
             self.follow_others(("acceptor", acceptor))
-            for shard in range(self.plan.shards):
+            for shard in range(self.node.places):
                 self.connect(acceptor, shard)
         self.add(
             "events router 0", ROUTER, ("supervisor", 0),
             lambda: self.node.router_lives and self.node.deaths_to_handle > 0, self.node.hear_of_death,
         )  # fmt: skip
         self.follow_router("console 0", CONSOLE, lambda: self.node.console)
-        for shard in range(self.plan.shards):
+        for shard in range(self.node.places):
             self.follow_others(("shard", shard))
             self.use_disk(shard)
-            for peer in range(self.plan.shards):
+            for peer in range(self.node.places):
                 self.connect_shards(shard, peer)
 
     def connect(self, acceptor: int, shard: int) -> None:
@@ -383,6 +385,8 @@ class Engine:
             return
         self.timeline.at(self.weather.regularly(POLL_SECONDS), self.poll)
         node = self.node
+        for index, shard in node.running_shards():
+            node.gauges.measures_write("shard", index, 0, 0, 0, shard.core.gate.stored)
         if node.router_lives:
             node.router_waits = False
             node.router.core.end_expired()

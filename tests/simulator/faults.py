@@ -27,6 +27,7 @@ class Faults:
 
     def begin(self) -> None:
         """Put the planned faults on the timeline."""
+        self.node.on_shard_asked = self.change_shard
         for fault in self.engine.plan.faults:
             self.engine.timeline.after(fault.at, partial(self.strike, fault))
 
@@ -63,7 +64,7 @@ class Faults:
     def places(self) -> list[Place]:
         """Return the places of all processes, in the order in which they start."""
         plan = self.engine.plan
-        shards = [("shard", index) for index in range(plan.shards)]
+        shards = [("shard", index) for index in range(self.node.places) if index not in self.node.absent]
         return [ROUTER, *shards, *(("acceptor", index) for index in range(plan.acceptors)), CONSOLE]
 
     def lose_power(self, seconds: float) -> None:
@@ -72,10 +73,11 @@ class Faults:
         for acceptor in range(plan.acceptors):
             self.acceptor_is_gone(acceptor)
             self.truth.died("acceptor", acceptor, engine.timeline.now)
-        self.truth.lost_power(engine.timeline.now, min(engine.flushed_at))
+        flushed_at = [at for shard, at in enumerate(engine.flushed_at) if shard not in self.node.absent]
+        self.truth.lost_power(engine.timeline.now, min(flushed_at))
         self.node.lose_power()
         engine.hangs.clear()
-        for shard in range(plan.shards):
+        for shard in range(self.node.places):
             engine.forget_flushes(shard)
         for place in self.places():
             engine.timeline.after(BACK_SECONDS + seconds, partial(self.restart, place))
@@ -171,7 +173,7 @@ class Faults:
         """Start a process again unless it runs, or once what it needs is there: the router its disk, a shard that too,
         all others the router.
         """
-        if self.runs(place):
+        if self.runs(place) or (place[0] == "shard" and place[1] in self.node.absent):
             return
         if self.lacks_something(place):
             self.engine.timeline.after(BACK_SECONDS, partial(self.restart, place))
@@ -201,12 +203,25 @@ class Faults:
         disk = self.node.disks[number] if role == "shard" and self.node.stores else None
         return not self.engine.router_answers() or (disk is not None and bool(disk.trouble or disk.unflushable))
 
+    def change_shard(self, shard: int, there: bool) -> None:
+        """The router asks the supervisor to start a shard, or to end one for good; it may ask again."""
+        absent = self.node.absent
+        if there and shard in absent:
+            absent.remove(shard)
+            self.engine.timeline.after(BACK_SECONDS, partial(self.restart, ("shard", shard)))
+        elif not there and self.runs(("shard", shard)):
+            self.node.remove_shard(shard)
+            self.engine.forget_flushes(shard)
+            self.engine.narrate(f"shard {shard} is gone for good")
+            self.engine.arm_all()
+
     def are_over(self, seconds: float) -> bool:
         """Whether everything runs, and all faults and storms so far have been over for some seconds."""
         node, plan, now = self.node, self.engine.plan, self.engine.timeline.now - BEGINS
         times = [(fault.at, fault.at + fault.seconds + BACK_SECONDS) for fault in plan.faults]
         times += [(storm.begins, storm.ends + LONGEST_SECONDS) for storm in plan.storms]
-        running = node.router_answers() and None not in (*node.shards, *node.acceptors, node.console)
+        shards = [shard for index, shard in enumerate(node.shards) if index not in node.absent]
+        running = node.router_answers() and None not in (*shards, *node.acceptors, node.console)
         return running and all(ends + seconds <= now or begins > now for begins, ends in times)
 
     def end(self) -> None:

@@ -45,8 +45,9 @@ class SimulatedNode(Node):
     place = "/dev/shm"
 
     def __init__(
-        self, acceptors: int, shards: int, flow: dict[str, Any], stores: bool, bounds: Bounds, chance: Random
-    ) -> None:
+        self, acceptors: int, shards: int, spare: int, flow: dict[str, Any], stores: bool, bounds: Bounds,
+        chance: Random,
+    ) -> None:  # fmt: skip
         self.chance = chance
         self.stored_topology = Topology()
         """The topology as a router stored it last."""
@@ -58,12 +59,14 @@ class SimulatedNode(Node):
         """How many deaths the router has not heard of yet."""
         self.console: Console | None = None
         self.jobs: dict[int, deque[Job]] = defaultdict(deque)
-        self.disks = [SimulatedDisk() for _ in range(shards)]
+        self.disks = [SimulatedDisk() for _ in range(shards + spare)]
+        self.on_shard_asked: Callable[[int, bool], None] = lambda shard, there: None
+        """Called when the router asks the supervisor to start a shard, or to end one for good."""
         self.wall_ahead = 1_700_000_000_000_000
         """How many microseconds the wall clock is ahead of the node's clock, which is virtual time."""
         self.reported: set[int] = set()
         """The shards that have received a report from another, and are to end a turn."""
-        super().__init__(acceptors, shards, flow | bounds.flow(), stores, **bounds.options(acceptors))
+        super().__init__(acceptors, shards, flow | bounds.flow(), stores, spare=spare, **bounds.options(acceptors))
 
     def clock(self) -> Clock:
         """Return a clock of virtual time."""
@@ -92,6 +95,7 @@ class SimulatedNode(Node):
         if self.stored_in:
             is_recovered(router.topology, self.stored_topology, self.epoch > self.stored_in)
         self.stored_topology, self.stored_in = Topology(changes=router.topology.changes()), self.epoch
+        router.authority.placing.ask = lambda shard, there: self.on_shard_asked(shard, there)
         return router
 
     def kill_router(self, arriving: int = 1 << 30, stored: bool = False) -> None:
@@ -185,6 +189,7 @@ class SimulatedNode(Node):
         for disk in self.disks:
             disk.lose_power()
         self.lives.clear()
+        self.absent = {*range(self.places)} - self.stored_topology.shards.keys()
         self.epoch += 1
         self.gauges = self.new_gauges()
         self.deaths_to_handle = 0

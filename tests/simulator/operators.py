@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from penstock.control.control import Refusal
 from tests.simulator.engine import Engine
 from tests.simulator.plan import FANOUT, Deed, Operation
 from tests.simulator.policies import OWNERS, POLICIES, SHARED, Definition
@@ -13,8 +14,8 @@ from tests.simulator.users import ANYWHERE, EVE, MALLORY, NOWHERE
 
 NAMES = ("vhost", "exchange", "key", "queue", "user", "connection")
 """What a stop may name."""
-RESULTS = ("moved", "rolled-back", "already-there", "busy", "no-queue", "refused")
-REASONS = ("has died", "aborted", "does not serve", "no room", "wait for room")
+RESULTS = ("moved", "rolled-back", "already-there", "busy", "no-queue", "no-shard", "refused")
+REASONS = ("has died", "aborted", "does not serve", "no room", "wait for room", "takes no queues", "exclusive")
 """Why a queue is not moved: a process has died, an operator has asked, or its target or its dead letters have no
 room.
 """
@@ -54,6 +55,8 @@ class Operators:
             case Deed.PERMIT:
                 self.node.permit(MALLORY, ANYWHERE if choice % 2 else NOWHERE)
                 self.engine.narrate(f"Mallory may write {'anywhere' if choice % 2 else 'nowhere'}")
+            case Deed.ADD_SHARD | Deed.DRAIN | Deed.UNDRAIN | Deed.REMOVE:
+                self.reshard(operation.deed, choice % self.node.places)
             case Deed.EXPEL:
                 self.expel()
             case Deed.STOP:
@@ -61,13 +64,37 @@ class Operators:
             case Deed.LIFT:
                 self.lift(choice)
             case Deed.MOVE:
-                shard = choice % self.engine.plan.shards
+                shard = choice % self.node.places
                 self.moves.append(self.node.move(queue, shard))
                 self.engine.narrate(f"an operator moves {queue} to shard {shard}")
             case Deed.ABORT:
                 if self.node.abort_move(queue):
                     self.engine.narrate(f"an operator aborts the move of {queue}")
         self.engine.arm_all()
+
+    def reshard(self, deed: Deed, shard: int) -> None:
+        """Change the shards, unless the router refuses that. What is drained moves away, as far as it can."""
+        try:
+            match deed:
+                case Deed.ADD_SHARD:
+                    shard = self.node.command("shard_add")
+                case Deed.DRAIN:
+                    self.node.command("shard_drain", shard=shard)
+                    self.empty(shard)
+                case Deed.UNDRAIN:
+                    self.node.command("shard_undrain", shard=shard)
+                case _:
+                    self.node.command("shard_remove", shard=shard)
+        except Refusal as refusal:
+            self.engine.narrate(f"an operator {deed} {shard}: {refusal}")
+        else:
+            self.engine.narrate(f"an operator {deed} {shard}")
+
+    def empty(self, shard: int) -> None:
+        """Move the queues of a shard to another."""
+        targets = self.node.router.authority.placing.serving
+        for queue in [queue for queue in self.node.router.topology.queues() if queue.shard == shard]:
+            self.moves.append(self.node.move(queue.name, targets[queue.queue_id % len(targets)]))
 
     def expel(self) -> None:
         """Delete Eve, whose connections are closed; or add her again."""

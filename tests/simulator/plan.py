@@ -66,6 +66,10 @@ class Deed(StrEnum):
     LIFT = "lifts a stop of"
     MOVE = "moves"
     ABORT = "aborts the move of"
+    ADD_SHARD = "adds shard"
+    DRAIN = "drains shard"
+    UNDRAIN = "undrains shard"
+    REMOVE = "removes shard"
     EXPEL = "deletes Eve, or adds her again, beside"
 
 
@@ -153,6 +157,8 @@ class Plan:
     seconds: float
     lull: Lull | None = None
     bounds: Bounds = field(default_factory=Bounds)
+    spare: int = 0
+    """How many shards may be added."""
     share: int | None = None
     """How many of an exchange's queues have to lag before producers are held, in percent; None: the default."""
 

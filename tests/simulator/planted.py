@@ -29,6 +29,7 @@ from acceptor.transactions.transaction import Transaction
 from console.recorder import Recorder
 from penstock.bus import to_acceptor
 from router.authority.moving import Moves as RouterMoves
+from router.authority.shards import Shards
 from router.core import RouterCore, Turn
 from router.model.grants import NOBODY, Grants
 from router.processes import Processes
@@ -311,6 +312,11 @@ def a_new_router_repeats_nothing(right: Any, recent: Recent, have: int, version:
 @plant(Processes, "handle_deaths")
 def the_router_learns_of_no_death(right: Any, processes: Processes) -> None:
     pass
+
+
+@plant(Shards, "queues_of")
+def a_shard_is_removed_with_its_queues(right: Any, shards: Shards, shard: int) -> int:
+    return 0
 
 
 @plant(Recorder, "forget")

@@ -46,7 +46,8 @@ class Promises:
 
     def depths_are_bounded(self) -> None:
         """Check that no queue is deeper than its stop mark and the published overshoot (docs/flow-control.md), which a
-        commit at each acceptor may exceed. A queue that a fanout feeds may lag; a death repeats what was in flight.
+        commit at each acceptor may exceed. A queue that a fanout feeds may lag; a death repeats what was in flight;
+        dead letters count again once it has shown that there is no room for them.
         """
         if self.truth.shard_deaths:
             return
@@ -59,12 +60,13 @@ class Promises:
                 marks = queue.limits.marks
                 bound, bound_bytes = marks.overshoot_bound(acceptors, queue.features.reserve)
                 bound_bytes += (acceptors + most) * (LARGEST + BESIDE)
-                kept = not marks.stop_count or queue.depth <= marks.stop_count + bound + most
+                depth, depth_bytes = queue.depth - queue.unburied.count, queue.depth_bytes - queue.unburied.whole
+                kept = not marks.stop_count or depth <= marks.stop_count + bound + most
                 assert kept, f"{queue.name} has {queue.depth} messages, stopped at {marks.stop_count}"
-                kept = not marks.stop_bytes or queue.depth_bytes <= marks.stop_bytes + bound_bytes
+                kept = not marks.stop_bytes or depth_bytes <= marks.stop_bytes + bound_bytes
                 assert kept, f"{queue.name} has {queue.depth_bytes} bytes, stopped at {marks.stop_bytes}"
                 paced = most_paced(queue, acceptors)
-                assert paced is None or queue.depth <= paced + most, f"{queue.name} has {queue.depth}, paced at {paced}"
+                assert paced is None or depth <= paced + most, f"{queue.name} has {depth}, paced at {paced}"
                 rated = most_rated(queue, self.node.now - BEGINS)
                 entered = queue.contents.totals.published
                 assert rated is None or entered <= rated + most, f"{queue.name} got {entered}, its rate allows {rated}"

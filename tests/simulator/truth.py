@@ -154,10 +154,13 @@ class Truth:
         self.messages[id].promised_at = now
 
     def nacked(self, id: Id) -> None:
-        """Record a nack of the broker: only a queue that refuses causes one."""
+        """Record a nack of the broker: only a queue that refuses causes one, or the death of a shard that has stored
+        nothing of the message.
+        """
         refused = self.may_refuse(self.messages[id])
         resort = self.plan.bounds.last_resort == "nack"
-        assert refused or resort or self.has_forgotten(), f"{id} is nacked, but no queue refuses"
+        transient = self.shard_deaths and not {*TEMPORARY}.isdisjoint(self.messages[id].queues)
+        assert refused or resort or transient or self.has_forgotten(), f"{id} is nacked, but no queue refuses"
         self.messages[id].fate = Fate.NACKED
 
     def may_refuse(self, message: Message) -> bool:

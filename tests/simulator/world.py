@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from router.model.records import LEAVING, STARTING
 from tests.simulator.clients import DRAINER, make_client
 from tests.simulator.connections import ClientConnection, connections_of
 from tests.simulator.engine import Engine
@@ -177,6 +178,9 @@ class World:
             "unanswered": [(person.name, what) for person in connected if (what := person.unanswered())],
             "parked": [channel.number for channel in self.node.channels() if channel.inbox or channel.running],
             "lines": self.lines(),
+            "shards": [
+                shard for shard in self.node.router.topology.shards.values() if shard.state in (STARTING, LEAVING)
+            ],
         }
 
     def lines(self) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from penstock import bus
 from penstock.bus import to_acceptor, to_shard
 from penstock.bus.operations_cy import Operation
+from penstock.settings import Settings
 from shard.core import ShardCore
 from shard.store.store import Store
 from shard.store.stored import TRANSACTION
@@ -23,8 +24,10 @@ class BookedShard(Shard):
     transactions, by id.
     """
 
-    def __init__(self, core: ShardCore, incarnation: int, store: Store | None, directory: Path) -> None:
-        super().__init__(core, incarnation, store, directory)
+    def __init__(
+        self, core: ShardCore, incarnation: int, store: Store | None, directory: Path, settings: Settings
+    ) -> None:
+        super().__init__(core, incarnation, store, directory, settings)
         self.books: dict[int, list[bytes]] = defaultdict(list)
         self.read: dict[bytes, deque[tuple[int, list[tuple[int, int, bytes]], list[bytes]]]] = defaultdict(deque)
         self.parts: dict[bytes, Part] = {}

@@ -129,13 +129,15 @@ class Lines(Lives):
             self.core(acceptor).gates.on_broadcast(operation.queue, operation.epoch)
 
     def meet(self, acceptor: int) -> bool:
-        """Inform an acceptor of the next start or death of a shard."""
+        """Inform an acceptor of the next start, death or end of a shard."""
         life = self.acceptors[acceptor]
         if life is None or not life.events:
             return False
         event, shard, incarnation = life.events.popleft()
         if event == "died":
             life.core.shard_died(shard)
+        elif event == "gone":
+            life.core.shard_gone(shard)
         else:
             life.meets[shard] = incarnation
             self.down[shard, acceptor].clear()
@@ -143,13 +145,16 @@ class Lines(Lives):
         return True
 
     def mourn(self, shard: int) -> bool:
-        """Inform a shard of the next death of an acceptor or of another shard."""
+        """Inform a shard of the next death of an acceptor, or the death or end of another shard."""
         life = self.shards[shard]
         if life is None or not life.events:
             return False
         life.core.state.now = self.microseconds()
         role, index, incarnation = life.events.popleft()
-        life.core.died(role, index, incarnation)
+        if role == "gone":
+            life.core.peers[index].end()
+        else:
+            life.core.died(role, index, incarnation)
         return True
 
     def recheck(self, acceptor: int) -> None:

@@ -29,6 +29,7 @@ class Lives(UnderRouter):
     def start_shard(self, index: int, earlier: Mapping[int, Stop] | None = None) -> None:
         """Start a shard. `earlier`: stops not over when an earlier epoch of the node ended, by queue id."""
         assert self.shards[index] is None
+        self.absent.discard(index)
         self.lives["shard", index] += 1
         incarnation = self.lives["shard", index]
         life = self.shard_process(index, incarnation)
@@ -65,7 +66,7 @@ class Lives(UnderRouter):
         remove_all(directory)
         if incarnation > 1:
             core.await_acceptors((place, other.incarnation) for place, other in self.running_acceptors())
-        return self.new_shard(core, incarnation, store, self.stored)
+        return self.new_shard(core, incarnation, store, self.stored, self.settings)
 
     def open_store(self, index: int, directory: Path) -> Store:
         """Open the store of a shard."""
@@ -98,6 +99,17 @@ class Lives(UnderRouter):
             self.announce_death()
         return life
 
+    def remove_shard(self, index: int) -> None:
+        """End a shard for good."""
+        life = self.shards[index]
+        assert life is not None
+        self.absent.add(index)
+        self.kill_shard(index)
+        for _, peer in self.running_shards():
+            peer.events.append(("gone", index, life.incarnation))
+        for _, acceptor in self.running_acceptors():
+            acceptor.events.append(("gone", index, life.incarnation))
+
     def start_acceptor(self, index: int) -> None:
         """Start an acceptor."""
         assert self.acceptors[index] is None
@@ -119,7 +131,7 @@ class Lives(UnderRouter):
         if self.spools:
             flow = self.settings.flow
             core.state.spool = Spool(self.settings.data, flow.parked_memory, flow.spool_limit)
-        return Acceptor(core, index, incarnation, self.settings.shards)
+        return Acceptor(core, index, incarnation, self.gauges.shards)
 
     def kill_acceptor(self, index: int) -> None:
         """Kill an acceptor; its turns in flight still arrive."""

@@ -12,6 +12,7 @@ from acceptor.core import AcceptorCore
 from penstock.batch.batch_cy import Batch
 from penstock.bus.operations_cy import Operation
 from penstock.bus.router_client import Follower
+from penstock.settings import Settings
 from shard.contents.errors import StoreError
 from shard.contents.segment_cy import Segment
 from shard.core import ShardCore
@@ -53,9 +54,12 @@ class Shard(Process):
     `directory` has the copies of moving queues. `in_background` stands for the reading thread.
     """
 
-    def __init__(self, core: ShardCore, incarnation: int, store: Store | None, directory: Path) -> None:
-        super().__init__("shard", core.state.index, incarnation, core.load, core.apply)
+    def __init__(
+        self, core: ShardCore, incarnation: int, store: Store | None, directory: Path, settings: Settings
+    ) -> None:
+        super().__init__("shard", core.state.index, incarnation, self.load_topology, self.apply)
         self.core = core
+        self.settings = settings
         self.store = store
         self.writing: Commit | None = None
         self.requesting = core.state
@@ -64,6 +68,21 @@ class Shard(Process):
         self.events: deque[tuple[str, int, int]] = deque()
         self.recovered: dict[int, int] = {}
         """How many messages queues had when this incarnation, or one of an earlier home, began."""
+
+    def load_topology(self, version: int, changes: list[Any]) -> None:
+        """Load a snapshot of the topology."""
+        self.core.load(version, changes)
+        self.share_limits()
+
+    def apply(self, version: int, changes: list[Any]) -> None:
+        """Apply changes of the topology."""
+        self.core.apply(version, changes)
+        if any(change[0] in ("shard", "shard_gone") for change in changes):
+            self.share_limits()
+
+    def share_limits(self) -> None:
+        """Share the node's limits among the present shards."""
+        self.core.share_limits(self.settings, len(self.core.state.topology.shards))
 
     def read_ahead(self) -> None:
         """Have the segments read that consumers will soon want."""

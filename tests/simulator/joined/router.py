@@ -51,14 +51,16 @@ class Router:
     """One incarnation of the router. The names that its queues get from the server depend on `epoch`, not on chance."""
 
     def __init__(self, store: Store, epoch: int, shards: int, queues: int, gauges: Gauges, clock: Clock) -> None:
+        """`shards` are those that a new node has; there may be as many as the gauges have places for."""
         self.store = store
         stored = store.load()
-        open_slots = {slot for slot in gauges.queue_slots() if slot >= shards}
+        open_slots = {slot for slot in gauges.queue_slots() if slot >= gauges.shards}
         defaults = FlowDefaults()
-        ledger = recover(stored, range(shards), shards, queues, defaults, open_slots)
+        ledger = recover(stored, range(shards), gauges.shards, queues, defaults, open_slots)
         authority = Authority(ledger, range(shards), defaults, b"key %d" % epoch, clock)
         self.core = RouterCore(authority, store, stored.turns)
         self.processes = Processes(self.core, gauges)
+        authority.placing.places = gauges.shards
         self.asked = 0
         if not stored.seeded:
             seed(ledger)

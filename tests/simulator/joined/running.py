@@ -16,7 +16,7 @@ from acceptor.clients.channel_state import ChannelState
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.core import AcceptorCore
 from penstock.bus import to_acceptor
-from penstock.memory.gauges import DEAD, READY, Gauges
+from penstock.memory.gauges import DEAD, READY, UNSTARTED, Gauges
 from penstock.node import clock
 from penstock.node.clock import Clock
 from penstock.node.node import Role
@@ -44,10 +44,14 @@ class Running:
     """Where the node's directory is made; None: where temporary files usually are."""
 
     def __init__(
-        self, acceptors: int, shards: int, flow: dict[str, Any] | None, stores: bool, spools: bool, **options: Any
-    ) -> None:
+        self, acceptors: int, shards: int, flow: dict[str, Any] | None, stores: bool, spools: bool, spare: int = 0,
+        **options: Any,
+    ) -> None:  # fmt: skip
+        self.absent = {*range(shards, shards + spare)}
+        """The places for shards that have none."""
         self.stores = stores
         self.spools = spools
+        self.places = shards + spare
         self.commits = True
         self.exits = ExitStack()
         directory = Path(self.exits.enter_context(TemporaryDirectory(dir=self.place)))
@@ -70,7 +74,7 @@ class Running:
         self.across: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
         self.down: dict[tuple[int, int], deque[Frames]] = defaultdict(deque)
         self.strayed: dict[int, list[to_acceptor.Flow]] = defaultdict(list)
-        self.shards: list[Shard | None] = [None] * shards
+        self.shards: list[Shard | None] = [None] * self.places
         self.homes: dict[int, int] = {}
         self.acceptors: list[Acceptor | None] = [None] * acceptors
         self.followers: dict[bytes, Process] = {}
@@ -84,7 +88,7 @@ class Running:
         path.unlink(missing_ok=True)
         return self.exits.enter_context(
             Gauges.create(
-                path, epoch=self.epoch, acceptors=settings.acceptors, shards=settings.shards, queues=QUEUES,
+                path, epoch=self.epoch, acceptors=settings.acceptors, shards=self.places, queues=QUEUES,
                 pid=os.getpid(),
             )
         )  # fmt: skip
@@ -168,6 +172,8 @@ class Running:
         ]
         for role, index, life in places:
             state, incarnation = (DEAD, self.lives[role, index]) if life is None else (READY, life.incarnation)
+            if role == "shard" and index in self.absent:
+                state = UNSTARTED
             self.gauges.process_write(
                 role, index, pid=1, incarnation=incarnation, state=state, started_us=0, restarts=0
             )  # fmt: skip
