@@ -82,7 +82,7 @@ class ShardCore:
         grants = Grants(state.topology)
         self.burial = Burial(state, self.peers, self.intake, grants)
         self.events = Events(state, self.peers, self.intake)
-        self.flow = Flow(gauges, self.events, settings.flow, self.broadcast, grants.feeder)
+        self.flow = Flow(gauges, index, self.events, settings.flow, self.broadcast, grants.feeder)
         self.waiters = Waiters(state)
         self.paces = Paces(state, self.waiters)
         homings = Homings(state, self.serving, self.paces)

@@ -64,12 +64,23 @@ class Following:
         }
         for change in changes:
             self.change(change)
+        if state.version < 0:
+            self.close_slots()
         self.moving.keep_only(state.topology.moves)
         if self.recovered is not None:
             self.recovered.forget_others()
             self.recovered = None
         self.flow.earlier.clear()
         self.advance(version)
+
+    def close_slots(self) -> None:
+        """Close the slots of queues that were deleted, or given another home, while no incarnation of the shard was
+        there to do it.
+        """
+        slots = {queue.slot for queue in self.state.queues.values()}
+        for slot, _ in self.state.gauges.queues_of(self.state.index):
+            if slot not in slots:
+                self.state.gauges.queue_close(slot)
 
     def apply(self, version: int, changes: list[list[Any]]) -> None:
         """Apply one published change of the topology."""

@@ -35,7 +35,7 @@ cdef class ProcessArea(MappedFile):
                        copy[P_RESTARTS], not whole)
 
     def beat(self, str role, Py_ssize_t index, uint64_t incarnation, uint64_t moment, int work):
-        """The process itself: give a sign of incarnation, at a moment of the machine's monotonic clock (microseconds), with
+        """The process itself: give a sign of life, at a moment of the machine's monotonic clock (microseconds), with
         its kind of work (0 to 7).
         """
         if not 0 <= work < 1 << WORK_BITS:

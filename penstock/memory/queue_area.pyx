@@ -45,8 +45,8 @@ cdef class QueueArea(MappedFile):
     saturated. The `queues` slots after them are for queues, `slots` in all.
     """
 
-    def queue_open(self, Py_ssize_t slot, uint64_t queue_id, str vhost, str name, uint64_t since_us):
-        """Owning shard: begin a queue's record, all numbers 0, even over an open one.
+    def queue_open(self, Py_ssize_t slot, uint64_t queue_id, str vhost, str name, uint64_t since_us, int shard=0):
+        """Owning shard, with its index: begin a queue's record, all numbers 0, even over an open one.
 
         The flow epoch keeps the value of the slot's last writer: the shard reads it and continues counting from there.
         Over a record of the same queue, the fields of `flow`, which acceptors read all the time, also keep their values
@@ -67,7 +67,7 @@ cdef class QueueArea(MappedFile):
             store_plain(names, i, packed[i])
         store_word(block, Q_ID, queue_id)
         store_plain(block, Q_SINCE, since_us)
-        store_word(block, Q_OPEN, 1)  # last: a reader that sees it finds memory behind the names
+        store_word(block, Q_OPEN, 1 + shard)  # last: a reader that sees it finds memory behind the names
         end_block(block)
 
     def gate_explain(self, Py_ssize_t shard, str reason):
@@ -190,6 +190,11 @@ cdef class QueueArea(MappedFile):
             if load_word(readable_slot(self, slot), Q_OPEN):
                 yield slot
             slot += 1
+
+    def queues_of(self, int shard):
+        """(slot, queue id) of the queues that a shard has open; the cost depends on open slots only."""
+        return [(slot, load_plain(readable_slot(self, slot), Q_ID)) for slot in self.queue_slots()
+                if slot >= self.shards and load_plain(readable_slot(self, slot), Q_OPEN) == 1 + <uint64_t>shard]
 
     def queues_written(self, uint64_t[::1] seen):
         """The slots of queues that were opened, closed or written since `seen`.

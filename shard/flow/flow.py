@@ -50,10 +50,11 @@ class Flow:
     """
 
     def __init__(
-        self, gauges: Gauges, events: Events, settings: FlowSettings, broadcast: Callable[[int, bool, int], None],
-        feeder: Callable[[int], str | None],
+        self, gauges: Gauges, index: int, events: Events, settings: FlowSettings,
+        broadcast: Callable[[int, bool, int], None], feeder: Callable[[int], str | None],
     ) -> None:  # fmt: skip
         self.gauges = gauges
+        self.index = index
         self.events = events
         self.near_percent = settings.near_percent
         self.deadlock = settings.deadlock
@@ -86,7 +87,7 @@ class Flow:
 
     def take_over(self, queue: QueueState, now: int) -> None:
         """Adopt a queue that lives here from now on, in its slot of the gauges. If it is stopped it stays so."""
-        self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, queue.usage.counted_since)
+        self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, queue.usage.counted_since, self.index)
         queue.saturation.epoch = self.gauges.flow_epoch(queue.slot)
         if queue.saturation.lent is not None:
             self.gauges.queue_write_lent(queue.slot, *queue.saturation.lent_beyond())

@@ -51,6 +51,28 @@ def test_a_snapshot_leaves_present_queues_as_they_are_and_ends_absent_ones(node:
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved"])
+def test_what_ended_while_a_shard_was_dead_leaves_no_row_in_the_gauges(node: Node, how: str) -> None:
+    """The next incarnation closes it; rows of other shards are left alone."""
+    ends, other = node.declare("ends", shard=0), node.declare("other", shard=1)
+    stays = node.declare("stays", shard=0)
+    node.settle()
+    node.kill_shard(0)
+    if how == "deleted":
+        node.ask("queue_delete", queue_id=ends.queue_id)
+    else:
+        ledger = node.router.authority.ledger
+        slot = ledger.take_slot(1)
+        assert slot is not None
+        ledger.rehome_queue(ends, 1, slot)
+        node.publish_changes()
+    node.start_shard(0)
+    node.settle()
+    assert node.gauges.queue_read(ends.slot) is None
+    assert node.gauges.queues_of(0) == [(stays.slot, stays.queue_id)]
+    assert (other.slot, other.queue_id) in node.gauges.queues_of(1)
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved"])
 def test_a_queue_that_has_gone_leaves_nothing_behind(node: Node, how: str) -> None:
     """Not even its row in the gauges is left: at its new home it has another one."""
     record = node.declare("q", durable=True, **MARKS)

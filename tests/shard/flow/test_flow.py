@@ -42,7 +42,7 @@ class Decided:
         self.node = node
         self.queue: QueueState = node.state("q")
         self.told: list[tuple[bool, int]] = []
-        self.flow = Flow(node.gauges, core.events, node.settings.flow, self.broadcast, lambda id: None)
+        self.flow = Flow(node.gauges, 0, core.events, node.settings.flow, self.broadcast, lambda id: None)
         self.flow.begin(self.queue, node.microseconds())
 
     def broadcast(self, id: int, saturated: bool, epoch: int) -> None:

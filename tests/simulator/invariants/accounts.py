@@ -115,6 +115,8 @@ def gauges_are_right(node: Node, index: int) -> None:
         counters_add_up(node, queue, shard.recovered.get(queue.id, 0))
     weight = sum(queue.weight for queue in core.state.queues.values()) + core.held
     assert core.state.weight == weight, f"{core.state.weight} is charged for {weight} bytes"
+    there = {(queue.slot, queue.id) for queue in core.state.queues.values()}
+    assert {*node.gauges.queues_of(index)} == there, "a slot is open of a queue that is not there"
     memory, room = node.gauges.queue_read(index), core.gate.room
     assert memory is not None
     assert (memory.ready_bytes, memory.saturated) == (weight, room.saturated)
