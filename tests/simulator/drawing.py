@@ -164,7 +164,11 @@ def fault(seconds: float, sizes: dict[str, int], chance: Random) -> Fault:
     (role,) = chance.choices([*sizes], [WEIGHTS[role] for role in sizes])
     number = chance.randrange(sizes[role]) + (role == "client")
     mishap = chance.choice(MISHAPS[role])
-    lasts = (0.01, 1.0, 5.0, 12.0) if role == "client" else (0.01, 0.3, 1.0)
+    lasts: tuple[float, ...] = (0.01, 0.3, 1.0)
+    if role == "client":
+        lasts = (0.01, 1.0, 5.0, 12.0)
+    elif mishap is Mishap.HANG:
+        lasts = (0.01, 0.3, 1.0, 6.0)
     return Fault(chance.uniform(0, seconds), mishap, role, number, chance.choice(lasts))
 
 

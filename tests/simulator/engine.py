@@ -32,6 +32,8 @@ FLUSH_SECONDS = 0.02
 """The usual time from a commit to the beginning of a flush."""
 LONGEST_SECONDS = 5.0
 """The longest delay, however slow everything is."""
+HANG_SECONDS = 0.5
+"""How long a process hangs at most before it is seen that it hangs no more."""
 NEVER = 1e12
 SOONEST_SECONDS = 0.001
 BROADCASTS = (*("keep",) * 17, "lost", "late", "again")
@@ -282,10 +284,10 @@ class Engine:
         self.arm((activity,))
 
     def is_postponed(self, place: Place, action: Callable[[], None]) -> bool:
-        """Whether a process hangs; then the action happens after that."""
+        """Whether a process hangs; then the action happens after that, which may be sooner than it seems now."""
         until = self.hangs.get(place, 0.0)
         if until > self.timeline.now:
-            self.timeline.at(until, action)
+            self.timeline.at(min(until, self.timeline.now + HANG_SECONDS), action)
             return True
         return False
 

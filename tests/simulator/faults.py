@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from ops.hangs import CHECK_SECONDS
 from tests.simulator.connections import ClientConnection
 from tests.simulator.disk import SimulatedDisk
 from tests.simulator.engine import CONSOLE, LONGEST_SECONDS, ROUTER, Engine, Place
 from tests.simulator.plan import Fault, Mishap
 from tests.simulator.truth import Truth
+from tests.simulator.watchdog import Watchdog
 from tests.simulator.weather import BEGINS
 
 BACK_SECONDS = 0.2
@@ -28,6 +30,8 @@ class Faults:
     def begin(self) -> None:
         """Put the planned faults on the timeline."""
         self.node.on_shard_asked = self.change_shard
+        self.watchdog = self.new_watchdog()
+        self.engine.timeline.after(CHECK_SECONDS, self.check_hangs)
         for fault in self.engine.plan.faults:
             self.engine.timeline.after(fault.at, partial(self.strike, fault))
 
@@ -76,6 +80,7 @@ class Faults:
         flushed_at = [at for shard, at in enumerate(engine.flushed_at) if shard not in self.node.absent]
         self.truth.lost_power(engine.timeline.now, min(flushed_at))
         self.node.lose_power()
+        self.watchdog = self.new_watchdog()
         engine.hangs.clear()
         for shard in range(self.node.places):
             engine.forget_flushes(shard)
@@ -202,6 +207,23 @@ class Faults:
             return False
         disk = self.node.disks[number] if role == "shard" and self.node.stores else None
         return not self.engine.router_answers() or (disk is not None and bool(disk.trouble or disk.unflushable))
+
+    def new_watchdog(self) -> Watchdog:
+        """Return the watchdog of an epoch."""
+        return Watchdog(self.node.gauges, self.kill_hung)
+
+    def check_hangs(self) -> None:
+        """Have the watchdog check, again and again."""
+        engine = self.engine
+        engine.timeline.at(engine.weather.regularly(CHECK_SECONDS), self.check_hangs)
+        incarnations = self.node.incarnations()
+        hung = [each for each in incarnations if engine.hangs.get(each[:2], 0.0) > engine.timeline.now]
+        self.watchdog.check(incarnations, hung, engine.timeline.now)
+
+    def kill_hung(self, role: str, index: int) -> None:
+        """The watchdog kills a process."""
+        self.engine.narrate(f"the watchdog kills {role} {index}")
+        self.die(Fault(self.engine.timeline.now, Mishap.KILL, role, index, 0.0))
 
     def change_shard(self, shard: int, there: bool) -> None:
         """The router asks the supervisor to start a shard, or to end one for good; it may ask again."""

@@ -33,6 +33,7 @@ from tests.simulator.joined.node import Node
 from tests.simulator.joined.processes import at_once
 from tests.simulator.joined.router import Router
 from tests.simulator.router_disk import RouterDisk, is_recovered
+from tests.simulator.watchdog import Incarnation
 
 Job = tuple[Callable[[], None], Callable[[StoreError | None], None]]
 """Work of a shard's reading thread, and what the shard does with the result."""
@@ -92,6 +93,7 @@ class SimulatedNode(Node):
     def new_router(self) -> Router:
         """Return a new incarnation of the router. AssertionError if it does not have what outlives the one before."""
         router = super().new_router()
+        self.lives["router", 0] += 1
         if self.stored_in:
             is_recovered(router.topology, self.stored_topology, self.epoch > self.stored_in)
         self.stored_topology, self.stored_in = Topology(changes=router.topology.changes()), self.epoch
@@ -157,6 +159,16 @@ class SimulatedNode(Node):
             self.console.record(
                 self.microseconds(), {index: Usage(life.incarnation, self.now, 1) for index, life in running}
             )
+
+    def incarnations(self) -> list[Incarnation]:
+        """Return all running processes: role, index and incarnation of each."""
+        found: list[Incarnation] = [("acceptor", index, life.incarnation) for index, life in self.running_acceptors()]
+        found += [("shard", index, life.incarnation) for index, life in self.running_shards()]
+        if self.console is not None:
+            found.append(("console", 0, self.console.incarnation))
+        if self.router_lives:
+            found.append(("router", 0, self.lives["router", 0]))
+        return found
 
     def open_store(self, index: int, directory: Path) -> Store:
         """Open the store on a shard's disk."""

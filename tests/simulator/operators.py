@@ -162,7 +162,8 @@ class Operators:
                 assert explained or any(reason in answer["reason"] for reason in REASONS), answer
 
     def end(self) -> None:
-        """Lift all stops, and delete all policies."""
+        """Lift all stops, those too whose lifting was lost before it was stored, and delete all policies."""
+        self.stops = sorted(self.node.router.topology.stops)
         while self.stops:
             self.lift(0)
         for name, apply_to, vhost in sorted(self.policies):

@@ -144,7 +144,8 @@ class Promises:
             return False  # its shard's memory was all there was
         if message.fate is Fate.READ:
             lost = any(death >= message.at for death in self.truth.acceptor_deaths[message.acceptor])
-            return not lost and not self.truth.may_refuse(message) and id.client not in self.truth.dropped
+            nacked = self.truth.may_refuse(message) or self.plan.bounds.last_resort == "nack"  # its client has left
+            return not lost and not nacked and id.client not in self.truth.dropped
         flushed = all(
             message.promised_at <= until for cut, until in self.truth.power_cuts if message.promised_at <= cut
         )

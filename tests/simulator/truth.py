@@ -26,11 +26,12 @@ class Id(NamedTuple):
 LARGEST, BESIDE = 9100, 256
 """The largest body in bytes, and the most that a message counts beside it."""
 EXPECTED = {
+    Mishap.HANG: ("process does not respond and is killed",),
     Mishap.FULL: ("store in trouble", "store still in trouble"),
     Mishap.UNFLUSHABLE: ("store in trouble", "store still in trouble"),
     **dict.fromkeys((Mishap.ROT, Mishap.MISDIRECT, Mishap.LOSE_WRITE), ("messages are damaged, they are set aside",)),
 }
-"""Errors that are logged after a mishap of a disk."""
+"""Errors that are logged after a mishap."""
 
 DROPPED = "parked publishes dropped with their connection"
 

@@ -64,6 +64,7 @@ class Running:
         self.stored = directory / "shards"
         self.now = 100.0
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.lives: dict[tuple[str, int], int] = defaultdict(int)
         self.memory_store = MemoryStore()
         self.router = self.new_router()
         self.router_lives = True
@@ -79,7 +80,6 @@ class Running:
         self.acceptors: list[Acceptor | None] = [None] * acceptors
         self.followers: dict[bytes, Process] = {}
         """The processes that follow the router, by their identities."""
-        self.lives: dict[tuple[str, int], int] = defaultdict(int)
 
     def new_gauges(self) -> Gauges:
         """Return the gauges of an epoch, in place of those of the one before."""
