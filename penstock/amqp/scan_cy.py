@@ -184,9 +184,8 @@ class Scanner:
             channel = load16(p, pos + 1)
             size = load32(p, pos + 3)
             if size > self.frame_max:
-                self.fail(
-                    501, frame_too_large(kind, read_bytes(p, pos + 7, min(16, end - pos - 7)), size, self.frame_max)
-                )
+                begins = read_bytes(p, pos + 7, min(16, end - pos - 7))
+                self.fail(501, frame_too_large(kind, begins, size, self.frame_max))
                 break
             if kind == BODY:
                 if self.body_frame(size, channel):
