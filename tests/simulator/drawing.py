@@ -94,7 +94,8 @@ def draw(seed: int) -> Plan:
     faults = [fault(seconds, sizes, chance) for _ in range(chance.randint(1, 5) if deaths else 0)]
     operations = [operation(seconds, queues, chance) for _ in range(chance.choice([0, 0, 3, 9]))]
     if spare:
-        operations += [resharding(seconds, queues, chance) for _ in range(chance.choice([2, 4, 8]))]
+        operations += [resharding(seconds, queues, chance) for _ in range(chance.choice([0, 2, 6]))]
+        operations += retirement(seconds, queues, chance)
     if deaths:
         faults += [during(each, sizes, chance) for each in operations if each.deed is Deed.MOVE]
         faults += [slow_disk(each, chance) for each in faults if each.role == "shard" and chance.random() < 0.5]
@@ -200,6 +201,14 @@ def operation(seconds: float, queues: Sequence[QueuePlan], chance: Random) -> Op
 def resharding(seconds: float, queues: Sequence[QueuePlan], chance: Random) -> Operation:
     """Draw an operator's change of the shards."""
     return operation(seconds, queues, chance)._replace(deed=chance.choice([*RESHARDING, Deed.ADD_SHARD, Deed.REMOVE]))
+
+
+def retirement(seconds: float, queues: Sequence[QueuePlan], chance: Random) -> list[Operation]:
+    """Draw the end of a shard: another is added, this one drained, and removed, too soon or not."""
+    end = operation(seconds, queues, chance)._replace(deed=Deed.REMOVE)
+    times = sorted(chance.uniform(0, end.at) for _ in range(2))
+    before = [end._replace(at=at, deed=deed) for at, deed in zip(times, (Deed.ADD_SHARD, Deed.DRAIN), strict=True)]
+    return [*before, end, end._replace(at=seconds)]
 
 
 def storm(seconds: float, chance: Random) -> Storm:
