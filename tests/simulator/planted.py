@@ -28,12 +28,12 @@ from acceptor.routing.gates import Gates
 from acceptor.transactions.transaction import Transaction
 from console.recorder import Recorder
 from penstock.bus import to_acceptor
+from penstock.bus.router_client import Follower
 from router.authority.moving import Moves as RouterMoves
 from router.authority.shards import Shards
 from router.core import RouterCore, Turn
 from router.model.grants import NOBODY, Grants
 from router.processes import Processes
-from router.storage.recent import Recent
 from router.storage.store import Store as RouterStore
 from router.storage.store import StoreError as RouterStoreError
 from shard.core import ShardCore
@@ -304,9 +304,10 @@ def transient_records_outlive_the_machine(right: Any, store: RouterStore, epoch:
     store._set_fact("epoch", epoch)
 
 
-@plant(Recent, "since")
-def a_new_router_repeats_nothing(right: Any, recent: Recent, have: int, version: int) -> list[bytes] | None:
-    return [] if have >= 0 else None
+@plant(Follower, "router_started")
+def what_a_dead_router_has_stored_is_not_asked_for(right: Any, follower: Follower) -> None:
+    for frame, _ in list(follower.pending.values()):
+        follower.send(frame)
 
 
 @plant(Processes, "handle_deaths")
