@@ -73,7 +73,7 @@ class Operators:
         self.engine.arm_all()
 
     def reshard(self, deed: Deed, shard: int) -> None:
-        """Change the shards, unless the router refuses that. What is drained moves away, as far as it can."""
+        """Change the shards, unless the router refuses that. Queues of a drained one move away as far as they can."""
         try:
             match deed:
                 case Deed.ADD_SHARD:

@@ -1,4 +1,4 @@
-"""The disk of the router: a real database. A death leaves it as it is; a power cut takes back what was not flushed."""
+"""The disk of the router: a real database. A death leaves it as it is; a power cut takes back unflushed commits."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class RouterDisk:
         shutil.rmtree(old)
 
     def lose_power(self) -> None:
-        """End an incarnation, and lose what was not flushed."""
+        """End an incarnation, and lose unflushed commits."""
         self.die()
         self.boot += 1
         if self.log_bytes() > self.flushed:
@@ -114,7 +114,7 @@ class SimulatedRouterStore(Store):
         self._database.set_progress_handler(None if instructions is None else lambda: 1, instructions or 0)
 
     def commit(self, steps: Iterable[Step], version: int, last_queue_id: int, published: bytes = b"") -> None:
-        """Store steps, and record what is on the disk then."""
+        """Store steps, and record the flush if there was one."""
         steps = list(steps)
         super().commit(steps, version, last_queue_id, published)
         if any(step.durable for step in steps):
@@ -122,7 +122,7 @@ class SimulatedRouterStore(Store):
 
 
 def is_recovered(found: Topology, stored: Topology, epoch_begins: bool) -> None:
-    """Check that a router has what was stored: all of it, or in another epoch of the node what outlives that."""
+    """Check that a router has all stored records, or in another epoch of the node those that outlive it."""
     changes = outliving(stored) if epoch_begins else stored.changes()
     expected = {named(change, epoch_begins) for change in changes}
     recovered = {named(change, epoch_begins) for change in found.changes()}
