@@ -5,8 +5,10 @@ simulator finds is true of the node.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
-from itertools import count
+from itertools import count, cycle
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -24,16 +26,31 @@ from tests.simulator.broker import SimulatedBroker
 pytestmark = [pytest.mark.broker]
 
 FEW, MANY = 20, 1000
+NODES = 4
 RUNS = count(1)
+
+
+def started(exits: ExitStack, path: Path) -> Compared:
+    """Return a real node that runs until the stack is left."""
+
+    def kill(role: str, index: int) -> None:
+        broker.wait_replaced(role, broker.kill(role, index))
+
+    broker = exits.enter_context(Broker(path, acceptors=2, shards=2))
+    return Compared(partial(Client.connect, broker.address), kill)
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compared]:
-    def kill(role: str, index: int) -> None:
-        broker.wait_replaced(role, broker.kill(role, index))
+    with ExitStack() as exits:
+        yield started(exits, tmp_path_factory.mktemp("penstock"))
 
-    with Broker(tmp_path_factory.mktemp("penstock"), acceptors=2, shards=2) as broker:
-        yield Compared(partial(Client.connect, broker.address), kill)
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Compared]]:
+    """Several nodes in turn: a process that has run for a while before it dies is restarted without delay."""
+    with ExitStack() as exits:
+        yield cycle([started(exits, tmp_path_factory.mktemp("penstock")) for _ in range(NODES)])
 
 
 def agrees(node: Compared, program: list[Step], seed: int) -> None:
@@ -72,6 +89,6 @@ def test_a_difference_is_found(node: Compared) -> None:
 @examples(MANY)
 @given(program=PROGRAMS_WITH_DEATHS, seed=st.integers(0, 1 << 32))
 def test_a_thousand_programs_are_answered_as_by_a_simulated_node(
-    node: Compared, program: list[Step], seed: int
+    nodes: Iterator[Compared], program: list[Step], seed: int
 ) -> None:
-    agrees(node, program, seed)
+    agrees(next(nodes), program, seed)
