@@ -12,12 +12,16 @@ Each process in a place is an incarnation, counted from 1. Messages meant for on
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from enum import StrEnum
 
 from ops.backoff import LONGEST_DELAY, Backoff
-from ops.forkserver import Forked, ForkServer
+from ops.forkserver import Forked
 from penstock.node.clock import now_us
 from penstock.node.node import Role
+
+Fork = Callable[[Role, int, int], Forked]
+"""Forks a process of a role, with its index and incarnation. OSError if that fails."""
 
 
 class State(StrEnum):
@@ -64,9 +68,9 @@ class Child:
         """The number of processes of this place that have ended."""
         return self.incarnation - (self.process is not None)
 
-    def spawn(self, forks: ForkServer, now: float) -> None:
+    def spawn(self, fork: Fork, now: float) -> None:
         """Start the next incarnation. OSError if it cannot be forked."""
-        self.process = forks.fork(self.role, self.index, self.incarnation + 1)
+        self.process = fork(self.role, self.index, self.incarnation + 1)
         self.incarnation += 1
         self.state = State.STARTING
         self.started = now

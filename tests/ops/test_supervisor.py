@@ -17,7 +17,8 @@ import psutil
 import pytest
 import zmq
 
-from ops import supervisor
+from ops.places import START_DEATHS
+from ops.supervisor import KILL_SECONDS, STOP_ORDER
 from penstock.bus import pack, unpack
 from penstock.memory.gauges import READY, STATE_NAMES, UNSTARTED, Gauges
 from penstock.node.node import Role
@@ -98,10 +99,10 @@ def test_a_node_serves_without_its_console(start_node: StartNode) -> None:
     node = start_node({"console": "broken"}, acceptors=1, shards=1, telemetry={"enabled": True})
     node.wait_ready()
     with Gauges.open(node.node.gauges) as gauges:
-        wait_for(lambda: gauges.process_read("console", 0).incarnation > supervisor.START_DEATHS, what="many deaths")
+        wait_for(lambda: gauges.process_read("console", 0).incarnation > START_DEATHS, what="many deaths")
     code, _, err = node.stop()
     assert code == 0
-    assert len(logged(err, "process died")) >= supervisor.START_DEATHS
+    assert len(logged(err, "process died")) >= START_DEATHS
 
 
 def test_another_way_to_ask_for_the_end(start_node: StartNode) -> None:
@@ -307,7 +308,7 @@ def test_children_end_with_a_killed_supervisor_and_the_next_start_cleans_up(star
 
 
 def test_a_deaf_child_is_killed_in_time(start_node: StartNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sum(patience + supervisor.KILL_SECONDS for _, patience in supervisor.STOP_ORDER) < 10
+    assert sum(patience + KILL_SECONDS for _, patience in STOP_ORDER) < 10
     node = start_node({"router": "deaf"}, acceptors=1, shards=1)
     node.wait_ready()
     family, gauges = list(node.children().values()), node.node.gauges
