@@ -34,7 +34,8 @@ from penstock.bus.link_stage import UP
 from penstock.bus.operations_cy import Operation
 from penstock.bus.process_messages import ProcessMessage
 from penstock.bus.router_client import RouterClient
-from penstock.bus.shard_dialers import ShardDialers, started
+from penstock.bus.shard_dialers import ShardDialers
+from penstock.bus.shard_incarnations import started
 from penstock.bus.turn_sockets import TurnSockets
 from penstock.control.control_server import ControlServer
 from penstock.control.questions import Question, answer
@@ -99,7 +100,7 @@ class Acceptor:
         self.shards = ShardDialers(self.turn_sockets, node, identity.encode())
         self.events = subscribe(loop, self.context, node.process_events, self.on_process_event)
         self.router = RouterClient(loop, self.context, node, identity, self.load, self.apply)
-        for running in started(self.gauges, node):
+        for running in started(self.gauges):
             self.connect_shard(*running)
         on_question = partial(self.on_question, questions.questions(self.core))
         self.control = ControlServer(node.control_of("acceptor", index, incarnation), on_question)
@@ -165,7 +166,7 @@ class Acceptor:
 
     def connect_missed_shards(self) -> None:
         """Connect to the shards that the gauges show, in case an event was missed."""
-        for running in started(self.gauges, self.node):
+        for running in started(self.gauges):
             self.connect_shard(*running)
 
     def leave_shard(self, shard: int) -> None:

@@ -17,7 +17,8 @@ from penstock.bus.endpoint import subscribe
 from penstock.bus.operations_cy import Operation
 from penstock.bus.process_messages import ProcessMessage
 from penstock.bus.router_client import RouterClient
-from penstock.bus.shard_dialers import ShardDialers, started
+from penstock.bus.shard_dialers import ShardDialers
+from penstock.bus.shard_incarnations import started
 from penstock.bus.turn_sockets import TurnListener, TurnSockets
 from penstock.control.control_server import ControlServer
 from penstock.control.questions import answer
@@ -98,7 +99,7 @@ class Shard:
         self.peers = ShardDialers(self.turn_sockets, node, identity.encode())
         self.acceptors = TurnListener(self.turn_sockets, node.shard(index, incarnation), self.on_turn)
         self.events = subscribe(loop, self.context, node.process_events, self.on_process_event)
-        for running in started(self.gauges, node):
+        for running in started(self.gauges):
             self.connect_peer(*running)
         shared = SharedCounts.open(node.shared_hands, node.shard_places, index)
         self.shown_hands = ShownHands(shared, self.core.consuming.hands, index)
@@ -130,7 +131,7 @@ class Shard:
     def recheck_processes(self) -> None:
         """Apply the gauges' records of other processes, in case an event was missed."""
         self.state.now = now_us()
-        for running in started(self.gauges, self.node):
+        for running in started(self.gauges):
             self.connect_peer(*running)
         for index in range(self.node.acceptors):
             self.core.apply_known_deaths(index)

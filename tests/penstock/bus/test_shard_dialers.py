@@ -1,4 +1,4 @@
-"""The incarnations of shards that a process is connected to, in whatever order they are announced."""
+"""The connections to incarnations of shards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def dialers(tmp_path: Path) -> Iterator[ShardDialers]:
     loop.close()
 
 
-def test_a_life_is_met_once(dialers: ShardDialers) -> None:
+def test_an_incarnation_is_met_once(dialers: ShardDialers) -> None:
     assert dialers[0] is None and not list(dialers)
     assert dialers.meet(0, 1, on_turn)
     first = dialers[0]
@@ -43,26 +43,7 @@ def test_a_life_is_met_once(dialers: ShardDialers) -> None:
     assert dialers[0] is not first and dialers[1] is None
 
 
-def test_an_earlier_life_is_not_met_any_more(dialers: ShardDialers) -> None:
-    dialers.meet(0, 2, on_turn)
-    assert not dialers.meet(0, 1, on_turn)
-
-
 def test_a_death_is_news_once(dialers: ShardDialers) -> None:
-    assert not dialers.lose(0, 1)
     dialers.meet(0, 1, on_turn)
     assert dialers.lose(0, 1)
     assert not dialers.lose(0, 1)
-    dialers.meet(0, 2, on_turn)
-    assert dialers.lose(0, 2)
-
-
-def test_the_death_of_an_earlier_life_is_none_of_the_next_one(dialers: ShardDialers) -> None:
-    dialers.meet(0, 2, on_turn)
-    assert not dialers.lose(0, 1)
-    assert dialers.lose(0, 2)
-
-
-def test_a_death_that_was_missed_is_known_of_a_later_one(dialers: ShardDialers) -> None:
-    dialers.meet(0, 1, on_turn)
-    assert dialers.lose(0, 3)
