@@ -35,8 +35,7 @@ class Lines(Lives):
     def send(self, index: int, life: Acceptor, turns: list[tuple[int, Frames]]) -> None:
         """Put an acceptor's turns in line for the shards that it is connected to."""
         for shard, frames in turns:
-            running = self.shards[shard]
-            if running is not None and life.meets[shard] == running.incarnation:
+            if life.known.met(shard) == self.expected.get(shard):
                 self.up[index, shard].append((life.identity, [bytes(frame) for frame in frames]))
 
     def write_out(self, life: Acceptor) -> None:
@@ -57,15 +56,15 @@ class Lines(Lives):
         life.carrier.begin()
         for identity, frames in turns:
             for acceptor, running in self.running_acceptors():
-                if running.identity == identity and running.meets[index] == life.incarnation:
+                if running.identity == identity and running.known.met(index) == life.incarnation:
                     self.down[index, acceptor].append([bytes(frame) for frame in frames])
             for peer, shard in self.running_shards():
                 if identity == b"shard.%d.%d" % (peer, shard.incarnation):
                     self.report(index, peer, unpacked(frames, to_acceptor.OPERATIONS)[0])
         crossing = life.core.peers.close_turns(life.core.state.version)
         for peer, frames in crossing:
-            whole = [bytes(frame) for frame in frames]
-            self.across[index, peer].append((b"shard.%d.%d" % (index, life.incarnation), whole))
+            if life.known.met(peer) == self.expected.get(peer):
+                self.across[index, peer].append((life.identity, [bytes(frame) for frame in frames]))
         said = bool(
             turns or crossing or life.core.state.router_requests or life.core.next_wake() <= self.microseconds()
         )
@@ -135,26 +134,28 @@ class Lines(Lives):
             return False
         event, shard, incarnation = life.events.popleft()
         if event == "died":
-            life.core.shard_died(shard)
+            self.lose_shard(life, shard, incarnation)
         elif event == "gone":
             life.core.shard_gone(shard)
         else:
-            life.meets[shard] = incarnation
-            self.down[shard, acceptor].clear()
-            life.core.shard_started(shard)
+            self.meet_shard(life, shard, incarnation)
         return True
 
     def mourn(self, shard: int) -> bool:
-        """Inform a shard of the next death of an acceptor, or the death or end of another shard."""
+        """Inform a shard of the next death of an acceptor, or the start, death or end of another shard."""
         life = self.shards[shard]
         if life is None or not life.events:
             return False
         life.core.state.now = self.microseconds()
-        role, index, incarnation = life.events.popleft()
-        if role == "gone":
-            life.core.peers[index].end()
-        else:
+        event, role, index, incarnation = life.events.popleft()
+        if event == "died":
             life.core.died(role, index, incarnation)
+            if role == "shard":
+                self.lose_peer(life, index, incarnation)
+        elif event == "gone":
+            life.core.peers[index].end()
+        elif role == "shard":
+            self.meet_peer(life, index, incarnation)
         return True
 
     def recheck(self, acceptor: int) -> None:

@@ -37,14 +37,39 @@ class Lives(UnderRouter):
         self.load(life)
         life.has_begun()
         self.shards[index] = life
+        self.expected[index] = incarnation
+        self.introduce_shard(index, life)
+
+    def introduce_shard(self, index: int, life: Shard) -> None:
+        """Have a new shard meet all others, and them it."""
         self.show_lives()
         for peer, running in self.running_shards():
-            if peer != index:
-                self.across[peer, index].clear()
-                running.core.peers[index].started()
-                life.core.peers[peer].started()
-        for _, acceptor in self.running_acceptors():
-            acceptor.events.append(("started", index, incarnation))
+            self.meet_peer(life, peer, running.incarnation)
+            self.meet_peer(running, index, life.incarnation)
+        self.tell("started", "shard", index, life.incarnation)
+
+    def meet_peer(self, life: Shard, peer: int, incarnation: int) -> None:
+        """Have a shard meet an incarnation of another."""
+        index = life.core.state.index
+        if peer == index:
+            return
+        self.lose_peer(life, peer, incarnation - 1)
+        if life.known.meet(peer, incarnation):
+            self.across[index, peer].clear()
+            life.core.peers[peer].started()
+
+    def lose_peer(self, life: Shard, peer: int, incarnation: int) -> None:
+        """Have a shard learn of the death of another."""
+        if life.known.lose(peer, incarnation):
+            life.core.peers[peer].died()
+
+    def tell(self, event: str, role: str, index: int, incarnation: int) -> None:
+        """Have acceptors and shards receive an event of the supervisor."""
+        if role == "shard":
+            for _, acceptor in self.running_acceptors():
+                acceptor.events.append((event, index, incarnation))
+        for _, shard in self.running_shards():
+            shard.events.append((event, role, index, incarnation))
 
     def shard_process(self, index: int, incarnation: int) -> Shard:
         """Return an incarnation of a shard, with the contents of its store if there is one."""
@@ -82,22 +107,32 @@ class Lives(UnderRouter):
         self.shards[index] = None
         del self.followers[life.identity]
         life.end(written)
-        for peer, running_peer in self.running_shards():
-            self.across[index, peer].clear()
-            self.across[peer, index].clear()
-            running_peer.core.peers[index].died()
-            running_peer.events.append(("shard", index, life.incarnation))
-        for acceptor, running in self.running_acceptors():
-            self.up[acceptor, index].clear()
-            self.last_words[acceptor, index].clear()
-            line = self.down[index, acceptor]
+        self.cut_lines(index, arriving)
+        self.bury("shard", index, life.incarnation, noticed)
+        return life
+
+    def cut_lines(self, shard: int, arriving: int = 1 << 30) -> None:
+        """Drop all turns to a shard that has died, and all but `arriving` of its turns to each acceptor."""
+        self.expected.pop(shard, None)
+        for peer in range(self.places):
+            self.across[shard, peer].clear()
+            self.across[peer, shard].clear()
+        for acceptor in range(len(self.acceptors)):
+            self.up[acceptor, shard].clear()
+            self.last_words[acceptor, shard].clear()
+            line = self.down[shard, acceptor]
             while len(line) > arriving:
                 line.pop()
-            running.events.append(("died", index, life.incarnation))
+
+    def bury(self, role: str, index: int, incarnation: int, noticed: bool = True) -> None:
+        """Have all processes learn of a death; the router only if it is `noticed`."""
         self.show_lives()
+        if role == "shard":
+            for _, peer in self.running_shards():
+                self.lose_peer(peer, index, incarnation)
+        self.tell("died", role, index, incarnation)
         if noticed:
             self.announce_death()
-        return life
 
     def remove_shard(self, index: int) -> None:
         """End a shard for good."""
@@ -105,10 +140,7 @@ class Lives(UnderRouter):
         assert life is not None
         self.absent.add(index)
         self.kill_shard(index)
-        for _, peer in self.running_shards():
-            peer.events.append(("gone", index, life.incarnation))
-        for _, acceptor in self.running_acceptors():
-            acceptor.events.append(("gone", index, life.incarnation))
+        self.tell("gone", "shard", index, life.incarnation)
 
     def start_acceptor(self, index: int) -> None:
         """Start an acceptor."""
@@ -117,10 +149,25 @@ class Lives(UnderRouter):
         life = self.acceptor_process(index, self.lives["acceptor", index])
         self.load(life)
         self.acceptors[index] = life
+        self.introduce_acceptor(life)
+
+    def introduce_acceptor(self, life: Acceptor) -> None:
+        """Have a new acceptor meet all shards."""
         self.show_lives()
         for shard, running in self.running_shards():
-            life.meets[shard] = running.incarnation
+            self.meet_shard(life, shard, running.incarnation)
+
+    def meet_shard(self, life: Acceptor, shard: int, incarnation: int) -> None:
+        """Have an acceptor meet an incarnation of a shard."""
+        self.lose_shard(life, shard, incarnation - 1)
+        if life.known.meet(shard, incarnation):
+            self.down[shard, life.core.state.index].clear()
             life.core.shard_started(shard)
+
+    def lose_shard(self, life: Acceptor, shard: int, incarnation: int) -> None:
+        """Have an acceptor learn of the death of a shard."""
+        if life.known.lose(shard, incarnation):
+            life.core.shard_died(shard)
 
     def acceptor_process(self, index: int, incarnation: int) -> Acceptor:
         """Return an incarnation of an acceptor."""
@@ -142,14 +189,12 @@ class Lives(UnderRouter):
         for client in [client for client in self.clients.values() if client.acceptor == index]:
             client.socket.closed = True
             del self.clients[client.connection]
-        for shard, running in self.running_shards():
+        for shard in range(self.places):
             self.down[shard, index].clear()
             self.last_words[index, shard] += self.up[index, shard]
             self.up[index, shard].clear()
-            running.events.append(("acceptor", index, life.incarnation))
         self.strayed[index].clear()
-        self.show_lives()
-        self.announce_death()
+        self.bury("acceptor", index, life.incarnation)
 
     def flush(self, connection: ConnectionState) -> None:
         """Write a connection's output to its client."""

@@ -12,6 +12,7 @@ from acceptor.core import AcceptorCore
 from penstock.batch.batch_cy import Batch
 from penstock.bus.operations_cy import Operation
 from penstock.bus.router_client import Follower
+from penstock.bus.shard_incarnations import ShardIncarnations
 from penstock.settings import Settings
 from shard.contents.errors import StoreError
 from shard.contents.segment_cy import Segment
@@ -39,19 +40,22 @@ class Process:
 
 
 class Acceptor(Process):
-    """One incarnation of an acceptor. `meets` has the incarnation of each shard that it is connected to, 0 for none."""
+    """One incarnation of an acceptor. `known` has the shards that it has met; `events` are the supervisor's that it has
+    yet to receive: event, shard, incarnation.
+    """
 
     def __init__(self, core: AcceptorCore, index: int, incarnation: int, shards: int) -> None:
         super().__init__("acceptor", index, incarnation, core.load, core.apply)
         self.core = core
         self.requesting = core.state
-        self.meets = [0] * shards
+        self.known = ShardIncarnations(shards)
         self.events: deque[tuple[str, int, int]] = deque()
 
 
 class Shard(Process):
     """One incarnation of a shard, with its `store` if it has one. `writing` is the commit that was handed over, and
-    `directory` has the copies of moving queues. `in_background` stands for the reading thread.
+    `directory` has the copies of moving queues. `in_background` stands for the reading thread. `known` and `events` are
+    as for an acceptor; an event names the role too.
     """
 
     def __init__(
@@ -65,7 +69,8 @@ class Shard(Process):
         self.requesting = core.state
         self.in_background: InBackground = at_once
         self.carrier = Carrier(core.moving, directory, lambda work, done: self.in_background(work, done))
-        self.events: deque[tuple[str, int, int]] = deque()
+        self.known = ShardIncarnations(core.state.gauges.shards)
+        self.events: deque[tuple[str, str, int, int]] = deque()
         self.recovered: dict[int, int] = {}
         """How many messages queues had when this incarnation, or one of an earlier home, began."""
 

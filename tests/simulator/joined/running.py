@@ -76,6 +76,8 @@ class Running:
         self.down: dict[tuple[int, int], deque[Frames]] = defaultdict(deque)
         self.strayed: dict[int, list[to_acceptor.Flow]] = defaultdict(list)
         self.shards: list[Shard | None] = [None] * self.places
+        self.expected: dict[int, int] = {}
+        """The incarnation of each shard that turns to it are for; none for a shard that is dead."""
         self.homes: dict[int, int] = {}
         self.acceptors: list[Acceptor | None] = [None] * acceptors
         self.followers: dict[bytes, Process] = {}
