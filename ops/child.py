@@ -17,7 +17,6 @@ from enum import StrEnum
 
 from ops.backoff import LONGEST_DELAY, Backoff
 from ops.forkserver import Forked
-from penstock.node.clock import now_us
 from penstock.node.node import Role
 
 Fork = Callable[[Role, int, int], Forked]
@@ -68,13 +67,13 @@ class Child:
         """The number of processes of this place that have ended."""
         return self.incarnation - (self.process is not None)
 
-    def spawn(self, fork: Fork, now: float) -> None:
-        """Start the next incarnation. OSError if it cannot be forked."""
+    def spawn(self, fork: Fork, now: float, now_us: int) -> None:
+        """Start the next incarnation; `now_us` is the node's clock. OSError if it cannot be forked."""
         self.process = fork(self.role, self.index, self.incarnation + 1)
         self.incarnation += 1
         self.state = State.STARTING
         self.started = now
-        self.started_us = now_us()
+        self.started_us = now_us
 
     def ready(self) -> None:
         """Mark the process as ready: it has reported that it serves."""

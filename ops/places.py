@@ -19,6 +19,7 @@ from ops.errors import StartError
 from ops.renewal import Renewal
 from penstock.bus.process_messages import ProcessMessage
 from penstock.memory.gauges import DEAD, READY, STARTING, UNSTARTED, Gauges
+from penstock.node.clock import now_us
 from penstock.node.logs import get_logger
 from penstock.node.node import Role
 from penstock.process.process import REFUSED_STATUS
@@ -55,9 +56,11 @@ class Places:
         publish: Callable[[ProcessMessage], None],
         reason_of: Callable[[Role, int], str],
         patience: float,
+        clock: Callable[[], int] = now_us,
     ) -> None:
         """`publish` tells all processes of an event; `reason_of` returns the last words of a process that has ended, ""
-        if it left none; `patience` is how long a replaced acceptor may take to end, in seconds.
+        if it left none; `patience` is how long a replaced acceptor may take to end, in seconds; `clock` is the node's
+        clock, in microseconds.
         """
         self.children = list(children)
         self.phase = Phase.STARTING
@@ -65,6 +68,7 @@ class Places:
         self._fork = fork
         self._publish_message = publish
         self._reason_of = reason_of
+        self._clock = clock
         self._renewal = Renewal(patience)
 
     @property
@@ -136,7 +140,7 @@ class Places:
 
     def _spawn(self, child: Child, now: float) -> None:
         try:
-            child.spawn(self._fork, now)
+            child.spawn(self._fork, now, self._clock())
         except OSError as error:
             if self.phase is Phase.STARTING:
                 raise StartError(f"cannot start {child.role} {child.index}: {error}") from None
@@ -155,7 +159,7 @@ class Places:
             return
         successor = Child(place.role, place.index, place.incarnation)
         try:
-            successor.spawn(self._fork, now)
+            successor.spawn(self._fork, now, self._clock())
         except OSError as error:
             log.error("cannot start a process, the rolling restart ends", **facts_of(successor), error=str(error))
             self._renewal.give_up()

@@ -13,8 +13,8 @@ from tests.raw import Client as RawClient
 from tests.simulator.engine import Engine
 from tests.simulator.faults import Faults
 from tests.simulator.joined.client import Client
-from tests.simulator.plan import Plan
-from tests.simulator.truth import Truth
+from tests.simulator.plan import Mishap, Plan
+from tests.simulator.truth import EXPECTED, Truth
 
 QUIET_SECONDS = 0.1
 """The node is at rest if nothing waits after so much virtual time."""
@@ -59,7 +59,6 @@ class SimulatedBroker:
         """Kill a shard or the router and start it again."""
         self.rest()
         self.faults.kill((role, index), arriving=0, written=True)
-        self.faults.restart((role, index))
         self.rest()
 
     def rest(self) -> None:
@@ -78,13 +77,14 @@ class SimulatedBroker:
             raise AssertionError("the node does not come to rest")
         self.sockets = [each for each in self.sockets if each.send()]
         errors = [line for line in self.node.logs if line["log_level"] in ("error", "critical")]
+        errors = [line for line in errors if line["event"] not in EXPECTED[Mishap.KILL]]
         assert not errors, errors
 
     def moves(self) -> bool:
-        """Whether anything waits to be moved or flushed."""
+        """Whether anything waits to be moved or flushed, or a process is to start."""
         engine = self.engine
         waiting = any(activity.waits() for activity in (*engine.activities, *engine.reads.values()))
-        return waiting or bool(engine.unflushed or engine.flushing)
+        return waiting or bool(engine.unflushed or engine.flushing) or not self.faults.supervisor.is_serving()
 
 
 class Pipe(Client):

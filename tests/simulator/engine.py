@@ -47,6 +47,7 @@ Place = tuple[str, int]
 """A process, or the disk of a shard: its role and its number."""
 ROUTER: Place = ("router", 0)
 CONSOLE: Place = ("console", 0)
+SUPERVISOR: Place = ("supervisor", 0)
 
 
 @dataclass
@@ -124,7 +125,7 @@ class Engine:
             for shard in range(self.node.places):
                 self.connect(acceptor, shard)
         self.add(
-            "events router 0", ROUTER, ("supervisor", 0),
+            "events router 0", ROUTER, SUPERVISOR,
             lambda: self.node.router_lives and self.node.deaths_to_handle > 0, self.node.hear_of_death,
         )  # fmt: skip
         self.follow_router("console 0", CONSOLE, lambda: self.node.console)
@@ -140,7 +141,8 @@ class Engine:
         up = acceptor, shard
         self.add(
             f"up {acceptor} {shard}", ("shard", shard), ("acceptor", acceptor),
-            lambda: node.up[up] or node.last_words[up], lambda: node.send_up(*up, last=True) or node.send_up(*up),
+            lambda: node.shards[shard] is not None and (node.up[up] or node.last_words[up]),
+            lambda: node.send_up(*up, last=True) or node.send_up(*up),
         )  # fmt: skip
         self.add(
             f"down {shard} {acceptor}", ("acceptor", acceptor), ("shard", shard),
@@ -167,7 +169,7 @@ class Engine:
         node, across = self.node, (shard, peer)
         self.add(
             f"across {shard} {peer}", ("shard", peer), ("shard", shard),
-            lambda: node.across[across], lambda: node.send_across(*across),
+            lambda: node.shards[peer] is not None and node.across[across], lambda: node.send_across(*across),
         )  # fmt: skip
 
     def use_disk(self, shard: int) -> None:
@@ -202,7 +204,7 @@ class Engine:
         running: list[Any] = node.acceptors if role == "acceptor" else node.shards
         meet = node.meet if role == "acceptor" else node.mourn
         self.add(
-            f"events {role} {number}", place, ("supervisor", 0),
+            f"events {role} {number}", place, SUPERVISOR,
             lambda: running[number] is not None and running[number].events, lambda: meet(number),
         )  # fmt: skip
         self.follow_router(f"{role} {number}", place, lambda: running[number])

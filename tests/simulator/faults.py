@@ -1,37 +1,32 @@
-"""What goes wrong in a world, and the supervisor's answer to it."""
+"""What goes wrong in a world."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
 
-from ops.hangs import CHECK_SECONDS
 from tests.simulator.connections import ClientConnection
 from tests.simulator.disk import SimulatedDisk
-from tests.simulator.engine import CONSOLE, LONGEST_SECONDS, ROUTER, Engine, Place
+from tests.simulator.engine import LONGEST_SECONDS, Engine, Place
 from tests.simulator.plan import Fault, Mishap
+from tests.simulator.supervisor import START_SECONDS, Supervisor
 from tests.simulator.truth import Truth
-from tests.simulator.watchdog import Watchdog
 from tests.simulator.weather import BEGINS
-
-BACK_SECONDS = 0.2
-"""How long the supervisor takes to start a process again, beside what the fault says."""
 
 
 class Faults:
-    """Strikes processes, and starts them again; cuts clients off."""
+    """Strikes processes, disks and the machine; cuts clients off."""
 
     def __init__(self, engine: Engine, truth: Truth, connections: Mapping[int, ClientConnection]) -> None:
         self.engine = engine
         self.node = engine.node
         self.truth = truth
         self.connections = connections
+        self.supervisor = Supervisor(engine, self.end_process)
 
     def begin(self) -> None:
         """Put the planned faults on the timeline."""
-        self.node.on_shard_asked = self.change_shard
-        self.watchdog = self.new_watchdog()
-        self.engine.timeline.after(CHECK_SECONDS, self.check_hangs)
+        self.supervisor.watch_for_hangs()
         for fault in self.engine.plan.faults:
             self.engine.timeline.after(fault.at, partial(self.strike, fault))
 
@@ -60,16 +55,18 @@ class Faults:
         """Have a process die."""
         engine, place = self.engine, (fault.role, fault.number)
         chance = engine.chance(f"death {fault}")
+        self.supervisor.late[place] = fault.seconds
         if self.kill(place, chance.randrange(4), chance.random() < 0.5):
             self.truth.died(fault.role, fault.number, engine.timeline.now)
-            engine.timeline.after(BACK_SECONDS + fault.seconds, partial(self.restart, place))
             engine.arm_all()
 
-    def places(self) -> list[Place]:
-        """Return the places of all processes, in the order in which they start."""
-        plan = self.engine.plan
-        shards = [("shard", index) for index in range(self.node.places) if index not in self.node.absent]
-        return [ROUTER, *shards, *(("acceptor", index) for index in range(plan.acceptors)), CONSOLE]
+    def end_process(self, place: Place, in_order: bool) -> None:
+        """Have a process end because the supervisor wants it."""
+        if in_order:
+            self.kill(place, arriving=1 << 30, written=True)
+            self.engine.arm_all()
+        else:
+            self.die(Fault(self.engine.timeline.now, Mishap.KILL, *place, 0.0))
 
     def lose_power(self, seconds: float) -> None:
         """Have the machine lose power for a while."""
@@ -80,12 +77,10 @@ class Faults:
         flushed_at = [at for shard, at in enumerate(engine.flushed_at) if shard not in self.node.absent]
         self.truth.lost_power(engine.timeline.now, min(flushed_at))
         self.node.lose_power()
-        self.watchdog = self.new_watchdog()
         engine.hangs.clear()
         for shard in range(self.node.places):
             engine.forget_flushes(shard)
-        for place in self.places():
-            engine.timeline.after(BACK_SECONDS + seconds, partial(self.restart, place))
+        self.supervisor.lose_power(seconds)
 
     def harm_disk(self, fault: Fault) -> None:
         """Have a disk damage a message."""
@@ -135,23 +130,24 @@ class Faults:
             if connection.is_connected() and connection.client.acceptor == acceptor:
                 connection.is_cut_off()
 
-    def runs(self, place: Place) -> bool:
-        """Whether the process at a place runs."""
-        role, number = place
-        node = self.node
-        if role == "router":
-            return node.router_lives
-        if role == "console":
-            return node.console is not None
-        return (node.shards if role == "shard" else node.acceptors)[number] is not None
-
     def kill(self, place: Place, arriving: int, written: bool) -> bool:
-        """Kill a process; return whether it ran. `arriving` of its last messages arrive, and its commit if it was
-        `written`.
+        """Kill a process; return whether there was one. `arriving` of its last messages arrive, and its commit if it
+        was `written`.
         """
         role, number = place
-        if not self.runs(place):
+        process = self.supervisor.processes.get(place)
+        if process is None or process.status is not None:
             return False
+        if process.has_begun:
+            self.end_core(role, number, arriving, written)
+        elif role == "shard":
+            self.node.cut_lines(number)
+        self.engine.hangs.pop(place, None)
+        self.supervisor.has_ended(place)
+        return True
+
+    def end_core(self, role: str, number: int, arriving: int, written: bool) -> None:
+        """End the core of a process."""
         match role:
             case "router":
                 self.kill_router(arriving, written)
@@ -164,8 +160,6 @@ class Faults:
                 self.node.kill_acceptor(number)
             case _:
                 self.node.kill_console()
-        self.engine.hangs.pop(place, None)
-        return True
 
     def kill_router(self, arriving: int, stored: bool) -> None:
         """Kill the router; with `stored` between its store and its followers, with a turn of all that was asked."""
@@ -174,80 +168,16 @@ class Faults:
                 self.node.receive_requests(follower)
         self.node.kill_router(arriving, stored)
 
-    def restart(self, place: Place) -> None:
-        """Start a process again unless it runs, or once what it needs is there: the router its disk, a shard that too,
-        all others the router.
-        """
-        if self.runs(place) or (place[0] == "shard" and place[1] in self.node.absent):
-            return
-        if self.lacks_something(place):
-            self.engine.timeline.after(BACK_SECONDS, partial(self.restart, place))
-            return
-        role, number = place
-        match role:
-            case "router":
-                self.node.start_router()
-            case "shard":
-                self.node.start_shard(number)
-                self.engine.flushed_at[number] = self.engine.timeline.now
-            case "acceptor":
-                self.node.start_acceptor(number)
-            case _:
-                self.node.start_console()
-        self.engine.narrate(f"{role} {number} is back")
-        self.engine.turn_ends(place)
-        self.engine.arm_all()
-
-    def lacks_something(self, place: Place) -> bool:
-        """Whether a process cannot start at present."""
-        role, number = place
-        if self.node.router_disk.trouble:
-            return True
-        if role == "router":
-            return False
-        disk = self.node.disks[number] if role == "shard" and self.node.stores else None
-        return not self.engine.router_answers() or (disk is not None and bool(disk.trouble or disk.unflushable))
-
-    def new_watchdog(self) -> Watchdog:
-        """Return the watchdog of an epoch."""
-        return Watchdog(self.node.gauges, self.kill_hung)
-
-    def check_hangs(self) -> None:
-        """Have the watchdog check, again and again."""
-        engine = self.engine
-        engine.timeline.at(engine.weather.regularly(CHECK_SECONDS), self.check_hangs)
-        incarnations = self.node.incarnations()
-        hung = [each for each in incarnations if engine.hangs.get(each[:2], 0.0) > engine.timeline.now]
-        self.watchdog.check(incarnations, hung, engine.timeline.now)
-
-    def kill_hung(self, role: str, index: int) -> None:
-        """The watchdog kills a process."""
-        self.engine.narrate(f"the watchdog kills {role} {index}")
-        self.die(Fault(self.engine.timeline.now, Mishap.KILL, role, index, 0.0))
-
-    def change_shard(self, shard: int, there: bool) -> None:
-        """The router asks the supervisor to start a shard, or to end one for good; it may ask again."""
-        absent = self.node.absent
-        if there and shard in absent:
-            absent.remove(shard)
-            self.engine.timeline.after(BACK_SECONDS, partial(self.restart, ("shard", shard)))
-        elif not there and self.runs(("shard", shard)):
-            self.node.remove_shard(shard)
-            self.engine.forget_flushes(shard)
-            self.engine.narrate(f"shard {shard} is gone for good")
-            self.engine.arm_all()
-
     def are_over(self, seconds: float) -> bool:
         """Whether everything runs, and all faults and storms so far have been over for some seconds."""
         node, plan, now = self.node, self.engine.plan, self.engine.timeline.now - BEGINS
-        times = [(fault.at, fault.at + fault.seconds + BACK_SECONDS) for fault in plan.faults]
+        times = [(fault.at, fault.at + fault.seconds + START_SECONDS) for fault in plan.faults]
         times += [(storm.begins, storm.ends + LONGEST_SECONDS) for storm in plan.storms]
-        shards = [shard for index, shard in enumerate(node.shards) if index not in node.absent]
-        running = node.router_answers() and None not in (*shards, *node.acceptors, node.console)
+        running = node.router_answers() and self.supervisor.is_serving()
         return running and all(ends + seconds <= now or begins > now for begins, ends in times)
 
     def end(self) -> None:
-        """End all hangs, and start everything that is dead."""
+        """End everything that goes wrong; what is dead will be started."""
         self.engine.hangs.clear()
         self.node.router_disk.end_trouble()
         self.node.router_waits = False
@@ -256,5 +186,3 @@ class Faults:
         self.engine.cuts.clear()
         for connection in self.connections.values():
             connection.heal()
-        for place in self.places():
-            self.restart(place)

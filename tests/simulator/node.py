@@ -18,6 +18,7 @@ from acceptor.links.outgoing import SETTLING_SECONDS
 from console.recorder import Usage
 from penstock import bus
 from penstock.bus.router_messages import Published
+from penstock.bus.shard_incarnations import started
 from penstock.node.clock import Clock
 from router.core import Turn
 from router.model.topology import Topology
@@ -30,10 +31,9 @@ from tests.simulator.bounds import Bounds
 from tests.simulator.console import Console
 from tests.simulator.disk import SimulatedDisk, SimulatedStore
 from tests.simulator.joined.node import Node
-from tests.simulator.joined.processes import at_once
+from tests.simulator.joined.processes import Acceptor, Shard, at_once
 from tests.simulator.joined.router import Router
 from tests.simulator.router_disk import RouterDisk, is_recovered
-from tests.simulator.watchdog import Incarnation
 
 Job = tuple[Callable[[], None], Callable[[StoreError | None], None]]
 """Work of a shard's reading thread, and what the shard does with the result."""
@@ -68,6 +68,7 @@ class SimulatedNode(Node):
         self.reported: set[int] = set()
         """The shards that have received a report from another, and are to end a turn."""
         super().__init__(acceptors, shards, flow | bounds.flow(), stores, spare=spare, **bounds.options(acceptors))
+        self.start_console()
 
     def clock(self) -> Clock:
         """Return a clock of virtual time."""
@@ -126,6 +127,19 @@ class SimulatedNode(Node):
             for change in Published(*bus.unpack(turn.published)).changes or ():
                 self.stored_topology.apply(change)
 
+    def introduce_shard(self, index: int, life: Shard) -> None:
+        """Have a new shard find others in the gauges; they hear of it from the supervisor."""
+        for peer, incarnation in started(self.gauges):
+            self.meet_peer(life, peer, incarnation)
+
+    def introduce_acceptor(self, life: Acceptor) -> None:
+        """Have a new acceptor find the shards in the gauges."""
+        for shard, incarnation in started(self.gauges):
+            self.meet_shard(life, shard, incarnation)
+
+    def bury(self, role: str, index: int, incarnation: int, noticed: bool = True) -> None:
+        """Do nothing: the supervisor will notice the death."""
+
     def announce_death(self) -> None:
         """Have the supervisor tell the router of a death; one that does not run finds it when it starts."""
         self.deaths_to_handle += self.router_lives
@@ -141,7 +155,6 @@ class SimulatedNode(Node):
 
     def start_console(self) -> None:
         """Start the console."""
-        assert self.console is None
         self.lives["console", 0] += 1
         self.console = Console(self.lives["console", 0], self.gauges, self.settings.store.limit, self.microseconds())
         self.load(self.console)
@@ -160,15 +173,17 @@ class SimulatedNode(Node):
                 self.microseconds(), {index: Usage(life.incarnation, self.now, 1) for index, life in running}
             )
 
-    def incarnations(self) -> list[Incarnation]:
-        """Return all running processes: role, index and incarnation of each."""
-        found: list[Incarnation] = [("acceptor", index, life.incarnation) for index, life in self.running_acceptors()]
-        found += [("shard", index, life.incarnation) for index, life in self.running_shards()]
-        if self.console is not None:
-            found.append(("console", 0, self.console.incarnation))
-        if self.router_lives:
-            found.append(("router", 0, self.lives["router", 0]))
-        return found
+    def runs(self, role: str, index: int) -> bool:
+        """Whether the core of the process at a place runs."""
+        match role:
+            case "router":
+                return self.router_lives
+            case "shard":
+                return self.shards[index] is not None
+            case "acceptor":
+                return self.acceptors[index] is not None
+            case _:
+                return self.console is not None
 
     def open_store(self, index: int, directory: Path) -> Store:
         """Open the store on a shard's disk."""
@@ -201,6 +216,7 @@ class SimulatedNode(Node):
         for disk in self.disks:
             disk.lose_power()
         self.lives.clear()
+        self.expected.clear()
         self.absent = {*range(self.places)} - self.stored_topology.shards.keys()
         self.epoch += 1
         self.gauges = self.new_gauges()

@@ -26,7 +26,8 @@ class Id(NamedTuple):
 LARGEST, BESIDE = 9100, 256
 """The largest body in bytes, and the most that a message counts beside it."""
 EXPECTED = {
-    Mishap.HANG: ("process does not respond and is killed",),
+    Mishap.KILL: ("process died",),
+    Mishap.HANG: ("process does not respond and is killed", "process died"),
     Mishap.FULL: ("store in trouble", "store still in trouble"),
     Mishap.UNFLUSHABLE: ("store in trouble", "store still in trouble"),
     **dict.fromkeys((Mishap.ROT, Mishap.MISDIRECT, Mishap.LOSE_WRITE), ("messages are damaged, they are set aside",)),

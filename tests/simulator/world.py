@@ -10,13 +10,14 @@ from router.model.records import LEAVING, STARTING
 from tests.simulator.clients import DRAINER, make_client
 from tests.simulator.connections import ClientConnection, connections_of
 from tests.simulator.engine import Engine
-from tests.simulator.faults import BACK_SECONDS, Faults
+from tests.simulator.faults import Faults
 from tests.simulator.invariants.gates import is_stopped
 from tests.simulator.operators import Operators
 from tests.simulator.person import Person
 from tests.simulator.plan import FANOUT, ClientPlan, Habit, Lull, Plan
 from tests.simulator.producers import Producer
 from tests.simulator.promises import Promises
+from tests.simulator.supervisor import START_SECONDS
 from tests.simulator.truth import Truth
 from tests.simulator.users import EVE, MALLORY, NOWHERE
 from tests.simulator.weather import BEGINS
@@ -63,7 +64,6 @@ class World:
 
     def begin(self) -> None:
         """Declare the queues, and put everything planned on the timeline."""
-        self.node.start_console()
         self.node.add_user(EVE)
         self.node.add_user(MALLORY, NOWHERE)
         self.node.ask("exchange_declare", name=FANOUT, type="fanout", durable=True)
@@ -101,7 +101,7 @@ class World:
             return
         running = [number for number, _ in self.node.running_acceptors()]
         if not running or not self.node.router_lives or connection.is_cut():
-            self.engine.timeline.after(BACK_SECONDS, partial(self.arrive, connection))
+            self.engine.timeline.after(START_SECONDS, partial(self.arrive, connection))
             return
         home = connection.plan.acceptor
         acceptor = home if home in running else running[home % len(running)]
@@ -143,6 +143,7 @@ class World:
         """End all faults, stops and habits, drain the queues, and check what was promised."""
         self.engine.weather.calm = True
         self.faults.end()
+        self.go_on(END_SECONDS, until=self.faults.supervisor.is_serving)
         self.operators.end()
         self.engine.narrate("all faults are over, the producers fall silent, and one client drains the queues")
         for person in self.clients.values():

@@ -1,0 +1,246 @@
+"""The supervisor of a world: the real decisions and the real watchdog, over processes of the node.
+
+    forked ──(its start takes a while, and waits for what it needs)──▶ begun ──(its report arrives)──▶ ready
+      │                                                                 │
+      └───────────────────── killed, or ended in order ◀────────────────┘
+
+The end of a process is noticed a moment later, and only then do others hear of it.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from ops.child import Child, State
+from ops.forkserver import Forked
+from ops.hangs import CHECK_SECONDS, HangWatch
+from ops.places import Phase, Places
+from penstock.bus.process_messages import ProcessMessage
+from penstock.node.node import Role
+from penstock.process.pulse import Work
+from penstock.settings.sections import WatchdogSettings
+from tests.simulator.engine import NETWORK_SECONDS, SUPERVISOR, Engine, Place
+
+SILENT_SECONDS = 2.0
+"""How long a process may hang."""
+PATIENCE = 4.0
+"""How long a process that is to end may take."""
+START_SECONDS = 0.2
+"""How long a process takes to start, and to look again for what it needs."""
+
+
+class SimulatedProcess(Forked):
+    """A process of the node; `has_begun` once its core runs."""
+
+    def __init__(
+        self, pid: int, role: Role, index: int, incarnation: int, on_signal: Callable[[SimulatedProcess, int], None]
+    ) -> None:
+        super().__init__(pid)
+        self.role: Role = role
+        self.index = index
+        self.incarnation = incarnation
+        self.has_begun = False
+        self.status: int | None = None
+        self._on_signal = on_signal
+
+    @property
+    def place(self) -> Place:
+        """The place of the process."""
+        return self.role, self.index
+
+    def poll(self) -> int | None:
+        """Return the exit status of a process that has ended."""
+        return self.status
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Have the process receive a signal."""
+        if self.status is None:
+            self._on_signal(self, number)
+
+
+class Supervisor:
+    """The supervisor. `end` ends the process at a place, at once or in order, and everything that it does in the node;
+    `late` has the seconds that the next process of a place takes longer to start.
+    """
+
+    def __init__(self, engine: Engine, end: Callable[[Place, bool], None]) -> None:
+        self.engine = engine
+        self.node = engine.node
+        self.late: dict[Place, float] = {}
+        self.processes: dict[Place, SimulatedProcess] = {}
+        self._end = end
+        self._pids = count(1)
+        self._chance = engine.chance("supervisor")
+        self._due: float | None = None
+        self.node.on_shard_asked = self.on_shard_asked
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        """Start the node: all processes that do not run yet."""
+        node, plan = self.node, self.engine.plan
+        shards = [Child("shard", index) for index in range(node.places) if index not in node.absent]
+        acceptors = [Child("acceptor", index) for index in range(plan.acceptors)]
+        children = [Child("router", 0), *shards, *acceptors, Child("console", 0)]
+        self._due = None
+        self.places = Places(
+            children, node.gauges, self.fork, self.publish, lambda role, index: "", PATIENCE, node.microseconds
+        )
+        self.places.phase = Phase.SERVING
+        self.watch = HangWatch(
+            node.gauges, WatchdogSettings(seconds=SILENT_SECONDS), Path("/nowhere"), lambda pid: "running"
+        )  # fmt: skip
+        self.act()
+        for process in self.processes.values():
+            if process.has_begun:
+                self.places.on_report(self.ready(process), self.engine.timeline.now)
+
+    def act(self) -> None:
+        """Notice the ends of processes, and do what is due."""
+        timeline = self.engine.timeline
+        self.places.reap(timeline.now)
+        self.places.advance(timeline.now, can_fork=True)
+        due = self.places.next_due(can_fork=True)
+        if due is not None and due != self._due:
+            self._due = due
+            self.later(due - timeline.now, self.act_in_time)
+        self.engine.arm(self.engine.after_turn[SUPERVISOR])
+
+    def act_in_time(self) -> None:
+        """Do what is due now."""
+        self._due = None
+        self.act()
+
+    # Starts
+
+    def fork(self, role: Role, index: int, incarnation: int) -> Forked:
+        """Start a process; the node runs those of its first epoch already."""
+        process = SimulatedProcess(next(self._pids), role, index, incarnation, self.on_signal)
+        self.processes[role, index] = process
+        process.has_begun = self.node.runs(role, index)
+        if not process.has_begun:
+            if role == "shard":
+                self.node.expected[index] = incarnation
+            self.later(START_SECONDS + self.late.pop((role, index), 0.0), partial(self.begin, process))
+        return process
+
+    def begin(self, process: SimulatedProcess) -> None:
+        """Have the core of a process run, once there is what it needs."""
+        role, index = process.role, process.index
+        if process.status is not None or self.engine.is_postponed(process.place, partial(self.begin, process)):
+            return
+        if self.lacks_something(role, index):
+            self.later(START_SECONDS, partial(self.begin, process))
+            return
+        self.node.lives[process.place] = process.incarnation - 1
+        match role:
+            case "router":
+                self.node.start_router()
+            case "shard":
+                self.node.start_shard(index)
+                self.engine.flushed_at[index] = self.engine.timeline.now
+            case "acceptor":
+                self.node.start_acceptor(index)
+            case _:
+                self.node.start_console()
+        process.has_begun = True
+        self.engine.narrate(f"{role} {index} is back")
+        self.engine.turn_ends(process.place)
+        self.engine.arm_all()
+        self.soon(partial(self.report, self.ready(process)))
+
+    def lacks_something(self, role: Role, index: int) -> bool:
+        """Whether a process cannot start at present: the router needs its disk, a shard that too, all others need the
+        router.
+        """
+        if self.node.router_disk.trouble:
+            return True
+        if role == "router":
+            return False
+        disk = self.node.disks[index] if role == "shard" and self.node.stores else None
+        return not self.engine.router_answers() or (disk is not None and bool(disk.trouble or disk.unflushable))
+
+    @staticmethod
+    def ready(process: SimulatedProcess) -> ProcessMessage:
+        """Return the report of a process that it is ready."""
+        return ProcessMessage("ready", process.role, process.index, process.incarnation, process.pid)
+
+    # Ends
+
+    def on_signal(self, process: SimulatedProcess, number: int) -> None:
+        """Have a process die; one that hangs does not end in order, and none writes its stack."""
+        if number == signal.SIGKILL:
+            self.engine.narrate(f"the supervisor kills {process.role} {process.index}")
+            self._end(process.place, False)
+        elif number == signal.SIGTERM:
+            self.end_in_order(process)
+
+    def end_in_order(self, process: SimulatedProcess) -> None:
+        """Have a process end because it is asked to, as soon as it does not hang."""
+        again = partial(self.end_in_order, process)
+        if process.status is None and not self.engine.is_postponed(process.place, again):
+            self._end(process.place, True)
+
+    def has_ended(self, place: Place) -> None:
+        """Have the end of a process noticed soon."""
+        self.processes[place].status = -signal.SIGKILL
+        self.soon(self.act)
+
+    # Messages
+
+    def publish(self, message: ProcessMessage) -> None:
+        """Have all processes receive an event."""
+        event, role, index, number, _ = message
+        if event == "gone":
+            self.node.absent.add(index)
+            self.engine.narrate(f"shard {index} is gone for good")
+        self.node.tell(event, role, index, number)
+        if event == "died":
+            self.node.announce_death()
+
+    def report(self, message: ProcessMessage) -> None:
+        """Receive a report."""
+        self.places.on_report(message, self.engine.timeline.now)
+        self.act()
+
+    def on_shard_asked(self, shard: int, there: bool) -> None:
+        """Receive the router's request to start a shard, or to end one for good; it may ask again."""
+        self.soon(partial(self.report, ProcessMessage("begin" if there else "end", "shard", shard, 0, 0)))
+
+    # Hangs
+
+    def watch_for_hangs(self) -> None:
+        """Have all processes beat but those that hang, and the watchdog check, again and again."""
+        engine, now = self.engine, self.engine.timeline.now
+        engine.timeline.at(engine.weather.regularly(CHECK_SECONDS), self.watch_for_hangs)
+        for process in self.processes.values():
+            hangs = engine.hangs.get(process.place, 0.0) > now
+            if process.status is None and not hangs:
+                work = Work.SERVING if process.has_begun else Work.LOADING
+                self.node.gauges.beat(process.role, process.index, process.incarnation, int(now * 1e6), work)
+        if self.processes:
+            self.watch.check(self.places.processes, now)
+
+    def lose_power(self, seconds: float) -> None:
+        """Begin another epoch when the machine has its power again. The node's processes have gone."""
+        self.processes.clear()
+        self.later(seconds, self.begin_epoch)
+
+    # Time
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Do something after a moment."""
+        self.later(self._chance.expovariate(1 / NETWORK_SECONDS), action)
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do something later, unless the machine has lost its power by then."""
+        epoch = self.node.epoch
+        self.engine.timeline.after(seconds, lambda: action() if self.node.epoch == epoch else None)
+
+    def is_serving(self) -> bool:
+        """Whether all processes live and are ready."""
+        ready = bool(self.processes) and all(child.state is State.READY for child in self.places.children)
+        return ready and all(self.processes[child.role, child.index].status is None for child in self.places.children)
