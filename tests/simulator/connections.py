@@ -99,6 +99,7 @@ class ClientConnection:
         self.connected, self.closing, self.blocked = True, False, False
         client.on_event = partial(self.on_event, client)
         client.socket.on_close = partial(self.timeline.after, NETWORK_SECONDS, partial(self.is_hung_up_on, client))
+        client.on_unheard_close = partial(self.is_ousted_unheard, client)
         client.log_in(heartbeat=self.plan.heartbeat)
         if self.plan.heartbeat:
             self.timeline.after(self.plan.heartbeat / 2, partial(self.beat, client))
@@ -154,8 +155,7 @@ class ClientConnection:
         if client is self.client:
             silent = self.timeline.now - client.connection.last_received
             patience = 2 * self.plan.heartbeat or self.engine.node.settings.amqp.handshake_timeout
-            why = self.engine.plan.bounds.last_resort or self.is_expelled()
-            ousted = self.client.deaf and why  # it did not hear why
+            ousted = self.client.deaf and self.may_be_ousted()  # it did not hear why
             known = self.closing or silent > patience or ousted or self.persons[0].is_hostile
             assert known, f"{self.name} is hung up on after {silent:g} s"
             self.engine.narrate(f"{self.name}: hung up on by the broker")
@@ -214,6 +214,17 @@ class ClientConnection:
     def is_expelled(self) -> bool:
         """Whether its user may have been deleted."""
         return self.persons[0].is_attacking and self.engine.plan.expels
+
+    def may_be_ousted(self) -> bool:
+        """Whether the broker may close the connection."""
+        return bool(self.engine.plan.bounds.last_resort) or self.is_expelled()
+
+    def is_ousted_unheard(self, client: Client) -> None:
+        """The broker closes a connection that is cut off: what the client has is given to others at once."""
+        if client is self.client and self.is_cut() and not self.closing and self.may_be_ousted():
+            self.engine.narrate(f"{self.name}: closed by the broker, and does not hear of it")
+            self.closing = True
+            self.lost()
 
     def is_ousted(self, event: Event) -> None:
         """The broker closes the connection: no more can be kept for it or for its user, or the user is gone."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from acceptor.amqp.connection import Connection
-from acceptor.clients.connection_stage import OPEN
+from acceptor.clients.connection_stage import OPEN, ConnectionStage
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.core import AcceptorCore
 from tests.frames import (
@@ -135,6 +135,8 @@ class Client:
         self.deaf = False
         self.reads_contents = True
         self.untaken = b""
+        self.on_unheard_close: Callable[[], None] = lambda: None
+        """Called when the broker closes the connection and the client is deaf."""
 
     # Out
 
@@ -230,6 +232,8 @@ class Client:
             core.delivery.writable(self.connection, False)
         if not self.connection.writable:
             core.budgets.outputs.wrote(self.connection)
+        if self.connection.stage is ConnectionStage.CLOSING:
+            self.on_unheard_close()
 
     def listen(self, most: int = 1 << 30) -> None:
         """Read up to `most` of the bytes that wait for the client; once all are read, it is no longer deaf."""
