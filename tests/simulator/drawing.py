@@ -44,7 +44,7 @@ MISHAPS = {
         Mishap.HANG, Mishap.FULL, Mishap.FULL, Mishap.UNFLUSHABLE, Mishap.LIES, Mishap.ROT, Mishap.MISDIRECT,
         Mishap.LOSE_WRITE,
     ),
-    "client": (Mishap.CUT,),
+    "client": (Mishap.CUT,), "supervisor": (Mishap.HANG, Mishap.UNFORKABLE),
     "machine": (Mishap.POWER, Mishap.SET_CLOCK),
 }  # fmt: skip
 """The possible mishaps of each role, equally likely."""
@@ -100,6 +100,7 @@ def draw(seed: int) -> Plan:
         faults += [during(each, sizes, chance) for each in operations if each.deed is Deed.MOVE]
         faults += [slow_disk(each, chance) for each in faults if each.role == "shard" and chance.random() < 0.5]
         faults += [death_after(each, chance) for each in faults if each.mishap is Mishap.FULL]
+        faults += above(faults, Random(f"supervisor {seed}"))
     seconds = max([seconds, *(each.at + each.seconds for each in faults if each.role == "client")])
     storms = [storm(seconds, chance) for _ in range(chance.randint(0, 2))]
     lull = None
@@ -190,6 +191,15 @@ def slow_disk(death: Fault, chance: Random) -> Fault:
 def death_after(full: Fault, chance: Random) -> Fault:
     """Draw the death of a shard whose disk was full, once that has room again."""
     return Fault(full.at + full.seconds + chance.uniform(0, 0.1), Mishap.KILL, "shard", full.number, 0.3)
+
+
+def above(faults: Sequence[Fault], chance: Random) -> list[Fault]:
+    """Draw what happens to the supervisor while it should notice a death, and start a process."""
+    deaths = [each for each in faults if each.mishap is Mishap.KILL]
+    if not deaths or chance.random() < 0.7:
+        return []
+    mishap, seconds = chance.choice(MISHAPS["supervisor"]), chance.choice([0.01, 0.3, 1.0, 6.0])
+    return [Fault(max(chance.choice(deaths).at - chance.uniform(0, seconds), 0.0), mishap, "supervisor", 0, seconds)]
 
 
 def operation(seconds: float, queues: Sequence[QueuePlan], chance: Random) -> Operation:

@@ -44,6 +44,8 @@ class Faults:
                 self.trouble_disk(fault)
             case Mishap.ROT | Mishap.MISDIRECT | Mishap.LOSE_WRITE:
                 self.harm_disk(fault)
+            case Mishap.UNFORKABLE:
+                self.supervisor.forks_from = now + fault.seconds
             case Mishap.POWER:
                 self.lose_power(fault.seconds)
             case Mishap.SET_CLOCK:
@@ -179,6 +181,7 @@ class Faults:
     def end(self) -> None:
         """End everything that goes wrong; what is dead will be started."""
         self.engine.hangs.clear()
+        self.supervisor.forks_from = 0.0
         self.node.router_disk.end_trouble()
         self.node.router_waits = False
         for disk in self.node.disks:

@@ -50,6 +50,8 @@ class Mishap(StrEnum):
     """Of disks, all six."""
     POWER = "loses power"
     """Of the machine, with all processes."""
+    UNFORKABLE = "can start no process"
+    """Of the supervisor, which may hang too."""
     SET_CLOCK = "has its clock set"
     CUT = "is cut off"
     """Of a client: no byte passes in either direction, and neither side learns of it."""

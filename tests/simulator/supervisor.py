@@ -9,6 +9,8 @@ The end of a process is noticed a moment later, and only then do others hear of 
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +25,7 @@ from penstock.bus.process_messages import ProcessMessage
 from penstock.node.node import Role
 from penstock.process.pulse import Work
 from penstock.settings.sections import WatchdogSettings
-from tests.simulator.engine import NETWORK_SECONDS, SUPERVISOR, Engine, Place
+from tests.simulator.engine import HANG_SECONDS, NETWORK_SECONDS, SUPERVISOR, Engine, Place
 
 SILENT_SECONDS = 2.0
 """How long a process may hang."""
@@ -72,6 +74,8 @@ class Supervisor:
         self.node = engine.node
         self.late: dict[Place, float] = {}
         self.processes: dict[Place, SimulatedProcess] = {}
+        self.forks_from = 0.0
+        """When processes can be started again."""
         self._end = end
         self._pids = count(1)
         self._chance = engine.chance("supervisor")
@@ -101,6 +105,8 @@ class Supervisor:
     def act(self) -> None:
         """Notice the ends of processes, and do what is due."""
         timeline = self.engine.timeline
+        if self.is_postponed(self.act):
+            return
         self.places.reap(timeline.now)
         self.places.advance(timeline.now, can_fork=True)
         due = self.places.next_due(can_fork=True)
@@ -117,7 +123,9 @@ class Supervisor:
     # Starts
 
     def fork(self, role: Role, index: int, incarnation: int) -> Forked:
-        """Start a process; the node runs those of its first epoch already."""
+        """Start a process; the node runs those of its first epoch already. OSError while none can be started."""
+        if self.engine.timeline.now < self.forks_from:
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         process = SimulatedProcess(next(self._pids), role, index, incarnation, self.on_signal)
         self.processes[role, index] = process
         process.has_begun = self.node.runs(role, index)
@@ -203,6 +211,8 @@ class Supervisor:
 
     def report(self, message: ProcessMessage) -> None:
         """Receive a report."""
+        if self.is_postponed(partial(self.report, message)):
+            return
         self.places.on_report(message, self.engine.timeline.now)
         self.act()
 
@@ -215,6 +225,8 @@ class Supervisor:
     def watch_for_hangs(self) -> None:
         """Have all processes beat but those that hang, and the watchdog check, again and again."""
         engine, now = self.engine, self.engine.timeline.now
+        if engine.is_postponed(SUPERVISOR, self.watch_for_hangs):
+            return
         engine.timeline.at(engine.weather.regularly(CHECK_SECONDS), self.watch_for_hangs)
         for process in self.processes.values():
             hangs = engine.hangs.get(process.place, 0.0) > now
@@ -239,6 +251,13 @@ class Supervisor:
         """Do something later, unless the machine has lost its power by then."""
         epoch = self.node.epoch
         self.engine.timeline.after(seconds, lambda: action() if self.node.epoch == epoch else None)
+
+    def is_postponed(self, action: Callable[[], None]) -> bool:
+        """Whether the supervisor hangs; then it acts after that, unless the machine has lost its power by then."""
+        hangs = self.engine.hangs.get(SUPERVISOR, 0.0) > self.engine.timeline.now
+        if hangs:
+            self.later(HANG_SECONDS, action)
+        return hangs
 
     def is_serving(self) -> bool:
         """Whether all processes live and are ready."""

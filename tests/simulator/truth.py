@@ -28,6 +28,7 @@ LARGEST, BESIDE = 9100, 256
 EXPECTED = {
     Mishap.KILL: ("process died",),
     Mishap.HANG: ("process does not respond and is killed", "process died"),
+    Mishap.UNFORKABLE: ("cannot start a process",),
     Mishap.FULL: ("store in trouble", "store still in trouble"),
     Mishap.UNFLUSHABLE: ("store in trouble", "store still in trouble"),
     **dict.fromkeys((Mishap.ROT, Mishap.MISDIRECT, Mishap.LOSE_WRITE), ("messages are damaged, they are set aside",)),
