@@ -37,7 +37,7 @@ class StopWatch:
         on_the_way = commits or prepared or any(self.node.last_words.values())
         for _, acceptor in self.node.running_acceptors():
             in_flight = on_the_way or any(link.sent or link.turn.contents.load.count for link in acceptor.core.links)
-            if in_flight or number not in acceptor.core.topology.stops:
+            if in_flight or acceptor.core.topology.stops.get(number) != stop:  # an earlier one may have had its number
                 self.engine.timeline.after(POLL_SECONDS, partial(self.poll, number))
                 return
         self.since[number] = self.entered(stop)
