@@ -74,6 +74,8 @@ class Declarer(Person):
         """Declare a queue; one in four belongs to this connection alone."""
         traits = {"exclusive": self.chance.random() < 0.25, "auto_delete": self.chance.random() < 0.25}
         arguments = {"qpid.flow_stop_count": 8} if self.chance.random() < 0.5 else {}
+        if self.chance.random() < 0.25:
+            arguments["x-expires"] = self.chance.choice([20, 500])
         self.request("queue.declare", queue=name, durable=durable, arguments=arguments, **traits)
 
     def request(self, name: str, **arguments: Any) -> None:

@@ -31,7 +31,9 @@ class Faults:
             self.engine.timeline.after(fault.at, partial(self.strike, fault))
 
     def strike(self, fault: Fault) -> None:
-        """Have a fault happen."""
+        """Have a fault happen, unless all are over."""
+        if self.engine.weather.calm:
+            return
         engine, place = self.engine, (fault.role, fault.number)
         now = engine.timeline.now
         engine.narrate(f"{fault.role} {fault.number} {fault.mishap} for {fault.seconds} s")

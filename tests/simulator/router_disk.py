@@ -10,14 +10,13 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from penstock import bus
 from penstock.files.witness import TOPOLOGY, Witness
 from router.authority.ledger import Step
-from router.core import for_replicas
 from router.model.record_kind import Change
 from router.model.records import Binding, Exchange, Queue, Stop
 from router.model.topology import Topology
 from router.storage.store import FILE_NAME, Store
+from tests.simulator.records import record
 
 LOG = f"{FILE_NAME}-wal"
 """SQLite's log beside the database; commits are in it until they are copied (sqlite.org/wal)."""
@@ -153,10 +152,9 @@ def outliving(topology: Topology) -> Iterator[Change]:
 
 def named(change: Change, epoch_begins: bool) -> str:
     """Return a record in words; in another epoch, a queue may have another slot."""
-    change = for_replicas(change)
     if change[0] == "queue" and epoch_begins:
         change = dataclasses.replace(Queue(*change[1:]), slot=0).change()
-    return repr(bus.unpack(bus.pack(change)))
+    return record(change)
 
 
 @cache

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from penstock import bus
-from router.core import for_replicas
-from router.model.topology import Topology
 from tests.simulator.invariants.accounts import (
     budgets_hold,
     gauges_are_right,
@@ -17,6 +14,10 @@ from tests.simulator.invariants.gates import no_share_is_remembered_in_vain, nob
 from tests.simulator.invariants.metered import somebody_looks
 from tests.simulator.invariants.moving import has_let_go, has_settled
 from tests.simulator.joined.node import Node
+from tests.simulator.records import records
+
+LEAVING_SECONDS = 2.0
+"""How long a queue that nobody has used may take to go: its shard may have to wake, and asks the router."""
 
 
 def hold_always(node: Node) -> None:
@@ -42,6 +43,7 @@ def hold_at_rest(node: Node) -> None:
         nobody_is_unread_in_vain(acceptor.core)
     for index, _ in node.running_shards():
         gauges_are_right(node, index)
+        no_queue_outstays(node, index)
     nobody_starves(node)
 
 
@@ -76,9 +78,11 @@ def everybody_knows(node: Node) -> None:
         assert not missing and not extra, f"a replica lacks {missing} and has {extra}"
 
 
-def records(topology: Topology) -> set[str]:
-    """Return the records of a topology in words, as replicas have them."""
-    return {repr(bus.unpack(bus.pack(for_replicas(change)))) for change in topology.changes()}
+def no_queue_outstays(node: Node, index: int) -> None:
+    """Check that queues are deleted that nobody has used for as long as they are to be kept (x-expires)."""
+    left = node.microseconds() - int(LEAVING_SECONDS * 1e6)
+    for queue in node.shard(index).state.queues.values():
+        assert not queue.is_forgotten(left), f"{queue.name} outstays, it was used at {queue.usage.last} µs"
 
 
 def moves_are_over(node: Node) -> None:
