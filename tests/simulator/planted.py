@@ -5,6 +5,8 @@ Each replaces one method of the product while a play lasts.
 
 from __future__ import annotations
 
+import math
+import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
@@ -27,6 +29,8 @@ from acceptor.moving.requests import Requests
 from acceptor.routing.gates import Gates
 from acceptor.transactions.transaction import Transaction
 from console.recorder import Recorder
+from ops.child import Child
+from ops.places import Places
 from penstock.bus import to_acceptor
 from penstock.bus.router_client import Follower
 from router.authority.moving import Moves as RouterMoves
@@ -324,3 +328,15 @@ def a_shard_is_removed_with_its_queues(right: Any, shards: Shards, shard: int) -
 def queues_that_are_gone_still_count(right: Any, recorder: Recorder, id: int) -> None:
     recorder.closed.discard(id)
     del recorder.known[id]
+
+
+@plant(Places, "_end_shard")
+def a_shard_that_is_to_end_is_started_again(right: Any, places: Places, index: int, now: float) -> None:
+    for child in places.children:
+        if (child.role, child.index) == ("shard", index):
+            child.send(signal.SIGTERM)
+
+
+@plant(Child, "postpone")
+def a_place_that_could_not_be_filled_stays_empty(right: Any, child: Child, now: float) -> None:
+    child.due = math.inf
