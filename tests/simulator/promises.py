@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from acceptor.clients.channel_state import ChannelState
 from acceptor.gates.confirms import Span
 from tests.simulator.invariants.gates import queue_of, surplus_is_bounded
-from tests.simulator.invariants.metered import most_paced, most_rated, nobody_is_remembered, rates_hold
+from tests.simulator.invariants.metered import Ahead, most_paced, most_rated, nobody_is_remembered, rates_hold
 from tests.simulator.invariants.node import hold_always, hold_at_rest, hold_when_empty
 from tests.simulator.joined.node import parked
 from tests.simulator.node import SimulatedNode
@@ -26,6 +26,7 @@ class Promises:
         self.plan = plan
         self.truth = truth
         self.node = node
+        self.ahead: Ahead = {}
 
     def hold_always(self) -> None:
         """Check what must be true after each step: no error is logged."""
@@ -41,7 +42,7 @@ class Promises:
         self.depths_are_bounded()
         self.nobody_waits_for_powerless_queues()
         most = self.truth.largest_commit
-        rates_hold(self.node, LARGEST + BESIDE, most, most * (LARGEST + BESIDE))
+        rates_hold(self.node, LARGEST + BESIDE, most, most * (LARGEST + BESIDE), self.ahead)
         hold_always(self.node)
 
     def depths_are_bounded(self) -> None:
