@@ -121,7 +121,7 @@ class Alone:
         assert unpack(self.reports.recv()) == ["ready", self.role, 0, 1, self.process.pid]
         assert self.events.recv() == self.changes.recv() == b"\x01"
 
-    def tell(self, event: str, role: Role, index: int, incarnation: int) -> None:
+    def announce(self, event: str, role: Role, index: int, incarnation: int) -> None:
         """Publish the supervisor's event about another process."""
         self.events.send(pack([event, role, index, incarnation, 0]))
 

@@ -35,8 +35,8 @@ RETIRED = {
 """Each retired word, with its replacement."""
 OF_THE_FIELD = re.compile("life_cycle|look_ahead|look_up")
 """Established terms that contain a retired word."""
-WITH_SESSIONS = ("load", "pipeline", "pyspark_penstock")
-"""Packages that have sessions: those of Spark, or of a load's client."""
+WITH_SESSIONS = ("load", "pipeline", "pyspark_penstock", "tests")
+"""Packages that have sessions: those of Spark, of pytest, or of a load's client."""
 WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
@@ -63,13 +63,14 @@ def names_of(module: Module) -> Iterator[str]:
                 yield node.attr
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", [*PACKAGES, "tests"])
 def test_no_name_has_a_retired_word(package: str) -> None:
     retired = RETIRED.keys() - ({"session"} if package in WITH_SESSIONS else set())
     found = {
         f"{module.name}: {name}, use {RETIRED[word]}"
         for module in modules_of([package])
         for name in names_of(module)
+        if not name.startswith("test_")  # a sentence
         for word in words_of(name) & retired
     }
     assert not found

@@ -57,11 +57,11 @@ def test_a_late_resume_gives_no_confirm_away(node: Node) -> None:
     publish(client, "q", 5)
     node.settle(1)
     assert node.gauges.saturated(record.slot)
-    told = [event.delivery_tag for event in client.events[1]]
-    assert max(told, default=0) < 5
+    reported = [event.delivery_tag for event in client.events[1]]
+    assert max(reported, default=0) < 5
     node.core(0).receive(0, 0, [Flow(record.queue_id, False, 1)], [])
     node.settle()
-    assert [event.delivery_tag for event in client.events[1]] == told
+    assert [event.delivery_tag for event in client.events[1]] == reported
     drain(open_channel(node), "q", 5)
     node.settle(1)
     assert client.events[1][-1].delivery_tag == 5
@@ -240,8 +240,8 @@ def test_what_waited_for_its_confirm_is_not_in_a_shard_that_died(node: Node) -> 
     client.call("confirm.select", 1)
     publish(client, "q", 5)
     node.settle(1)
-    told = {event.delivery_tag for event in client.events[1]}
-    assert 5 not in told
+    reported = {event.delivery_tag for event in client.events[1]}
+    assert 5 not in reported
     node.kill_shard(0)
     node.start_shard(0)
     node.settle(1)

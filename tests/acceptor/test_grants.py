@@ -231,9 +231,9 @@ def test_what_a_publish_to_it_by_name_is_refused_is_nacked(node: Node) -> None:
         both.publish(1, b"news", "news")
         both.publish(1, b"direct", "", "mal")
     node.settle()
-    told = [(event.name, event.delivery_tag) for event in both.events[1]]
-    assert {tag for name, tag in told if name == "basic.nack"} == {2, 4}
-    assert max(tag for name, tag in told if name == "basic.ack") == 3
+    reported = [(event.name, event.delivery_tag) for event in both.events[1]]
+    assert {tag for name, tag in reported if name == "basic.nack"} == {2, 4}
+    assert max(tag for name, tag in reported if name == "basic.ack") == 3
 
 
 def test_a_lane_of_an_unprivileged_queue_shuts_no_other(node: Node) -> None:
@@ -319,20 +319,20 @@ def test_it_spills_and_at_its_limit_its_oldest_go(node: Node) -> None:
 def test_explained(node: Node) -> None:
     attack(node, FULL, durable=True)
     node.bind("direct", "mal", type="direct", key="a")
-    told = node.command("flow_explain", vhost="/", name="mal")["bindings"]
-    assert [(each["exchange"], each["made_by"], each["stops_producers"], each["why"]) for each in told] == [
+    reported = node.command("flow_explain", vhost="/", name="mal")["bindings"]
+    assert [(each["exchange"], each["made_by"], each["stops_producers"], each["why"]) for each in reported] == [
         ("news", MALLORY, False, "'mallory' may not write to exchange 'news'"),
         ("direct", "guest", True, ""),
     ]
     node.policy("trusted", "^mal$", {"essential": True})
-    told = node.command("flow_explain", vhost="/", name="mal")["bindings"]
-    assert {(each["stops_producers"], each["why"]) for each in told} == {(True, "a policy of the queue grants it")}
+    reported = node.command("flow_explain", vhost="/", name="mal")["bindings"]
+    assert {(each["stops_producers"], each["why"]) for each in reported} == {(True, "a policy of the queue grants it")}
 
 
 def test_routes_of_channels_are_told_with_what_is_granted_now(node: Node) -> None:
     """Not with those at the time of the publish: a trial of a policy relies on these routes."""
 
-    def told() -> list[tuple[int, int]]:
+    def reported() -> list[tuple[int, int]]:
         """Return the number of queues and of powerless ones of each route."""
         node.settle()
         (channel,) = [each for each in channels(core.state, core.routes) if each["routes"]]
@@ -342,12 +342,12 @@ def test_routes_of_channels_are_told_with_what_is_granted_now(node: Node) -> Non
     attack(node, FULL, durable=True)
     publisher = open_channel(node)
     publish(publisher, "", b"news", exchange="news")
-    assert told() == [(2, 1)]
+    assert reported() == [(2, 1)]
     permit(node, "^(mal|news)")
-    assert told() == [(2, 0)]
+    assert reported() == [(2, 0)]
     publish(publisher, "", b"news", exchange="news")
     permit(node, "^mal")
-    assert told() == [(2, 1)]
+    assert reported() == [(2, 1)]
     node.ask("exchange_delete", name="news")
     node.settle()
     assert not any(each["routes"] for each in channels(core.state, core.routes))

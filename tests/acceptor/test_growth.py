@@ -153,7 +153,7 @@ def test_what_has_gone_is_forgotten(churn: Callable[[Node], None]) -> None:
                 churn(node)
             tidy(node)
             node.settle(WAIT)
-            lives = node.lives_now()
+            incarnations = node.acceptors_and_shards()
             apart = [node, node.logs, node.rows, node.gauges, node.settings, node.router]
-            counts.append(kept([life.core for life in lives], [*apart, *lives]))
+            counts.append(kept([incarnation.core for incarnation in incarnations], [*apart, *incarnations]))
         assert counts[2] <= counts[1], counts[2] - counts[1]

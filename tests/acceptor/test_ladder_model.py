@@ -39,13 +39,13 @@ class Producer:
 
     def connect(self) -> None:
         self.client: Client = self.node.connect()
-        self.client.on_event = self.hear
+        self.client.on_event = self.receive
         self.open()
 
     def open(self) -> None:
         self.closed = ""
         self.sent: list[bytes] = []
-        self.told: dict[int, bool] = {}
+        self.confirmed: dict[int, bool] = {}
         self.client.call("channel.open", 1)
         self.client.call("confirm.select", 1)
 
@@ -63,13 +63,13 @@ class Producer:
 
         self.client.publish(1, body, routing_key="q", when_read=read)
 
-    def hear(self, event: Event) -> bool:
+    def receive(self, event: Event) -> bool:
         if event.name in ("basic.ack", "basic.nack"):
             tags = range(1, event.delivery_tag + 1) if event.multiple else [event.delivery_tag]
-            new = [tag for tag in tags if tag not in self.told]
+            new = [tag for tag in tags if tag not in self.confirmed]
             assert new, "confirmed twice"
             assert not self.closed
-            self.told |= dict.fromkeys(new, event.name == "basic.ack")
+            self.confirmed |= dict.fromkeys(new, event.name == "basic.ack")
         elif event.name in ("channel.close", "connection.close"):
             self.closed = event.name
         return False
@@ -157,8 +157,8 @@ class Climbing(RuleBasedStateMachine):
         for producer in self.producers:
             if not producer.closed:
                 continue
-            assert producer.told.keys() == set(range(1, len(producer.sent) + 1))
-            self.check_told(producer)
+            assert producer.confirmed.keys() == set(range(1, len(producer.sent) + 1))
+            self.check_confirms(producer)
             if producer.closed == "channel.close":
                 producer.client.send("channel.close-ok", 1)
                 producer.open()
@@ -168,10 +168,10 @@ class Climbing(RuleBasedStateMachine):
                 producer.client.lose()
                 producer.connect()
 
-    def check_told(self, producer: Producer) -> None:
+    def check_confirms(self, producer: Producer) -> None:
         """Check that nacked messages never entered the queue, and acked ones did."""
         there = self.entered | self.bodies()
-        for tag, acked in producer.told.items():
+        for tag, acked in producer.confirmed.items():
             assert (producer.sent[tag - 1] in there) == acked
 
     def bodies(self) -> set[bytes]:
@@ -208,8 +208,8 @@ class Climbing(RuleBasedStateMachine):
         self.take(8)
         self.node.settle(2)
         for producer in self.producers:
-            assert producer.told.keys() == set(range(1, len(producer.sent) + 1))
-            self.check_told(producer)
+            assert producer.confirmed.keys() == set(range(1, len(producer.sent) + 1))
+            self.check_confirms(producer)
 
 
 TestClimbing = Climbing.TestCase

@@ -123,9 +123,9 @@ def test_a_snapshot_brings_other_limits_too(node: Node, client: Client) -> None:
     publish(client, 30)
     node.settle()
     set_policy(node)
-    for life in (node.acceptors[0], node.shards[0]):
-        assert life
-        life.changes.clear()
-        life.core.load(node.version, node.snapshot())
+    for incarnation in (node.acceptors[0], node.shards[0]):
+        assert incarnation
+        incarnation.changes.clear()
+        incarnation.core.load(node.version, node.snapshot())
     node.settle()
     assert depth(node) == 30 and client.connection.channels[1].held_by is None

@@ -61,7 +61,7 @@ def test_a_new_router_is_asked_again(alone: Alone, port: socket.socket) -> None:
         channel = client.channel()
         channel.send("exchange.declare", exchange="x", type="fanout")
         _, frame = alone.requests.recv_multipart()
-        alone.tell("started", "router", 0, 2)
+        alone.announce("started", "router", 0, 2)
         _, again = alone.requests.recv_multipart()
         assert again == frame
         _, asked = alone.requests.recv_multipart()

@@ -16,7 +16,7 @@ STOP = 160
 @pytest.fixture
 def node() -> Iterator[Node]:
     with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
-        node.show_lives()
+        node.show_processes()
         node.declare("q", **{"x-flow-stop-count": STOP, "x-flow-resume-count": 10})
         yield node
 

@@ -216,15 +216,15 @@ def test_whatever_happens_it_is_kept_and_nobody_waits_for_nothing(random: Random
         for step in steps:
             STEPS[step](channel, random)
             joined.settle()
-            look(joined, channel)
+            check(joined, channel)
         for _ in range(4 * channel.published + 4):
             channel.settle()
         assert all(joined.state(name).depth == 0 for name in QUEUES)
-        look(joined, channel)
+        check(joined, channel)
         assert channel.in_hand == 0
 
 
-def look(joined: Node, channel: Channel) -> None:
+def check(joined: Node, channel: Channel) -> None:
     """Check that shards count unacked bytes, and stop only when these reach their part of the limit."""
     for index in range(2):
         (link,) = [link for link in joined.shard(index).state.links.values() if link.is_acceptor]

@@ -198,10 +198,10 @@ def test_nobody_waits_while_there_is_room(limits: dict[str, int], random: Random
                 node.start_shard(0)
             node.settle()
             for index in range(2):
-                look(node, index, **limits)
+                check(node, index, **limits)
 
 
-def look(node: Node, index: int, messages: int = 1 << 40, bytes: int = 1 << 40) -> None:
+def check(node: Node, index: int, messages: int = 1 << 40, bytes: int = 1 << 40) -> None:
     """Check that a shard counts the user's unacked messages, and stops consumers only at its part of the limits."""
     core = node.shard(index)
     consumers = [each for link in core.state.links.values() for each in link.consumers.values()]

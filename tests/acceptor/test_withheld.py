@@ -41,8 +41,8 @@ def acked(client: Client) -> set[int]:
     for event in client.events[1]:
         if event.name == "basic.ack":
             tags += range(1, event.delivery_tag + 1) if event.multiple else [event.delivery_tag]
-    told = {event.delivery_tag for event in client.events[1] if event.name == "basic.nack"}
-    assert not told & set(tags)
+    reported = {event.delivery_tag for event in client.events[1] if event.name == "basic.nack"}
+    assert not reported & set(tags)
     return set(tags)
 
 
@@ -184,10 +184,10 @@ def test_messages_of_several_priorities(node: Node) -> None:
         client.publish(1, b"m", routing_key="q", priority=priority)
     client.read()
     node.settle(1)
-    for told in ({2}, {2, 4}, {1, 2, 4}):
+    for reported in ({2}, {2, 4}, {1, 2, 4}):
         consumer.send("basic.get", 1, queue="q", no_ack=True)
         node.settle(1)
-        assert node.state("q").saturation.saturated and acked(client) == told
+        assert node.state("q").saturation.saturated and acked(client) == reported
 
 
 def test_it_is_safe_before_it_is_confirmed() -> None:

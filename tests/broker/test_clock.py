@@ -55,7 +55,7 @@ class Machine:
         self.broker.start()
         self.connect()
 
-    def told(self, event: str) -> dict[str, Any]:
+    def reported(self, event: str) -> dict[str, Any]:
         """Return the one line of the log about an event, once it is there."""
 
         def lines() -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def test_a_clock_that_is_set_moves_no_deadline(machine: Machine, seconds: int) -
     machine.publish(LONG, SHORT)
     wait_depth(channel, SHORT, 0)
     assert channel.depth(LONG) == 2
-    assert abs(machine.told("the machine's clock was set: deadlines stay")["by_seconds"] - seconds) < 10
+    assert abs(machine.reported("the machine's clock was set: deadlines stay")["by_seconds"] - seconds) < 10
     wait_for(lambda: is_missing(machine, "unused"), what="the end of a queue that nobody uses")
 
 
@@ -101,15 +101,15 @@ def test_stored_deadlines_are_exact_within_a_boot(machine: Machine, seconds: int
     machine.restart(seconds)
     wait_depth(machine.channel, SHORT, 0)
     assert machine.channel.depth(LONG) == 1
-    told = machine.told("the machine's clock was set while the node was down: deadlines stay")
-    assert abs(told["by_seconds"] - seconds) < 10
+    reported = machine.reported("the machine's clock was set while the node was down: deadlines stay")
+    assert abs(reported["by_seconds"] - seconds) < 10
 
 
 def test_after_another_boot_the_clock_says_how_much_time_has_passed(machine: Machine) -> None:
     machine.publish(LONG, SHORT)
     machine.restart(HOUR, another_boot=True)
     assert [machine.channel.depth(queue) for queue in (LONG, SHORT)] == [0, 0]
-    assert machine.told("the machine was rebooted: its clock says")["assumed_seconds"] >= HOUR
+    assert machine.reported("the machine was rebooted: its clock says")["assumed_seconds"] >= HOUR
     machine.publish(LONG)
     machine.restart(HOUR)
     assert machine.channel.depth(LONG) == 1
@@ -120,8 +120,8 @@ def test_a_clock_that_is_behind_after_another_boot_gives_no_message_more_time(ma
     machine.restart(-HOUR, another_boot=True)
     wait_depth(machine.channel, SHORT, 0)
     assert machine.channel.depth(LONG) == 1
-    told = machine.told("the machine was rebooted, and its clock is behind: no time is assumed")
-    assert HOUR - 60 < told["behind_seconds"] <= HOUR
+    reported = machine.reported("the machine was rebooted, and its clock is behind: no time is assumed")
+    assert HOUR - 60 < reported["behind_seconds"] <= HOUR
 
 
 def test_an_operators_stop_lasts_as_long_as_it_was_to(machine: Machine) -> None:

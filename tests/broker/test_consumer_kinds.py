@@ -237,8 +237,8 @@ def test_a_broker_may_limit_what_a_channel_has_in_hand(penstock_only: None, tmp_
         assert [len(other.take("basic.deliver").body) for _ in range(3)] == [4000] * 3
         assert other.depth(queue) == 3
         (gauge,) = broker.queues()
-        told = Processes(broker.directory / "data").ask("shard", 0, "consumers", id=gauge.queue_id)
-        assert [consumer["full"] for consumer in told] == ["channel", "channel"]
+        reported = Processes(broker.directory / "data").ask("shard", 0, "consumers", id=gauge.queue_id)
+        assert [consumer["full"] for consumer in reported] == ["channel", "channel"]
         one.send("basic.ack", delivery_tag=held[-1].delivery_tag, multiple=True)
         assert len(one.take("basic.deliver").body) == 50_000, "a message of any size passes"
         assert other.depth(queue) == 2

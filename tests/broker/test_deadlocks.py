@@ -104,8 +104,8 @@ def test_a_deadlock_is_told_once(tmp_path: Path) -> None:
         channel.call("queue.declare", queue="events")
         channel.call("queue.bind", queue="events", exchange="amq.flow", routing_key="deadlock.#")
         pair = jam(broker)
-        told = {wait_get(channel, "events").routing_key for _ in range(2)}
-        assert told == {"deadlock./.a", "deadlock./.b"}
+        reported = {wait_get(channel, "events").routing_key for _ in range(2)}
+        assert reported == {"deadlock./.a", "deadlock./.b"}
         found = wait_for(lambda: len(each := incidents_of(tmp_path)) == 2 and each)
         assert {each["queue"] for each in found} == {"a", "b"}
         assert all("waits for queue" in each["cause"] and each["seconds"] >= SECONDS for each in found)
@@ -165,8 +165,8 @@ def test_a_consumer_that_takes_more_than_the_marks_allow_before_it_acks(tmp_path
                 if not got % (STOP + STOP // 2):
                     consumer.send("basic.ack", delivery_tag=tag, multiple=True)
         assert "is full of unacked messages" in broker.log
-        told = incidents_of(tmp_path)
-        assert {each["queue"] for each in told} == {"batches"} and len(told) < 5  # not once for each batch
+        reported = incidents_of(tmp_path)
+        assert {each["queue"] for each in reported} == {"batches"} and len(reported) < 5  # not once for each batch
 
 
 def test_what_is_lent_has_a_bound_where_consumers_are_only_slow(tmp_path: Path) -> None:
@@ -186,10 +186,10 @@ def test_what_is_lent_has_a_bound_where_consumers_are_only_slow(tmp_path: Path) 
         )
         assert found
         assert set(settled(lambda: [client.channel().depth(queue) for queue in "ab"])) != {STOP}
-        told = {each["name"]: each for each in orjson.loads(broker.penstock("status", "--json").stdout)["queues"]}
+        reported = {each["name"]: each for each in orjson.loads(broker.penstock("status", "--json").stdout)["queues"]}
         for queue in "ab":
-            assert told[queue]["lent_count"] == LENT_COUNT < told[queue]["over_count_bound"]
-            assert 0 < told[queue]["beyond_count"] <= told[queue]["over_count_bound"]
+            assert reported[queue]["lent_count"] == LENT_COUNT < reported[queue]["over_count_bound"]
+            assert 0 < reported[queue]["beyond_count"] <= reported[queue]["over_count_bound"]
         assert f"lent {LENT_COUNT} messages, 0 bytes" in broker.penstock("flow", "explain", "a").stdout
 
 

@@ -52,7 +52,7 @@ def test_a_hundred_equal_producers_of_which_most_are_at_one_acceptor(tmp_path: P
         watched(broker.address, "q", {"x-flow-stop-count": STOP, "x-flow-resume-count": STOP // 2}) as watch,
     ):
         with Producers(broker.address, ["q"] * 100, clients=split(broker, 30, 70)) as producers:
-            wait_for(lambda: watch.look() >= STOP)
+            wait_for(lambda: watch.check() >= STOP)
             drain = Drain(watch.client, "q")
             drain.take(20_000)
             before, found = Counter(drain.ledger.next), [0]
@@ -74,12 +74,12 @@ def test_a_hundred_equal_producers_for_a_minute(tmp_path: Path) -> None:
         watched(broker.address, "q", {"x-flow-stop-count": STOP, "x-flow-resume-count": STOP // 2}) as watch,
         Producers(broker.address, ["q"] * 100) as producers,
     ):
-        wait_for(lambda: watch.look() >= STOP)
+        wait_for(lambda: watch.check() >= STOP)
         drain = Drain(watch.client, "q")
         until = time.monotonic() + 60
         while time.monotonic() < until:
             drain.take(1000)
-            watch.look()
+            watch.check()
         assert producers.alive == 100
         assert min(drain.ledger.next[number] for number in range(100)) > 0
         assert watch.deepest <= most(STOP)

@@ -31,7 +31,7 @@ def listener(connect: Callable[..., Client], queue: str) -> Iterator[tuple[Chann
     channel.call("queue.delete", queue=name)
 
 
-def told(listener: tuple[Channel, str]) -> tuple[str, dict[str, Any]]:
+def reported(listener: tuple[Channel, str]) -> tuple[str, dict[str, Any]]:
     """Return the next event: its routing key and its facts, which are the same in headers and body."""
     event: Event = wait_get(*listener)
     facts = json.loads(event.body)
@@ -48,19 +48,19 @@ def test_near_stop_resume(
     publisher = connect().channel()
     for _ in range(STOP - 1):
         publisher.publish(BODY, queue)
-    key, near = told(listener)
+    key, near = reported(listener)
     assert key == f"near./.{queue}"
     assert near["count"] >= STOP * 90 // 100 and near["stop_count"] == STOP and near["resume_count"] == RESUME
     for _ in range(STOP):
         publisher.publish(BODY, queue)
-    key, stop = told(listener)
+    key, stop = reported(listener)
     assert key == f"stop./.{queue}"
     # A whole message: exchange and routing key as short strings, a header without properties, and the body.
     whole = MESSAGE_WEIGHT + 1 + 1 + len(queue) + 14 + len(BODY)
     assert stop["count"] > STOP and stop["bytes"] == stop["count"] * whole
     for _ in range(2 * STOP - 1 - RESUME):
         wait_get(channel, queue)
-    key, resume = told(listener)
+    key, resume = reported(listener)
     assert key == f"resume./.{queue}"
     assert resume["count"] <= RESUME and resume["epoch"] == stop["epoch"] + 1
     assert resume["seconds"] > 0 and resume["peak_count"] >= stop["count"]
@@ -76,10 +76,10 @@ def test_limits_that_a_policy_changes(
         "policy_set", **policy, pattern=f"^{queue}$", apply_to="queues", priority=0,
         definition={"max-length": 1000, "overflow": "flow"},
     )  # fmt: skip
-    key, limits = told(listener)
+    key, limits = reported(listener)
     assert (key, limits["stop_count"], limits["resume_count"]) == (f"limits./.{queue}", 800, 700)
     broker.call("policy_delete", **policy)
-    assert told(listener)[1]["stop_count"] == 0
+    assert reported(listener)[1]["stop_count"] == 0
 
 
 def test_events_hold_nobody(connect: Callable[..., Client], channel: Channel, queue: str) -> None:

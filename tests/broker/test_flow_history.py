@@ -78,8 +78,8 @@ def test_a_queue_that_flaps_is_among_the_incidents(tmp_path: Path) -> None:
                 producer.take("connection.unblocked")
                 channel.call("queue.purge", queue="flaps")
         broker.stop()
-        told = CliRunner().invoke(command.app, ["incidents", "--data", str(tmp_path / "data"), "--json"])
-        found = json.loads(told.stdout)
+        reported = CliRunner().invoke(command.app, ["incidents", "--data", str(tmp_path / "data"), "--json"])
+        found = json.loads(reported.stdout)
     assert {each["queue"] for each in found} == {"flaps"}
     assert sum(each["stops"] for each in found) == rounds, "however long each of them took"
     assert sum(each["holds"] for each in found) == rounds

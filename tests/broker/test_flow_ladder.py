@@ -30,7 +30,7 @@ def full(channel: Channel, queue: str, hold: str) -> None:
     wait_for(lambda: channel.depth(queue) > STOP)
 
 
-def told(broker: Broker, queue: str, event: str = "escalation") -> list[dict[str, Any]]:
+def reported(broker: Broker, queue: str, event: str = "escalation") -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in broker.log.splitlines() if queue in line]
     return [line for line in lines if line["event"] == event]
 
@@ -64,7 +64,7 @@ def test_rejected(
         event = listener()
         rungs += [event["rung"]] if event["channel"] == publisher.number else []
     assert event["queue"] == queue and event["seconds"] >= 2
-    assert {line["rung"] for line in told(broker, queue)} == {"pause", "reject"}
+    assert {line["rung"] for line in reported(broker, queue)} == {"pause", "reject"}
     status = json.loads(broker.penstock("status", "--json").stdout)
     assert sum(process["rung_reject"] for process in status["processes"]) >= 1
     assert sum(process["refused"] for process in status["processes"]) >= 1
@@ -134,7 +134,7 @@ def test_held_off_at_the_next_connect(broker: Broker, channel: Channel, queue: s
     assert found["until"] - found["since"] == pytest.approx(120)
     assert broker.penstock("flow", "hold-offs", "clear", "--user", login["user"]).returncode == 0
     wait_for(lambda: connects(broker, login))
-    (line,) = [line for line in told(broker, queue, "hold-off") if line["user"] == login["user"]]
+    (line,) = [line for line in reported(broker, queue, "hold-off") if line["user"] == login["user"]]
     assert (line["times"], line["seconds"]) == (1, 120)
 
 
@@ -182,5 +182,5 @@ def test_what_cannot_be(channel: Channel, queue: str, value: str, reason: str) -
     with pytest.raises(Closed) as closed:
         channel.call("queue.declare", queue=queue, arguments={"x-hold": value})
     assert closed.value.code == 406
-    told = f"PRECONDITION_FAILED - invalid arg 'x-hold' for queue '{queue}' in vhost '/': {reason}"
-    assert closed.value.text.startswith(told)
+    reported = f"PRECONDITION_FAILED - invalid arg 'x-hold' for queue '{queue}' in vhost '/': {reason}"
+    assert closed.value.text.startswith(reported)

@@ -33,21 +33,21 @@ class DepthWatch:
         self.queue = queue
         self.deepest = 0
 
-    def look(self) -> int:
+    def check(self) -> int:
         depth = self.channel.depth(self.queue)
         self.deepest = max(self.deepest, depth)
         return depth
 
     @contextmanager
-    def looking(self) -> Iterator[None]:
+    def checking(self) -> Iterator[None]:
         """Poll continually, in a thread."""
         done = threading.Event()
 
-        def look() -> None:
+        def check() -> None:
             while not done.wait(0.02):
-                self.look()
+                self.check()
 
-        thread = threading.Thread(target=look)
+        thread = threading.Thread(target=check)
         thread.start()
         try:
             yield
@@ -67,10 +67,10 @@ def watched(address: Address, queue: str, arguments: dict[str, Any]) -> Iterator
 
 def reach(watch: DepthWatch, seconds: float) -> None:
     """Watch until the queue is full, and for `seconds` after that."""
-    wait_for(lambda: watch.look() >= STOP, timeout=60)
+    wait_for(lambda: watch.check() >= STOP, timeout=60)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        watch.look()
+        watch.check()
 
 
 @pytest.mark.parametrize("honour", [True, False], ids=["honour", "ignore"])
@@ -83,7 +83,7 @@ def test_overshoot_of_fifty_producers(broker: Broker, queue: str, honour: bool) 
             assert watch.deepest <= 12_000
             Drain(watch.client, queue, ledger=Ledger()).take(30_000)
             assert producers.alive == 50
-            watch.look()
+            watch.check()
         assert watch.deepest <= 12_000
 
 
@@ -133,11 +133,11 @@ def test_consumers_do_not_starve_while_producers_are_held(tmp_path: Path) -> Non
         Client.connect(broker.address) as client,
         Producers(broker.address, ["q"] * 10) as producers,
     ):
-        wait_for(lambda: watch.look() >= 2000)
+        wait_for(lambda: watch.check() >= 2000)
         drain = Drain(client, "q", prefetch=1000)
-        with watch.looking():
+        with watch.checking():
             drain.take(20_000)
         assert watch.deepest <= most(2000)
         producers.finish()
         drain.take(producers.written - drain.ledger.total)
-        assert settled(watch.look) == 0
+        assert settled(watch.check) == 0

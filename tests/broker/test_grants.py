@@ -88,8 +88,8 @@ def test_what_is_granted_holds_and_outlives_a_restart(place: Broker) -> None:
         for number in range(MESSAGES):
             confirms.publish(b"%d" % number, "", "news")
         confirms.wait()
-        (told,) = orjson.loads(place.penstock("flow", "explain", "mal", "--json").stdout)["bindings"]
-        assert (told["made_by"], told["stops_producers"]) == (MALLORY, False)
+        (reported,) = orjson.loads(place.penstock("flow", "explain", "mal", "--json").stdout)["bindings"]
+        assert (reported["made_by"], reported["stops_producers"]) == (MALLORY, False)
         assert "'mallory' may not write to exchange 'news'" in place.penstock("flow", "explain", "mal").stdout
         permit(place, "^(mal|news)")
         confirms.publish(b"held", "", "news")
@@ -118,9 +118,9 @@ def test_a_dry_run_says_whom_an_unprivileged_queue_would_not_hold(place: Broker)
 
         def trial(**definition: object) -> tuple[set[int], list[str]]:
             said = orjson.dumps(definition).decode()
-            told = place.penstock("policy", "set", "trial", f"^{queue}$", said, "--dry-run", "--json")
-            assert told.returncode == 0, told.stderr
-            found = orjson.loads(told.stdout)
+            reported = place.penstock("policy", "set", "trial", f"^{queue}$", said, "--dry-run", "--json")
+            assert reported.returncode == 0, reported.stderr
+            found = orjson.loads(reported.stdout)
             return {each["channel"] for each in found["stopped"]}, found["ungranted"]
 
         why = f"'{MALLORY}' may not write to exchange 'news', and the policy does not grant it"
@@ -137,9 +137,9 @@ def tried(place: Broker, apply_to: str, pattern: str, **definition: object) -> t
     every producer.
     """
     said = orjson.dumps({key.replace("_", "-"): value for key, value in definition.items()}).decode()
-    told = place.penstock("policy", "set", "trial", pattern, said, "--apply-to", apply_to, "--dry-run", "--json")
-    assert told.returncode == 0, told.stderr
-    found = orjson.loads(told.stdout)
+    reported = place.penstock("policy", "set", "trial", pattern, said, "--apply-to", apply_to, "--dry-run", "--json")
+    assert reported.returncode == 0, reported.stderr
+    found = orjson.loads(reported.stdout)
     return {(each["connection"], each["channel"]) for each in found["stopped"]}, found["ungranted"]
 
 
@@ -174,12 +174,12 @@ def test_a_dry_run_says_whom_the_rate_of_an_unprivileged_queue_would_not_slow(pl
             publishers = [threads.submit(publish_on, "news", ""), threads.submit(publish_on, "", queue)]
             wait_for(lambda: len(going()) == 2, what="both to publish")
             by_binding, by_name = going()["news"], going()[""]
-            found = wait_for(lambda: (told := tried(place, "queues", f"^{queue}$", max_rate=5))[0] and told)
+            found = wait_for(lambda: (reported := tried(place, "queues", f"^{queue}$", max_rate=5))[0] and reported)
             why = f"'{MALLORY}' may not write to exchange 'news', and the policy does not grant it"
             ungranted = f"queue '{queue}' in vhost '/' would not hold publishes through exchange 'news': {why}"
             assert found == ({by_name}, [ungranted])
             found = wait_for(
-                lambda: (told := tried(place, "queues", f"^{queue}$", max_rate=5, essential=True))[0] and told
+                lambda: (reported := tried(place, "queues", f"^{queue}$", max_rate=5, essential=True))[0] and reported
             )
             assert found == ({by_name, by_binding}, [])
         finally:

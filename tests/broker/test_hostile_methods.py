@@ -66,10 +66,10 @@ class Attacker(threading.Thread):
                 client.socket.sendall(method_frame("connection.close", code=200, text="bye"))
             except OSError:
                 return True
-            return hears(client.socket)
+            return receives(client.socket)
 
 
-def hears(connection: socket.socket) -> bool:
+def receives(connection: socket.socket) -> bool:
     """Whether connection.close, its answer or the end of the stream arrives."""
     received = b""
     while CLOSED not in received and CLOSING not in received:

@@ -32,8 +32,8 @@ def test_a_hung_process_is_replaced(tmp_path: Path, role: str) -> None:
         with broker.connect() as other:
             other.call("channel.open", 1)
             other.call("queue.declare", 1, queue="q")
-        (told,) = (line for line in map(json.loads, broker.log.splitlines()) if "silent_seconds" in line)
-        assert (told["process"], told["work"], told["state"]) == (f"{role} 0", "serving", "stopped")
+        (reported,) = (line for line in map(json.loads, broker.log.splitlines()) if "silent_seconds" in line)
+        assert (reported["process"], reported["work"], reported["state"]) == (f"{role} 0", "serving", "stopped")
 
 
 def test_clients_that_come_do_not_meet_a_hung_acceptor(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def lines(broker: Broker, event: str) -> list[dict[str, Any]]:
     return found
 
 
-def told(entries: list[dict[str, Any]]) -> int:
+def reported(entries: list[dict[str, Any]]) -> int:
     """Return the number of lines without suppression."""
     return sum(entry.get("lines", 1) for entry in entries)
 
@@ -67,7 +67,7 @@ def test_a_client_that_makes_mistakes_does_not_fill_the_log_nor_hide_those_of_ot
         with Client.connect(broker.address, user="other", password="secret") as good:
             with pytest.raises(Closed):
                 good.channel().call("basic.get", queue="mine")
-            wait_for(lambda: told(lines(broker, "client error")) == ERRORS + 1, what="all lines, or their number")
+            wait_for(lambda: reported(lines(broker, "client error")) == ERRORS + 1, what="all lines, or their number")
         found = lines(broker, "client error")
         assert [entry for entry in found if "'mine'" in entry.get("text", "")]
         assert len(found) <= seconds(found) * (PEER_LINES + 1) + 1
@@ -80,7 +80,7 @@ def test_nor_does_who_has_not_logged_in(tmp_path: Path) -> None:
             clients = [opened.enter_context(socket.create_connection(broker.address, PATIENCE)) for _ in range(tries)]
             for client in clients:
                 client.send(b"GET / HTTP/1.1\r\n\r\n")
-        wait_for(lambda: told(lines(broker, "no AMQP 0-9-1 client")) == tries, what="all lines, or their number")
+        wait_for(lambda: reported(lines(broker, "no AMQP 0-9-1 client")) == tries, what="all lines, or their number")
         found = lines(broker, "no AMQP 0-9-1 client")
         assert len(found) <= seconds(found) * (PEER_LINES + 1)
 
@@ -99,11 +99,11 @@ def test_the_configuration_is_read_again(tmp_path: Path) -> None:
 
         def mistakes(count: int) -> int:
             """Make `count` client errors; return how many more are logged."""
-            before = told(lines(broker, "client error"))
+            before = reported(lines(broker, "client error"))
             for _ in range(count):
                 with broker.connect() as client, pytest.raises(Closed):
                     client.channel().call("basic.get", queue="missing")
-            return told(lines(broker, "client error")) - before
+            return reported(lines(broker, "client error")) - before
 
         wait_for(lambda: mistakes(4) == 4, what="mistakes in the log")
         new = 'log_level = "error"\nmax_queues = 2000\n[flow]\nmax_count = 5\n'

@@ -35,7 +35,7 @@ def test_more_connections_than_files(tmp_path: Path) -> None:
         confirms.publish(b"x", "q")
         confirms.wait()
         beats = good.heartbeats
-        wait_for(lambda: heard(good) > beats + 1, what="heartbeats")
+        wait_for(lambda: received(good) > beats + 1, what="heartbeats")
         assert broker.connect().channel().depth("q") == 1
         assert '"level":"error"' not in broker.log
 
@@ -47,7 +47,7 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
-def heard(client: Client) -> int:
+def received(client: Client) -> int:
     """Send a heartbeat; return the number of heartbeats received so far."""
     client.heartbeat()
     client.poll()

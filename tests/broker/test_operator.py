@@ -171,12 +171,12 @@ def test_who_is_held_and_why(
         (cause,) = held[0]["causes"]
         assert (cause["kind"], cause["vhost"], cause["resumes_in"]) == ("queue", "/", None)
         assert cause["text"].startswith(f"queue '{queue}' in vhost '/': ")
-        told = broker.penstock("flow", "why", held[0]["connection"]).stdout
-        assert f"connection {held[0]['connection']} (" in told
-        assert f"  waits for queue '{queue}' in vhost '/': " in told
-        assert "    nothing leaves it\n    1 consumer:\n" in told
-        assert f"(slow one, {own}): prefetch full: {SLOW_PREFETCH} of {SLOW_PREFETCH} unacked" in told
-        assert "no ack yet" in told
+        reported = broker.penstock("flow", "why", held[0]["connection"]).stdout
+        assert f"connection {held[0]['connection']} (" in reported
+        assert f"  waits for queue '{queue}' in vhost '/': " in reported
+        assert "    nothing leaves it\n    1 consumer:\n" in reported
+        assert f"(slow one, {own}): prefetch full: {SLOW_PREFETCH} of {SLOW_PREFETCH} unacked" in reported
+        assert "no ack yet" in reported
         table = broker.penstock("flow").stdout
         assert held[0]["connection"] in table and "unknown" in table
         consumer.send("basic.ack", delivery_tag=1)
@@ -198,8 +198,8 @@ def test_a_circle_of_held_clients_is_seen(
             client.publish(b"%d" % number, other)
     wait_for(lambda: all(held_on(flow, name) for name in names), what="two held channels")
     (first,) = held_on(flow, names[1])
-    told = broker.penstock("flow", "why", first["connection"]).stdout
-    assert told.rstrip().endswith(f"connection {first['connection']} is held itself, see above: a circle")
+    reported = broker.penstock("flow", "why", first["connection"]).stdout
+    assert reported.rstrip().endswith(f"connection {first['connection']} is held itself, see above: a circle")
     for name in names:
         channel.call("queue.delete", queue=name)
 

@@ -85,8 +85,8 @@ def buggy(tmp_path: Path) -> Iterator[Broker]:
 
 def lines(broker: Broker, **facts: Any) -> list[dict[str, Any]]:
     """Return the log lines with these facts."""
-    told = (json.loads(line) for line in broker.log.splitlines() if line.startswith("{"))
-    return [line for line in told if facts.items() <= line.items()]
+    reported = (json.loads(line) for line in broker.log.splitlines() if line.startswith("{"))
+    return [line for line in reported if facts.items() <= line.items()]
 
 
 @pytest.mark.parametrize(

@@ -152,8 +152,8 @@ def test_commands(broker: Broker, channel: Channel, queue: str, tmp_path: Path) 
     record = next(each for each in listed if each["name"] == queue)
     assert (record["apply_to"], record["priority"], record["definition"]) == ("queues", 7, json.loads(definition))
     assert queue in broker.penstock("policy", "list").stdout
-    told = broker.penstock("policy", "explain", queue).stdout
-    assert f"policy: {queue}; operator policy: none" in told and "accepted for RabbitMQ's sake" in told
+    reported = broker.penstock("policy", "explain", queue).stdout
+    assert f"policy: {queue}; operator policy: none" in reported and "accepted for RabbitMQ's sake" in reported
     wrong = broker.penstock("policy", "set", queue, "^q", '{"max-lenght": 5}')
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr == (

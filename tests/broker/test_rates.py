@@ -43,8 +43,8 @@ def test_who_is_too_fast_is_told_slowed_down_and_let_go(
     for number in range(5000):
         publisher.publish(b"%d" % number, queue)
     assert client.take("connection.blocked").reason == f"rate of queue '{queue}' in vhost '/': 50 messages a second"
-    told = broker.penstock("flow", "--json")
-    (held,) = [held for held in json.loads(told.stdout) if queue in held["causes"][0]["text"]]
+    reported = broker.penstock("flow", "--json")
+    (held,) = [held for held in json.loads(reported.stdout) if queue in held["causes"][0]["text"]]
     assert held["causes"][0]["kind"] == "rate" and held["causes"][0]["resumes_in"] > 10
     why = broker.penstock("flow", "why", held["connection"]).stdout
     assert f"waits for rate of queue '{queue}'" in why
@@ -79,10 +79,10 @@ def test_a_dry_run_lists_who_publishes_faster_than_a_rate(
 
     def trial(apply_to: str, pattern: str, **definition: object) -> list[tuple[int, str]]:
         spelled = json.dumps({key.replace("_", "-"): value for key, value in definition.items()})
-        told = broker.penstock("policy", "set", "trial", pattern, spelled, "--apply-to", apply_to, "--dry-run",
+        reported = broker.penstock("policy", "set", "trial", pattern, spelled, "--apply-to", apply_to, "--dry-run",
                                "--json")  # fmt: skip
-        assert told.returncode == 0, told.stderr
-        stopped = [each for each in json.loads(told.stdout)["stopped"] if each["connection"] == held["connection"]]
+        assert reported.returncode == 0, reported.stderr
+        stopped = [each for each in json.loads(reported.stdout)["stopped"] if each["connection"] == held["connection"]]
         return [(each["channel"], each["reason"]) for each in stopped]
 
     def stopped(apply_to: str, pattern: str, **definition: object) -> tuple[int, str]:

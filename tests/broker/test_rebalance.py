@@ -77,8 +77,8 @@ def test_uneven_load_is_evened_out_while_clients_go_on(own: Broker, count: int) 
         made = json.loads(rebalance(own, "plan", "--window", "10 s", "--json"))
         assert made["moves"]
         assert made["after"]["load"]["max_over_mean"] <= 1.10
-        told = rebalance(own, "apply", made["id"])
-        assert f"plan {made['id']}: applied" in told
+        reported = rebalance(own, "apply", made["id"])
+        assert f"plan {made['id']}: applied" in reported
         assert uneven(own, traffic) <= 1.15
         verified = json.loads(rebalance(own, "verify", made["id"], "--json"))
         assert (verified["wrong"], verified["queues"]) == ([], count)
@@ -123,8 +123,8 @@ class Apply:
         self.process.communicate()
 
     def end(self) -> tuple[int, str]:
-        told, _ = self.process.communicate(timeout=2 * PATIENCE)
-        return self.process.returncode, told
+        reported, _ = self.process.communicate(timeout=2 * PATIENCE)
+        return self.process.returncode, reported
 
 
 def waiting(broker: Broker, why: str, done: int) -> dict[str, Any]:

@@ -228,10 +228,10 @@ def test_a_stop_under_load_loses_nothing_and_gives_nothing_twice(tmp_path: Path)
         ended = client.ended()
         assert isinstance(ended, Closed) and ended.code == 320
         client.socket.close()
-    told: set[int] = set()
+    reported: set[int] = set()
     for event in (event for event in sender.line(out.number) if event.name == "basic.ack"):
-        told |= set(range(1, event.delivery_tag + 1)) if event.multiple else {event.delivery_tag}
-    assert told == set(range(1, 2001))
+        reported |= set(range(1, event.delivery_tag + 1)) if event.multiple else {event.delivery_tag}
+    assert reported == set(range(1, 2001))
     broker.start()
     with broker, Client.connect(broker.address) as client:
         channel = client.channel()

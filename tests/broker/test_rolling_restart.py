@@ -61,8 +61,8 @@ def test_acceptors_are_replaced_while_clients_come_and_go(tmp_path: Path) -> Non
             ended = client.ended()
             assert isinstance(ended, Closed)
             assert (ended.code, ended.text.partition(" - ")[0]) == (320, "CONNECTION_FORCED")
-            told = [(event.name, event.delivery_tag) for event in client.line(confirm.channel.number)]
-            assert told[-1] == ("basic.ack", 50)
+            reported = [(event.name, event.delivery_tag) for event in client.line(confirm.channel.number)]
+            assert reported[-1] == ("basic.ack", 50)
             client.socket.close()
         after = broker.children("acceptor")
         assert len(after) == 2 and not set(before) & set(after)

@@ -127,9 +127,9 @@ def test_queues_that_cannot_leave_are_named(own: Broker) -> None:
             channel.call("queue.declare", queue=f"own.{number}", exclusive=True)
             channel.call("queue.declare", queue=f"free.{number}", durable=True)
         stays = [name for name, home in homes(own).items() if home == 1 and name.startswith("own.")]
-        told = shard(own, "drain", "1", status=1)
+        reported = shard(own, "drain", "1", status=1)
         for name in stays:
-            assert f"queue '{name}' in vhost '/' stays: it is exclusive: it goes with its connection" in told
+            assert f"queue '{name}' in vhost '/' stays: it is exclusive: it goes with its connection" in reported
         assert {name for name, home in homes(own).items() if home == 1} == set(stays)
         records = Records(own.directory / "data")
         plans = [records.plan(id) for id in records.by_plan()]

@@ -47,9 +47,9 @@ class Place:
             self.broker.call("policy_delete", **name)
 
     def explain(self, queue: str) -> dict[str, Any]:
-        told = self.broker.penstock("flow", "explain", queue, "--vhost", self.name, "--json")
-        assert told.returncode == 0, told.stderr
-        facts: dict[str, Any] = json.loads(told.stdout)
+        reported = self.broker.penstock("flow", "explain", queue, "--vhost", self.name, "--json")
+        assert reported.returncode == 0, reported.stderr
+        facts: dict[str, Any] = json.loads(reported.stdout)
         return facts
 
 
@@ -124,21 +124,21 @@ def test_explain(place: Place) -> None:
     publish(place.channel, 7, "c")
     reader = place.client.channel()
     wait_for(lambda: reader.depth("c") == 7)
-    told = place.explain("c")
-    assert {each["setting"]: each["value"] for each in told["settings"]} == {
+    reported = place.explain("c")
+    assert {each["setting"]: each["value"] for each in reported["settings"]} == {
         "flow": "on", "overflow": "flow", "max-length": 100, "flow-stop-count": 80, "flow-resume-count": 50,
         "max-length-bytes": None, "flow-stop-size": None, "flow-resume-size": None, "stops-producers": "yes",
         "throttle": "auto", "hold": "forever",
     }  # fmt: skip
-    assert (told["messages"], told["saturated"]) == (7, False)
-    shared = told["shared"][0]
+    assert (reported["messages"], reported["saturated"]) == (7, False)
+    shared = reported["shared"][0]
     assert (shared["limit"], shared["how"], shared["queues"], shared["messages"], shared["stop_count"]) == (
         f"exchange 'x' in vhost '{place.name}'", "sum", 3, 7, 500,
     )  # fmt: skip
     assert (shared["over_count"], shared["over_count_bound"]) == (0, 1)
     text = place.broker.penstock("flow", "explain", "c", "--vhost", place.name).stdout
-    assert told["body_bytes"] == 7 < 7 * 64 < told["bytes"]
-    assert f"queue 'c' in vhost '{place.name}': 7 messages, {told['bytes']} bytes (7 of bodies), open, " in text
+    assert reported["body_bytes"] == 7 < 7 * 64 < reported["bytes"]
+    assert f"queue 'c' in vhost '{place.name}': 7 messages, {reported['bytes']} bytes (7 of bodies), open, " in text
     assert "at most 0 of 10 messages above its stop mark\n" in text
     assert "declaration: x-flow-resume-count" in text and "sum of 3" in text and "0 of 1" in text
     missing = place.broker.penstock("flow", "explain", "nobody", "--vhost", place.name)
@@ -203,10 +203,10 @@ def test_a_dry_run_lists_the_channels_that_a_policy_would_stop(
 
     def trial(*words: str, **definition: int) -> list[tuple[int, str]]:
         spelled = json.dumps({key.replace("_", "-"): value for key, value in definition.items()})
-        told = broker.penstock("policy", "set", "trial", ".*", spelled, "--vhost", place.name, *words, "--dry-run",
+        reported = broker.penstock("policy", "set", "trial", ".*", spelled, "--vhost", place.name, *words, "--dry-run",
                                "--json")  # fmt: skip
-        assert told.returncode == 0, told.stderr
-        return [(each["channel"], each["reason"]) for each in json.loads(told.stdout)["stopped"]]
+        assert reported.returncode == 0, reported.stderr
+        return [(each["channel"], each["reason"]) for each in json.loads(reported.stdout)["stopped"]]
 
     queue = f"queue 'a' in vhost '{place.name}': 30 of 29 messages"
     assert trial(flow_stop_count=29) == [(place.channel.number, queue)]
@@ -215,8 +215,10 @@ def test_a_dry_run_lists_the_channels_that_a_policy_would_stop(
     assert trial("--apply-to", "exchanges", sum_stop_count=20) == [(place.channel.number, exchange)]
     assert trial("--apply-to", "users", sum_stop_count=31) == []
     assert len(trial("--apply-to", "users", sum_stop_count=20)) == 2
-    told = broker.penstock("policy", "set", "trial", ".*", '{"flow-stop-count": 5}', "--vhost", place.name, "--dry-run")
-    assert told.stdout.startswith("policy 'trial' is not set; it would stop 1 channels now\nqueue 'a' in vhost ")
+    reported = broker.penstock(
+        "policy", "set", "trial", ".*", '{"flow-stop-count": 5}', "--vhost", place.name, "--dry-run"
+    )
+    assert reported.stdout.startswith("policy 'trial' is not set; it would stop 1 channels now\nqueue 'a' in vhost ")
     assert broker.call("policy_list", vhost=place.name) == []
     publish(place.channel, 5, "a")
     wait_for(lambda: reader.depth("a") == 35, what="nothing is held")

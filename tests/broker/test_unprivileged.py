@@ -63,8 +63,8 @@ def test_an_operator_can_choose_otherwise_and_is_told(tmp_path: Path) -> None:
     with Broker(tmp_path, "flow.unprivileged_limit=1 MiB") as broker, Client.connect(broker.address) as client:
         hostile = client.channel()
         own = subscribe(hostile)
-        told = orjson.loads(broker.penstock("flow", "explain", own, "--json").stdout)
-        settings = {each["setting"]: (each["value"], each["source"]) for each in told["settings"]}
+        reported = orjson.loads(broker.penstock("flow", "explain", own, "--json").stdout)
+        settings = {each["setting"]: (each["value"], each["source"]) for each in reported["settings"]}
         assert settings["stops-producers"] == ("no", "exclusive queue")
         assert settings["overflow"][0] == "spill, then ring"
         hostile.call("queue.declare", queue="events")
@@ -99,8 +99,8 @@ def test_the_slowest_subscriber_does_not_set_everyones_pace(
     consumer.take(count)
     wait_depth(channel, dead, count)
     publisher.wait()
-    told = orjson.loads(broker.penstock("status", "--json").stdout)["queues"]
-    (found,) = [each for each in told if each["name"] == dead]
+    reported = orjson.loads(broker.penstock("status", "--json").stdout)["queues"]
+    (found,) = [each for each in reported if each["name"] == dead]
     assert found["lagging"] and found["beyond_count"] == count - 1000
     broker.penstock("policy", "delete", exchange)
     Drain(connect(), dead).take(count)
@@ -122,8 +122,8 @@ def test_a_policy_makes_the_slowest_set_the_pace(tmp_path: Path) -> None:
         for _ in range(1000):
             publisher.publish(b"x", "", "amq.fanout")
         assert settled_depth(client.channel(), "dead") < 300
-        told = orjson.loads(broker.penstock("flow", "--json").stdout)
-        assert "queue 'dead'" in str(told)
+        reported = orjson.loads(broker.penstock("flow", "--json").stdout)
+        assert "queue 'dead'" in str(reported)
         broker.penstock("policy", "delete", "all")
         wait_depth(client.channel(), "dead", 1000)
         publisher.client.close()

@@ -38,7 +38,7 @@ def user(broker: Broker) -> Iterator[str]:
 
 
 @pytest.fixture
-def told_by_flow(broker: Broker, user: str) -> Iterator[None]:
+def stopped_by_flow(broker: Broker, user: str) -> Iterator[None]:
     """A policy that holds this user's clients by channel.flow."""
     policy = {"vhost": "/", "operator": False, "name": user}
     broker.call(
@@ -49,7 +49,7 @@ def told_by_flow(broker: Broker, user: str) -> Iterator[None]:
     broker.call("policy_delete", **policy)
 
 
-@pytest.mark.usefixtures("told_by_flow")
+@pytest.mark.usefixtures("stopped_by_flow")
 def test_py_amqp_answers_and_publishes_on(broker: Broker, channel: Channel, queue: str, user: str) -> None:
     """py-amqp publishes on after its flow-ok: the broker detects that, and no publish is lost."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)

@@ -134,19 +134,19 @@ def test_the_end_of_async_with_waits_no_longer_than_it_is_told(url: str, channel
 @pytest.mark.usefixtures("broker")
 def test_a_program_is_told_each_flow_command(make: Make, url: str, channel: Channel, queue: str) -> None:
     channel.call("queue.declare", queue=queue, arguments=MARKS)
-    told: list[FlowCommand] = []
+    reported: list[FlowCommand] = []
     # At the stop, too little is parked to pause the socket: a paused connection gets no channel.flow.
-    producer = make(url, window_count=2 * STOP, on_flow=told.append)
+    producer = make(url, window_count=2 * STOP, on_flow=reported.append)
     fill(producer, queue)
-    wait_for(lambda: {command.by for command in told if command.held} == {"flow", "blocked"})
+    wait_for(lambda: {command.by for command in reported if command.held} == {"flow", "blocked"})
 
-    def told_to_go_on() -> bool:
+    def may_go_on() -> bool:
         channel.call("queue.purge", queue=queue)  # repeatedly: parked messages may fill the queue once more
-        return {command.by for command in told if not command.held} == {"flow", "blocked"}
+        return {command.by for command in reported if not command.held} == {"flow", "blocked"}
 
-    wait_for(told_to_go_on)
-    assert any(f"queue '{queue}' in vhost '/'" in command.reason for command in told)
-    assert all((command.seconds > 0) is not command.held for command in told)
+    wait_for(may_go_on)
+    assert any(f"queue '{queue}' in vhost '/'" in command.reason for command in reported)
+    assert all((command.seconds > 0) is not command.held for command in reported)
 
 
 @pytest.mark.usefixtures("broker")

@@ -40,7 +40,7 @@ def leave(telemetry: Path, begun: int, node: str) -> Path:
 def test_it_is_ready_once_it_has_the_topology_and_follows_a_new_router(alone: Alone) -> None:
     assert alone.requests.poll(PATIENCE * 1000) and not alone.reports.poll(0)
     alone.wait_ready()
-    alone.tell("started", "router", 0, 2)
+    alone.announce("started", "router", 0, 2)
     assert alone.answer() == (SNAPSHOT, {"have": 1})
     assert alone.stop() == 0
     assert "Traceback" not in alone.log
@@ -73,6 +73,6 @@ def test_the_files_of_the_dead_are_swept_at_its_start_and_after_a_death(tmp_path
         alone.wait_ready()
         wait_for(lambda: not first.exists(), what="the sweep at its start")
         second = leave(telemetry, 2, node)
-        alone.tell("died", "shard", 0, 1)
+        alone.announce("died", "shard", 0, 1)
         wait_for(lambda: not second.exists(), what="the sweep after a death")
     assert len(visible(telemetry, "depth")) == 2

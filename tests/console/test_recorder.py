@@ -67,7 +67,7 @@ class Scene:
             published_bytes=10 * published, delivered_bytes=10 * delivered, whole_bytes=90 * ready,
         )  # fmt: skip
 
-    def look(self, seconds: float = 1, dead: tuple[int, ...] = ()) -> list[tuple[Table, Row]]:
+    def sample(self, seconds: float = 1, dead: tuple[int, ...] = ()) -> list[tuple[Table, Row]]:
         """Return the rows of the next reading."""
         self.now += int(seconds * SECOND)
         self.cpu += seconds / 4
@@ -77,7 +77,7 @@ class Scene:
         return self.rows[before:]
 
     def depths(self, seconds: float = 1) -> list[Row]:
-        return [row for table, row in self.look(seconds) if table is DEPTH]
+        return [row for table, row in self.sample(seconds) if table is DEPTH]
 
     def close(self) -> None:
         self.gauges.close()
@@ -134,12 +134,12 @@ def test_standing_and_empty_queues_have_their_rows_in_turn(scene: Scene) -> None
     scene.depths()
     found: dict[str, list[int]] = {}
     most = 0
-    for look in range(QUIET_READINGS):
+    for sample in range(QUIET_READINGS):
         rows = scene.depths()
         most = max(most, len(rows))
         for row in rows:
-            found.setdefault(row["queue"], []).append(look)
-    assert {name: len(looks) for name, looks in found.items()} == {
+            found.setdefault(row["queue"], []).append(sample)
+    assert {name: len(checks) for name, checks in found.items()} == {
         f"q{number + 1}": QUIET_READINGS // STANDING_READINGS if number % 2 else 1 for number in range(120)
     }
     assert most <= 120 // STANDING_READINGS + 120 // QUIET_READINGS
@@ -169,7 +169,7 @@ def test_another_queue_in_the_same_slot_begins_anew(scene: Scene) -> None:
     scene.open(SHARDS, declared(8, shard=1))
     scene.write(SHARDS, ready=2, published=2)
     assert [(row["queue"], row["n_published"]) for row in scene.depths()] == [("q8", 2)]
-    shards = [row for table, row in scene.look() if table is SHARD]
+    shards = [row for table, row in scene.sample() if table is SHARD]
     assert [(row["queues"], row["ready"]) for row in shards] == [(0, 0), (1, 2)]
 
 
@@ -205,7 +205,7 @@ def test_what_a_queue_brought_from_another_shard_is_not_published_again(scene: S
     scene.write(to, ready=6, published=7)
     rows = scene.depths()
     assert [(row["shard"], row["n_published"], row["ready"], row["interval_ms"]) for row in rows] == [(1, 2, 6, 1000)]
-    shards = [row for table, row in scene.look() if table is SHARD]
+    shards = [row for table, row in scene.sample() if table is SHARD]
     assert [(row["queues"], row["ready"]) for row in shards] == [(0, 0), (1, 6)]
 
 
@@ -243,7 +243,7 @@ def test_a_shard_is_told_with_its_queues(scene: Scene) -> None:
     scene.open(SHARDS + 1, declared(8, shard=1))
     scene.write(SHARDS, ready=5, published=5)
     scene.write(SHARDS + 1, ready=1, published=4, delivered=3)
-    first, second = (row for table, row in scene.look(2) if table is SHARD)
+    first, second = (row for table, row in scene.sample(2) if table is SHARD)
     assert (first["shard"], first["queues"], first["msgs_in"], first["saturated"]) == (0, 0, 0, False)
     assert second == {
         "ts": scene.now, "shard": 1, "pid": 101, "incarnation": 1, "cpu": 0.25, "rss": 5000, "loop_lag_p50_us": 300,
@@ -255,10 +255,10 @@ def test_a_shard_is_told_with_its_queues(scene: Scene) -> None:
 
 def test_a_dead_shard_has_no_row_until_it_lives_again(scene: Scene) -> None:
     scene.open(SHARDS, declared(7))
-    scene.look()
+    scene.sample()
     scene.write(SHARDS, published=5)
-    assert [row["shard"] for table, row in scene.look(dead=(0,)) if table is SHARD] == [1]
-    found = [row for table, row in scene.look() if table is SHARD and row["shard"] == 0]
+    assert [row["shard"] for table, row in scene.sample(dead=(0,)) if table is SHARD] == [1]
+    found = [row for table, row in scene.sample() if table is SHARD and row["shard"] == 0]
     assert [(row["msgs_in"], row["interval_ms"]) for row in found] == [(5, 2000)]
 
 
@@ -296,7 +296,7 @@ class Counting(RuleBasedStateMachine):
     @rule(slot=st.integers(SHARDS, SHARDS + 3))
     def delete(self, slot: int) -> None:
         if slot in self.totals:
-            self.look(1)
+            self.sample(1)
             id, *_ = self.totals.pop(slot)
             self.scene.gauges.queue_close(slot)
             self.scene.homes.apply([["queue_gone", "/", f"q{id}", id]])
@@ -305,19 +305,19 @@ class Counting(RuleBasedStateMachine):
     def begin_again(self, slot: int) -> None:
         """The queue's shard is restarted, and counts from 0."""
         if slot in self.totals:
-            self.look(1)
+            self.sample(1)
             id, shard, _ = self.totals[slot]
             self.totals[slot][2] = 0
             self.scene.open(slot, declared(id, shard))
 
     @rule(times=st.integers(1, 70))
-    def look(self, times: int) -> None:
+    def sample(self, times: int) -> None:
         for _ in range(times):
-            self.scene.look()
+            self.scene.sample()
 
     @rule()
-    def look_and_check(self) -> None:
-        self.scene.look()
+    def sample_and_check(self) -> None:
+        self.scene.sample()
         found = dict.fromkeys(self.lasting, 0)
         covered: dict[int, int] = {}
         sums = [0, 0]

@@ -31,7 +31,7 @@ class Actor(ABC):
         self.record = record
         self.name = name
         self.chance = random.Random(f"{seed} {name}")
-        self.life = 0
+        self.incarnation = 0
         self.stopping = threading.Event()
         self._abandoned = False
         self._thread = threading.Thread()
@@ -63,18 +63,18 @@ class Actor(ABC):
 
     def _run(self) -> None:
         try:
-            while not (self._abandoned or self._session_ended()):
+            while not (self._abandoned or self._worked_to_end()):
                 time.sleep(AGAIN_SECONDS)
         except Exception as error:
             self.wrong(f"{type(error).__name__}: {error}")
             raise
 
-    def _session_ended(self) -> bool:
+    def _worked_to_end(self) -> bool:
         """Work on a new connection; return whether the work, and not only the connection, has ended."""
-        self.life += 1
+        self.incarnation += 1
         try:
             with self.node.connect(properties=self.properties) as client:
-                self.session(client)
+                self.work(client)
         except TimeoutError as error:
             self.wrong(f"no answer: {error}")
         except (HungUp, OSError):
@@ -86,7 +86,7 @@ class Actor(ABC):
         return True
 
     @abstractmethod
-    def session(self, client: Client) -> None:
+    def work(self, client: Client) -> None:
         """Do all the work on one connection, until `stopping`."""
 
 

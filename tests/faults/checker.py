@@ -147,7 +147,7 @@ class Checker:
         place = queue.name, message
         again = self._delivered[place]
         self._delivered[place] += 1
-        self._last_reader[place] = event.reader, event.life
+        self._last_reader[place] = event.reader, event.incarnation
         self._unstored.discard(place)
         if self._is_unstored(place):
             self._unstored.add(place)
@@ -164,7 +164,7 @@ class Checker:
             self._wrong(f"{queue.name}: {message} came after the queue had been empty", message)
         elif place in self._done and not doubtful:
             self._wrong(f"{queue.name}: {message} came again, its settlement was safe", message)
-        elif (place, event.reader, event.life) in self._settled_on and not doubtful:
+        elif (place, event.reader, event.incarnation) in self._settled_on and not doubtful:
             self._wrong(f"{queue.name}: {message} came again on the connection that settled it", message)
         elif again and not event.redelivered and place not in self._unnoted and not self._died_unread(queue, sent):
             self._wrong(f"{queue.name}: {message} came again and does not say so", message)
@@ -191,15 +191,15 @@ class Checker:
         message = event.message
         if queue.name in sent.queues:
             line = queue.key_of(message.number) if queue.by_key else sent.priority if queue.by_priority else 0
-            self._ascend((queue.name, event.reader, message.publisher, sent.life, line), message.number, message)
+            self._ascend((queue.name, event.reader, message.publisher, sent.incarnation, line), message.number, message)
             return
         for source in (name for name in sent.queues if self.queues[name].dead_to == queue.name):
             rejections = self._rejected.get((source, message), [])
             if len(rejections) == 1:
-                reader, life, serial = rejections[0]
-                self._ascend((queue.name, source, reader, life), serial, message)
+                reader, incarnation, serial = rejections[0]
+                self._ascend((queue.name, source, reader, incarnation), serial, message)
             elif self.queues[source].unread:
-                self._ascend((queue.name, source, message.publisher, sent.life), message.number, message)
+                self._ascend((queue.name, source, message.publisher, sent.incarnation), message.number, message)
 
     def _forget_order(self) -> None:
         """Allow, out of order, messages that left a queue by themselves or that another reader had unacked."""
@@ -221,8 +221,8 @@ class Checker:
             self._acked.add(place)
         else:
             self._serial += 1
-            self._rejected[place].append((event.reader, event.life, self._serial))
-        self._settled_on.add((place, event.reader, event.life))
+            self._rejected[place].append((event.reader, event.incarnation, self._serial))
+        self._settled_on.add((place, event.reader, event.incarnation))
 
     def _finish(self, event: Done) -> None:
         place = event.queue, event.message
@@ -283,13 +283,15 @@ class Checker:
             if sent.origin is not None and sent.origin in self._confirmed - self._doubtful:
                 tried[self._origin_of(sent)].append(sent)
         for place, successors in tried.items():
-            reader, life = self._last_reader[place]
-            due = [s.message for s in successors if (s.message.publisher, s.life) == (reader, life)]
+            reader, incarnation = self._last_reader[place]
+            due = [s.message for s in successors if (s.message.publisher, s.incarnation) == (reader, incarnation)]
             came = [s.message for s in successors if any(self._delivered[name, s.message] for name in s.queues)]
             kept = [s.message for s in successors if any(self._is_kept(place[0], name, s) for name in s.queues)]
             if not set(kept) <= set(due) <= set(came):
                 names = ", ".join(map(str, kept or came)) or "nothing"
-                self._wrong(f"{place[0]}: {place[1]} has become {names}, last had by {reader} ({life})", place[1])
+                self._wrong(
+                    f"{place[0]}: {place[1]} has become {names}, last had by {reader} ({incarnation})", place[1]
+                )
 
     def _is_kept(self, origin: str, target: str, successor: Sent) -> bool:
         """Whether a successor was settled for good in a queue, delivered by a shard that had stored it."""

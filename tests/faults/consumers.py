@@ -48,13 +48,15 @@ class Reader(Actor):
         except ValueError as error:
             self.wrong(str(error))
             return
-        self.record.note(Delivered(self.queue.name, self.name, self.life, message, event.redelivered))
+        self.record.note(Delivered(self.queue.name, self.name, self.incarnation, message, event.redelivered))
         self.hand[event.delivery_tag] = message
 
     def settle(self, channel: Channel, tags: list[int], how: How, multiple: bool = False) -> None:
         """Settle tags by one method each or, if they are all tags up to the last (`multiple`), by one method."""
         messages = [self.hand.pop(tag) for tag in tags]
-        self.record.note_all(Settled(self.queue.name, self.name, self.life, message, how) for message in messages)
+        self.record.note_all(
+            Settled(self.queue.name, self.name, self.incarnation, message, how) for message in messages
+        )
         if how is not How.REQUEUE:
             self._since = self._since if self._unsafe else self.moves
             self._unsafe += [Done(self.queue.name, message, how) for message in messages]
@@ -126,7 +128,7 @@ class Consumer(Reader):
         self.requeues = requeues
         self.pause = pause
 
-    def session(self, client: Client) -> None:
+    def work(self, client: Client) -> None:
         """Consume until `stopping`, or until a random time, then kill the connection."""
         channel = self.open(client)
         channel.call("basic.qos", prefetch_count=self.prefetch)
@@ -171,7 +173,7 @@ class Consumer(Reader):
 class Getter(Reader):
     """A reader by basic.get that acks some messages later."""
 
-    def session(self, client: Client) -> None:
+    def work(self, client: Client) -> None:
         """Get messages until `stopping`."""
         channel = self.open(client)
         while not self.stopping.wait(self.chance.random() * 0.03):

@@ -23,7 +23,7 @@ class Declarer(Actor):
         self.there: list[str] = []
         self.gone: list[str] = []
 
-    def session(self, client: Client) -> None:
+    def work(self, client: Client) -> None:
         """Declare, bind and delete queues at random until `stopping`."""
         channel = client.channel()
         channel.call("exchange.declare", exchange=EXCHANGE, type="topic", durable=True)

@@ -18,14 +18,14 @@ from tests.waiting import PATIENCE
 T = TypeVar("T")
 
 QUIET_SECONDS = 0.15
-QUIET_LOOKS = 10
+QUIET_CHECKS = 10
 """The number of answers required from every process meanwhile: one that is not scheduled moves nothing either."""
-EMPTY_LOOKS = 3
+EMPTY_CHECKS = 3
 """The same when queues are emptied: acks arrive, messages that they make room for leave, and those arrive."""
 LATE_SECONDS = 0.1
 """A process that takes longer to answer may have work that it has not begun."""
-DRAIN_LIFE = 1_000_000
-"""Greater than the `life` of any reader that the drain replaces."""
+DRAIN_INCARNATION = 1_000_000
+"""Greater than the `incarnation` of any reader that the drain replaces."""
 
 
 class Drain:
@@ -35,7 +35,7 @@ class Drain:
         self.node = node
         self.record = record
         self.plan = plan
-        self.life = DRAIN_LIFE + number
+        self.incarnation = DRAIN_INCARNATION + number
         self.kept: list[Done] = []
 
     def run(self) -> None:
@@ -62,17 +62,17 @@ class Drain:
     def _still(self, observe: Callable[[], T]) -> T:
         """Return an observation that has not changed for a while during which every process was at work."""
         deadline = time.monotonic() + PATIENCE
-        seen, since, looks = observe(), time.monotonic(), 0
-        while looks < QUIET_LOOKS or time.monotonic() - since < QUIET_SECONDS:
+        seen, since, checks = observe(), time.monotonic(), 0
+        while checks < QUIET_CHECKS or time.monotonic() - since < QUIET_SECONDS:
             if time.monotonic() > deadline:
                 raise AssertionError(f"still changing after {PATIENCE:g} s: {seen!r}")
             began = time.monotonic()
             self.node.turn()
             now = observe()
             if now != seen or time.monotonic() - began > LATE_SECONDS:
-                seen, since, looks = now, time.monotonic(), 0
+                seen, since, checks = now, time.monotonic(), 0
             else:
-                looks += 1
+                checks += 1
             time.sleep(QUIET_SECONDS / 20)
         return seen
 
@@ -83,16 +83,16 @@ class Drain:
         """Empty queues; return the number of messages that came."""
         drains = [_QueueDrain(self, client, queue, self.node.counts()[queue.name]) for queue in queues]
         deadline = time.monotonic() + PATIENCE
-        quiet, looks = time.monotonic(), 0
+        quiet, checks = time.monotonic(), 0
         while (
-            looks < EMPTY_LOOKS
+            checks < EMPTY_CHECKS
             or time.monotonic() < quiet + QUIET_SECONDS
             or not all(drain.complete for drain in drains)
         ):
             self.node.turn()
-            looks += 1
+            checks += 1
             if sum(drain.take() for drain in drains):
-                quiet, looks = time.monotonic(), 0
+                quiet, checks = time.monotonic(), 0
             elif time.monotonic() > deadline:
                 break
         for drain in drains:
@@ -145,7 +145,7 @@ class _QueueDrain:
         """Ack the messages that have come; return whether there were any."""
         line = arrived(self.channel, 0.005)
         last = None
-        reader, life = self.queue.name, self.drain.life
+        reader, incarnation = self.queue.name, self.drain.incarnation
         for event in line:
             if event.name != "basic.deliver":
                 self.drain._wrong(f"drain of {self.queue.name}: {event.name}({event.arguments})")
@@ -155,8 +155,8 @@ class _QueueDrain:
             self.nbytes += len(event.body)
             message = Message.of_body(event.body)
             self.drain.record.note(
-                Delivered(self.queue.name, reader, life, message, event.redelivered),
-                Settled(self.queue.name, reader, life, message, How.ACK),
+                Delivered(self.queue.name, reader, incarnation, message, event.redelivered),
+                Settled(self.queue.name, reader, incarnation, message, How.ACK),
             )
             self.drain.kept.append(Done(self.queue.name, message, How.ACK))
         line.clear()

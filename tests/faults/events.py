@@ -53,13 +53,13 @@ class How(StrEnum):
 class Sent:
     """About to be published, and to arrive in each of `queues`.
 
-    `life` counts the connections of the publisher; `commit` names the transaction of the message; `origin` is the
-    message that it replaces, acked in the same transaction by the reader with the publisher's name.
+    `incarnation` counts the connections of the publisher; `commit` names the transaction of the message; `origin` is
+    the message that it replaces, acked in the same transaction by the reader with the publisher's name.
     """
 
     message: Message
     queues: tuple[str, ...]
-    life: int
+    incarnation: int
     priority: int = 0
     commit: str = ""
     origin: Message | None = None
@@ -81,11 +81,11 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Delivered to a reader. `life` counts the reader's connections, of which it has one at a time."""
+    """Delivered to a reader. `incarnation` counts the reader's connections, of which it has one at a time."""
 
     queue: str
     reader: str
-    life: int
+    incarnation: int
     message: Message
     redelivered: bool
 
@@ -96,7 +96,7 @@ class Settled:
 
     queue: str
     reader: str
-    life: int
+    incarnation: int
     message: Message
     how: How
 

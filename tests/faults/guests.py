@@ -21,7 +21,7 @@ class Guest(Actor):
         self.unsure: list[str] = []
         """Queues that it may have declared, but perhaps not consumed from."""
 
-    def session(self, client: Client) -> None:
+    def work(self, client: Client) -> None:
         """Consume and leave queues until `stopping`."""
         while not self.stopping.is_set():
             self.number += 1

@@ -111,10 +111,10 @@ def refuse(disk: Disk) -> Callable[[Rounds], None]:
     """Return a harm of temporary disk trouble that no process may die of."""
 
     def trouble(rounds: Rounds) -> None:
-        lives = rounds.node.lives()
+        incarnations = rounds.node.incarnations()
         with some_trouble(disk, rounds):
             time.sleep(rounds.chance.uniform(0.3, 1.5))
-        assert rounds.node.lives() == lives, "a process died of it"
+        assert rounds.node.incarnations() == incarnations, "a process died of it"
 
     return trouble
 

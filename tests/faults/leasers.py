@@ -36,7 +36,7 @@ class Leaser(Reader):
         """The id of the present lease."""
         return f"{self.name}/{self.number}"
 
-    def session(self, client: Client) -> None:
+    def work(self, client: Client) -> None:
         """Read leases, some repeatedly, and end them, until `stopping`."""
         channel = client.channel()
         channel.call("basic.qos", prefetch_count=self.rows)
@@ -84,7 +84,7 @@ class Leaser(Reader):
     def end(self, channel: Channel, batch: list[Message]) -> None:
         """Ack the whole lease; the ack holds for good once it is answered."""
         queue = self.queue.name
-        self.record.note_all(Settled(queue, self.name, self.life, message, How.ACK) for message in batch)
+        self.record.note_all(Settled(queue, self.name, self.incarnation, message, How.ACK) for message in batch)
         arguments = {"x-lease": self.lease, "x-lease-end": "ack"}
         channel.call("basic.consume", queue=queue, consumer_tag="end", arguments=arguments)
         self.record.note_all(Done(queue, message, How.ACK) for message in batch)

@@ -20,7 +20,7 @@ class Mover(Reader):
         self.target = target
         self.number = 0
 
-    def session(self, client: Client) -> None:
+    def work(self, client: Client) -> None:
         """Move messages until `stopping`."""
         channel = client.channel()
         channel.call("tx.select")
@@ -35,9 +35,11 @@ class Mover(Reader):
             self.hand.clear()
             commit = f"{self.name}/{self.number}"
             successors = [self._successor() for _ in origins]
-            self.record.note_all(Settled(self.queue.name, self.name, self.life, origin, How.ACK) for origin in origins)
             self.record.note_all(
-                Sent(successor, (self.target,), self.life, commit=commit, origin=origin)
+                Settled(self.queue.name, self.name, self.incarnation, origin, How.ACK) for origin in origins
+            )
+            self.record.note_all(
+                Sent(successor, (self.target,), self.incarnation, commit=commit, origin=origin)
                 for successor, origin in zip(successors, origins, strict=True)
             )
             channel.send("basic.ack", delivery_tag=tag, multiple=True)

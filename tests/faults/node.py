@@ -44,7 +44,7 @@ class Counts(NamedTuple):
 class Held(NamedTuple):
     """Numbers about publishes that wait in the acceptors or are in flight to the shards."""
 
-    sessions: int
+    channels: int
     parked_bytes: int
     paused_connections: int
     in_flight: int
@@ -148,7 +148,7 @@ class Node:
         """Return the pid of a process; 0 if it is not running."""
         return self._gauges.process_read(role, index).pid
 
-    def lives(self) -> list[int]:
+    def incarnations(self) -> list[int]:
         """Return the incarnation of each of the node's processes."""
         return [self._gauges.process_read(role, index).incarnation for role, index in PLACES]
 

@@ -60,7 +60,7 @@ class Numbered(Actor):
         message = Message(self.name, self.number)
         route = self.chance.choice(self.routes)
         priority = self.chance.randint(0, self.highest)
-        self.record.note(Sent(message, route.queues, self.life, priority, commit))
+        self.record.note(Sent(message, route.queues, self.incarnation, priority, commit))
         more: dict[str, Any] = {"priority": priority} if self.highest else {}
         if self.ttl and self.chance.random() < 0.5:
             more["expiration"] = str(self.chance.randint(0, self.ttl))
@@ -89,7 +89,7 @@ class Publisher(Numbered):
         self.returns = returns
         self.properties = JAVA if polite else None
 
-    def session(self, client: Client) -> None:
+    def work(self, client: Client) -> None:
         """Publish until `stopping`, then wait for the outstanding confirms."""
         channel = client.channel()
         channel.call("confirm.select")
@@ -140,7 +140,7 @@ class Committer(Numbered):
         self.most = most
         self.pause = pause
 
-    def session(self, client: Client) -> None:
+    def work(self, client: Client) -> None:
         """Commit transactions until `stopping`."""
         channel = client.channel()
         channel.call("tx.select")

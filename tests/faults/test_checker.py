@@ -62,8 +62,8 @@ def message(number: int, publisher: str = "p") -> Message:
     return Message(publisher, number)
 
 
-def sent(number: int, queue: str = "plain", life: int = 1, **more: object) -> Sent:
-    return Sent(message(number), (queue,), life, **more)  # type: ignore[arg-type]
+def sent(number: int, queue: str = "plain", incarnation: int = 1, **more: object) -> Sent:
+    return Sent(message(number), (queue,), incarnation, **more)  # type: ignore[arg-type]
 
 
 def published(numbers: Sequence[int], queue: str = "plain", **more: object) -> list[Event]:
@@ -71,12 +71,14 @@ def published(numbers: Sequence[int], queue: str = "plain", **more: object) -> l
     return [e for n in numbers for e in (sent(n, queue, **more), Confirmed(message(n)))]
 
 
-def came(number: int, queue: str = "plain", life: int = 1, redelivered: bool = False, reader: str = "r") -> Delivered:
-    return Delivered(queue, reader, life, message(number), redelivered)
+def came(
+    number: int, queue: str = "plain", incarnation: int = 1, redelivered: bool = False, reader: str = "r"
+) -> Delivered:
+    return Delivered(queue, reader, incarnation, message(number), redelivered)
 
 
-def settled(number: int, queue: str = "plain", life: int = 1, how: How = How.ACK) -> Settled:
-    return Settled(queue, "r", life, message(number), how)
+def settled(number: int, queue: str = "plain", incarnation: int = 1, how: How = How.ACK) -> Settled:
+    return Settled(queue, "r", incarnation, message(number), how)
 
 
 def done(number: int, queue: str = "plain", how: How = How.ACK) -> Done:
@@ -117,13 +119,13 @@ def test_a_message_that_was_never_sent() -> None:
 
 
 def test_again_after_a_safe_settlement() -> None:
-    found = problems(*published([1]), *consumed([1]), came(1, life=2, redelivered=True))
+    found = problems(*published([1]), *consumed([1]), came(1, incarnation=2, redelivered=True))
     assert found == ["plain: p#1 came again, its settlement was safe"]
 
 
 def test_again_after_a_settlement_that_was_not_safe() -> None:
     events = [*published([1]), came(1), settled(1)]
-    again = [came(1, life=2, redelivered=True), settled(1, life=2)]
+    again = [came(1, incarnation=2, redelivered=True), settled(1, incarnation=2)]
     assert problems(*events, *again) == []
     unmarked = replace(again[0], redelivered=False)
     assert problems(*events, unmarked, again[1]) == ["plain: p#1 came again and does not say so"]
@@ -154,12 +156,12 @@ def test_order() -> None:
 
 
 def test_order_is_kept_from_one_connection_of_the_reader_to_the_next() -> None:
-    found = problems(*published([1, 2]), came(2), settled(2), came(1, life=2), settled(1, life=2))
+    found = problems(*published([1, 2]), came(2), settled(2), came(1, incarnation=2), settled(1, incarnation=2))
     assert found == ["plain: p#1 out of order (1 after 2 of ('r', 'p', 1, 0))"]
 
 
 def test_order_is_that_of_one_connection_of_the_publisher() -> None:
-    events = [*published([1]), *published([2], life=2)]
+    events = [*published([1]), *published([2], incarnation=2)]
     assert problems(*events, *consumed([2, 1])) == []
 
 
@@ -190,8 +192,8 @@ def test_dead_letters() -> None:
 def test_a_reject_that_is_safe_and_led_nowhere() -> None:
     queue = "with dead letters"
     assert problems(sent(1, queue), *rejected([1])) == [f"{queue}: p#1 was rejected and is no dead letter"]
-    twice = [came(1, queue), settled(1, queue), came(1, queue, life=2, redelivered=True)]
-    last = [settled(1, queue, life=2, how=How.REJECT), done(1, queue, How.REJECT)]
+    twice = [came(1, queue), settled(1, queue), came(1, queue, incarnation=2, redelivered=True)]
+    last = [settled(1, queue, incarnation=2, how=How.REJECT), done(1, queue, How.REJECT)]
     assert problems(*published([1], queue), *twice, *last) == [f"{queue}: p#1 was rejected and is no dead letter"]
     assert problems(sent(1, queue), Fault("x"), *rejected([1])) == []
 
@@ -220,7 +222,7 @@ def test_dead_letters_of_another_shard_may_repeat() -> None:
     again = came(2, "far", redelivered=True)
     assert problems(*events, again, AtRest(), again) == []
     assert problems(*events, came(2, "far")) == ["far: p#2 came again and does not say so"]
-    assert problems(*events, came(2, queue, life=2, redelivered=True)) == [
+    assert problems(*events, came(2, queue, incarnation=2, redelivered=True)) == [
         f"{queue}: p#2 came again, its settlement was safe"
     ]
 
@@ -238,7 +240,7 @@ def test_a_ring_drops_the_oldest() -> None:
 
 def test_first_deliveries_of_a_life_may_not_be_noted() -> None:
     events = published([1, 2])
-    again = [came(2, life=2), settled(2, life=2)]
+    again = [came(2, incarnation=2), settled(2, incarnation=2)]
     assert problems(*events, *consumed([1]), came(2), settled(2), Fault("x"), *again) == [
         "plain: p#2 came again and does not say so"
     ]
@@ -273,13 +275,13 @@ def test_a_transaction_in_part() -> None:
     assert problems(*parts, came(1), settled(1)) == []
 
 
-def moved(number: int, successor: int, life: int, redelivered: bool = False) -> list[Event]:
+def moved(number: int, successor: int, incarnation: int, redelivered: bool = False) -> list[Event]:
     """Return events of a mover that takes a message and tries to replace it with another."""
     origin = message(number)
     return [
-        Delivered("moved from", "mover", life, origin, redelivered),
-        Settled("moved from", "mover", life, origin, How.ACK),
-        Sent(Message("mover", successor), ("moved to",), life, commit=f"mover {successor}", origin=origin),
+        Delivered("moved from", "mover", incarnation, origin, redelivered),
+        Settled("moved from", "mover", incarnation, origin, How.ACK),
+        Sent(Message("mover", successor), ("moved to",), incarnation, commit=f"mover {successor}", origin=origin),
     ]
 
 
@@ -294,7 +296,7 @@ def successor(number: int) -> list[Event]:
 
 def test_moved() -> None:
     events = published([1], "moved from")
-    tried, again = moved(1, 1, life=1), moved(1, 2, life=2, redelivered=True)
+    tried, again = moved(1, 1, incarnation=1), moved(1, 2, incarnation=2, redelivered=True)
     assert problems(*events, *tried, *successor(1)) == []
     assert problems(*events, *tried, *again, *successor(2)) == []
     assert problems(*events, *tried, *successor(1)[:2], *again, *successor(2)) == []
@@ -309,11 +311,15 @@ def test_moved() -> None:
 def test_moved_by_a_shard_that_died() -> None:
     """A transaction of one shard may be seen by a consumer and be undone by the shard's death. One of two may not."""
     events, (delivered, *read) = published([1], "moved from"), successor(1)
-    tried, again = moved(1, 1, life=1), [*moved(1, 2, life=2, redelivered=True), *successor(2)]
-    dies, lives = Fault("shard 0", frozenset({0})), Fault("shard 1", frozenset({1}))
+    tried, again = moved(1, 1, incarnation=1), [*moved(1, 2, incarnation=2, redelivered=True), *successor(2)]
+    dies, incarnations = Fault("shard 0", frozenset({0})), Fault("shard 1", frozenset({1}))
     assert problems(*events, *tried, dies, delivered, *read, Over("x"), *again) == []
     assert problems(*events, *tried, delivered, dies, *read, Over("x"), *again) == []
-    for wrong in ([lives, delivered, Over("x")], [dies, Over("x"), delivered], [dies, delivered, Over("x"), delivered]):
+    for wrong in (
+        [incarnations, delivered, Over("x")],
+        [dies, Over("x"), delivered],
+        [dies, delivered, Over("x"), delivered],
+    ):
         assert len(problems(*events, *tried, *wrong, *read, *again)) >= 1
     far = [replace(event, queue="other") if hasattr(event, "queue") else event for event in (delivered, *read)]
     sent_far = [replace(event, queues=("other",)) if isinstance(event, Sent) else event for event in tried]

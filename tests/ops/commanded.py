@@ -52,7 +52,7 @@ class Commanded:
         self.facts.runtime.mkdir()
         self.facts.store()
         Pointer(1, self.facts.runtime, self.facts.gauges).store(self.data)
-        self.node.show_lives()
+        self.node.show_processes()
         servers = [ControlServer(self.facts.control, self._command)]
         for index, acceptor in self.node.running_acceptors():
             path = self.facts.control_of("acceptor", index, acceptor.incarnation)
@@ -100,7 +100,7 @@ class Commanded:
             for index in range(len(self.node.acceptors)):
                 self.node.kill_acceptor(index)
                 self.node.start_acceptor(index)
-            return self.node.show_lives()
+            return self.node.show_processes()
         if command == "queue_move":
             outcomes = self.node.move(arguments["name"], arguments["shard"])
             self.node.settle()

@@ -144,30 +144,30 @@ def confirming(commanded: Commanded, target: str) -> Client:
 def test_a_queue_whose_messages_were_acked_since_the_last_check_has_no_stuck_consumers(commanded: Commanded) -> None:
     one, _ = jam(commanded)
     processes = Processes(commanded.data)
-    sessions = processes.ask_acceptors("entangled")
-    causes = {cause["name"]: cause for each in sessions for cause in each["causes"]}
-    first = QueueCheck(processes, commanded.node.gauges, sessions, {})
+    channels = processes.ask_acceptors("entangled")
+    causes = {cause["name"]: cause for each in channels for cause in each["causes"]}
+    first = QueueCheck(processes, commanded.node.gauges, channels, {})
     ((consumer,), _) = [first.consumers(causes[name]) for name in ("a", "b")]
     assert (consumer["connection"], consumer["party"]) == (one.connection.id, "guest at 127.0.0.1")
-    again = QueueCheck(processes, commanded.node.gauges, sessions, first.moved)
+    again = QueueCheck(processes, commanded.node.gauges, channels, first.moved)
     assert again.consumers(causes["a"]) == [consumer]
     one.send("basic.ack", 1, delivery_tag=1)
     commanded.node.settle()
-    after = QueueCheck(processes, commanded.node.gauges, sessions, first.moved)
+    after = QueueCheck(processes, commanded.node.gauges, channels, first.moved)
     assert after.consumers(causes["a"]) == [] and len(after.consumers(causes["b"])) == 1
 
 
 def test_a_queue_is_still_if_it_has_nothing_ready_and_nothing_has_moved(commanded: Commanded) -> None:
     one, _ = jam(commanded)
     processes = Processes(commanded.data)
-    sessions = processes.ask_acceptors("entangled")
-    causes = {cause["name"]: cause for each in sessions for cause in each["causes"]}
-    first = QueueCheck(processes, commanded.node.gauges, sessions, {})
+    channels = processes.ask_acceptors("entangled")
+    causes = {cause["name"]: cause for each in channels for cause in each["causes"]}
+    first = QueueCheck(processes, commanded.node.gauges, channels, {})
     assert not first.is_still(causes["a"]), "there was no check before"
-    assert QueueCheck(processes, commanded.node.gauges, sessions, first.moved).is_still(causes["a"])
+    assert QueueCheck(processes, commanded.node.gauges, channels, first.moved).is_still(causes["a"])
     one.send("basic.ack", 1, delivery_tag=1)
     commanded.node.settle()
-    assert not QueueCheck(processes, commanded.node.gauges, sessions, first.moved).is_still(causes["a"])
+    assert not QueueCheck(processes, commanded.node.gauges, channels, first.moved).is_still(causes["a"])
 
 
 def test_a_queue_that_has_acted_is_asked_first_so_that_it_does_more(commanded: Commanded) -> None:

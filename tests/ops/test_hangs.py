@@ -46,7 +46,7 @@ class Scene:
     def beat(self, work: Work = Work.SERVING) -> None:
         self.gauges.beat("acceptor", 0, self.child.incarnation, int(self.now * 1e6), work)
 
-    def look(self, seconds: float) -> None:
+    def watch_for(self, seconds: float) -> None:
         """Let seconds pass in which the supervisor checks as it should."""
         for _ in range(round(seconds / CHECK_SECONDS)):
             self.now += CHECK_SECONDS
@@ -63,37 +63,37 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 def test_who_beats_is_left_alone(scene: Scene) -> None:
     for _ in range(100):
         scene.beat()
-        scene.look(SECONDS - 1)
+        scene.watch_for(SECONDS - 1)
     assert scene.sent == []
 
 
 def test_who_is_silent_is_asked_where_it_is_and_killed_once(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     scene.beat()
-    scene.look(SECONDS)
+    scene.watch_for(SECONDS)
     assert scene.sent == []
-    scene.look(CHECK_SECONDS)
+    scene.watch_for(CHECK_SECONDS)
     assert scene.sent == [signal.SIGUSR1]
     stack_file(scene.gauges.path.parent, "acceptor", 0).write_text("in the middle of nowhere")
-    scene.look(CHECK_SECONDS)
-    scene.look(10 * SECONDS)
+    scene.watch_for(CHECK_SECONDS)
+    scene.watch_for(10 * SECONDS)
     assert scene.sent == [signal.SIGUSR1, signal.SIGKILL]
 
 
 def test_who_beats_after_all_is_spared(scene: Scene) -> None:
     scene.beat()
-    scene.look(SECONDS + CHECK_SECONDS)
+    scene.watch_for(SECONDS + CHECK_SECONDS)
     for _ in range(3):
         scene.beat()
-        scene.look(SECONDS - 1)
+        scene.watch_for(SECONDS - 1)
     assert scene.sent == [signal.SIGUSR1]
 
 
 @pytest.mark.parametrize("work", [Work.LOADING, Work.DISK])
 def test_who_is_busy_has_more_time(scene: Scene, work: Work) -> None:
     scene.beat(work)
-    scene.look(BUSY_SECONDS - 1)
+    scene.watch_for(BUSY_SECONDS - 1)
     assert scene.sent == []
-    scene.look(2)
+    scene.watch_for(2)
     assert scene.sent == [signal.SIGUSR1, signal.SIGKILL]
 
 
@@ -104,45 +104,45 @@ def test_who_has_not_begun_to_beat_has_more_time(scene: Scene) -> None:
     scene.beat()
     scene.now += 1
     scene.live()
-    scene.look(BUSY_SECONDS - 1)
+    scene.watch_for(BUSY_SECONDS - 1)
     assert scene.sent == []
-    scene.look(2)
+    scene.watch_for(2)
     assert scene.sent == [signal.SIGUSR1, signal.SIGKILL]
 
 
 def test_who_waits_for_the_disk_without_having_said_so_has_more_time(scene: Scene) -> None:
     scene.beat()
     scene.state = psutil.STATUS_DISK_SLEEP
-    scene.look(BUSY_SECONDS - 1)
+    scene.watch_for(BUSY_SECONDS - 1)
     assert scene.sent == []
     scene.state = psutil.STATUS_SLEEPING
-    scene.look(1)
+    scene.watch_for(1)
     assert scene.sent == [signal.SIGUSR1, signal.SIGKILL]
 
 
 def test_who_was_stopped_while_it_loaded_does_not(scene: Scene) -> None:
     scene.beat(Work.LOADING)
     scene.state = psutil.STATUS_STOPPED
-    scene.look(SECONDS + 1)
+    scene.watch_for(SECONDS + 1)
     assert scene.sent == [signal.SIGUSR1, signal.SIGKILL]
 
 
 def test_who_is_debugged_is_left_alone(scene: Scene) -> None:
     scene.beat()
     scene.state = psutil.STATUS_TRACING_STOP
-    scene.look(BUSY_SECONDS * 2)
+    scene.watch_for(BUSY_SECONDS * 2)
     assert scene.sent == []
 
 
 def test_time_in_which_the_supervisor_stood_still_does_not_count(scene: Scene) -> None:
     """After the machine was suspended or the container paused, everybody is late and nobody hangs."""
     scene.beat()
-    scene.look(1)
+    scene.watch_for(1)
     scene.now += 3600
-    scene.look(CHECK_SECONDS)
+    scene.watch_for(CHECK_SECONDS)
     assert scene.sent == []
     scene.beat()
-    scene.look(SECONDS - 1)
+    scene.watch_for(SECONDS - 1)
     assert scene.sent == []
     assert INTERVALS_MOST * CHECK_SECONDS < SECONDS
 
@@ -151,7 +151,7 @@ def test_nobody_is_killed_where_that_is_switched_off(tmp_path: Path) -> None:
     scene = Scene(tmp_path, seconds=0)
     with scene.gauges:
         scene.beat()
-        scene.look(BUSY_SECONDS * 2)
+        scene.watch_for(BUSY_SECONDS * 2)
     assert scene.sent == []
 
 

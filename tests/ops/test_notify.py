@@ -26,16 +26,16 @@ class Manager:
         self.socket.bind(address)
         self.socket.settimeout(PATIENCE)
 
-    def hears(self) -> str:
+    def receives(self) -> str:
         return self.socket.recv(1000).decode()
 
-    def heard(self) -> list[str]:
+    def received(self) -> list[str]:
         """Return the messages that have arrived since the last call."""
         self.socket.setblocking(False)
         found = []
         try:
             while True:
-                found.append(self.hears())
+                found.append(self.receives())
         except BlockingIOError:
             return found
         finally:
@@ -57,7 +57,7 @@ def test_a_unit_of_type_notify(manager: Manager, tmp_path: Path) -> None:
     notifier.report_ready()
     notifier.keep_alive(1.0)
     notifier.report_stopping()
-    assert manager.heard() == [*READY, "STOPPING=1"]
+    assert manager.received() == [*READY, "STOPPING=1"]
 
 
 def test_signs_of_life_are_as_many_as_are_wanted(manager: Manager, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_signs_of_life_are_as_many_as_are_wanted(manager: Manager, tmp_path: Pat
     notifier.report_ready()
     for tenth in range(100, 161):
         notifier.keep_alive(tenth / 10)
-    assert manager.heard() == READY + ["WATCHDOG=1"] * 4
+    assert manager.received() == READY + ["WATCHDOG=1"] * 4
 
 
 def test_those_that_another_process_is_to_give(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_an_abstract_address() -> None:
     manager = Manager(f"\0{name}")
     with manager.socket:
         Notifier({"NOTIFY_SOCKET": f"@{name}"}).report_ready()
-        assert manager.heard() == READY
+        assert manager.received() == READY
 
 
 def test_without_a_manager(tmp_path: Path) -> None:
@@ -94,27 +94,27 @@ def test_without_a_manager(tmp_path: Path) -> None:
 def test_a_supervisor_that_hangs_gives_no_sign_of_life(manager: Manager, tmp_path: Path) -> None:
     variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
     with Broker(tmp_path, environment=variables) as broker:
-        wait_for(lambda: manager.hears() == READY[0], what="that it is ready")
-        wait_for(lambda: manager.hears() == "WATCHDOG=1", what="a sign of life")
+        wait_for(lambda: manager.receives() == READY[0], what="that it is ready")
+        wait_for(lambda: manager.receives() == "WATCHDOG=1", what="a sign of life")
         os.kill(broker.pid, signal.SIGSTOP)
         wait_for(lambda: psutil.Process(broker.pid).status() == psutil.STATUS_STOPPED, what="a supervisor that hangs")
-        manager.heard()
+        manager.received()
         with broker.connect() as client:
             client.channel()
         manager.socket.settimeout(2)
         with pytest.raises(TimeoutError):
-            manager.hears()
+            manager.receives()
         os.kill(broker.pid, signal.SIGCONT)
         manager.socket.settimeout(PATIENCE)
-        assert manager.hears() == "WATCHDOG=1"
-    assert "STOPPING=1" in manager.heard()
+        assert manager.receives() == "WATCHDOG=1"
+    assert "STOPPING=1" in manager.received()
 
 
 def test_a_start_that_takes_long(manager: Manager, tmp_path: Path) -> None:
     notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
     notifier.report_starting("waiting for router 0", 60.0)
     notifier.report_ready()
-    assert manager.heard() == [
+    assert manager.received() == [
         "STATUS=waiting for router 0\nEXTEND_TIMEOUT_USEC=60000000",
         *READY,
     ]

@@ -134,8 +134,8 @@ def test_a_dead_child_is_replaced_and_everyone_told(start_node: StartNode) -> No
         _await_subscription(node, events)
         before = node.wait_children(5)
         before["pstk-shard-1"].kill()
-        assert _heard_of_shards(events) == ["died", "shard", 1, 1, before["pstk-shard-1"].pid]
-        started = _heard_of_shards(events)
+        assert _received_of_shards(events) == ["died", "shard", 1, 1, before["pstk-shard-1"].pid]
+        started = _received_of_shards(events)
         assert started[:4] == ["started", "shard", 1, 2]
         wait_for(lambda: gauges.process_read("shard", 1).state == READY, what="the new shard")
         place = gauges.process_read("shard", 1)
@@ -158,7 +158,7 @@ def _await_subscription(node: StandInNode, events: zmq.Socket[bytes]) -> None:
     node.wait_children(5)
 
 
-def _heard_of_shards(events: zmq.Socket[bytes]) -> list[Any]:
+def _received_of_shards(events: zmq.Socket[bytes]) -> list[Any]:
     """Return the next event of a shard."""
     while True:
         event: list[Any] = unpack(events.recv())
@@ -166,11 +166,11 @@ def _heard_of_shards(events: zmq.Socket[bytes]) -> list[Any]:
             return event
 
 
-Tell = Callable[[str, Role, int], None]
+Announce = Callable[[str, Role, int], None]
 
 
 @contextlib.contextmanager
-def telling(node: StandInNode) -> Iterator[Tell]:
+def telling(node: StandInNode) -> Iterator[Announce]:
     """Yield a function that reports an event of a place to the supervisor, in order and without loss."""
     with zmq.Context() as context, context.socket(zmq.PUSH) as reports:
         reports.linger = int(PATIENCE * 1000)
@@ -179,25 +179,25 @@ def telling(node: StandInNode) -> Iterator[Tell]:
 
 
 def ask_for_restart(node: StandInNode) -> None:
-    with telling(node) as tell:
-        tell("restart", "acceptor", 0)
+    with telling(node) as report:
+        report("restart", "acceptor", 0)
 
 
 def test_shards_come_and_go(start_node: StartNode) -> None:
     node = start_node(spare_shards=1)
     node.wait_ready()
     node.wait_children(5)
-    with Gauges.open(node.node.gauges) as gauges, telling(node) as tell:
+    with Gauges.open(node.node.gauges) as gauges, telling(node) as report:
         assert gauges.shards == 3
         for index in (2, 2, 3):  # shard 2 is there the second time, and shard 3 has no place
-            tell("begin", "shard", index)
+            report("begin", "shard", index)
         assert "pstk-shard-2" in node.wait_children(6)
         wait_for(lambda: gauges.process_read("shard", 2).state == READY, what="the new shard")
         for index in (1, 1, 7):
-            tell("end", "shard", index)
+            report("end", "shard", index)
         assert "pstk-shard-1" not in node.wait_children(5)
         wait_for(lambda: gauges.process_read("shard", 1).state == UNSTARTED, what="the end of it")
-        tell("begin", "shard", 1)
+        report("begin", "shard", 1)
         wait_for(lambda: gauges.process_read("shard", 1).state == READY, what="another one in its place")
         place = gauges.process_read("shard", 1)
     assert place.incarnation == 2
@@ -210,15 +210,15 @@ def test_shards_come_and_go(start_node: StartNode) -> None:
 def test_a_shard_that_dies_all_the_time_can_be_ended(start_node: StartNode) -> None:
     node = start_node()
     node.wait_ready()
-    with Gauges.open(node.node.gauges) as gauges, telling(node) as tell:
+    with Gauges.open(node.node.gauges) as gauges, telling(node) as report:
         node.wait_children(5)["pstk-shard-1"].kill()
-        tell("end", "shard", 1)
+        report("end", "shard", 1)
         wait_for(lambda: gauges.process_read("shard", 1).state == UNSTARTED, what="its end")
     assert sorted(node.wait_children(4)) == ["pstk-acceptor-0", "pstk-acceptor-1", "pstk-router-0", "pstk-shard-0"]
     assert node.stop()[0] == 0
 
 
-def lives(gauges: Gauges, role: Role) -> list[tuple[int, int]]:
+def incarnations(gauges: Gauges, role: Role) -> list[tuple[int, int]]:
     places = [gauges.process_read(role, index) for index in range(2)]
     return [(place.incarnation, place.state) for place in places]
 
@@ -230,10 +230,10 @@ def test_acceptors_are_replaced_while_the_port_stays_open(start_node: StartNode)
     address = "127.0.0.1", node.node.port
     with Gauges.open(node.node.gauges) as gauges:
         ask_for_restart(node)
-        while lives(gauges, "acceptor") != [(2, READY)] * 2:
+        while incarnations(gauges, "acceptor") != [(2, READY)] * 2:
             socket.create_connection(address).close()
             time.sleep(0.01)
-        assert lives(gauges, "shard") == [(1, READY)] * 2
+        assert incarnations(gauges, "shard") == [(1, READY)] * 2
     after = node.wait_children(5)
     assert {name for name in NAMES if before[name].pid != after[name].pid} == {"pstk-acceptor-0", "pstk-acceptor-1"}
     err = node.stop()[2]
@@ -249,7 +249,7 @@ def test_the_death_of_the_template_harms_nobody(start_node: StartNode) -> None:
     template.kill()
     before["pstk-shard-1"].kill()
     with Gauges.open(node.node.gauges) as gauges:
-        wait_for(lambda: lives(gauges, "shard") == [(1, READY), (2, READY)], what="the next shard")
+        wait_for(lambda: incarnations(gauges, "shard") == [(1, READY), (2, READY)], what="the next shard")
     after = node.wait_children(5)
     assert {name for name in NAMES if before[name].pid != after[name].pid} == {"pstk-shard-1"}
     died = [entry["process"] for entry in logged(node.stop()[2], "process died")]
@@ -272,7 +272,7 @@ def test_a_successor_that_dies_leaves_everything_as_it_is(start_node: StartNode)
     assert any("a successor died, the rolling restart ends" in line for line in node.process.stderr)
     assert node.wait_children(5) == before
     with Gauges.open(node.node.gauges) as gauges:
-        assert lives(gauges, "acceptor") == [(1, READY)] * 2
+        assert incarnations(gauges, "acceptor") == [(1, READY)] * 2
     code, _, err = node.stop()
     assert (code, logged(err, "a successor died, the rolling restart ends")) == (0, [])
 

@@ -35,8 +35,8 @@ def _alone(stop: Row, following: Row | None, flow: list[Row], until: int) -> Row
         firsts: dict[tuple[int, str], int] = {}
         for row in flow:
             if (row["node"], row["acceptor"]) == (stop["node"], stop["acceptor"]):
-                life = row["epoch"], row["writer"]
-                firsts[life] = min(firsts.get(life, row["ts"]), row["ts"])
+                incarnation = row["epoch"], row["writer"]
+                firsts[incarnation] = min(firsts.get(incarnation, row["ts"]), row["ts"])
         ended = min((first for first in firsts.values() if first > stop["ts"]), default=None)
     stopped = ((until if ended is None else ended) - stop["ts"]) // 1000
     return {

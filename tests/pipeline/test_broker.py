@@ -57,7 +57,7 @@ def results(recorded: Path) -> int:
     return sum(row["n_published"] for row in rows(recorded, "depth"))
 
 
-def has_told(recorded: Path, count: int) -> bool:
+def has_reported(recorded: Path, count: int) -> bool:
     return results(recorded) == count
 
 
@@ -144,7 +144,7 @@ def test_messages_that_are_nearly_all_header_fill_a_queue_to_its_mark_in_bytes(
         channel.call("queue.declare", queue="tasks", arguments=IN_BYTES)
         for count in range(1, rising + 1):
             channel.publish(b"x", routing_key="tasks", headers=headers)
-            wait_for(partial(has_told, root, count), 60, "a row that tells of it")
+            wait_for(partial(has_reported, root, count), 60, "a row that tells of it")
         depth = rows(root, "depth")
         (queue,) = status.collect(tmp_path / "data").queues
         assert queue["whole_bytes"] > rising * 50_000

@@ -27,8 +27,8 @@ def test_tables_streams_and_sinks_at_rabbitmq(spark: SparkSession, tmp_path: Pat
         table = spark.range(1000).selectExpr("string(id) as body", "'source' as routing_key")
         table.write.format("penstock").option("url", address.url).mode("append").save()
         assert depth("source") == 1000
-        look = spark.read.format("penstock").options(url=address.url, queue="source").load()
-        assert sorted(int(row.body) for row in look.collect()) == list(range(1000))
+        check = spark.read.format("penstock").options(url=address.url, queue="source").load()
+        assert sorted(int(row.body) for row in check.collect()) == list(range(1000))
         wait_for(lambda: depth("source") == 1000, what="all of them back")
         query = (
             spark.readStream.format("penstock").options(url=address.url, queue="source", maxRows=300).load()

@@ -16,7 +16,7 @@ from shard.store.journal import Journal
 from shard.store.probe import probe
 from shard.store.store import LENGTH
 from shard.store.stored import DATABASES, KEY
-from tests.shard.store.test_store import LIMIT, Life, batch, bodies, prioritised
+from tests.shard.store.test_store import LIMIT, OpenedStore, batch, bodies, prioritised
 
 
 def alter(path: Path, change: Callable[[Any, dict[str, Any]], None]) -> None:
@@ -38,86 +38,86 @@ def damage(path: Path, number: int) -> None:
 
 
 def filled(path: Path, *groups: tuple[bytes, ...], make: Callable[[Journal], Any] | None = None) -> None:
-    life = Life(path, make)
+    opened = OpenedStore(path, make)
     for group in groups:
-        life.queue.enqueue(batch(*group), 0, len(group))
-    life.commit()
-    life.end()
+        opened.queue.enqueue(batch(*group), 0, len(group))
+    opened.commit()
+    opened.end()
 
 
-def drained(life: Life) -> tuple[list[bytes], list[DamagedError]]:
+def drained(opened: OpenedStore) -> tuple[list[bytes], list[DamagedError]]:
     """Return the messages that the queue delivers, and the errors of its damaged ones."""
     found, damaged = [], []
-    while life.queue.ready:
+    while opened.queue.ready:
         try:
-            found += [body for body, _ in bodies(life.queue)]
+            found += [body for body, _ in bodies(opened.queue)]
         except DamagedError as error:
             damaged.append(error)
-            assert life.queue.drop_damaged()
+            assert opened.queue.drop_damaged()
     return found, damaged
 
 
 def test_damaged_messages_are_dropped_and_the_others_come(tmp_path: Path) -> None:
     filled(tmp_path, (b"a", b"b"), (b"c", b"d"), (b"e",))
     damage(tmp_path, 1)
-    life = Life(tmp_path)
-    found, (damaged,) = drained(life)
+    opened = OpenedStore(tmp_path)
+    found, (damaged,) = drained(opened)
     assert found == [b"a", b"b", b"e"]
-    assert (life.queue.ready, life.queue.ready_bytes, life.queue.totals.dropped) == (0, 0, 2)
-    file = life.store.set_aside(damaged)
+    assert (opened.queue.ready, opened.queue.ready_bytes, opened.queue.totals.dropped) == (0, 0, 2)
+    file = opened.store.set_aside(damaged)
     assert file.parent == tmp_path / "damaged"
     data = file.read_bytes()
     (size,) = LENGTH.unpack_from(data)
     assert data[LENGTH.size + size :].count(b"c") == 1
-    life.commit()
-    life.end()
+    opened.commit()
+    opened.end()
     assert probe(tmp_path, 0).records == 3
-    life = Life(tmp_path)
-    assert drained(life)[0] == [b"a", b"b", b"e"], "what is damaged does not come back"
-    life.end()
+    opened = OpenedStore(tmp_path)
+    assert drained(opened)[0] == [b"a", b"b", b"e"], "what is damaged does not come back"
+    opened.end()
 
 
 def test_damage_in_the_middle_of_what_is_partly_done(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    first = life.queue.enqueue(batch(b"a", b"b", b"c", b"d"), 0, 4)
-    life.queue.enqueue(batch(b"e"), 0, 1)
-    life.queue.pop(3, UNLIMITED, False)
-    life.queue.settle(first + 1, 1)
-    life.commit()
-    life.end()
+    opened = OpenedStore(tmp_path)
+    first = opened.queue.enqueue(batch(b"a", b"b", b"c", b"d"), 0, 4)
+    opened.queue.enqueue(batch(b"e"), 0, 1)
+    opened.queue.pop(3, UNLIMITED, False)
+    opened.queue.settle(first + 1, 1)
+    opened.commit()
+    opened.end()
     damage(tmp_path, 0)
-    life = Life(tmp_path)
-    assert drained(life)[0] == [b"e"]
-    assert life.queue.totals.dropped == 3
-    life.end()
+    opened = OpenedStore(tmp_path)
+    assert drained(opened)[0] == [b"e"]
+    assert opened.queue.totals.dropped == 3
+    opened.end()
 
 
 def test_damage_in_one_line_of_priorities(tmp_path: Path) -> None:
     def make(journal: Journal) -> PriorityQueue:
         return PriorityQueue(7, None, 9, 1 << 36, journal, True)
 
-    life = Life(tmp_path, make)
+    opened = OpenedStore(tmp_path, make)
     for number, priority in ((b"a", 1), (b"b", 2), (b"c", 1)):
-        life.queue.enqueue(prioritised(priority, number), 0, 1)
-    life.commit()
-    life.end()
+        opened.queue.enqueue(prioritised(priority, number), 0, 1)
+    opened.commit()
+    opened.end()
     damage(tmp_path, 2)
-    life = Life(tmp_path, make)
-    assert drained(life)[0] == [b"a", b"c"]
-    assert life.queue.ready == 0
-    life.end()
+    opened = OpenedStore(tmp_path, make)
+    assert drained(opened)[0] == [b"a", b"c"]
+    assert opened.queue.ready == 0
+    opened.end()
 
 
 def test_what_is_spilled_is_checked_as_well(tmp_path: Path) -> None:
-    life = Life(tmp_path)
+    opened = OpenedStore(tmp_path)
     for number in range(3):
-        life.queue.enqueue(batch(bytes([65 + number]) * 3000, flags=0), 0, 1)
-    while life.queue.page_out(UNLIMITED, 0):
-        life.commit()
-        if life.queue.paged:
+        opened.queue.enqueue(batch(bytes([65 + number]) * 3000, flags=0), 0, 1)
+    while opened.queue.page_out(UNLIMITED, 0):
+        opened.commit()
+        if opened.queue.paged:
             break
-    life.queue.page_out(UNLIMITED, 0)
-    life.store.close()
+    opened.queue.page_out(UNLIMITED, 0)
+    opened.store.close()
     spill = Environment(tmp_path / "spill", ("index", "contents", "totals"), LIMIT, False)
 
     def change(txn: Any) -> None:
@@ -126,20 +126,20 @@ def test_what_is_spilled_is_checked_as_well(tmp_path: Path) -> None:
 
     spill.write(change)
     spill.close()
-    life = Life(tmp_path)
-    found, damaged = drained(life)
+    opened = OpenedStore(tmp_path)
+    found, damaged = drained(opened)
     assert damaged
     assert all(error.spilled for error in damaged)
     assert all(b"?" not in body for body in found)
-    assert life.store.set_aside(damaged[0]).exists()
-    life.end()
+    assert opened.store.set_aside(damaged[0]).exists()
+    opened.end()
 
 
 def test_the_key_of_what_is_damaged(tmp_path: Path) -> None:
     filled(tmp_path, (b"a",))
     damage(tmp_path, 0)
-    life = Life(tmp_path)
-    _, (damaged,) = drained(life)
+    opened = OpenedStore(tmp_path)
+    _, (damaged,) = drained(opened)
     assert damaged.key is not None
     assert KEY.unpack(damaged.key) == (7, 1 << 36)
-    life.end()
+    opened.end()

@@ -131,20 +131,20 @@ def test_contents_of_a_queue_that_was_deleted_meanwhile_leave_the_store(node: No
     node.ask("queue_delete", queue_id=record.queue_id)
     node.start_shard(0)
     node.settle()
-    life = node.shards[0]
-    assert life is not None and life.store is not None
-    assert [queue_id for queue_id, _ in life.store.segments()] == [node.queue("other").queue_id]
+    incarnation = node.shards[0]
+    assert incarnation is not None and incarnation.store is not None
+    assert [queue_id for queue_id, _ in incarnation.store.segments()] == [node.queue("other").queue_id]
     assert get(client, "other")
 
 
 def test_a_change_is_applied_with_its_version(node: Node) -> None:
     """Turns wait for the version by which they were routed."""
-    life = node.shards[1]
-    assert life is not None
+    incarnation = node.shards[1]
+    assert incarnation is not None
     node.settle()
-    before = life.core.state.version
+    before = incarnation.core.state.version
     record = node.declare("q", shard=1)
-    while node.change(life):
+    while node.change(incarnation):
         pass
-    assert life.core.state.version == life.core.state.topology.version == node.version > before
-    assert [*life.core.state.queues] == [record.queue_id]
+    assert incarnation.core.state.version == incarnation.core.state.topology.version == node.version > before
+    assert [*incarnation.core.state.queues] == [record.queue_id]

@@ -55,7 +55,7 @@ def test_it_is_ready_once_it_has_the_topology(alone: Alone) -> None:
     assert alone.requests.poll(PATIENCE * 1000)
     assert not alone.reports.poll(0)
     alone.wait_ready()
-    alone.tell("started", "router", 0, 2)
+    alone.announce("started", "router", 0, 2)
     assert alone.answer() == (SNAPSHOT, {"have": 1})
     assert alone.stop() == 0
     assert "Traceback" not in alone.log

@@ -21,7 +21,7 @@ from shard.store.journal import Journal
 from shard.store.store import Store
 from shard.store.stored import TRANSACTION, pack_held
 from shard.turns.state import ShardState
-from tests.shard.store.test_store import LIMIT, Life, bodies
+from tests.shard.store.test_store import LIMIT, OpenedStore, bodies
 from tests.shard.test_damage import damage
 from tests.simulator.joined.node import Node
 
@@ -68,13 +68,13 @@ def mixed(*messages: tuple[bytes, int], path: Path, settled: int = 0) -> None:
     builder = BatchBuilder()
     for body, flags in messages:
         builder.add(b"\0\0", bytes(14), body, flags)
-    life = Life(path)
-    first = life.queue.enqueue(builder.finish(), 0, len(messages))
+    opened = OpenedStore(path)
+    first = opened.queue.enqueue(builder.finish(), 0, len(messages))
     if settled:
-        life.queue.pop(settled, UNLIMITED, False)
-        life.queue.settle(first, settled)
-    life.commit()
-    life.end()
+        opened.queue.pop(settled, UNLIMITED, False)
+        opened.queue.settle(first, settled)
+    opened.commit()
+    opened.end()
 
 
 @pytest.mark.parametrize(("epoch", "left"), [(1, [b"kept", b"transient", b"kept too"]), (2, [b"kept", b"kept too"])])
@@ -110,14 +110,14 @@ def test_messages_that_cannot_be_read_are_all_kept(tmp_path: Path, record: Recor
 
 
 def test_a_queue_gets_its_contents_in_order_and_once(tmp_path: Path, record: Record, node: Node) -> None:
-    life = Life(tmp_path)
-    life.queue.merges = False
+    opened = OpenedStore(tmp_path)
+    opened.queue.merges = False
     for number in range(3):
         builder = BatchBuilder()
         builder.add(b"\0\0", bytes(14), b"%d" % number, PERSISTENT)
-        life.queue.enqueue(builder.finish(), 0, 1)
-        life.commit()
-    life.end()
+        opened.queue.enqueue(builder.finish(), 0, 1)
+        opened.commit()
+    opened.end()
     start = Start(tmp_path, record, node)
     assert start.found == [1, 2, 3]
     assert start.journal.nbytes > 0
@@ -129,11 +129,11 @@ def test_a_queue_gets_its_contents_in_order_and_once(tmp_path: Path, record: Rec
 
 def test_a_lease_comes_back_with_its_messages(tmp_path: Path, record: Record, node: Node) -> None:
     mixed(*[(b"%d" % number, PERSISTENT) for number in range(4)], path=tmp_path)
-    life = Life(tmp_path)
-    first = life.queue.first_ready()
-    life.journal.put_lease(QUEUE, "reader", pack_held(5, 6, [(first + 1, first + 3)]))
-    life.commit()
-    life.end()
+    opened = OpenedStore(tmp_path)
+    first = opened.queue.first_ready()
+    opened.journal.put_lease(QUEUE, "reader", pack_held(5, 6, [(first + 1, first + 3)]))
+    opened.commit()
+    opened.end()
     start = Start(tmp_path, record, node)
     queue = start.give()
     lease = queue.leases["reader"]
@@ -144,13 +144,13 @@ def test_a_lease_comes_back_with_its_messages(tmp_path: Path, record: Record, no
 
 def test_the_store_forgets_deleted_queues(tmp_path: Path, record: Record, node: Node) -> None:
     mixed((b"of a deleted queue", PERSISTENT), path=tmp_path)
-    life = Life(tmp_path)
-    first = life.queue.first_ready()
-    life.journal.lease(QUEUE, 0, first + 1)
-    life.journal.count(QUEUE, first, 3)
-    life.journal.put_lease(QUEUE, "reader", pack_held(5, NEVER, [(first, first + 1)]))
-    life.commit()
-    life.end()
+    opened = OpenedStore(tmp_path)
+    first = opened.queue.first_ready()
+    opened.journal.lease(QUEUE, 0, first + 1)
+    opened.journal.count(QUEUE, first, 3)
+    opened.journal.put_lease(QUEUE, "reader", pack_held(5, NEVER, [(first, first + 1)]))
+    opened.commit()
+    opened.end()
     start = Start(tmp_path, record, node)
     start.give(QUEUE + 1)
     start.recovered.forget_others()
@@ -163,10 +163,10 @@ def test_the_store_forgets_deleted_queues(tmp_path: Path, record: Record, node: 
 
 def test_decisions_come_back_and_a_malformed_part_is_refused(tmp_path: Path, record: Record, node: Node) -> None:
     malformed, other = (TRANSACTION.pack(1, 0, 1, number) for number in (7, 8))
-    life = Life(tmp_path)
-    life.journal.decide(other, b"\x92\x01\x02")
-    life.commit()
-    life.end()
+    opened = OpenedStore(tmp_path)
+    opened.journal.decide(other, b"\x92\x01\x02")
+    opened.commit()
+    opened.end()
     start = Start(tmp_path, record, node)
     assert (start.recovered.parts, start.recovered.decisions) == ({}, {other: [1, 2]})
     start.journal.prepare(malformed, [b"\xff\xff\xff\xff"], 4)

@@ -180,7 +180,7 @@ class World:
         self.deaths = deaths
         self.times = times
         self.epoch = 1
-        self.acceptor_lives = True
+        self.acceptor_incarnations = True
         self.noted = False
         self.ok = False
         self.decided = False
@@ -209,7 +209,7 @@ class World:
 
     def send(self, index: int, operation: Operation) -> None:
         """Send an operation of the acceptor to a shard."""
-        if self.acceptor_lives and self.cores[index] is not None:
+        if self.acceptor_incarnations and self.cores[index] is not None:
             self.up[index].append(operation)
 
     # Steps
@@ -229,8 +229,8 @@ class World:
             core = self.core(index)
             if self.up[index]:
                 yield "take in", index
-            if self.down[index] and self.acceptor_lives:
-                yield "hear", index
+            if self.down[index] and self.acceptor_incarnations:
+                yield "receive", index
             if core.gathered or core.kept:
                 yield "write", index
                 if self.deaths:
@@ -244,11 +244,11 @@ class World:
                 yield "die", index
         for index in set(range(self.shards)) - set(living):
             yield "start", index
-        if self.acceptor_lives and self.deaths:
+        if self.acceptor_incarnations and self.deaths:
             yield ("acceptor dies",)
-        if not self.acceptor_lives and not self.noted:
+        if not self.acceptor_incarnations and not self.noted:
             yield ("note",)
-        if not living and not self.acceptor_lives and self.epoch == 1:
+        if not living and not self.acceptor_incarnations and self.epoch == 1:
             yield ("next run",)
 
     def take(self, step: Step) -> None:
@@ -282,7 +282,7 @@ class World:
         self.down[index] += core.link.replies
         core.link.replies = []
 
-    def hear(self, index: int) -> None:
+    def receive(self, index: int) -> None:
         """Deliver a shard's next answer."""
         request, result = self.down[index].popleft()
         _, reply = self.links[index].requests.pop(request, (None, None))
@@ -335,7 +335,7 @@ class World:
                 for one, two in ((core, peer), (other, index)):
                     one.peers[two].stage = LinkStage.UP
                     one.peers.met += 1
-        if self.acceptor_lives and hasattr(self, "links"):
+        if self.acceptor_incarnations and hasattr(self, "links"):
             if not disk.taken:
                 self.send(index, PREPARE)
             for operation, _ in self.links[index].requests.values():
@@ -363,7 +363,7 @@ class World:
     def acceptor_dies(self) -> None:
         """Kill the acceptor."""
         self.deaths -= 1
-        self.acceptor_lives = False
+        self.acceptor_incarnations = False
         for line in self.down:
             line.clear()
 
@@ -395,7 +395,7 @@ class World:
         outcomes = {tuple(disk.outcomes) for disk in self.disks if disk.outcomes or disk.taken}
         assert outcomes in ({("done",)}, {("undone",)}, set()), outcomes
         assert not self.ok or outcomes == {("done",)}
-        assert not self.acceptor_lives or self.ok
+        assert not self.acceptor_incarnations or self.ok
         for core, disk in zip(self.cores, self.disks, strict=True):
             assert disk.part is None and disk.decision is None
             assert core is not None and not core.two_phase.parts and not core.two_phase.decisions
@@ -403,7 +403,7 @@ class World:
     def key(self) -> Hashable:
         """Return the state of the world, except for times."""
         return (
-            (self.deaths, self.times, self.epoch, self.acceptor_lives, self.noted, self.ok, self.decided),
+            (self.deaths, self.times, self.epoch, self.acceptor_incarnations, self.noted, self.ok, self.decided),
             freeze(self.up), freeze(self.down),
             freeze([vars(disk) for disk in self.disks]), freeze([list(link.requests) for link in self.links]),
             tuple(None if core is None else of_core(core) for core in self.cores),

@@ -94,7 +94,7 @@ class Pipe(Client):
         super().__init__(*arguments)
         self.received = bytearray()
 
-    def hear(self, chunks: list[Any]) -> None:
+    def on_bytes(self, chunks: list[Any]) -> None:
         self.received += b"".join(chunks)
 
 

@@ -47,7 +47,7 @@ class Person(Protocol):
 
     def note(self, event: Event) -> None: ...
 
-    def hear(self, event: Event) -> None: ...
+    def handle(self, event: Event) -> None: ...
 
     def later(self) -> None: ...
 
@@ -193,13 +193,13 @@ class ClientConnection:
             first = self.persons[0]
             if first.is_hostile or event.channel != 0:
                 person = next((each for each in self.persons if each.number == event.channel), first)
-                person.hear(event)
+                person.handle(event)
             else:
                 first.note(event)
-                self.hear(event)
+                self.handle(event)
         return True
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Process an event of the connection itself."""
         match event.name:
             case "connection.blocked" | "connection.unblocked":

@@ -126,7 +126,7 @@ class Engine:
                 self.connect(acceptor, shard)
         self.add(
             "events router 0", ROUTER, SUPERVISOR,
-            lambda: self.node.router_lives and self.node.deaths_to_handle > 0, self.node.hear_of_death,
+            lambda: self.node.router_runs and self.node.deaths_to_handle > 0, self.node.learn_of_death,
         )  # fmt: skip
         self.follow_router("console 0", CONSOLE, lambda: self.node.console)
         for shard in range(self.node.places):
@@ -219,7 +219,7 @@ class Engine:
         self.add(f"changes {name}", place, ROUTER, lambda: waits("changes"), lambda: node.change(process()))
         self.add(f"replies {name}", place, ROUTER, lambda: waits("replies"), lambda: node.reply(process()))
         self.add(
-            f"requests {name}", ROUTER, place, lambda: node.router_lives and waits("asked"),
+            f"requests {name}", ROUTER, place, lambda: node.router_runs and waits("asked"),
             lambda: node.receive_requests(process()),
         )  # fmt: skip
 
@@ -317,7 +317,7 @@ class Engine:
 
     def end_turn_of_router(self) -> None:
         """End the router's turn, as far as its disk lets it."""
-        if self.node.router_lives:
+        if self.node.router_runs:
             self.node.publish_changes()
 
     def end_turn_of_acceptor(self, number: int) -> None:
@@ -391,7 +391,7 @@ class Engine:
         node = self.node
         for index, shard in node.running_shards():
             node.gauges.measures_write("shard", index, 0, 0, 0, shard.core.gate.stored)
-        if node.router_lives:
+        if node.router_runs:
             node.router_waits = False
             node.router.core.end_expired()
             node.router.authority.placing.advance()

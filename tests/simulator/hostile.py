@@ -16,7 +16,7 @@ class Hostile(Person):
 
     is_hostile = True
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Note what comes; answer nothing but the end of the connection."""
         self.note(event)
         if event.name == "channel.open-ok" and self.phase is Phase.ARRIVING:

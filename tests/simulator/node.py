@@ -94,7 +94,7 @@ class SimulatedNode(Node):
     def new_router(self) -> Router:
         """Return a new incarnation of the router. AssertionError if it does not have what outlives the one before."""
         router = super().new_router()
-        self.lives["router", 0] += 1
+        self.incarnations["router", 0] += 1
         if self.stored_in:
             is_recovered(router.topology, self.stored_topology, self.epoch > self.stored_in)
         self.stored_topology, self.stored_in = Topology(changes=router.topology.changes()), self.epoch
@@ -127,36 +127,38 @@ class SimulatedNode(Node):
             for change in Published(*bus.unpack(turn.published)).changes or ():
                 self.stored_topology.apply(change)
 
-    def introduce_shard(self, index: int, life: Shard) -> None:
+    def introduce_shard(self, index: int, process: Shard) -> None:
         """Have a new shard find others in the gauges; they hear of it from the supervisor."""
         for peer, incarnation in started(self.gauges):
-            self.meet_peer(life, peer, incarnation)
+            self.meet_peer(process, peer, incarnation)
 
-    def introduce_acceptor(self, life: Acceptor) -> None:
+    def introduce_acceptor(self, process: Acceptor) -> None:
         """Have a new acceptor find the shards in the gauges."""
         for shard, incarnation in started(self.gauges):
-            self.meet_shard(life, shard, incarnation)
+            self.meet_shard(process, shard, incarnation)
 
     def bury(self, role: str, index: int, incarnation: int, noticed: bool = True) -> None:
         """Do nothing: the supervisor will notice the death."""
 
     def announce_death(self) -> None:
         """Have the supervisor tell the router of a death; one that does not run finds it when it starts."""
-        self.deaths_to_handle += self.router_lives
+        self.deaths_to_handle += self.router_runs
 
-    def hear_of_death(self) -> None:
+    def learn_of_death(self) -> None:
         """Have the router do what follows from deaths that it has just heard of."""
         self.deaths_to_handle -= 1
         self.router.processes.handle_deaths()
 
     def router_answers(self) -> bool:
         """Whether the router runs, and its disk lets it finish its turns."""
-        return self.router_lives and not self.router_waits
+        return self.router_runs and not self.router_waits
 
     def start_console(self) -> None:
         """Start the console."""
-        self.lives["console", 0] += 1
-        self.console = Console(self.lives["console", 0], self.gauges, self.settings.store.limit, self.microseconds())
+        self.incarnations["console", 0] += 1
+        self.console = Console(
+            self.incarnations["console", 0], self.gauges, self.settings.store.limit, self.microseconds()
+        )
         self.load(self.console)
 
     def kill_console(self) -> None:
@@ -170,14 +172,14 @@ class SimulatedNode(Node):
         if self.console is not None:
             running = self.running_shards()
             self.console.record(
-                self.microseconds(), {index: Usage(life.incarnation, self.now, 1) for index, life in running}
+                self.microseconds(), {index: Usage(process.incarnation, self.now, 1) for index, process in running}
             )
 
     def runs(self, role: str, index: int) -> bool:
         """Whether the core of the process at a place runs."""
         match role:
             case "router":
-                return self.router_lives
+                return self.router_runs
             case "shard":
                 return self.shards[index] is not None
             case "acceptor":
@@ -203,7 +205,7 @@ class SimulatedNode(Node):
 
     def lose_power(self) -> None:
         """Kill all processes, lose unflushed records, and begin another epoch."""
-        if self.router_lives:
+        if self.router_runs:
             self.kill_router()
         self.router_disk.lose_power()
         self.kill_console()
@@ -215,7 +217,7 @@ class SimulatedNode(Node):
             line.clear()
         for disk in self.disks:
             disk.lose_power()
-        self.lives.clear()
+        self.incarnations.clear()
         self.expected.clear()
         self.absent = {*range(self.places)} - self.stored_topology.shards.keys()
         self.epoch += 1

@@ -168,7 +168,7 @@ class Person:
         words = f"{self.timeline.now:.9f} {event.name} {event.channel} {event.arguments} "
         self.digest.update(words.encode() + event.body)
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Process an event of its channel."""
         self.note(event)
         match event.name:

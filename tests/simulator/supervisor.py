@@ -143,7 +143,7 @@ class Supervisor:
         if self.lacks_something(role, index):
             self.later(START_SECONDS, partial(self.begin, process))
             return
-        self.node.lives[process.place] = process.incarnation - 1
+        self.node.incarnations[process.place] = process.incarnation - 1
         match role:
             case "router":
                 self.node.start_router()
@@ -205,7 +205,7 @@ class Supervisor:
         if event == "gone":
             self.node.absent.add(index)
             self.engine.narrate(f"shard {index} is gone for good")
-        self.node.tell(event, role, index, number)
+        self.node.announce(event, role, index, number)
         if event == "died":
             self.node.announce_death()
 

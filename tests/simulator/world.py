@@ -100,7 +100,7 @@ class World:
         if connection.is_silent():
             return
         running = [number for number, _ in self.node.running_acceptors()]
-        if not running or not self.node.router_lives or connection.is_cut():
+        if not running or not self.node.router_runs or connection.is_cut():
             self.engine.timeline.after(START_SECONDS, partial(self.arrive, connection))
             return
         home = connection.plan.acceptor

@@ -21,7 +21,7 @@ def node() -> Iterator[Node]:
         yield node
 
 
-def told(node: Node, count: int = 6) -> Client:
+def reports(node: Node, count: int = 6) -> Client:
     """Return a client stopped by Channel.Flow after `count` publishes; by an early notice if all of them found room."""
     client = node.connect(properties=JAVA)
     client.call("channel.open", 1)
@@ -58,7 +58,7 @@ def drain(node: Node) -> None:
 
 
 def test_a_few_may_be_overtaken_by_the_answer(node: Node) -> None:
-    client = told(node)
+    client = reports(node)
     client.send("channel.flow-ok", 1, active=False)
     publish(client, AFTER_ANSWER_COUNT)
     assert not ignores(client)
@@ -72,7 +72,7 @@ def test_who_ignores_flow_is_closed_where_that_is_asked_for(early: bool) -> None
     """Publishes parked before the close stay, and enter the queue when there is room."""
     with Node(flow={"flow_ignored": "close"}) as node:
         node.declare("q", **MARKS)
-        client = told(node, 5 if early else 6)
+        client = reports(node, 5 if early else 6)
         client.send("channel.flow-ok", 1, active=False)
         publish(client, 1)
         publish(client, AFTER_ANSWER_COUNT)
@@ -92,7 +92,7 @@ def test_who_ignores_flow_is_closed_where_that_is_asked_for(early: bool) -> None
 @pytest.mark.parametrize("answer", ["channel.flow-ok", "channel.flow"])
 def test_what_is_answered_late_is_the_answer_to_what_came_first(node: Node, answer: str) -> None:
     """A client stopped, released and stopped again before its first answer may publish until its third answer."""
-    client = told(node)
+    client = reports(node)
     drain(node)
     assert client.take("channel.flow", 1).active is True
     publish(client, 6)
@@ -107,7 +107,7 @@ def test_what_is_answered_late_is_the_answer_to_what_came_first(node: Node, answ
 
 
 def test_one_that_never_answers_is_judged_by_time(node: Node) -> None:
-    client = told(node)
+    client = reports(node)
     publish(client, 2 * AFTER_ANSWER_COUNT)
     node.now += UNANSWERED_SECONDS - 1
     publish(client, 1)
@@ -118,7 +118,7 @@ def test_one_that_never_answers_is_judged_by_time(node: Node) -> None:
 
 
 def test_what_a_pause_has_kept_may_be_old(node: Node) -> None:
-    client = told(node)
+    client = reports(node)
     publish(client, 1, node.settings.flow.parking_bytes)
     assert not client.socket.reads
     node.now += 2 * UNANSWERED_SECONDS
@@ -130,13 +130,13 @@ def test_what_a_pause_has_kept_may_be_old(node: Node) -> None:
 def test_one_that_never_answers_is_judged_by_what_comes() -> None:
     with Node(flow={"parking_bytes": 1 << 30}) as node:
         node.declare("q", **MARKS)
-        client = told(node)
+        client = reports(node)
         publish(client, UNANSWERED_BYTES // (1 << 20), 1 << 20)
         assert ignores(client)
 
 
 def test_no_channel_flow_any_more_and_a_pause_at_once(node: Node) -> None:
-    client = told(node)
+    client = reports(node)
     client.send("channel.flow-ok", 1, active=False)
     publish(client, AFTER_ANSWER_COUNT + 1)
     drain(node)

@@ -12,21 +12,21 @@ def test_a_connection_is_blocked_for_each_of_its_channels_that_was_told() -> Non
         node.declare("full", **MARKS)
         client = open_channel(node)
         client.call("channel.open", 2)
-        told = client.connection.notices
-        assert told.blocked_channels == 0 and told.reason == ""
+        reports = client.connection.notices
+        assert reports.blocked_channels == 0 and reports.reason == ""
         for number in (1, 2):
             for _ in range(4):
                 client.publish(number, b"m", routing_key="full")
             node.settle()
             assert client.connection.channels[number].notices.blocked
-            assert told.blocked_channels == number
+            assert reports.blocked_channels == number
         assert client.names() == ["connection.blocked"]
-        assert told.reason == str(client.connection.channels[1].held_by)
+        assert reports.reason == str(client.connection.channels[1].held_by)
         other = open_channel(node)
         while any(each.inbox or each.gates for each in client.connection.channels.values()):
             other.call("queue.purge", 1, queue="full")
             node.settle(rechecks=1)
-        assert told.blocked_channels == 0 and not any(
+        assert reports.blocked_channels == 0 and not any(
             each.notices.blocked for each in client.connection.channels.values()
         )
 
@@ -35,9 +35,9 @@ def test_a_channel_that_channel_flow_has_stopped_is_told_so_until_it_may_go_on()
     with Node() as node:
         node.declare("full", **MARKS)
         client = open_channel(node, properties={"product": "RabbitMQ", "platform": "Java"})
-        told = client.connection.channels[1].notices
-        assert not told.flow and not told.compliance.due
+        reports = client.connection.channels[1].notices
+        assert not reports.flow and not reports.compliance.due
         for _ in range(4):
             client.publish(1, b"m", routing_key="full")
         node.settle()
-        assert told.flow and told.compliance.due == 1 and told.early is None
+        assert reports.flow and reports.compliance.due == 1 and reports.early is None

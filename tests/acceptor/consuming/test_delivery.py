@@ -132,12 +132,12 @@ def test_a_delivery_for_a_consumer_that_is_gone_is_dropped_and_returns_to_its_qu
     assert (node.state("q").contents.ready, node.state("q").contents.unacked) == (1, 0)
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_a_client_is_told_of_the_end_of_its_queue_if_it_can_be(node: Node, told: bool) -> None:
-    client, consumer = consuming(node, capabilities={"consumer_cancel_notify": told})
+@pytest.mark.parametrize("reported", [False, True])
+def test_a_client_is_told_of_the_end_of_its_queue_if_it_can_be(node: Node, reported: bool) -> None:
+    client, consumer = consuming(node, capabilities={"consumer_cancel_notify": reported})
     node.ask("queue_delete", queue_id=consumer.queue.queue_id)
     node.settle()
-    assert client.names(1) == ["basic.cancel"] * told
+    assert client.names(1) == ["basic.cancel"] * reported
     assert not node.core(0).delivery.consumers and not client.connection.channels[1].consumers
 
 

@@ -37,9 +37,9 @@ class Publisher:
     def __init__(self) -> None:
         self.waiting: set[int] = set()
         self.done: dict[int, bool] = {}
-        self.told: dict[int, bool] = {}
+        self.answered: dict[int, bool] = {}
 
-    def hear(self, data: bytes) -> int:
+    def receive(self, data: bytes) -> int:
         """Receive confirms and return the number of frames. AssertionError if one is wrong or repeated."""
         count, at = 0, 0
         while at < len(data):
@@ -54,12 +54,12 @@ class Publisher:
             assert tags <= self.done.keys(), "told before its time"
             ack = event.name == "basic.ack"
             assert all(self.done[tag] is ack for tag in tags), "told the opposite"
-            self.told.update(dict.fromkeys(tags, ack))
+            self.answered.update(dict.fromkeys(tags, ack))
             self.waiting -= tags
         return count
 
 
-class Session:
+class Waiter:
     """A span's calls to its channel: how often it was complete, and where confirms are withheld now."""
 
     def __init__(self) -> None:
@@ -99,8 +99,8 @@ class Channel:
     def write(self) -> int:
         """Write the confirms of everything that is done; return the number of frames."""
         self.confirms.write(CHANNEL, self.output)
-        tags = self.publisher.hear(b"".join(self.output.pop_chunks()))
-        assert self.publisher.told == self.publisher.done
+        tags = self.publisher.receive(b"".join(self.output.pop_chunks()))
+        assert self.publisher.answered == self.publisher.done
         return tags
 
 
@@ -155,7 +155,7 @@ def test_the_refused_are_told_one_by_one_and_acks_go_on_behind_them(load: Load) 
     for first, count, negative in (1, 3, False), (4, 2, True), (6, 5, False):
         channel.complete(first, count, negative)
     assert channel.write() == 3
-    assert [tag for tag, ack in channel.publisher.told.items() if not ack] == [4, 5]
+    assert [tag for tag, ack in channel.publisher.answered.items() if not ack] == [4, 5]
 
 
 @contextmanager
@@ -187,7 +187,7 @@ class Spans(RuleBasedStateMachine):
         self.queue_gates = [queue_gate(self.gauges, slot) for slot in range(1, QUEUES + 1)]
         self.full: set[int] = set()
         self.channel = Channel(load)
-        self.session = Session()
+        self.waiter = Waiter()
         # Per span: the real one, first tag, count, shards that it is in flight to, queue gates, refused tags.
         self.spans: list[dict[str, Any]] = []
         self.wakes = 0
@@ -201,10 +201,10 @@ class Spans(RuleBasedStateMachine):
         if span["shards"] or span["done"]:
             return
         tags = set(range(span["first"], span["first"] + span["count"]))
-        told = {tag for tag in tags if all(tag in span["left"][queue] for queue in span["held"])}
-        span["done"] = told == tags
-        new = told - span["told"]
-        span["told"] |= told
+        answered = {tag for tag in tags if all(tag in span["left"][queue] for queue in span["held"])}
+        span["done"] = answered == tags
+        new = answered - span["confirmed"]
+        span["confirmed"] |= answered
         self.wakes += bool(new)
         self.channel.publisher.done.update({tag: tag not in span["refused"] for tag in new})
 
@@ -212,11 +212,12 @@ class Spans(RuleBasedStateMachine):
     def publish(self, count: int, shards: int, queue_gates: set[int]) -> None:
         first = self.channel.publish(count)
         through = [self.queue_gates[i] for i in sorted(queue_gates)]
-        made = self.load(NAME).Span(self.channel.confirms, first, count, shards, through, self.session)
+        made = self.load(NAME).Span(self.channel.confirms, first, count, shards, through, self.waiter)
         self.spans.append(
             {
                 "span": made, "first": first, "count": count, "shards": shards, "queue_gates": queue_gates,
-                "held": set(), "refused": set(), "done": False, "told": set(), "left": [set() for _ in range(QUEUES)],
+                "held": set(), "refused": set(), "done": False, "confirmed": set(),
+                "left": [set() for _ in range(QUEUES)],
             }
         )  # fmt: skip
 
@@ -280,7 +281,7 @@ class Spans(RuleBasedStateMachine):
     @invariant()
     def woken_for_each_that_is_done(self) -> None:
         if hasattr(self, "spans"):
-            assert self.session.woken == self.wakes
+            assert self.waiter.woken == self.wakes
             for slot, each in enumerate(self.queue_gates):
                 held = [span["span"] for span in self.spans if slot in span["held"] and not span["done"]]
                 waiting = [span for span in each.withheld if not span.done]
@@ -297,27 +298,27 @@ def test_a_confirm_is_withheld_until_the_last_of_its_queues_has_room(load: Load)
         through = [queue_gate(made, slot) for slot in (1, 2, 3)]
         for slot in 1, 2:
             saturate(made, slot, True)
-        channel, session = Channel(load), Session()
-        span = load(NAME).Span(channel.confirms, channel.publish(5), 5, 2, through, session)
+        channel, waiter = Channel(load), Waiter()
+        span = load(NAME).Span(channel.confirms, channel.publish(5), 5, 2, through, waiter)
         span.settle_one()
         assert [len(each.withheld) for each in through] == [0, 0, 0]
         span.settle_one()
         assert [len(each.withheld) for each in through] == [1, 1, 0]
-        assert session.held == [through[0]]
+        assert waiter.held == [through[0]]
         saturate(made, 3, True)
         through[0].release_withheld()
-        assert not session.woken and channel.write() == 0
+        assert not waiter.woken and channel.write() == 0
         through[1].release_withheld()
         through[1].release_withheld()
-        assert (session.woken, session.held) == (1, [])
+        assert (waiter.woken, waiter.held) == (1, [])
         channel.publisher.done.update(dict.fromkeys(range(1, 6), True))
         assert channel.write() == 1
 
 
 @on_both
 def test_a_confirm_that_waits_for_nobody_is_not_withheld(load: Load) -> None:
-    channel, session = Channel(load), Session()
-    span = load(NAME).Span(channel.confirms, channel.publish(2), 2, 1, (), session)
+    channel, waiter = Channel(load), Waiter()
+    span = load(NAME).Span(channel.confirms, channel.publish(2), 2, 1, (), waiter)
     channel.publisher.done.update({1: True, 2: True})
     span.settle_one()
-    assert session.woken == 1 and channel.write() == 1
+    assert waiter.woken == 1 and channel.write() == 1

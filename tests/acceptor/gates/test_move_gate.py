@@ -22,8 +22,8 @@ def test_publishes_during_a_move_wait_at_it_and_go_on_at_the_new_home() -> None:
         node.declare("q", shard=0)
         client = open_channel(node)
         results = node.move("q", 1)
-        life = node.acceptors[0]
-        assert life is not None and node.change(life)
+        incarnation = node.acceptors[0]
+        assert incarnation is not None and node.change(incarnation)
         client.publish(1, b"m", routing_key="q")
         client.read()
         channel = client.connection.channels[1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from acceptor import questions as told
+from acceptor import questions
 from acceptor.gates import claims
 from penstock.limits.watermarks import overshoot_of
 from tests.raw import JAVA
@@ -198,7 +198,7 @@ def test_confirms_are_withheld_until_there_is_room(node: Node, client: Client) -
     publish(client, 5, "k.a")
     confirmed = [event.delivery_tag for event in client.events[1] if event.name == "basic.ack"]
     assert max(confirmed, default=0) < 5 and held(client)
-    assert [cause["kind"] for cause in told.held(node.core(0))[0]["causes"]] == ["limit"]
+    assert [cause["kind"] for cause in questions.held(node.core(0))[0]["causes"]] == ["limit"]
     drain(node, client, "a", 3)
     assert max(event.delivery_tag for event in client.events[1] if event.name == "basic.ack") == 5
     assert not held(client)
@@ -262,11 +262,11 @@ def test_a_queue_counts_on_its_way_to_another_shard(node: Node, client: Client, 
     for home in (1, 0, 1):
         results = node.move("a", home)
         while not results or node.router.topology.moves:
-            life = chance.choice(node.lives_now())
+            incarnation = chance.choice(node.acceptors_and_shards())
             shard = chance.randrange(2)
             chance.choice(
                 [
-                    partial(node.change, life), partial(node.reply, life), partial(node.finish, 0),
+                    partial(node.change, incarnation), partial(node.reply, incarnation), partial(node.finish, 0),
                     partial(node.send_up, 0, shard), partial(node.finish_shard, shard),
                     partial(node.send_down, shard, 0), partial(node.send_across, shard, 1 - shard),
                 ]

@@ -52,7 +52,7 @@ class Waiter:
     def unwarn(self) -> None:
         pass
 
-    def look_at_warning(self) -> None:
+    def check_warning(self) -> None:
         pass
 
     def reconsider(self) -> None:

@@ -34,10 +34,10 @@ def connected(node: Node, properties: dict[str, str] = JAVA) -> Client:
 
 def flows(client: Client, channel: int = 1) -> list[bool]:
     """Remove the events of Channel.Flow that a client was sent; return whether each was active."""
-    told = [event.active for event in client.events[channel] if event.name == "channel.flow"]
+    reported = [event.active for event in client.events[channel] if event.name == "channel.flow"]
     while "channel.flow" in client.names(channel):
         client.take("channel.flow", channel)
-    return told
+    return reported
 
 
 def test_one_that_only_publishes_is_stopped(node: Node) -> None:

@@ -50,10 +50,10 @@ def purge(node: Node) -> None:
 
 def flows(client: Client) -> list[bool]:
     """Remove the events of Channel.Flow that a client was sent; return whether each was active."""
-    told = [event.active for event in client.events[1] if event.name == "channel.flow"]
+    reports = [event.active for event in client.events[1] if event.name == "channel.flow"]
     while "channel.flow" in client.names(1):
         client.take("channel.flow", 1)
-    return told
+    return reports
 
 
 def is_warned(client: Client) -> bool:

@@ -75,8 +75,10 @@ def test_an_episode_is_told_from_its_beginning_to_its_end(node: Node) -> None:
     pass_time(node, 3)
     drain(node)
     (resume,) = flow(node, "resume")
-    told = {name: resume[name] for name in ("peak_depth", "parked", "after_stop", "notified_by", "obeyed", "outcome")}
-    assert told == {
+    reported = {
+        name: resume[name] for name in ("peak_depth", "parked", "after_stop", "notified_by", "obeyed", "outcome")
+    }
+    assert reported == {
         "peak_depth": 5, "parked": 2, "after_stop": 1, "notified_by": "blocked", "obeyed": None, "outcome": "free"
     }  # fmt: skip
     assert resume["stopped_ms"] >= 3000

@@ -321,10 +321,10 @@ def test_escalations_are_events(node: Node) -> None:
     client = held(node, "park 1 s, reject")
     later(node, 1)
     listener = open_one(node, confirms=False)
-    told = listener.call("basic.get", 1, queue="listener", no_ack=True)
-    assert told.routing_key == "escalation./.q"
-    facts = json.loads(told.body)
-    assert facts == told.properties["headers"]
+    reported = listener.call("basic.get", 1, queue="listener", no_ack=True)
+    assert reported.routing_key == "escalation./.q"
+    facts = json.loads(reported.body)
+    assert facts == reported.properties["headers"]
     assert (facts["rung"], facts["connection"], facts["count"], facts["stop_count"]) == (
         "reject", client.connection.id, 5, 4,
     )  # fmt: skip

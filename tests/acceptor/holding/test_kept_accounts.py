@@ -12,8 +12,8 @@ from acceptor.holding.ledger import Ledger
 
 
 def accounts(ledger: Ledger) -> dict[tuple[str, str, str], tuple[float, int]]:
-    told = ledger.report(0.0)
-    return {(each["by"], each["vhost"], each["name"]): (each["seconds"], each["stops"]) for each in told}
+    reported = ledger.report(0.0)
+    return {(each["by"], each["vhost"], each["name"]): (each["seconds"], each["stops"]) for each in reported}
 
 
 def filled(queues: int = 2) -> Ledger:

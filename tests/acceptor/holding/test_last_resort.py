@@ -350,8 +350,8 @@ def test_acks_are_read_once_others_of_the_same_user_have_let_go_of_its_share() -
         pass_time(node, 5)
         assert client.connection.kept.parked and client.unread and node.state("full").depth == 3
         node.ask("queue_delete", queue_id=node.queue("first").queue_id)
-        for life in node.lives_now():
-            while node.change(life):
+        for incarnation in node.acceptors_and_shards():
+            while node.change(incarnation):
                 pass
         pass_time(node, 5)
         assert not client.unread and not client.connection.has_in_hand()
@@ -373,8 +373,8 @@ def test_a_close_that_came_while_the_users_share_was_used_up_is_answered_once_th
         pass_time(node, 5)
         assert not client.unread and "channel.close-ok" not in client.names(1)
         node.ask("queue_delete", queue_id=node.queue("first").queue_id)
-        for life in node.lives_now():
-            while node.change(life):
+        for incarnation in node.acceptors_and_shards():
+            while node.change(incarnation):
                 pass
         pass_time(node, 5)
         assert "channel.close-ok" in client.names(1)
@@ -459,8 +459,8 @@ def test_who_asks_is_told_whose_share_it_is_while_no_more_is_kept() -> None:
         assert {held["spent"] for held in held(node.core(0))} == {"vhost 'crowd' has its share (flow.vhost_percent)"}
         (queue,) = [queue for queue in node.router.topology.queues() if queue.vhost == "crowd"]
         node.ask("queue_delete", vhost="crowd", queue_id=queue.queue_id)
-        for life in node.lives_now():
-            while node.change(life):
+        for incarnation in node.acceptors_and_shards():
+            while node.change(incarnation):
                 pass
         pass_time(node, 5)
         assert (node.core(0).quotas.vhosts, held(node.core(0))) == ({}, [])

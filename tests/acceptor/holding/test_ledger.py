@@ -24,8 +24,8 @@ def publisher(node: Node, *channels: int) -> Client:
 
 
 def accounts(node: Node, by: str) -> dict[tuple[str, str], tuple[float, int]]:
-    told = node.core(0).holding.books.ledger.report(node.core(0).state.now)
-    return {(each["vhost"], each["name"]): (each["seconds"], each["stops"]) for each in told if each["by"] == by}
+    reported = node.core(0).holding.books.ledger.report(node.core(0).state.now)
+    return {(each["vhost"], each["name"]): (each["seconds"], each["stops"]) for each in reported if each["by"] == by}
 
 
 def pass_time(node: Node, seconds: float) -> None:
@@ -65,11 +65,11 @@ def test_accounts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Ledger()
     for number in range(100):
         made.enter("queue", ("/", f"q{number}"), float(number))
-    told = [each for each in made.report(0.0) if each["by"] == "queue"]
-    assert len(told) <= 11
-    assert sum(each["seconds"] for each in told) == sum(range(100))
-    assert sum(each["stops"] for each in told) == 100
-    assert {"others", "q99"} <= {each["name"] for each in told}
+    reported = [each for each in made.report(0.0) if each["by"] == "queue"]
+    assert len(reported) <= 11
+    assert sum(each["seconds"] for each in reported) == sum(range(100))
+    assert sum(each["stops"] for each in reported) == 100
+    assert {"others", "q99"} <= {each["name"] for each in reported}
 
 
 def test_what_holds_for_short_is_summed_up() -> None:

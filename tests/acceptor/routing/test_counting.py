@@ -36,7 +36,7 @@ def publish(client: Client, count: int, key: str, exchange: str = "", nbytes: in
     client.node.settle()
 
 
-def told(node: Node) -> dict[tuple[int, str, str], tuple[int, int]]:
+def reported(node: Node) -> dict[tuple[int, str, str], tuple[int, int]]:
     """Return messages and bytes by channel, exchange and key."""
     core = node.core(0)
     rows = core.routes.count(core.state.now)["publishes"]
@@ -54,12 +54,12 @@ def pass_time(node: Node, seconds: float) -> None:
 
 def test_each_channel_and_way_is_counted_apart(node: Node, client: Client) -> None:
     publish(client, 7, "a")
-    assert told(node) == {}, "nobody had asked"
+    assert reported(node) == {}, "nobody had asked"
     publish(client, 3, "a", nbytes=10)
     publish(client, 2, "k", "x", nbytes=100)
     publish(client, 4, "a", channel=2)
     publish(client, 9, "nowhere")
-    assert told(node) == {(1, "", "a"): (3, 30), (1, "x", "k"): (2, 200), (2, "", "a"): (4, 4)}
+    assert reported(node) == {(1, "", "a"): (3, 30), (1, "x", "k"): (2, 200), (2, "", "a"): (4, 4)}
     queues = [row["queues"] for row in node.core(0).routes.count(node.core(0).state.now)["publishes"]]
     assert [len(ids) for ids in queues] == [1, 2, 1], "once, however many queues it goes to"
 
@@ -67,45 +67,45 @@ def test_each_channel_and_way_is_counted_apart(node: Node, client: Client) -> No
 def test_what_is_committed_or_routed_by_headers_is_counted(node: Node, client: Client) -> None:
     node.ask("exchange_declare", name="h", type="headers")
     node.ask("queue_bind", queue="a", source="h", arguments={"n": 1})
-    told(node)
+    reported(node)
     client.call("tx.select", 2)
     publish(client, 5, "a", channel=2)
-    assert told(node) == {}
+    assert reported(node) == {}
     client.call("tx.commit", 2)
     for _ in range(3):
         client.publish(1, b"x", exchange="h", routing_key="", headers={"n": 1})
     node.settle()
-    assert told(node) == {(2, "", "a"): (5, 5), (1, "h", ""): (3, 3)}
+    assert reported(node) == {(2, "", "a"): (5, 5), (1, "h", ""): (3, 3)}
 
 
 def test_counting_ends_when_nobody_asks(node: Node, client: Client) -> None:
-    told(node)
+    reported(node)
     for _ in range(2):
         pass_time(node, KEPT_SECONDS - 1)
         publish(client, 1, "a")
-        assert told(node)
+        assert reported(node)
     pass_time(node, KEPT_SECONDS)
     publish(client, 1, "a")
     routes = node.core(0).routes
     assert routes.counting.counts == {} and not any(route.meters for route in routes.cache.values())
-    assert told(node) == {}
+    assert reported(node) == {}
 
 
 def test_made_up_keys_are_counted_together(node: Node, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "MOST", 3)
     node.bind("x", "a", type="topic", key="#")
-    told(node)
+    reported(node)
     for number in range(10):
         publish(client, 2, f"key.{number}", "x")
-    counts = told(node)
+    counts = reported(node)
     assert len(counts) == 4 and counts[1, "", ""] == (14, 14)
 
 
 def test_behind_a_limited_rate_what_has_gone_counts(node: Node, client: Client) -> None:
-    told(node)
+    reported(node)
     node.policy("p", "^a$", {"max-rate": 10})
     publish(client, 40, "a")
-    assert told(node) == {(1, "", "a"): (10, 10)}
+    assert reported(node) == {(1, "", "a"): (10, 10)}
     client.lose()
     node.settle()
     facts: list[dict[str, Any]] = node.core(0).routes.count(node.core(0).state.now)["publishes"]

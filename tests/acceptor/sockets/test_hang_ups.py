@@ -69,12 +69,12 @@ def test_a_side_that_is_closed_and_a_reset(ends: Ends) -> None:
     wait_for(lambda: [news.dead for news in hang_ups.poll()] == [True])
 
 
-@pytest.mark.parametrize("looked", [False, True])
-def test_one_that_is_read_again_is_not_looked_at(ends: Ends, looked: bool) -> None:
+@pytest.mark.parametrize("checked", [False, True])
+def test_one_that_is_read_again_is_not_looked_at(ends: Ends, checked: bool) -> None:
     near, far = ends
     hang_ups = HangUps()
     protocol = watch(hang_ups, near)
-    if looked:
+    if checked:
         assert not list(hang_ups.poll())
     hang_ups.forget(protocol)
     far.sendall(b"more")

@@ -166,7 +166,7 @@ def gauges(tmp_path: Path) -> Iterator[Gauges]:
         yield gauges
 
 
-def tell(gauges: Gauges, index: int, clients: int, beat: float, state: int = READY) -> None:
+def show(gauges: Gauges, index: int, clients: int, beat: float, state: int = READY) -> None:
     gauges.process_write("acceptor", index, pid=1, incarnation=1, state=state, started_us=1, restarts=0)
     gauges.beat("acceptor", index, 1, int(beat * 1e6), Work.SERVING)
     gauges.counters_write("acceptor", index, clients, *range(19))
@@ -177,14 +177,14 @@ def test_others_that_answer_count(gauges: Gauges, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("time.monotonic", lambda: now)
     others = Neighbours(gauges, 1)
     assert not others.have_fewer_than(1)
-    tell(gauges, 0, 5, now)
-    tell(gauges, 1, 1, now)
-    tell(gauges, 2, 7, now - 1)
+    show(gauges, 0, 5, now)
+    show(gauges, 1, 1, now)
+    show(gauges, 2, 7, now - 1)
     others.count_clients()
     assert [others.have_fewer_than(own) for own in (4, 5, 6)] == [False, False, True]
-    tell(gauges, 0, 5, now - 2 * ANSWERS_SECONDS)
+    show(gauges, 0, 5, now - 2 * ANSWERS_SECONDS)
     others.count_clients()
     assert [others.have_fewer_than(own) for own in (7, 8)] == [False, True]
-    tell(gauges, 2, 7, now, DEAD)
+    show(gauges, 2, 7, now, DEAD)
     others.count_clients()
     assert not others.have_fewer_than(8)

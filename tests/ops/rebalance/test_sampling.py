@@ -18,7 +18,7 @@ from tests.penstock.memory.gauges_file import reading
 HOMES = [Home("/", "q", 1, 2)]
 
 
-def look(**fields: Any) -> QueueGauge:
+def check(**fields: Any) -> QueueGauge:
     return reading(queue_id=1, **fields)
 
 
@@ -29,7 +29,7 @@ def test_rates_depths_and_how_long_it_was_stopped() -> None:
         samples.add_reading(
             10.0 + 2 * number,
             [
-                look(
+                check(
                     published=published[number],
                     delivered=10 * number,
                     published_bytes=10 * published[number],
@@ -52,10 +52,10 @@ def test_rates_depths_and_how_long_it_was_stopped() -> None:
 def test_what_was_not_seen_lowers_the_coverage() -> None:
     samples = Samples()
     samples.add_reading(0.0, [])
-    samples.add_reading(1.0, [look(published=5)])
-    samples.add_reading(2.0, [look(torn=True)])
-    samples.add_reading(3.0, [look(published=9)])
-    samples.add_reading(4.0, [look(published=2)])  # its shard was restarted
+    samples.add_reading(1.0, [check(published=5)])
+    samples.add_reading(2.0, [check(torn=True)])
+    samples.add_reading(3.0, [check(published=9)])
+    samples.add_reading(4.0, [check(published=2)])  # its shard was restarted
     (found,) = samples.rows(HOMES)
     assert (found.p95_rate, found.coverage) == (2.0, 0.25)
     assert samples.rows([Home("/", "other", 7, 0)]) == []
@@ -63,7 +63,7 @@ def test_what_was_not_seen_lowers_the_coverage() -> None:
 
 def test_one_look_says_nothing_of_rates() -> None:
     samples = Samples()
-    samples.add_reading(0.0, [look(ready=3)])
+    samples.add_reading(0.0, [check(ready=3)])
     (found,) = samples.rows(HOMES)
     assert (found.p95_rate, found.coverage, found.backlog) == (0.0, 0.0, 3)
 
@@ -78,7 +78,7 @@ def test_quantiles_lie_between_the_least_and_the_most(values: list[float], share
 def test_rows_of_yesterday_with_what_queues_hold_today() -> None:
     rows = [row("q", 0, 100.0, backlog=5), row("gone", 0, 100.0), row("silent", 0, 1.0, backlog=4)]
     homes = [*HOMES, Home("/", "silent", 9, 1)]
-    found = with_present_depths(rows, {1: look(ready=50, whole_bytes=5000, unacked=1)}, homes)
+    found = with_present_depths(rows, {1: check(ready=50, whole_bytes=5000, unacked=1)}, homes)
     assert [(each.queue, each.shard, each.backlog, each.peak_depth) for each in found] == [
         ("q", 2, 51, 51),
         ("silent", 1, 4, 4),

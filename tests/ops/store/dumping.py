@@ -70,13 +70,13 @@ def eventful(data: Path) -> None:
     """Write messages of several incarnations: with expiries, settled, returned, in mixed batches, of deleted queues."""
     fill(data, 0, {7: 10, 8: 4, 10: 2, 77: 3})
     fill(data, 1, {9: 5})
-    for life in range(2):
+    for incarnation in range(2):
         store = Store(data / "shards" / "0", LIMIT, False, 1, 0)
         journal = Journal(store.read)
         queue = Queue(7, None, store.starts << 36, journal, True)
         leases = {priority: number for id, priority, number in store.numbers("leases") if id == 7}
         queue.recover([segment for id, segment in store.segments() if id == 7], leases)
-        queue.configure(5000 if life else -1, False, 3)
+        queue.configure(5000 if incarnation else -1, False, 3)
         builder = BatchBuilder()
         for number in range(6):
             body = bytes([number]) * 300 * number

@@ -57,8 +57,8 @@ def test_a_file_cut_off_ends_the_reader_and_nobody_else(tmp_path: Path) -> None:
     with (path / "data.mdb").open("r+b") as file:
         file.truncate(3 * 4096)
 
-    def look() -> Findings:
+    def probe() -> Findings:
         return check(path, 0)
 
     with pytest.raises(CommandError, match=r"damaged|^/"):
-        apart("the store", look)
+        apart("the store", probe)

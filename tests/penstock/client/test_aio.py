@@ -118,22 +118,22 @@ def test_waiting_senders_are_served_in_order_of_arrival(listener: Listener) -> N
 
 def test_the_brokers_flow_control_stops_and_resumes_it(listener: Listener) -> None:
     async def test() -> None:
-        told: asyncio.Queue[FlowCommand] = asyncio.Queue()
-        async with opened(listener, on_flow=told.put_nowait) as connected:
+        reported: asyncio.Queue[FlowCommand] = asyncio.Queue()
+        async with opened(listener, on_flow=reported.put_nowait) as connected:
             connected.peer.send("channel.flow", 1, active=False)
-            assert await told.get() == (True, "flow", "", 0.0)
+            assert await reported.get() == (True, "flow", "", 0.0)
             with pytest.raises(Stopped, match=f"^channel.flow of {listener.address}$"):
                 await connected.producer.send(b"no", "q", on_full="raise")
             assert (await to_thread(connected.peer.take, "channel.flow-ok")).active is False
             connected.peer.send("connection.blocked", reason="queue 'q' is full")
-            assert await told.get() == (True, "blocked", "queue 'q' is full", 0.0)
+            assert await reported.get() == (True, "blocked", "queue 'q' is full", 0.0)
             sending = asyncio.create_task(connected.send(b"at last"))
             connected.peer.send("channel.flow", 1, active=True)
-            assert (await told.get())[:2] == (False, "flow")
+            assert (await reported.get())[:2] == (False, "flow")
             assert (await to_thread(connected.peer.take, "channel.flow-ok")).active is True
             assert not sending.done(), "it is still blocked"
             connected.peer.send("connection.unblocked")
-            assert (await told.get())[:2] == (False, "blocked")
+            assert (await reported.get())[:2] == (False, "blocked")
             await sending
             assert await connected.bodies(1) == [b"at last"]
 

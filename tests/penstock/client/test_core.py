@@ -153,14 +153,14 @@ def test_each_command_is_told_and_a_loss_ends_what_was_said() -> None:
 
 
 def test_an_error_of_who_is_told_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[FlowCommand] = []
+    reported: list[FlowCommand] = []
 
     def on_flow(command: FlowCommand) -> None:
-        told.append(command)
+        reported.append(command)
         raise RuntimeError("of the caller's")
 
     commands = [FlowCommand(True, "flow", "", 0.0), FlowCommand(False, "flow", "", 1.0)]
     report_commands(on_flow, commands)
     report_commands(None, commands)
-    assert told == commands
+    assert reported == commands
     assert said(caplog) == ["on_flow failed", "on_flow failed"]

@@ -72,7 +72,7 @@ def test_a_return_belongs_to_the_first_message_of_that_id() -> None:
     assert first.returned and not second.returned
 
 
-class Life(RuleBasedStateMachine):
+class Machine(RuleBasedStateMachine):
     """Every message is settled once or still in the outbox, which keeps its order."""
 
     def __init__(self) -> None:
@@ -123,4 +123,4 @@ class Life(RuleBasedStateMachine):
         assert left == sorted(left) and self.outbox.nbytes == 0
 
 
-TestLife = Life.TestCase
+TestIncarnation = Machine.TestCase

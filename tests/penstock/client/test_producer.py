@@ -102,23 +102,23 @@ def test_a_full_window_holds_until_a_confirm(connected: Connected) -> None:
 
 
 def test_the_brokers_flow_control_stops_and_resumes_it(listener: Listener, threads: ThreadPoolExecutor) -> None:
-    told: SimpleQueue[FlowCommand] = SimpleQueue()
-    connected = Connected(listener, threads, on_flow=told.put)
+    reported: SimpleQueue[FlowCommand] = SimpleQueue()
+    connected = Connected(listener, threads, on_flow=reported.put)
     connected.peer.send("channel.flow", 1, active=False)
     assert connected.peer.take("channel.flow-ok").active is False
-    assert told.get(timeout=PATIENCE) == (True, "flow", "", 0.0)
+    assert reported.get(timeout=PATIENCE) == (True, "flow", "", 0.0)
     with pytest.raises(Stopped, match=f"^channel.flow of {listener.address}$"):
         connected.producer.send(b"no", "q", on_full="raise")
     connected.peer.send("connection.blocked", reason="queue 'q' is full")
-    assert told.get(timeout=PATIENCE) == (True, "blocked", "queue 'q' is full", 0.0)
+    assert reported.get(timeout=PATIENCE) == (True, "blocked", "queue 'q' is full", 0.0)
     waiting = threads.submit(connected.send, b"at last")
     wait_for(lambda: connected.producer.metrics().waiting == 1)
     connected.peer.send("channel.flow", 1, active=True)
     assert connected.peer.take("channel.flow-ok").active is True
-    assert told.get(timeout=PATIENCE)[:2] == (False, "flow")
+    assert reported.get(timeout=PATIENCE)[:2] == (False, "flow")
     assert not waiting.done(), "it is still blocked"
     connected.peer.send("connection.unblocked")
-    assert told.get(timeout=PATIENCE)[:2] == (False, "blocked")
+    assert reported.get(timeout=PATIENCE)[:2] == (False, "blocked")
     assert connected.peer.take_bodies(1) == [b"at last"]
     connected.close()
 

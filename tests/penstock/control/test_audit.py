@@ -39,15 +39,15 @@ def test_secrets_are_in_no_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "reported"),
     [
         (["x" * 100] * ARGUMENTS_BYTES, f"{ARGUMENTS_BYTES} entries"),
         ("x" * 2 * ARGUMENTS_BYTES, "…"),
         ("caf\udcff", "caf\ufffd"),
     ],
 )
-def test_any_argument_makes_a_record_of_bounded_size(tmp_path: Path, value: object, told: str) -> None:
-    assert noted(tmp_path, value=value)["arguments"] == {"value": told}
+def test_any_argument_makes_a_record_of_bounded_size(tmp_path: Path, value: object, reported: str) -> None:
+    assert noted(tmp_path, value=value)["arguments"] == {"value": reported}
 
 
 def test_what_json_cannot_say(tmp_path: Path) -> None:

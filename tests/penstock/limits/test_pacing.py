@@ -30,12 +30,12 @@ class Queue:
         self.served = 0.0
         self.depths: list[int] = []
 
-    def run(self, seconds: float, look: float) -> None:
+    def run(self, seconds: float, check: float) -> None:
         self.depths.clear()
-        for _ in range(round(seconds / look)):
-            self.now += look
+        for _ in range(round(seconds / check)):
+            self.now += check
             in_hand = min(self.depth, self.prefetch)
-            self.served = min(self.served + self.rate * look, float(self.depth if self.batch == 1 else in_hand))
+            self.served = min(self.served + self.rate * check, float(self.depth if self.batch == 1 else in_hand))
             done = int(self.served) // self.batch * self.batch
             self.served -= done
             self.drained += done
@@ -45,32 +45,32 @@ class Queue:
             self.depth = max(self.depth, self.pacing.target)
 
 
-def drained(queue: Queue, seconds: float, look: float) -> float:
+def drained(queue: Queue, seconds: float, check: float) -> float:
     """Return how many messages leave the queue per second."""
     before = queue.drained
-    queue.run(seconds, look)
+    queue.run(seconds, check)
     return (queue.drained - before) / seconds
 
 
 @settings(max_examples=60, deadline=None)
-@given(exponent=st.floats(0, 5), wait=st.floats(0.1, 5.0), look=st.floats(0.001, 0.02))
-def test_a_waiting_time_is_kept_for_any_drain_rate(exponent: float, wait: float, look: float) -> None:
+@given(exponent=st.floats(0, 5), wait=st.floats(0.1, 5.0), check=st.floats(0.001, 0.02))
+def test_a_waiting_time_is_kept_for_any_drain_rate(exponent: float, wait: float, check: float) -> None:
     rate = 10.0**exponent
     queue = Queue(Pacing(None, wait), rate)
-    queue.run(max(15.0, 40 / rate), look)
+    queue.run(max(15.0, 40 / rate), check)
     at_once = max(int(rate * wait), 1)  # producers notice at the next check
-    assert drained(queue, max(5.0, 20 / rate), look) >= 0.9 * at_once / (at_once / rate + look)
+    assert drained(queue, max(5.0, 20 / rate), check) >= 0.9 * at_once / (at_once / rate + check)
     assert queue.pacing.target <= 1.3 * max(rate * wait, 1) + 2
 
 
 @settings(max_examples=30, deadline=None)
-@given(exponent=st.floats(0, 5), depth=st.integers(1, 100_000), look=st.floats(0.001, 0.02))
-def test_a_depth_is_never_exceeded(exponent: float, depth: int, look: float) -> None:
+@given(exponent=st.floats(0, 5), depth=st.integers(1, 100_000), check=st.floats(0.001, 0.02))
+def test_a_depth_is_never_exceeded(exponent: float, depth: int, check: float) -> None:
     queue = Queue(Pacing(depth, None), 10.0**exponent)
-    queue.run(5, look)
+    queue.run(5, check)
     assert max(queue.depths) <= depth == queue.pacing.target
     both = Queue(Pacing(depth, 0.5), 10.0**exponent)
-    both.run(5, look)
+    both.run(5, check)
     assert both.pacing.target <= depth
 
 

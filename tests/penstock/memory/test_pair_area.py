@@ -67,6 +67,6 @@ def test_what_a_shard_is_doing(gauges: Gauges) -> None:
 
 
 def test_a_shard_says_that_it_finishes_its_turn(gauges: Gauges) -> None:
-    for life in 6, 7:
-        gauges.pair_write_finishing(2, 1, 3, 78, life)
-        assert gauges.pair_read_doing(2, 1, 3, 78) == FINISHES + life % 2
+    for incarnation in 6, 7:
+        gauges.pair_write_finishing(2, 1, 3, 78, incarnation)
+        assert gauges.pair_read_doing(2, 1, 3, 78) == FINISHES + incarnation % 2

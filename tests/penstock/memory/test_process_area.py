@@ -32,12 +32,12 @@ def test_processes_out_of_range(gauges: Gauges, role: Role, index: int) -> None:
         gauges.counters_write(role, index, *range(20))
 
 
-@given(role=st.sampled_from(["supervisor", "router", "shard", "acceptor", "console"]), life=st.tuples(*[words] * 5))
-def test_process_round_trip(pair: tuple[Gauges, Gauges], role: Role, life: tuple[int, ...]) -> None:
+@given(role=st.sampled_from(["supervisor", "router", "shard", "acceptor", "console"]), written=st.tuples(*[words] * 5))
+def test_process_round_trip(pair: tuple[Gauges, Gauges], role: Role, written: tuple[int, ...]) -> None:
     one, other = pair
-    pid, incarnation, state, started_us, restarts = life
+    pid, incarnation, state, started_us, restarts = written
     one.process_write(role, 0, pid=pid, incarnation=incarnation, state=state, started_us=started_us, restarts=restarts)
-    assert other.process_read(role, 0) == (role, 0, *life, False)
+    assert other.process_read(role, 0) == (role, 0, *written, False)
 
 
 @given(numbers=st.tuples(*[words] * 20))
@@ -84,9 +84,9 @@ def test_processes_and_counters_left_in_mid_write(gauges: Gauges, path: Path) ->
 
 def test_each_incarnation_of_a_shard_says_what_it_finishes(gauges: Gauges, path: Path) -> None:
     """Each of two incarnations has a word of its own."""
-    for life in 6, 7:
-        gauges.finishing_write(1, life, 50 + life)
-    assert [gauges.finishing_read(1, life) for life in (6, 7)] == [56, 57]
+    for written in 6, 7:
+        gauges.finishing_write(1, written, 50 + written)
+    assert [gauges.finishing_read(1, written) for written in (6, 7)] == [56, 57]
     process = gauges.processes_at + (2 + 1) * PROCESS_SIZE
     assert [word(path, process + LAYOUT["process"]["finishing"] + at) for at in (0, 8)] == [56, 57]
 
@@ -95,6 +95,6 @@ def test_each_incarnation_has_a_beat_of_its_own(gauges: Gauges) -> None:
     assert gauges.last_beat("shard", 1, 6) == (0, 0)
     gauges.beat("shard", 1, 6, 100, 3)
     gauges.beat("shard", 1, 7, 200, 1)
-    assert [gauges.last_beat("shard", 1, life) for life in (6, 7)] == [(100, 3), (200, 1)]
+    assert [gauges.last_beat("shard", 1, written) for written in (6, 7)] == [(100, 3), (200, 1)]
     with pytest.raises(ValueError, match="no kind of work: 8"):
         gauges.beat("shard", 1, 7, 200, 8)

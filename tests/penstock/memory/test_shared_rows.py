@@ -65,10 +65,10 @@ def _place_of(rows: SharedRows, name: str) -> list[int]:
     """Return the places that a name may take."""
     found: list[int] = []
 
-    def look(places: list[int]) -> None:
+    def check(places: list[int]) -> None:
         found.extend(places)
 
-    rows.make(name, look)
+    rows.make(name, check)
     return found
 
 
@@ -116,10 +116,10 @@ def test_a_row_that_is_being_renamed_has_no_name() -> None:
 
 def test_those_who_only_look_cannot_change_anything(path: Path) -> None:
     at = SharedRows.open(path, CONTENT).make("x user a", first)
-    looking = SharedRows.open_readonly(path, CONTENT)
-    assert looking.find("x user a") == at
+    checking = SharedRows.open_readonly(path, CONTENT)
+    assert checking.find("x user a") == at
     with pytest.raises(TypeError):
-        looking.make("x user b", first)
+        checking.make("x user b", first)
 
 
 def test_the_file_is_made_once_for_its_owner(path: Path, tmp_path: Path) -> None:

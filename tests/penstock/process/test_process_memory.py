@@ -46,26 +46,26 @@ PROGRAM = """
     from penstock.process import process, process_memory
     from penstock.process.process_memory import IdleMemory, private_memory
 
-    def look(held, scarce=False, times=process_memory.CHECKS):
+    def check(held, scarce=False, times=process_memory.CHECKS):
         for _ in range(times):
             idle.give_back(held << 20, scarce)
         used.append((private_memory(os.getpid()) >> 20) - before)
 
     process.keep_buffers()
     idle, used, before = IdleMemory(8 << 30), [], 0
-    look(0)
+    check(0)
     before = used.pop()
     blocks = [bytes([i % 256]) * 100_000 for i in range(4 * 1048)]
-    look(400)
+    check(400)
     del blocks[: {gone}]
-    {looks}
+    {checks}
     print(json.dumps(used))
 """
 
 
-def looks(gone: int, *calls: str) -> list[int]:
+def checks(gone: int, *calls: str) -> list[int]:
     """Return the MiB in use after each check: 400 at the first, then `gone` tenths of a MiB are freed."""
-    program = textwrap.dedent(PROGRAM).format(gone=gone, looks="; ".join(calls))
+    program = textwrap.dedent(PROGRAM).format(gone=gone, checks="; ".join(calls))
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found: list[int] = json.loads(ended.stdout)
     return found
@@ -84,29 +84,29 @@ def test_what_forked_processes_share_counts_once(tmp_path: Path) -> None:
 
 
 def test_what_is_idle_goes_back_once_it_is_more_than_what_is_held() -> None:
-    held, little, much = looks(1500, "look(250)", "del blocks[:1500]", "look(100)")
+    held, little, much = checks(1500, "check(250)", "del blocks[:1500]", "check(100)")
     assert held > 380
     assert little > 380
     assert much < 140
 
 
 def test_where_memory_is_scarce_it_goes_back_at_once() -> None:
-    _, much, little = looks(1500, "look(250, True, 1)", "del blocks[:1000]", "look(150, True, 1)")
+    _, much, little = checks(1500, "check(250, True, 1)", "del blocks[:1000]", "check(150, True, 1)")
     assert much < 290
     assert little > 240
 
 
 def test_what_was_in_use_lately_is_kept() -> None:
     """A burst every few seconds reuses the memory of the one before it."""
-    freed = "del blocks[:1500]", f"look(100, times={CHECKS - 1})"
-    taken = "blocks = [bytes([1]) * 100_000 for _ in range(4 * 1048)]", "look(400, times=1)"
-    found = looks(1500, *freed, *taken, "del blocks[:3000]", f"look(100, times={CHECKS - 1})", "look(100, times=1)")
+    freed = "del blocks[:1500]", f"check(100, times={CHECKS - 1})"
+    taken = "blocks = [bytes([1]) * 100_000 for _ in range(4 * 1048)]", "check(400, times=1)"
+    found = checks(1500, *freed, *taken, "del blocks[:3000]", f"check(100, times={CHECKS - 1})", "check(100, times=1)")
     assert min(found[:-1]) > 380
-    assert looks(1500, "del blocks[:1500]", f"look(100, times={CHECKS})")[-1] < 140
+    assert checks(1500, "del blocks[:1500]", f"check(100, times={CHECKS})")[-1] < 140
 
 
 def test_what_does_not_go_back_is_not_asked_for_again() -> None:
     """These 400 MiB are in use, though nothing accounts for them."""
     noted = "process_memory.give_back_buffers = lambda: used.append(-1)"
-    found = looks(0, noted, "look(0)", "look(0)")
+    found = checks(0, noted, "check(0)", "check(0)")
     assert found.count(-1) == 1 and found[1] == -1

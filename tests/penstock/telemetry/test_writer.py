@@ -127,8 +127,8 @@ def test_a_disk_that_takes_nothing_costs_what_is_counted(tmp_path: Path, capsys:
     put(to, 1)
     close(to)
     assert [(row["seq"], row["rows_lost"]) for row in rows(root, "placement")] == [(6, 5)]
-    told = [line for line in capsys.readouterr().out.splitlines() if "telemetry" in line]
-    assert len(told) == 2 and "cannot be written" in told[0] and "written again" in told[1]
+    reported = [line for line in capsys.readouterr().out.splitlines() if "telemetry" in line]
+    assert len(reported) == 2 and "cannot be written" in reported[0] and "written again" in reported[1]
 
 
 def test_a_write_that_is_cut_short_leaves_whole_frames(tmp_path: Path) -> None:

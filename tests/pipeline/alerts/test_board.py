@@ -27,14 +27,14 @@ def states(alerts: list[Alert]) -> list[str]:
 @given(st.lists(st.floats(0, 3)))
 def test_raised_and_cleared_take_turns(course: list[float]) -> None:
     board = Board(LIMITS)
-    told: list[bool] = []
+    reported: list[bool] = []
     for at, badness in enumerate(course):
-        told += [alert.raised for alert in board.assess("shard-hot", ("n", "0"), badness, at, {})]
+        reported += [alert.raised for alert in board.assess("shard-hot", ("n", "0"), badness, at, {})]
         if badness >= 1:
-            assert told[-1]
+            assert reported[-1]
         elif badness < CLEARS_BELOW:
-            assert not told or not told[-1]
-    assert told == [number % 2 == 0 for number in range(len(told))]
+            assert not reported or not reported[-1]
+    assert reported == [number % 2 == 0 for number in range(len(reported))]
 
 
 def test_a_queue_that_fills() -> None:

@@ -86,7 +86,7 @@ def test_what_goes_wrong_is_told_once_and_once_when_it_is_over(
     pika_channel.queue_bind(inbox, "penstock.alerts", "#")
     seen: list[dict[str, Any]] = []
 
-    def told(kind: str, state: str) -> list[dict[str, Any]]:
+    def reported(kind: str, state: str) -> list[dict[str, Any]]:
         while (got := pika_channel.basic_get(inbox, auto_ack=True))[0]:
             seen.append(json.loads(got[2]))
             assert got[0].routing_key.startswith(f"{seen[-1]['kind']}.{seen[-1]['state']}.")
@@ -97,13 +97,13 @@ def test_what_goes_wrong_is_told_once_and_once_when_it_is_over(
         live.write(tmp_path, "depth", depths(day, True, now - 300 * SECOND), "one")
         live.write(tmp_path, "shard", loads(day, now - 300 * SECOND), "one")
         live.write(tmp_path, "flow", [stop], "one")
-        (full,) = wait_for(lambda: told("queue-full", "raised"), PATIENCE, "a queue that fills")
+        (full,) = wait_for(lambda: reported("queue-full", "raised"), PATIENCE, "a queue that fills")
         assert full["subject"] == ["/", "orders"]
         assert full["full_in"] == pytest.approx((2_000 - 790) / 10)
         assert (full["depth"], full["depth_bytes"]) == (790, 800 * 29)
-        (hot,) = wait_for(lambda: told("shard-hot", "raised"), PATIENCE, "a hot shard")
+        (hot,) = wait_for(lambda: reported("shard-hot", "raised"), PATIENCE, "a hot shard")
         assert hot["subject"] == [day.shard[0]["node"], "1"]
-        (held,) = wait_for(lambda: told("producer-held", "raised"), PATIENCE, "a producer that is held")
+        (held,) = wait_for(lambda: reported("producer-held", "raised"), PATIENCE, "a producer that is held")
         assert held["subject"][3] == stop["user"]
         with alerts.lock:  # until published alerts are recorded as well: a run that ends in between repeats them
             pass
@@ -119,10 +119,10 @@ def test_what_goes_wrong_is_told_once_and_once_when_it_is_over(
             "seq": stop["seq"] + 1,
         }
         live.write(tmp_path, "flow", [resume], "two")
-        wait_for(lambda: told("queue-full", "cleared"), PATIENCE, "the queue does not fill any more")
-        wait_for(lambda: told("producer-held", "cleared"), PATIENCE, "the producer is held no more")
+        wait_for(lambda: reported("queue-full", "cleared"), PATIENCE, "the queue does not fill any more")
+        wait_for(lambda: reported("producer-held", "cleared"), PATIENCE, "the producer is held no more")
     for kind in ("queue-full", "shard-hot", "producer-held"):
-        assert len(told(kind, "raised")) == 1
+        assert len(reported(kind, "raised")) == 1
 
 
 def test_a_broker_that_is_not_there_is_one_clear_line() -> None:

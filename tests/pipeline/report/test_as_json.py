@@ -10,19 +10,24 @@ from tests.pipeline.report.test_page import NASTY, SINCE, UNTIL, reported
 
 
 def test_json_has_every_column() -> None:
-    told = json.loads(as_json(reported(2)))
-    assert told["answers"].keys() == {table.name for table in ANSWERS}
-    for answer in told["answers"].values():
+    notices = json.loads(as_json(reported(2)))
+    assert notices["answers"].keys() == {table.name for table in ANSWERS}
+    for answer in notices["answers"].values():
         assert [column["name"] for column in answer["columns"]] == list(answer["rows"][0])
 
 
 def test_each_answer_describes_its_columns_and_keeps_its_rows() -> None:
     report = reported(40)
-    told = json.loads(as_json(report))
-    assert (told["version"], told["root"], told["since"], told["until"]) == (VERSION, "/telemetry", SINCE, UNTIL)
-    assert told["counts"] == report.counts
+    notices = json.loads(as_json(report))
+    assert (notices["version"], notices["root"], notices["since"], notices["until"]) == (
+        VERSION,
+        "/telemetry",
+        SINCE,
+        UNTIL,
+    )
+    assert notices["counts"] == report.counts
     for table in ANSWERS:
-        answer, kept = told["answers"][table.name], report.answers[table.name]
+        answer, kept = notices["answers"][table.name], report.answers[table.name]
         assert answer["meaning"] == table.meaning
         assert (answer["rows"], answer["more"], answer["seconds"]) == (kept.rows, True, 1.0)
         for column, declared in zip(answer["columns"], table.columns, strict=True):

@@ -135,8 +135,8 @@ def test_predeclared_exchanges(asked: Asked) -> None:
         exchange = asked.topology.exchange("/", name)
         assert exchange and (exchange.type, exchange.durable, exchange.internal) == (kind, True, False)
     for name in ("amq.rabbitmq.trace", "amq.flow"):
-        told = asked.topology.exchange("/", name)
-        assert told and told.internal and told.type == "topic"
+        reported = asked.topology.exchange("/", name)
+        assert reported and reported.internal and reported.type == "topic"
     asked.done("exchange_declare", name="amq.direct", durable=True)
     asked.done("exchange_declare", name="amq.direct", type="what is ignored", passive=True)
 

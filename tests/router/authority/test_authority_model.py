@@ -34,7 +34,7 @@ class Requests(RuleBasedStateMachine):
         super().__init__()
         self.asked = Asked(shards=2, queues=QUEUE_LIMIT)
         self.replica = Topology()
-        self.heard = 0
+        self.received = 0
         self.last_id = 0
 
     def ask(self, operation: str, **arguments: Any) -> None:
@@ -46,12 +46,12 @@ class Requests(RuleBasedStateMachine):
             assert found("/", (outcome.result or arguments)["name"]), "read your writes"
 
     def follow(self) -> None:
-        for step in self.asked.recorded[self.heard :]:
+        for step in self.asked.recorded[self.received :]:
             if step.change[0] == "queue" and self.replica.queue_by_id(step.change[3]) is None:
                 assert step.change[3] > self.last_id, "queue ids grow"
                 self.last_id = step.change[3]
             self.replica.apply(unpack(pack(step.change)))
-        self.heard = len(self.asked.recorded)
+        self.received = len(self.asked.recorded)
 
     @rule(name=EXCHANGES, type=TYPES, passive=FLAG, durable=FLAG, auto_delete=FLAG, arguments=ALTERNATES)
     def exchange_declare(self, **arguments: Any) -> None:

@@ -160,9 +160,9 @@ def test_explained(asked: Asked) -> None:
     put(asked, "bound", operator=True, max_length=20)
     put(asked, "other", priority=-1, max_length=1)
     put(asked, "elsewhere", pattern="^z", max_length=1)
-    told = explain_policies(queue(asked, "q"), asked.topology)
-    assert (told["policy"], told["operator_policy"], told["others"]) == ("ours", "bound", ["other"])
-    assert {each["key"]: each["effect"] for each in told["keys"]} == {
+    reported = explain_policies(queue(asked, "q"), asked.topology)
+    assert (reported["policy"], reported["operator_policy"], reported["others"]) == ("ours", "bound", ["other"])
+    assert {each["key"]: each["effect"] for each in reported["keys"]} == {
         "max-length": "none: the declaration says 5",
         "message-ttl": "yes",
         "ha-mode": "none: accepted for RabbitMQ's sake",
@@ -172,8 +172,8 @@ def test_explained(asked: Asked) -> None:
     }
     exchange = asked.topology.exchange("/", "amq.fanout")
     assert exchange
-    told = explain_policies(exchange, asked.topology)
-    assert told["policy"] == "ours" and told["keys"][0]["effect"] == "none: it is not for exchanges"
+    reported = explain_policies(exchange, asked.topology)
+    assert reported["policy"] == "ours" and reported["keys"][0]["effect"] == "none: it is not for exchanges"
 
 
 def bound(asked: Asked, exchange: str, *queues: str) -> None:

@@ -19,9 +19,9 @@ class Moved(Asked):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lives = {0: 1, 1: 1, 2: 1}
+        self.incarnations = {0: 1, 1: 1, 2: 1}
         self.moves = self.authority.moves
-        self.moves.incarnation_of = lambda shard: self.lives.get(shard, 0)
+        self.moves.incarnation_of = lambda shard: self.incarnations.get(shard, 0)
         self.answers: list[dict[str, Any]] = []
         self.home = self.done("queue_declare", name="q", durable=True)["shard"]
         self.target = (self.home + 1) % 3
@@ -120,7 +120,7 @@ def test_before_the_switch_it_is_rolled_back(asked: Moved, dead: str, copied: bo
         asked.report("written", asked.home, **COPY)
     shard = asked.home if dead == "home" else asked.target
     if how == "looked":
-        asked.lives[shard] = 0
+        asked.incarnations[shard] = 0
         asked.moves.roll_back_failed()
     elif how == "came again":
         asked.moves.shard_started(shard, 1)
@@ -140,7 +140,7 @@ def test_after_the_switch_deaths_do_not_matter(asked: Moved) -> None:
     asked.start()
     asked.report("written", asked.home, **COPY)
     asked.report("kept", asked.target, **COPY)
-    asked.lives = {}
+    asked.incarnations = {}
     asked.moves.roll_back_failed()
     asked.moves.shard_started(asked.target, 2)
     assert (asked.move.phase, asked.move.outcome) == (HOMING, "moved")
@@ -182,9 +182,9 @@ def test_refusals(asked: Moved) -> None:
     asked.start(version=1)
     asked.start(shard=asked.home)
     asked.start("mine", shard=(asked.topology.queue("/", "mine").shard + 1) % 3)  # type: ignore[union-attr]
-    asked.lives[asked.target] = 0
+    asked.incarnations[asked.target] = 0
     asked.start()
-    asked.lives[asked.target] = 1
+    asked.incarnations[asked.target] = 1
     asked.moves.is_full = lambda shard: shard == asked.target
     asked.start()
     asked.moves.is_full = lambda shard: False

@@ -131,7 +131,7 @@ def test_essential_is_a_switch(asked: Asked) -> None:
     assert error == [406, "invalid arg 'x-essential' for queue 'q' in vhost '/': {unacceptable_type,longstr}"]
 
 
-def told(asked: Asked, name: str) -> dict[str, tuple[Any, str]]:
+def reported(asked: Asked, name: str) -> dict[str, tuple[Any, str]]:
     settings = asked.command("flow_explain", vhost="/", name=name)["settings"]
     return {each["setting"]: (each["value"], each["source"]) for each in settings}
 
@@ -140,10 +140,10 @@ def test_explained(asked: Asked) -> None:
     declare(asked, "own", exclusive=True, arguments=MARKS)
     declare(asked, "plain")
     declare(asked, "ring", arguments={"x-overflow": "ring", "x-max-length": 1})
-    assert told(asked, "own")["overflow"] == ("spill, then ring", "declaration: x-overflow")
-    assert told(asked, "own")["stops-producers"] == ("no", "exclusive queue")
-    assert told(asked, "plain")["stops-producers"] == ("once consumed from", UNCONSUMED)
-    assert told(asked, "ring")["stops-producers"] == ("no", "overflow ring")
+    assert reported(asked, "own")["overflow"] == ("spill, then ring", "declaration: x-overflow")
+    assert reported(asked, "own")["stops-producers"] == ("no", "exclusive queue")
+    assert reported(asked, "plain")["stops-producers"] == ("once consumed from", UNCONSUMED)
+    assert reported(asked, "ring")["stops-producers"] == ("no", "overflow ring")
     set_policy(asked, essential=True)
-    assert told(asked, "own")["overflow"] == ("flow", "declaration: x-overflow")
-    assert told(asked, "own")["stops-producers"] == ("always", "policy 'p': essential")
+    assert reported(asked, "own")["overflow"] == ("flow", "declaration: x-overflow")
+    assert reported(asked, "own")["stops-producers"] == ("always", "policy 'p': essential")

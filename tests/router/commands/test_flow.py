@@ -23,8 +23,8 @@ def set_policy(asked: Asked, name: str, apply_to: str = "queues", vhost: str = "
 
 
 def settings(asked: Asked, name: str = "q") -> dict[str, tuple[Any, str]]:
-    told = asked.command("flow_explain", vhost="/", name=name)
-    return {each["setting"]: (each["value"], each["source"]) for each in told["settings"]}
+    reported = asked.command("flow_explain", vhost="/", name=name)
+    return {each["setting"]: (each["value"], each["source"]) for each in reported["settings"]}
 
 
 DECLARED = {"x-max-length": 100, "x-flow-resume-count": "30 %", "x-throttle": "blocked, park"}
@@ -100,14 +100,14 @@ def test_shared_limits(asked: Asked) -> None:
     set_policy(asked, "keys", "routing_keys", routing_key="wildcard:k.>", deepest_stop_size="1 KiB")
     set_policy(asked, "others", "routing_keys", routing_key="^z", deepest_stop_size="1 KiB")
     set_policy(asked, "all", "node", vhost="", sum_stop_count=1000, sum_resume_count=10)
-    told = asked.command("flow_explain", vhost="/", name="q")["shared"]
+    reported = asked.command("flow_explain", vhost="/", name="q")["shared"]
     slots = [asked.topology.queue("/", name).slot for name in ("q", "other")]  # type: ignore[union-attr]
-    assert [(each["limit"], each["how"], each["policy"], each["slots"]) for each in told] == [
+    assert [(each["limit"], each["how"], each["policy"], each["slots"]) for each in reported] == [
         ("exchange 'x' in vhost '/'", "sum", "sum", slots[:1]),
         ("routing keys wildcard:k.> of exchange 'x' in vhost '/'", "deepest", "keys", slots[:1]),
         ("the node", "sum", "all", slots),
     ]
-    assert [(told[0][f"{mark}_count"], told[2][f"{mark}_count"]) for mark in ("stop", "resume")] == [
+    assert [(reported[0][f"{mark}_count"], reported[2][f"{mark}_count"]) for mark in ("stop", "resume")] == [
         (80, 1000),
         (70, 10),
     ]

@@ -63,9 +63,9 @@ def test_set_list_and_delete(asked: Asked) -> None:
 def test_explain(asked: Asked) -> None:
     asked.done("queue_declare", name="q")
     command(asked, "policy_set", **BOUNDS)
-    told = command(asked, "policy_explain", vhost="/", kind="queue", name="q")
+    reported = command(asked, "policy_explain", vhost="/", kind="queue", name="q")
     keys = [{"key": "max-length", "value": 5, "effect": "yes"}]
-    assert told == {"policy": "bounds", "operator_policy": None, "others": [], "keys": keys}
+    assert reported == {"policy": "bounds", "operator_policy": None, "others": [], "keys": keys}
     assert command(asked, "policy_explain", vhost="/", kind="exchange", name="amq.topic")["policy"] is None
 
 

@@ -60,8 +60,8 @@ def test_inherited_and_shared_limits(asked: Asked) -> None:
 
 def test_limits_of_rates(asked: Asked) -> None:
     def rates(*arguments: str, **definition: Any) -> list[tuple[Any, ...]]:
-        told = tried(asked, *arguments, **definition)["rates"]
-        return [tuple(each[field] for field in ("sort", "vhost", "name", "messages", "bytes")) for each in told]
+        reported = tried(asked, *arguments, **definition)["rates"]
+        return [tuple(each[field] for field in ("sort", "vhost", "name", "messages", "bytes")) for each in reported]
 
     asked.done("queue_declare", name="c", arguments={"x-max-rate": 10})
     assert rates(max_rate=20) == [("queue", "/", "a", 20, 0), ("queue", "/", "b", 20, 0)]
@@ -87,17 +87,17 @@ def test_an_unprivileged_queue_would_hold_nobody_who_comes_by_its_binding(asked:
     asked.done("queue_bind", queue="b", source="x", user="mallory")
     refusing = [["x", "'mallory' may not write to exchange 'x'"]]
 
-    def told(**definition: Any) -> dict[str, Any]:
+    def reported(**definition: Any) -> dict[str, Any]:
         trial = tried(asked, **definition)
         assert {each["queue_id"] for each in trial["powers"]} == {each["queue_id"] for each in trial["queues"]}
         return {each["name"]: (each["refusing"], each["anew"]) for each in trial["powers"]}
 
-    assert told(flow_stop_count=5) == {"a": ([], False), "b": (refusing, False)}
-    assert told(flow_stop_count=5, essential=True) == {"a": ([], False), "b": ([], False)}
+    assert reported(flow_stop_count=5) == {"a": ([], False), "b": (refusing, False)}
+    assert reported(flow_stop_count=5, essential=True) == {"a": ([], False), "b": ([], False)}
     asked.command("policy_set", **fields(flow_stop_count=10, essential=True))
-    assert told(flow_stop_count=5) == {"a": ([], True), "b": (refusing, True)}
+    assert reported(flow_stop_count=5) == {"a": ([], True), "b": (refusing, True)}
     asked.command("permission_set", user="mallory", vhost="/", configure=".*", write=".*", read=".*")
-    assert told(flow_stop_count=5) == {"a": ([], True), "b": ([], True)}
+    assert reported(flow_stop_count=5) == {"a": ([], True), "b": ([], True)}
 
 
 def test_what_a_queue_with_a_rate_could_do_is_told_as_well(asked: Asked) -> None:
@@ -110,15 +110,15 @@ def test_what_a_queue_with_a_rate_could_do_is_told_as_well(asked: Asked) -> None
         asked.done("queue_bind", queue=queue, source="x", user="mallory")
     refusing = [["x", "'mallory' may not write to exchange 'x'"]]
 
-    def told(**definition: Any) -> dict[str, Any]:
+    def reported(**definition: Any) -> dict[str, Any]:
         trial = tried(asked, "queues", "/", "^(slow|mine)$", **definition)
         powers = {each["queue_id"]: each for each in trial["powers"]}
         assert powers.keys() == {each["queue_id"] for each in trial["rates"]}
         return {each["name"]: (each["weak"], each["refusing"]) for each in powers.values()}
 
-    assert told(max_rate=5) == {"slow": ("", refusing), "mine": ("exclusive queue", refusing)}
-    assert told(essential=True) == {"slow": ("", []), "mine": ("", [])}
-    assert told(essential=True, max_rate=5) == {"slow": ("", []), "mine": ("", [])}
+    assert reported(max_rate=5) == {"slow": ("", refusing), "mine": ("exclusive queue", refusing)}
+    assert reported(essential=True) == {"slow": ("", []), "mine": ("", [])}
+    assert reported(essential=True, max_rate=5) == {"slow": ("", []), "mine": ("", [])}
 
 
 def test_shared_limits_count_the_queues_that_would_have_power(asked: Asked) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.batch.batch_cy import PERSISTENT, Batch
 from shard.contents.queue_cy import UNLIMITED
 from shard.store.journal import Journal
-from tests.shard.store.test_store import Life, batch, bodies
+from tests.shard.store.test_store import OpenedStore, batch, bodies
 from tests.twins import load_compiled, load_plain
 
 Load = Callable[[str], ModuleType]
@@ -21,57 +21,57 @@ SEGMENT_WEIGHT = 1100
 
 
 def test_small_messages_that_are_spilled_become_one_segment(tmp_path: Path) -> None:
-    life = Life(tmp_path)
+    opened = OpenedStore(tmp_path)
     for i in range(500):
-        life.queue.enqueue(batch(b"%d" % i, flags=0), 0, 1)
-    life.queue.page_out(UNLIMITED, 0)
-    commit = life.journal.hand_over()
+        opened.queue.enqueue(batch(b"%d" % i, flags=0), 0, 1)
+    opened.queue.page_out(UNLIMITED, 0)
+    commit = opened.journal.hand_over()
     assert len(commit.spilled.index) == 1
     assert not commit.promises
-    life.store.write(commit)
-    life.queue.page_out(UNLIMITED, 0)
-    life.end()
-    life = Life(tmp_path)
-    assert [body for body, _ in bodies(life.queue)] == [b"%d" % i for i in range(500)]
-    life.end()
+    opened.store.write(commit)
+    opened.queue.page_out(UNLIMITED, 0)
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    assert [body for body, _ in bodies(opened.queue)] == [b"%d" % i for i in range(500)]
+    opened.end()
 
 
 def test_messages_that_may_be_replaced_stay_apart(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.merges = False
-    numbers = [life.queue.enqueue(batch(b"%d" % i, flags=0), 0, 1) for i in range(3)]
-    life.queue.page_out(UNLIMITED, 0)
-    life.commit()
-    life.queue.page_out(UNLIMITED, 0)
-    assert life.queue.replace(numbers[1], batch(b"new", flags=0), 0)
-    assert [body for body, _ in bodies(life.queue)] == [b"0", b"new", b"2"]
-    life.end()
+    opened = OpenedStore(tmp_path)
+    opened.queue.merges = False
+    numbers = [opened.queue.enqueue(batch(b"%d" % i, flags=0), 0, 1) for i in range(3)]
+    opened.queue.page_out(UNLIMITED, 0)
+    opened.commit()
+    opened.queue.page_out(UNLIMITED, 0)
+    assert opened.queue.replace(numbers[1], batch(b"new", flags=0), 0)
+    assert [body for body, _ in bodies(opened.queue)] == [b"0", b"new", b"2"]
+    opened.end()
 
 
 def test_small_messages_that_the_store_has_become_one_segment(tmp_path: Path) -> None:
     """Otherwise each single publish of a backlog would keep a record in memory. Other segments stay as written."""
-    life = Life(tmp_path)
-    large = life.queue.enqueue(batch(b"0" * 5000), 0, 1)
+    opened = OpenedStore(tmp_path)
+    large = opened.queue.enqueue(batch(b"0" * 5000), 0, 1)
     for i in range(1, 500):
-        life.queue.enqueue(batch(b"%d" % i), 0, 1)
-    life.commit()
-    nbytes = life.journal.nbytes
-    life.queue.page_out(UNLIMITED, 0)
-    assert life.queue.weight() == sum(2 + 14 + len(b"%d" % i) + 64 for i in range(1, 500)) + SEGMENT_WEIGHT
-    commit = life.journal.hand_over()
+        opened.queue.enqueue(batch(b"%d" % i), 0, 1)
+    opened.commit()
+    nbytes = opened.journal.nbytes
+    opened.queue.page_out(UNLIMITED, 0)
+    assert opened.queue.weight() == sum(2 + 14 + len(b"%d" % i) + 64 for i in range(1, 500)) + SEGMENT_WEIGHT
+    commit = opened.journal.hand_over()
     assert sum(record is not None for record in commit.kept.index.values()) == 1
     assert sum(record is None for record in commit.kept.index.values()) == 498
-    assert life.journal.nbytes == nbytes
-    life.store.write(commit)
-    life.journal.written()
-    life.queue.page_out(UNLIMITED, 0)
-    assert life.queue.weight() == 0
-    assert life.journal.is_empty()
-    assert [segment.sequence for _, segment in life.store.segments()] == [large, large + 1]
-    life.end()
-    life = Life(tmp_path)
-    assert [body for body, _ in bodies(life.queue)] == [b"0" * 5000, *(b"%d" % i for i in range(1, 500))]
-    life.end()
+    assert opened.journal.nbytes == nbytes
+    opened.store.write(commit)
+    opened.journal.written()
+    opened.queue.page_out(UNLIMITED, 0)
+    assert opened.queue.weight() == 0
+    assert opened.journal.is_empty()
+    assert [segment.sequence for _, segment in opened.store.segments()] == [large, large + 1]
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    assert [body for body, _ in bodies(opened.queue)] == [b"0" * 5000, *(b"%d" % i for i in range(1, 500))]
+    opened.end()
 
 
 def _refuse(key: bytes, count: int, spilled: bool) -> Batch:
@@ -79,16 +79,16 @@ def _refuse(key: bytes, count: int, spilled: bool) -> Batch:
 
 
 def test_purging_what_is_paged_out_reads_nothing(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"a", b"b"), 0, 2)
-    life.commit()
-    life.queue.page_out(UNLIMITED, 0)
-    life.journal.read = _refuse
-    assert life.queue.purge() == 2
-    assert (life.queue.ready_bytes, life.queue.paged) == (0, 0)
-    life.commit()
-    assert list(life.store.segments()) == []
-    life.end()
+    opened = OpenedStore(tmp_path)
+    opened.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    opened.commit()
+    opened.queue.page_out(UNLIMITED, 0)
+    opened.journal.read = _refuse
+    assert opened.queue.purge() == 2
+    assert (opened.queue.ready_bytes, opened.queue.paged) == (0, 0)
+    opened.commit()
+    assert list(opened.store.segments()) == []
+    opened.end()
 
 
 class Twin:

@@ -17,7 +17,7 @@ from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import UNLIMITED, Queue
 from shard.store.journal import Journal
 from tests.shard.steps import drain, get, pass_ms, publish, recount
-from tests.shard.store.test_store import Life, bodies, prioritised
+from tests.shard.store.test_store import OpenedStore, bodies, prioritised
 from tests.simulator.joined.node import Node, open_channel
 from tests.twins import both_ways
 
@@ -116,53 +116,53 @@ def test_lines_of_priorities_come_back(tmp_path: Path) -> None:
     def make(journal: Journal) -> Queue:
         return PriorityQueue(7, None, 9, 1 << 36, journal, True)
 
-    life = Life(tmp_path, make)
+    opened = OpenedStore(tmp_path, make)
     for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
-        life.queue.enqueue(prioritised(priority, body), 0, 1)
-    taken = life.queue.pop(1, UNLIMITED, False)
-    life.queue.record_position()
-    life.commit()
-    life.end()
-    life = Life(tmp_path, make)
-    assert life.queue.claim(taken[0].sequence, 1) == [(taken[0].sequence, 1)]
-    assert bodies(life.queue) == [(b"middle", False), (b"low", False)]
-    life.end()
+        opened.queue.enqueue(prioritised(priority, body), 0, 1)
+    taken = opened.queue.pop(1, UNLIMITED, False)
+    opened.queue.record_position()
+    opened.commit()
+    opened.end()
+    opened = OpenedStore(tmp_path, make)
+    assert opened.queue.claim(taken[0].sequence, 1) == [(taken[0].sequence, 1)]
+    assert bodies(opened.queue) == [(b"middle", False), (b"low", False)]
+    opened.end()
 
 
 def test_lines_of_priorities_are_read_ahead_in_the_order_in_which_they_are_served(tmp_path: Path) -> None:
-    life = Life(tmp_path, lambda journal: PriorityQueue(7, None, 9, 1 << 36, journal, True))
+    opened = OpenedStore(tmp_path, lambda journal: PriorityQueue(7, None, 9, 1 << 36, journal, True))
     for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
-        life.queue.enqueue(prioritised(priority, body), 0, 1)
-    life.commit()
-    life.queue.page_out(UNLIMITED, 0)
-    wanted = life.queue.ahead(life.queue.first_ready(), 100)
+        opened.queue.enqueue(prioritised(priority, body), 0, 1)
+    opened.commit()
+    opened.queue.page_out(UNLIMITED, 0)
+    wanted = opened.queue.ahead(opened.queue.first_ready(), 100)
     assert [segment.sequence >> 48 for segment in wanted] == [9, 5]
-    life.queue.reading = True
-    assert bodies(life.queue) == []
-    life.queue.enqueue(prioritised(9, b"new"), 0, 1)
-    life.queue.enqueue(prioritised(7, b"newest"), 0, 1)
-    assert bodies(life.queue) == [], "what is lower does not overtake what is being read"
+    opened.queue.reading = True
+    assert bodies(opened.queue) == []
+    opened.queue.enqueue(prioritised(9, b"new"), 0, 1)
+    opened.queue.enqueue(prioritised(7, b"newest"), 0, 1)
+    assert bodies(opened.queue) == [], "what is lower does not overtake what is being read"
     for segment in wanted:
-        life.queue.install(segment, life.journal.load(7, segment))
-    life.queue.reading = False
-    assert [body for body, _ in bodies(life.queue)] == [b"high", b"new", b"newest", b"middle", b"low"]
-    life.end()
+        opened.queue.install(segment, opened.journal.load(7, segment))
+    opened.queue.reading = False
+    assert [body for body, _ in bodies(opened.queue)] == [b"high", b"new", b"newest", b"middle", b"low"]
+    opened.end()
 
 
 def test_sizes_that_have_to_be_read_leave_the_memory_counted_as_it_is(tmp_path: Path) -> None:
     """A message is sized alone when it is settled alone; if its batch was paged out meanwhile, all of it is read."""
-    life = Life(tmp_path, lambda journal: PriorityQueue(7, None, 9, 1 << 36, journal, True))
-    life.queue.enqueue(prioritised(5, b"%1000d" % 1, b"%1000d" % 2), 0, 2)
-    life.commit()
-    in_memory = life.queue.weight()
-    (taken,) = life.queue.pop(2, UNLIMITED, False)
-    life.queue.page_out_front(UNLIMITED, 0, False)
-    assert life.queue.weight() < in_memory - 2000
-    assert life.queue.size_of(taken.sequence, 1) > 1000
-    assert life.queue.weight() == in_memory
-    life.queue.settle(taken.sequence, 2)
-    assert life.queue.weight() == 0
-    life.end()
+    opened = OpenedStore(tmp_path, lambda journal: PriorityQueue(7, None, 9, 1 << 36, journal, True))
+    opened.queue.enqueue(prioritised(5, b"%1000d" % 1, b"%1000d" % 2), 0, 2)
+    opened.commit()
+    in_memory = opened.queue.weight()
+    (taken,) = opened.queue.pop(2, UNLIMITED, False)
+    opened.queue.page_out_front(UNLIMITED, 0, False)
+    assert opened.queue.weight() < in_memory - 2000
+    assert opened.queue.size_of(taken.sequence, 1) > 1000
+    assert opened.queue.weight() == in_memory
+    opened.queue.settle(taken.sequence, 2)
+    assert opened.queue.weight() == 0
+    opened.end()
 
 
 def batch_of(load: Load, priorities: list[int], start: int) -> Any:

@@ -448,14 +448,14 @@ TestQueues = Queues.TestCase
 TestQueues.settings = settings(max_examples=60, stateful_step_count=40)
 
 
-class Octets(bytearray):
+class Bytes(bytearray):
     """A buffer that a weak reference can point to."""
 
 
 def watched(load: Load, bodies: list[bytes]) -> tuple[Any, Callable[[], bool]]:
     """Return a batch, and a function that returns whether it is still in memory."""
     made = batch_of(load, bodies)
-    contents = Octets(made.contents)
+    contents = Bytes(made.contents)
     kept = weakref.ref(contents)
 
     def alive() -> bool:

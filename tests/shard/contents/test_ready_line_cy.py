@@ -16,7 +16,7 @@ from penstock.batch.batch_cy import PERSISTENT, Batch
 from shard.contents.errors import StoreError
 from shard.contents.queue_cy import UNLIMITED, Queue
 from shard.store.journal import Journal
-from tests.shard.store.test_store import Life, batch, bodies
+from tests.shard.store.test_store import OpenedStore, batch, bodies
 from tests.twins import both_ways
 
 Load = Callable[[str], ModuleType]
@@ -66,59 +66,59 @@ def test_the_next_incarnation_knows_what_was_delivered(
     tmp_path: Path, ends_in_order: bool, redelivered: list[bool]
 ) -> None:
     """Exactly, if the position was recorded at the end; otherwise the lease covers more than was delivered."""
-    life = Life(tmp_path)
+    opened = OpenedStore(tmp_path)
     for _ in range(3):
-        life.queue.enqueue(batch(b"x"), 0, 1)
-    life.queue.pop(1, UNLIMITED, False)
+        opened.queue.enqueue(batch(b"x"), 0, 1)
+    opened.queue.pop(1, UNLIMITED, False)
     if ends_in_order:
-        life.queue.record_position()
-    life.commit()
-    life.end()
-    life = Life(tmp_path)
-    assert [again for _, again in bodies(life.queue)] == redelivered
-    life.end()
+        opened.queue.record_position()
+    opened.commit()
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    assert [again for _, again in bodies(opened.queue)] == redelivered
+    opened.end()
 
 
 def test_what_is_beyond_a_window_is_paged_out(tmp_path: Path) -> None:
-    life = Life(tmp_path)
+    opened = OpenedStore(tmp_path)
     for _ in range(20):
-        life.queue.enqueue(batch(b"x" * 70_000), 0, 1)
-    life.commit()
-    life.queue.page_out_beyond(5, UNLIMITED, 0)
-    (first, *_) = life.queue.ahead(life.queue.first_ready(), UNLIMITED)
-    assert first.sequence - life.queue.first_ready() == 5
-    assert life.queue.page_out_beyond(5, UNLIMITED, 0) == 0
-    life.end()
+        opened.queue.enqueue(batch(b"x" * 70_000), 0, 1)
+    opened.commit()
+    opened.queue.page_out_beyond(5, UNLIMITED, 0)
+    (first, *_) = opened.queue.ahead(opened.queue.first_ready(), UNLIMITED)
+    assert first.sequence - opened.queue.first_ready() == 5
+    assert opened.queue.page_out_beyond(5, UNLIMITED, 0) == 0
+    opened.end()
 
 
 def test_what_is_paged_out_comes_back(tmp_path: Path) -> None:
-    life = Life(tmp_path)
+    opened = OpenedStore(tmp_path)
     expected = []
     for i in range(40):
-        life.queue.enqueue(batch(b"%d" % i, b"x" * 1000, flags=PERSISTENT if i % 2 else 0), 0, 2)
+        opened.queue.enqueue(batch(b"%d" % i, b"x" * 1000, flags=PERSISTENT if i % 2 else 0), 0, 2)
         expected += [b"%d" % i, b"x" * 1000]
-    depth, weight = life.queue.ready_whole, life.queue.weight()
-    while life.queue.page_out(UNLIMITED, 0):
-        life.commit()
-    assert life.queue.weight() == 0
-    assert life.queue.ready_whole == depth
-    (wanted, *_) = life.queue.ahead(life.queue.first_ready(), 1)
-    life.queue.install(wanted, life.journal.load(7, wanted))
-    assert [body for body, _ in bodies(life.queue)] == expected
-    assert (life.queue.paged, life.queue.weight()) == (0, weight)
-    life.end()
+    depth, weight = opened.queue.ready_whole, opened.queue.weight()
+    while opened.queue.page_out(UNLIMITED, 0):
+        opened.commit()
+    assert opened.queue.weight() == 0
+    assert opened.queue.ready_whole == depth
+    (wanted, *_) = opened.queue.ahead(opened.queue.first_ready(), 1)
+    opened.queue.install(wanted, opened.journal.load(7, wanted))
+    assert [body for body, _ in bodies(opened.queue)] == expected
+    assert (opened.queue.paged, opened.queue.weight()) == (0, weight)
+    opened.end()
 
 
 def test_a_head_that_is_kept_stays_in_memory(tmp_path: Path) -> None:
-    life = Life(tmp_path)
+    opened = OpenedStore(tmp_path)
     for _ in range(20):
-        life.queue.enqueue(batch(b"x" * 1000), 0, 1)
+        opened.queue.enqueue(batch(b"x" * 1000), 0, 1)
     for _ in range(2):
-        life.commit()
-        life.queue.page_out(UNLIMITED, 5000)
-    assert 0 < life.queue.paged < 9 * life.queue.ready_whole // 10
-    assert life.queue.ahead(life.queue.first_ready(), 4000) == []
-    life.end()
+        opened.commit()
+        opened.queue.page_out(UNLIMITED, 5000)
+    assert 0 < opened.queue.paged < 9 * opened.queue.ready_whole // 10
+    assert opened.queue.ahead(opened.queue.first_ready(), 4000) == []
+    opened.end()
 
 
 UNREADABLE = st.lists(

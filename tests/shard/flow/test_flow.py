@@ -33,7 +33,7 @@ def messages(count: int, size: int = 0) -> Batch:
 
 
 class Decided:
-    """A queue of a node without clients, and the flow decisions about it; `told` are the broadcasts."""
+    """A queue of a node without clients, and the flow decisions about it; `reported` are the broadcasts."""
 
     def __init__(self, node: Node, **arguments: Any) -> None:
         node.declare("q", **arguments)
@@ -41,7 +41,7 @@ class Decided:
         core = node.shard(0)
         self.node = node
         self.queue: QueueState = node.state("q")
-        self.told: list[tuple[bool, int]] = []
+        self.reported: list[tuple[bool, int]] = []
         self.flow = Flow(node.gauges, 0, core.events, node.settings.flow, self.broadcast, lambda id: None)
         self.flow.begin(self.queue, node.microseconds())
 
@@ -49,7 +49,7 @@ class Decided:
         gauge = self.node.gauges.queue_read(self.queue.slot)
         assert id == self.queue.id and gauge is not None
         assert (gauge.saturated, gauge.flow_epoch) == (saturated, epoch), "the gauge is written before"
-        self.told.append((saturated, epoch))
+        self.reported.append((saturated, epoch))
 
     def enqueue(self, count: int, size: int = 0) -> None:
         self.queue.enqueue(messages(count, size), 0, count, self.node.microseconds())
@@ -82,7 +82,7 @@ def test_every_decision_is_in_the_gauge_before_it_is_announced_once(steps: list[
             if saturated != was:
                 epoch += 1
                 changes.append((saturated, epoch))
-            assert decided.told == changes
+            assert decided.reported == changes
             assert decided.flow.stopped == ({decided.queue.id: decided.queue} if saturated else {})
             gauge = node.gauges.queue_read(decided.queue.slot)
             assert gauge is not None

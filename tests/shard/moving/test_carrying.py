@@ -27,9 +27,9 @@ class Thread:
     def __init__(self, node: Node, index: int, stores: Path | None = None) -> None:
         self.jobs: deque[tuple[Callable[[], None], Callable[[StoreError | None], None]]] = deque()
         self.run = 0
-        life = node.shards[index]
-        assert life is not None
-        life.carrier = Carrier(life.core.moving, stores or node.stored, self.begin)
+        incarnation = node.shards[index]
+        assert incarnation is not None
+        incarnation.carrier = Carrier(incarnation.core.moving, stores or node.stored, self.begin)
 
     def begin(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
         self.jobs.append((work, done))
@@ -153,10 +153,10 @@ def test_a_move_that_is_aborted_leaves_no_copy(node: Node, written: int) -> None
 
 
 def test_a_copy_that_is_not_removed_is_logged(node: Node) -> None:
-    life = node.shards[0]
-    assert life is not None
+    incarnation = node.shards[0]
+    assert incarnation is not None
     path = node.stored / "0" / "move-1-1"
     path.mkdir()
-    life.carrier.remove(path)
+    incarnation.carrier.remove(path)
     (line,) = [each for each in node.logs if each["event"] == "copy of a queue was not closed or removed"]
     assert line["problem"] == f"{path}: Is a directory"

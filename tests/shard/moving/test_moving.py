@@ -306,8 +306,8 @@ def test_an_auto_delete_queue_goes_when_its_last_consumer_went_on_the_way(node: 
 def moves_on(node: Node, results: list[dict[str, Any]], shards: tuple[int, ...], *, met: bool = True) -> None:
     """Step the node until a move is over; only these shards write, and without `met` the acceptor meets no shard."""
     for _ in range(200):
-        for life in node.lives_now():
-            while node.change(life) or node.reply(life):
+        for incarnation in node.acceptors_and_shards():
+            while node.change(incarnation) or node.reply(incarnation):
                 pass
         if met:
             node.meet(0)
@@ -380,8 +380,8 @@ def drained(node: Node) -> None:
     node.move(QUEUE, 1)
     away = node.core(0).moves.away
     for _ in range(20):
-        for life in node.lives_now():
-            while node.change(life):
+        for incarnation in node.acceptors_and_shards():
+            while node.change(incarnation):
                 pass
         node.finish(0)
         node.send_up(0, 0)
@@ -492,8 +492,8 @@ def test_who_has_not_seen_the_end_of_a_move_goes_on_with_the_next(node: Node) ->
     client.send("basic.consume", 1, queue=QUEUE)
     client.read()
     node.abort_move(QUEUE)
-    for life in node.lives_now():
-        while node.change(life):
+    for incarnation in node.acceptors_and_shards():
+        while node.change(incarnation):
             pass
     node.finish(0)
     while node.send_up(0, 0):

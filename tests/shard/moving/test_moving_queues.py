@@ -82,10 +82,13 @@ class World:
         acceptors, shards = range(len(node.acceptors)), range(len(node.shards))
         found: list[Callable[[], bool]] = []
         for a in acceptors:
-            life = node.acceptors[a]
-            assert life is not None
+            incarnation = node.acceptors[a]
+            assert incarnation is not None
             found += [lambda a=a: node.meet(a), lambda a=a: node.finish(a)]
-            found += [lambda life=life: node.change(life), lambda life=life: node.reply(life)]
+            found += [
+                lambda incarnation=incarnation: node.change(incarnation),
+                lambda incarnation=incarnation: node.reply(incarnation),
+            ]
             found += [lambda a=a, s=s: node.send_up(a, s) for s in shards]
             found += [lambda a=a, s=s: node.send_up(a, s, last=True) for s in shards]
             found += [lambda a=a, s=s: node.send_down(s, a) for s in shards]
@@ -97,10 +100,10 @@ class World:
                 found += [lambda s=s: node.commit_shard(s)]
                 found += [lambda s=s, p=p: node.send_across(s, p) for p in shards]
         found += [client.read for client in node.clients.values()]
-        found.append(self.look)
+        found.append(self.poll)
         return found
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Have the router notice the processes that have died."""
         self.node.handle_deaths()
         return True

@@ -74,8 +74,8 @@ def test_another_user_gets_what_it_takes_beside_one_whose_share_is_used_up() -> 
         with capture_logs() as logs:
             clients = [consumer(node, "q") for _ in range(30)]
         first = delivered(*clients)
-        told = [line for line in logs if line["event"].startswith("consumers wait")]
-        assert [line["user"] for line in told] == ["guest"] and told[0]["bytes"] >= SHARE
+        reported = [line for line in logs if line["event"].startswith("consumers wait")]
+        assert [line["user"] for line in reported] == ["guest"] and reported[0]["bytes"] >= SHARE
         good = node.connect()
         good.connection.user = "good"
         good.call("channel.open", 1)

@@ -58,7 +58,7 @@ def test_near_a_mark_is_told_once_until_it_has_been_at_the_resume_marks(
     assert [state.comes_near(*depth, percent=90) for depth in depths] == [bool(each) for each in near]
 
 
-def look(state: Saturation, count: int, nbytes: int, now: int, calm: bool) -> tuple[bool, bool, bool]:
+def check(state: Saturation, count: int, nbytes: int, now: int, calm: bool) -> tuple[bool, bool, bool]:
     """Check as at the end of a turn; return whether the state came near, went further over its marks, or changed."""
     if calm and state.is_calm(count, nbytes, now):
         return False, False, False
@@ -66,8 +66,8 @@ def look(state: Saturation, count: int, nbytes: int, now: int, calm: bool) -> tu
 
 
 STEPS = st.one_of(
-    st.tuples(st.just("look"), st.integers(0, 14), st.integers(0, 140)),
-    st.tuples(st.just("look"), st.integers(0, 6), st.integers(0, 60)),
+    st.tuples(st.just("check"), st.integers(0, 14), st.integers(0, 140)),
+    st.tuples(st.just("check"), st.integers(0, 6), st.integers(0, 60)),
     st.tuples(st.just("excuse"), st.integers(0, 3), st.integers(0, 30)),
     st.tuples(st.just("lend"), st.integers(8, 14), st.integers(0, 140)),
     st.tuples(st.just("govern"), st.integers(0, 1), st.just(0)),
@@ -82,8 +82,8 @@ def test_a_look_that_is_spared_would_have_changed_nothing(steps: list[tuple[str,
     for step, count, nbytes in steps:
         found = []
         for calm, state in enumerate(both):
-            if step == "look":
-                found.append(look(state, count, nbytes, now, bool(calm)))
+            if step == "check":
+                found.append(check(state, count, nbytes, now, bool(calm)))
             elif step == "excuse":
                 state.excuse(count, nbytes)
             elif step == "lend":

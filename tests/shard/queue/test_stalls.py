@@ -14,7 +14,7 @@ from shard.contents.queue_cy import UNLIMITED, Queue
 from shard.contents.segment_cy import Segment
 from shard.store.journal import Journal
 from tests.shard.steps import drain, get, pass_ms, publish
-from tests.shard.store.test_store import Life, batch, bodies
+from tests.shard.store.test_store import OpenedStore, batch, bodies
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node, open_channel
 
@@ -47,17 +47,17 @@ def with_priorities(journal: Journal) -> Queue:
 
 
 @pytest.fixture(params=["plain", "priority"])
-def later(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Life, Unreliable]]:
+def later(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[OpenedStore, Unreliable]]:
     """An incarnation with its recovered messages in the store only: batches of three, two and one."""
     make = with_priorities if request.param == "priority" else None
-    life = Life(tmp_path, make)
+    opened = OpenedStore(tmp_path, make)
     for names in ((b"5a", b"5b", b"5c"), (b"5d", b"5e"), (b"5f",)):
-        life.queue.enqueue(prioritised(*names), 0, len(names))
-    life.commit()
-    life.end()
-    life = Life(tmp_path, make)
-    yield life, Unreliable(life.journal)
-    life.end()
+        opened.queue.enqueue(prioritised(*names), 0, len(names))
+    opened.commit()
+    opened.end()
+    opened = OpenedStore(tmp_path, make)
+    yield opened, Unreliable(opened.journal)
+    opened.end()
 
 
 NAMES = [b"5a", b"5b", b"5c", b"5d", b"5e", b"5f"]
@@ -71,32 +71,32 @@ def counts(queue: Queue) -> tuple[int, ...]:
     )
 
 
-def test_what_cannot_be_read_stays_where_it_is(later: tuple[Life, Unreliable]) -> None:
-    life, store = later
-    before = counts(life.queue)
+def test_what_cannot_be_read_stays_where_it_is(later: tuple[OpenedStore, Unreliable]) -> None:
+    opened, store = later
+    before = counts(opened.queue)
     store.broken = True
     for attempt in (
-        lambda: life.queue.pop(UNLIMITED, UNLIMITED, False),
-        lambda: life.queue.pop(2, UNLIMITED, True),
-        lambda: life.queue.pop(1, 0, True),
+        lambda: opened.queue.pop(UNLIMITED, UNLIMITED, False),
+        lambda: opened.queue.pop(2, UNLIMITED, True),
+        lambda: opened.queue.pop(1, 0, True),
     ):
         with pytest.raises(StoreError, match="not today"):
             attempt()
-        assert counts(life.queue) == before
+        assert counts(opened.queue) == before
     store.broken = False
-    assert [body for body, _ in bodies(life.queue)] == NAMES
+    assert [body for body, _ in bodies(opened.queue)] == NAMES
 
 
-def test_what_can_be_read_is_taken(later: tuple[Life, Unreliable]) -> None:
-    life, store = later
-    (first,) = life.queue.pop(1, UNLIMITED, False)
+def test_what_can_be_read_is_taken(later: tuple[OpenedStore, Unreliable]) -> None:
+    opened, store = later
+    (first,) = opened.queue.pop(1, UNLIMITED, False)
     store.broken = True
-    taken = life.queue.pop(UNLIMITED, UNLIMITED, False)
+    taken = opened.queue.pop(UNLIMITED, UNLIMITED, False)
     assert [(item.sequence, item.count) for item in taken] == [(first.sequence + 1, 2)]
     with pytest.raises(StoreError):
-        life.queue.pop(UNLIMITED, UNLIMITED, False)
+        opened.queue.pop(UNLIMITED, UNLIMITED, False)
     store.broken = False
-    assert [body for body, _ in bodies(life.queue)] == NAMES[3:]
+    assert [body for body, _ in bodies(opened.queue)] == NAMES[3:]
 
 
 def burying(journal: Journal) -> Queue:
@@ -107,78 +107,78 @@ def burying(journal: Journal) -> Queue:
 
 def test_what_was_rejected_and_cannot_be_read_comes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unreadable message is no longer known to be dead; a readable one is."""
-    life = Life(tmp_path, burying)
-    life.queue.enqueue(prioritised(*NAMES), 0, len(NAMES))
-    (taken,) = life.queue.pop(4, UNLIMITED, False)
-    life.queue.reject(taken.sequence + 1, 3)
-    life.queue.buried(life.queue.take_dead()[0][1], 1, 1)
-    life.commit()
-    life.end()
-    life = Life(tmp_path, burying)
-    assert [(item.sequence, item.count) for _, item in life.queue.take_dead()] == [
+    opened = OpenedStore(tmp_path, burying)
+    opened.queue.enqueue(prioritised(*NAMES), 0, len(NAMES))
+    (taken,) = opened.queue.pop(4, UNLIMITED, False)
+    opened.queue.reject(taken.sequence + 1, 3)
+    opened.queue.buried(opened.queue.take_dead()[0][1], 1, 1)
+    opened.commit()
+    opened.end()
+    opened = OpenedStore(tmp_path, burying)
+    assert [(item.sequence, item.count) for _, item in opened.queue.take_dead()] == [
         (taken.sequence + 1, 1), (taken.sequence + 3, 1),
     ]  # fmt: skip
-    assert [body for body, _ in bodies(life.queue)] == [b"5a", b"5e", b"5f"]
-    assert (life.queue.ready, life.queue.unacked) == (0, 3)
-    life.end()
+    assert [body for body, _ in bodies(opened.queue)] == [b"5a", b"5e", b"5f"]
+    assert (opened.queue.ready, opened.queue.unacked) == (0, 3)
+    opened.end()
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "load", no_load)
-        life = Life(tmp_path, burying)
-    assert not life.queue.take_dead()
-    assert [body for body, _ in bodies(life.queue)] == [b"5a", b"5b", b"5d", b"5e", b"5f"]
-    life.end()
+        opened = OpenedStore(tmp_path, burying)
+    assert not opened.queue.take_dead()
+    assert [body for body, _ in bodies(opened.queue)] == [b"5a", b"5b", b"5d", b"5e", b"5f"]
+    opened.end()
 
 
 def no_load(journal: Journal, queue_id: int, segment: Segment) -> Batch:
     raise StoreError(Path("somewhere"), "not today")
 
 
-def test_what_came_since_waits_behind_it(tmp_path: Path, later: tuple[Life, Unreliable]) -> None:
-    life, store = later
-    life.queue.enqueue(prioritised(b"5g"), 0, 1)
+def test_what_came_since_waits_behind_it(tmp_path: Path, later: tuple[OpenedStore, Unreliable]) -> None:
+    opened, store = later
+    opened.queue.enqueue(prioritised(b"5g"), 0, 1)
     store.broken = True
     with pytest.raises(StoreError):
-        life.queue.pop(UNLIMITED, UNLIMITED, False)
+        opened.queue.pop(UNLIMITED, UNLIMITED, False)
     store.broken = False
-    assert [body for body, _ in bodies(life.queue)] == [*NAMES, b"5g"]
+    assert [body for body, _ in bodies(opened.queue)] == [*NAMES, b"5g"]
 
 
-def test_what_is_in_hand_is_settled_all_the_same(later: tuple[Life, Unreliable]) -> None:
-    life, store = later
+def test_what_is_in_hand_is_settled_all_the_same(later: tuple[OpenedStore, Unreliable]) -> None:
+    opened, store = later
     store.broken = True
-    first = life.queue.first_ready()
-    assert life.queue.claim(first, 5) == [(first, 5)] or life.queue.claim(first + 3, 2)
-    life.queue.settle(first, 2)
-    life.queue.requeue(first + 2, 2)
-    assert (life.queue.ready, life.queue.unacked, life.queue.totals.acked) == (3, 1, 2)
+    first = opened.queue.first_ready()
+    assert opened.queue.claim(first, 5) == [(first, 5)] or opened.queue.claim(first + 3, 2)
+    opened.queue.settle(first, 2)
+    opened.queue.requeue(first + 2, 2)
+    assert (opened.queue.ready, opened.queue.unacked, opened.queue.totals.acked) == (3, 1, 2)
     store.broken = False
-    assert [body for body, _ in bodies(life.queue)] == [b"5c", b"5d", b"5f"]
+    assert [body for body, _ in bodies(opened.queue)] == [b"5c", b"5d", b"5f"]
 
 
-def test_what_is_rejected_and_cannot_be_buried_is_ready_again(later: tuple[Life, Unreliable]) -> None:
-    life, store = later
-    life.queue.configure(-1, True, -1)
+def test_what_is_rejected_and_cannot_be_buried_is_ready_again(later: tuple[OpenedStore, Unreliable]) -> None:
+    opened, store = later
+    opened.queue.configure(-1, True, -1)
     store.broken = True
-    first = life.queue.first_ready()
-    life.queue.claim(first, 3)
-    life.queue.reject(first + 1, 2)
-    assert (life.queue.ready, life.queue.unacked) == (5, 1)
-    assert not life.queue.take_dead()
+    first = opened.queue.first_ready()
+    opened.queue.claim(first, 3)
+    opened.queue.reject(first + 1, 2)
+    assert (opened.queue.ready, opened.queue.unacked) == (5, 1)
+    assert not opened.queue.take_dead()
     store.broken = False
-    assert [body for body, _ in bodies(life.queue)] == NAMES[1:]
+    assert [body for body, _ in bodies(opened.queue)] == NAMES[1:]
 
 
-def test_drops_need_to_read_what_is_to_be_buried(later: tuple[Life, Unreliable]) -> None:
-    life, store = later
-    life.queue.configure(-1, True, -1)
+def test_drops_need_to_read_what_is_to_be_buried(later: tuple[OpenedStore, Unreliable]) -> None:
+    opened, store = later
+    opened.queue.configure(-1, True, -1)
     store.broken = True
-    before = counts(life.queue)
+    before = counts(opened.queue)
     with pytest.raises(StoreError):
-        life.queue.drop_head(2, UNLIMITED)
-    assert counts(life.queue) == before
-    life.queue.configure(-1, False, -1)
-    assert life.queue.purge() == 6
-    assert (life.queue.ready, life.queue.ready_bytes, life.queue.paged) == (0, 0, 0)
+        opened.queue.drop_head(2, UNLIMITED)
+    assert counts(opened.queue) == before
+    opened.queue.configure(-1, False, -1)
+    assert opened.queue.purge() == 6
+    assert (opened.queue.ready, opened.queue.ready_bytes, opened.queue.paged) == (0, 0, 0)
 
 
 # With the shard around the queue
@@ -264,9 +264,9 @@ def test_a_queue_that_cannot_be_read_is_purged_or_deleted(restarted: Restarted) 
 
 
 def test_an_ordinary_read_is_what_it_was(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    store = Unreliable(life.journal)
-    life.queue.enqueue(batch(b"a"), 0, 1)
+    opened = OpenedStore(tmp_path)
+    store = Unreliable(opened.journal)
+    opened.queue.enqueue(batch(b"a"), 0, 1)
     store.broken = True
-    assert bodies(life.queue) == [(b"a", False)]
-    life.end()
+    assert bodies(opened.queue) == [(b"a", False)]
+    opened.end()

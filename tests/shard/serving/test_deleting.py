@@ -51,19 +51,19 @@ def test_an_auto_delete_queue_that_was_never_consumed_from_stays(node: Node) -> 
 
 def test_consumers_are_told_that_their_queue_has_gone(node: Node) -> None:
     record = node.declare("q")
-    told, untold = open_channel(node), node.connect(capabilities={})
+    reported, untold = open_channel(node), node.connect(capabilities={})
     untold.call("channel.open", 1)
-    for client in told, untold:
+    for client in reported, untold:
         client.call("basic.consume", 1, queue="q", consumer_tag="c")
-    publish(told, "q", b"1", b"2")
+    publish(reported, "q", b"1", b"2")
     node.settle()
     node.ask("queue_delete", queue_id=record.queue_id)
     node.settle()
-    assert told.take("basic.cancel", 1).consumer_tag == "c"
+    assert reported.take("basic.cancel", 1).consumer_tag == "c"
     assert "basic.cancel" not in untold.names(1)
-    told.send("basic.ack", 1, delivery_tag=1)
+    reported.send("basic.ack", 1, delivery_tag=1)
     node.settle()
-    assert "channel.close" not in told.names(1)
+    assert "channel.close" not in reported.names(1)
 
 
 def names(client: Client) -> list[str]:
@@ -87,11 +87,11 @@ def test_two_who_delete_a_queue_at_once_are_both_answered_first(node: Node) -> N
     for client in clients:
         client.call("basic.consume", 1, queue="q")
     publish(clients[0], "q", b"m")
-    life = node.shards[0]
-    assert life is not None
+    incarnation = node.shards[0]
+    assert incarnation is not None
     for client in clients:
         if client is clients[2]:
-            assert node.change(life)
+            assert node.change(incarnation)
             assert not node.shard(0).state.queues
         client.send("queue.delete", 1, queue="q")
         client.read()

@@ -27,7 +27,7 @@ FIRST, SECOND = b"acceptor.0.1", b"acceptor.1.1"
 def node() -> Iterator[Node]:
     with Node(2, 2) as node:
         node.declare(QUEUE)
-        node.show_lives()
+        node.show_processes()
         node.settle()
         yield node
 

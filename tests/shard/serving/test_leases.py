@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.shard.steps import drain, pass_ms, recount
-from tests.shard.test_lives import delivered, die, numbered, publish, ready
+from tests.shard.test_incarnations import delivered, die, numbered, publish, ready
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node, open_channel
 
@@ -386,8 +386,8 @@ def test_who_asks_for_a_lease_while_the_queue_comes_home_has_it(node: Node) -> N
     node.start_shard(0)
     results = node.move("q", 1)
     node.abort_move("q")
-    for life in node.lives_now():
-        while node.change(life):
+    for incarnation in node.acceptors_and_shards():
+        while node.change(incarnation):
             pass
     node.settle()
     assert results[0]["result"] == "rolled-back"

@@ -128,7 +128,7 @@ def test_acceptors_are_told_once_that_consumers_lack_a_grant() -> None:
         for queue in "q", "other":
             client.call("basic.consume", 1, queue=queue)
         (consumer,) = node.state("q").ring.consumers
-        told = []
+        reported = []
         for body in b"1", b"2":
             publisher.publish(1, body, routing_key="q")
             publisher.read()
@@ -136,7 +136,7 @@ def test_acceptors_are_told_once_that_consumers_lack_a_grant() -> None:
             node.send_up(0, 0)
             node.finish_shard(0)
             (frames,) = list(node.down[0, 0])[-1:]
-            told += [each for each in unpacked(frames, OPERATIONS)[3] if isinstance(each, Hungry)]
-        assert told == [Hungry(consumer.group.id)] and delivered(client) == []
+            reported += [each for each in unpacked(frames, OPERATIONS)[3] if isinstance(each, Hungry)]
+        assert reported == [Hungry(consumer.group.id)] and delivered(client) == []
         node.settle()
         assert delivered(client) == [b"1", b"2"]

@@ -30,7 +30,7 @@ def wait(node: Node, *counts: int) -> None:
 
 def queue_gates(node: Node) -> list[QueueGate]:
     id = node.queue("q").queue_id
-    return [life.core.gates.queue_gates[id] for _, life in node.running_acceptors()]
+    return [incarnation.core.gates.queue_gates[id] for _, incarnation in node.running_acceptors()]
 
 
 def weights(node: Node) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from shard.store.background import Background, Job
 
 
 def test_one_piece_after_the_other_and_then_the_loop_is_told() -> None:
-    told: list[tuple[int, BaseException | None]] = []
+    reported: list[tuple[int, BaseException | None]] = []
     done: list[int] = []
 
     async def run() -> None:
@@ -27,7 +27,7 @@ def test_one_piece_after_the_other_and_then_the_loop_is_told() -> None:
 
         def finish(number: int, job: Job) -> None:
             assert threading.current_thread() is threading.main_thread()
-            told.append((number, job.error))
+            reported.append((number, job.error))
             if number == 2:
                 over.set()
 
@@ -38,8 +38,8 @@ def test_one_piece_after_the_other_and_then_the_loop_is_told() -> None:
 
     asyncio.run(run())
     assert done == [0, 1, 2]
-    assert [number for number, _ in told] == done
-    assert [str(error) for _, error in told] == ["None", "no", "None"]
+    assert [number for number, _ in reported] == done
+    assert [str(error) for _, error in reported] == ["None", "no", "None"]
 
 
 @pytest.mark.parametrize("count", [0, 5])

@@ -14,86 +14,86 @@ from shard.contents.queue_cy import UNLIMITED
 from shard.contents.segment_cy import Segment
 from shard.store.journal import Commit, Journal
 from shard.store.stored import KEY, pack_segment
-from tests.shard.store.test_store import Life, batch, bodies
+from tests.shard.store.test_store import OpenedStore, batch, bodies
 
 
 def test_what_is_gone_before_it_was_handed_over_is_never_written(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"a"), 0, 1)
-    (item,) = life.queue.pop(1, UNLIMITED, False)
-    life.queue.settle(item.sequence, 1)
-    commit = life.journal.hand_over()
+    opened = OpenedStore(tmp_path)
+    opened.queue.enqueue(batch(b"a"), 0, 1)
+    (item,) = opened.queue.pop(1, UNLIMITED, False)
+    opened.queue.settle(item.sequence, 1)
+    commit = opened.journal.hand_over()
     assert not commit.kept.index
     assert not commit.kept.contents
-    life.end()
+    opened.end()
 
 
 def test_settled_segments_leave_the_store(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(*[b"x" * 100] * 50), 0, 50)
-    life.commit()
-    assert life.journal.nbytes > 5000
-    (item,) = life.queue.pop(50, UNLIMITED, False)
-    life.queue.settle(item.sequence, 50)
-    life.commit()
-    assert life.journal.nbytes == 0
-    assert list(life.store.segments()) == []
-    life.end()
+    opened = OpenedStore(tmp_path)
+    opened.queue.enqueue(batch(*[b"x" * 100] * 50), 0, 50)
+    opened.commit()
+    assert opened.journal.nbytes > 5000
+    (item,) = opened.queue.pop(50, UNLIMITED, False)
+    opened.queue.settle(item.sequence, 50)
+    opened.commit()
+    assert opened.journal.nbytes == 0
+    assert list(opened.store.segments()) == []
+    opened.end()
 
 
 def test_transient_messages_are_not_written(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"a", flags=0), 0, 1)
-    assert life.journal.is_empty()
-    life.end()
+    opened = OpenedStore(tmp_path)
+    opened.queue.enqueue(batch(b"a", flags=0), 0, 1)
+    assert opened.journal.is_empty()
+    opened.end()
 
 
 def test_a_commit_that_was_not_written_gathers_with_what_came_since(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"old", b"older"), 0, 2)
-    life.commit()
+    opened = OpenedStore(tmp_path)
+    opened.queue.enqueue(batch(b"old", b"older"), 0, 2)
+    opened.commit()
     for body in (b"gone", b"stays"):
-        life.queue.enqueue(batch(body), 0, 1)
-    life.queue.settle(life.queue.pop(1, UNLIMITED, False)[0].sequence, 1)
-    failed = life.journal.hand_over()
-    nbytes = life.journal.nbytes
-    taken = life.queue.pop(2, UNLIMITED, False)
+        opened.queue.enqueue(batch(body), 0, 1)
+    opened.queue.settle(opened.queue.pop(1, UNLIMITED, False)[0].sequence, 1)
+    failed = opened.journal.hand_over()
+    nbytes = opened.journal.nbytes
+    taken = opened.queue.pop(2, UNLIMITED, False)
     assert [item.count for item in taken] == [1, 1]
     for item in taken:
-        life.queue.settle(item.sequence, 1)
-    life.queue.enqueue(batch(b"new"), 0, 1)
-    life.journal.take_back(failed)
-    commit = life.journal.hand_over()
+        opened.queue.settle(item.sequence, 1)
+    opened.queue.enqueue(batch(b"new"), 0, 1)
+    opened.journal.take_back(failed)
+    commit = opened.journal.hand_over()
     assert sum(parts is not None for parts in commit.kept.contents.values()) == 2
-    assert life.journal.nbytes < nbytes
-    life.store.write(commit)
-    life.end()
-    life = Life(tmp_path)
-    assert [body for body, _ in bodies(life.queue)] == [b"stays", b"new"]
-    life.end()
+    assert opened.journal.nbytes < nbytes
+    opened.store.write(commit)
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    assert [body for body, _ in bodies(opened.queue)] == [b"stays", b"new"]
+    opened.end()
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_is_being_written_stays_in_memory(tmp_path: Path, fails: bool) -> None:
     """Until the commit is written, the store could not return the contents."""
-    life = Life(tmp_path)
-    first = life.queue.enqueue(batch(b"a", b"b"), 0, 2)
-    life.queue.pop(1, UNLIMITED, False)
-    commit = life.journal.hand_over()
-    assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
-    assert life.queue.page_out(UNLIMITED, 0) == 0
+    opened = OpenedStore(tmp_path)
+    first = opened.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    opened.queue.pop(1, UNLIMITED, False)
+    commit = opened.journal.hand_over()
+    assert opened.queue.page_out_front(UNLIMITED, 0, False) == 0
+    assert opened.queue.page_out(UNLIMITED, 0) == 0
     if fails:
-        life.journal.take_back(commit)
-        assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
-        commit = life.journal.hand_over()
-    life.queue.requeue(first, 1)
-    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
-    life.store.write(commit)
-    life.journal.written()
-    assert life.queue.page_out_front(UNLIMITED, 0, False) > 0
-    life.queue.requeue(first, 2)
-    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
-    life.end()
+        opened.journal.take_back(commit)
+        assert opened.queue.page_out_front(UNLIMITED, 0, False) == 0
+        commit = opened.journal.hand_over()
+    opened.queue.requeue(first, 1)
+    assert [body for body, _ in bodies(opened.queue)] == [b"a", b"b"]
+    opened.store.write(commit)
+    opened.journal.written()
+    assert opened.queue.page_out_front(UNLIMITED, 0, False) > 0
+    opened.queue.requeue(first, 2)
+    assert [body for body, _ in bodies(opened.queue)] == [b"a", b"b"]
+    opened.end()
 
 
 CHANGES = st.one_of(

@@ -14,7 +14,7 @@ from shard.contents.errors import DamagedError
 from shard.contents.queue_cy import UNLIMITED
 from shard.store.pages import PAGE, Pages
 from shard.store.probe import check_store
-from tests.shard.store.test_store import Life, batch
+from tests.shard.store.test_store import OpenedStore, batch
 
 RECORDS = st.dictionaries(st.binary(min_size=1, max_size=40), st.integers(0, 3 * PAGE), max_size=60)
 
@@ -76,14 +76,14 @@ def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
 
 def test_what_is_free_is_checked(tmp_path: Path) -> None:
     """Pages marked as free are overwritten."""
-    life = Life(tmp_path)
+    opened = OpenedStore(tmp_path)
     for _ in range(20):
-        life.queue.enqueue(batch(bytes(9000)), 0, 1)
-        life.commit()
-        for item in life.queue.pop(1, UNLIMITED, False):
-            life.queue.settle(item.sequence, item.count)
-        life.commit()
-    life.end()
+        opened.queue.enqueue(batch(bytes(9000)), 0, 1)
+        opened.commit()
+        for item in opened.queue.pop(1, UNLIMITED, False):
+            opened.queue.settle(item.sequence, item.count)
+        opened.commit()
+    opened.end()
     check_store(tmp_path, 0)
     path = tmp_path / "data.mdb"
     data = bytearray(path.read_bytes())

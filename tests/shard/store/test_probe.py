@@ -16,7 +16,7 @@ from shard.store.environment import LEAST
 from shard.store.probe import check_store, probe
 from shard.store.sealed_cy import seal
 from shard.store.stored import NUMBER, TRANSACTION
-from tests.shard.store.test_store import Life, batch
+from tests.shard.store.test_store import OpenedStore, batch
 from tests.shard.test_damage import alter, filled
 
 
@@ -57,12 +57,12 @@ def older(txn: Any, dbs: dict[str, Any]) -> None:
     ],
 )
 def test_what_a_start_sees(tmp_path: Path, change: Callable[[Any, dict[str, Any]], None], text: str) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"a"), 0, 1)
-    life.queue.enqueue(batch(b"b"), 0, 1)
-    life.queue.pop(1, UNLIMITED, False)
-    life.commit()
-    life.end()
+    opened = OpenedStore(tmp_path)
+    opened.queue.enqueue(batch(b"a"), 0, 1)
+    opened.queue.enqueue(batch(b"b"), 0, 1)
+    opened.queue.pop(1, UNLIMITED, False)
+    opened.commit()
+    opened.end()
     check_store(tmp_path, 0)
     alter(tmp_path, change)
     with pytest.raises(DamagedError, match=text):
@@ -82,13 +82,13 @@ def test_of_a_store_that_is_larger_than_its_file_nobody_else_dies(tmp_path: Path
 def test_a_transaction_that_is_not_over_is_checked(tmp_path: Path, name: Literal["prepared", "decisions"]) -> None:
     """Neither a start nor a later incarnation accepts a record that is not as written, nor one under another key."""
     id, other = (TRANSACTION.pack(1, 0, 1, number) for number in (7, 8))
-    life = Life(tmp_path)
-    life.journal.prepare(id, [b"a part", b" in pieces"], 0)
-    life.journal.decide(id, b"\x91\x01")
-    life.commit()
-    written = dict(life.store.transactions(name))
+    opened = OpenedStore(tmp_path)
+    opened.journal.prepare(id, [b"a part", b" in pieces"], 0)
+    opened.journal.decide(id, b"\x91\x01")
+    opened.commit()
+    written = dict(opened.store.transactions(name))
     assert written == {id: {"prepared": b"a part in pieces", "decisions": b"\x91\x01"}[name]}
-    life.end()
+    opened.end()
     assert probe(tmp_path, 0).records == 2
 
     def move(txn: Any, dbs: dict[str, Any]) -> None:
@@ -97,20 +97,20 @@ def test_a_transaction_that_is_not_over_is_checked(tmp_path: Path, name: Literal
     alter(tmp_path, move)
     with pytest.raises(DamagedError, match=f"a record of {name} is damaged"):
         probe(tmp_path, 0)
-    life = Life(tmp_path)
+    opened = OpenedStore(tmp_path)
     with pytest.raises(StoreError, match=f"a record of {name} is damaged"):
-        dict(life.store.transactions(name))
-    life.end()
+        dict(opened.store.transactions(name))
+    opened.end()
 
 
 def with_transactions(path: Path) -> None:
     """Make a store with parts and decisions of two transactions."""
-    life = Life(path)
+    opened = OpenedStore(path)
     for number in (7, 8):
-        life.journal.prepare(TRANSACTION.pack(1, 0, 1, number), [b"part %d" % number], 0)
-        life.journal.decide(TRANSACTION.pack(1, 0, 1, number), b"\x91%c" % number)
-        life.commit()
-    life.end()
+        opened.journal.prepare(TRANSACTION.pack(1, 0, 1, number), [b"part %d" % number], 0)
+        opened.journal.decide(TRANSACTION.pack(1, 0, 1, number), b"\x91%c" % number)
+        opened.commit()
+    opened.end()
 
 
 @pytest.mark.parametrize("name", ["prepared", "decisions"])
@@ -138,12 +138,12 @@ def test_a_transaction_that_is_missing_or_older_shows_at_the_start(tmp_path: Pat
 
 def test_transactions_that_are_over_are_not_counted(tmp_path: Path) -> None:
     with_transactions(tmp_path)
-    life = Life(tmp_path)
+    opened = OpenedStore(tmp_path)
     for number in (7, 8):
-        life.journal.prepare(TRANSACTION.pack(1, 0, 1, number), None, 0)
-        life.journal.decide(TRANSACTION.pack(1, 0, 1, number), None)
-        life.commit()
-    life.end()
+        opened.journal.prepare(TRANSACTION.pack(1, 0, 1, number), None, 0)
+        opened.journal.decide(TRANSACTION.pack(1, 0, 1, number), None)
+        opened.commit()
+    opened.end()
     assert probe(tmp_path, 0).records == 0
 
     def totals(txn: Any, dbs: dict[str, Any]) -> None:
@@ -156,11 +156,11 @@ def test_a_file_that_is_cut_anywhere_is_damaged(tmp_path: Path) -> None:
     """A file that is cut short never passes for a store only just begun."""
     file = tmp_path / "data.mdb"
     for commits in range(1, 15):
-        life = Life(tmp_path)
+        opened = OpenedStore(tmp_path)
         for _ in range(1 + commits % 3):
-            life.queue.enqueue(batch(b"x" * (commits % 7 * 600 + 1)), 0, 1)
-            life.commit()
-        life.end()
+            opened.queue.enqueue(batch(b"x" * (commits % 7 * 600 + 1)), 0, 1)
+            opened.commit()
+        opened.end()
         whole, data = probe(tmp_path, 0), file.read_bytes()
         for size in range(len(data) - 2048, LEAST - 1, -4096):
             file.write_bytes(data[:size])

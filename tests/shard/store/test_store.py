@@ -38,7 +38,7 @@ def prioritised(priority: int, *messages: bytes) -> Batch:
     return builder.finish()
 
 
-class Life:
+class OpenedStore:
     """A store opened anew, and queue 7 recovered from it."""
 
     def __init__(self, path: Path, make: Callable[[Journal], Queue] | None = None) -> None:
@@ -70,128 +70,128 @@ def bodies(queue: Queue) -> list[tuple[bytes, bool]]:
 
 
 def test_a_later_incarnation_has_what_was_committed(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"one", b"two"), 0, 2)
-    life.queue.enqueue(batch(b"three"), 0, 1)
-    life.commit()
-    life.queue.enqueue(batch(b"lost"), 0, 1)
-    life.end()
-    life = Life(tmp_path)
-    assert (life.queue.ready, life.queue.ready_bytes) == (3, 11)
-    assert bodies(life.queue) == [(b"one", False), (b"two", False), (b"three", False)]
-    life.end()
+    opened = OpenedStore(tmp_path)
+    opened.queue.enqueue(batch(b"one", b"two"), 0, 2)
+    opened.queue.enqueue(batch(b"three"), 0, 1)
+    opened.commit()
+    opened.queue.enqueue(batch(b"lost"), 0, 1)
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    assert (opened.queue.ready, opened.queue.ready_bytes) == (3, 11)
+    assert bodies(opened.queue) == [(b"one", False), (b"two", False), (b"three", False)]
+    opened.end()
 
 
 def test_what_was_settled_does_not_come_back_and_what_was_delivered_says_so(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    first = life.queue.enqueue(batch(b"a", b"b", b"c", b"d"), 0, 4)
-    life.queue.pop(3, UNLIMITED, False)
-    life.queue.settle(first + 1, 1)
-    life.queue.record_position()
-    life.commit()
-    life.end()
-    life = Life(tmp_path)
-    assert (life.queue.ready, life.queue.ready_bytes) == (3, 3)
-    assert bodies(life.queue) == [(b"a", True), (b"c", True), (b"d", False)]
-    life.end()
+    opened = OpenedStore(tmp_path)
+    first = opened.queue.enqueue(batch(b"a", b"b", b"c", b"d"), 0, 4)
+    opened.queue.pop(3, UNLIMITED, False)
+    opened.queue.settle(first + 1, 1)
+    opened.queue.record_position()
+    opened.commit()
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    assert (opened.queue.ready, opened.queue.ready_bytes) == (3, 3)
+    assert bodies(opened.queue) == [(b"a", True), (b"c", True), (b"d", False)]
+    opened.end()
 
 
 def test_without_a_last_word_what_may_have_been_delivered_says_so(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"a", b"b"), 0, 2)
-    life.queue.pop(1, UNLIMITED, False)
-    life.commit()
-    life.end()
-    life = Life(tmp_path)
-    assert bodies(life.queue) == [(b"a", True), (b"b", True)]
-    life.end()
+    opened = OpenedStore(tmp_path)
+    opened.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    opened.queue.pop(1, UNLIMITED, False)
+    opened.commit()
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    assert bodies(opened.queue) == [(b"a", True), (b"b", True)]
+    opened.end()
 
 
 def test_an_undelivered_message_that_comes_back_after_its_delivery_says_so(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
-    life.commit()
-    life.end()
-    life = Life(tmp_path)
-    (item,) = life.queue.pop(2, UNLIMITED, False)
+    opened = OpenedStore(tmp_path)
+    opened.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
+    opened.commit()
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    (item,) = opened.queue.pop(2, UNLIMITED, False)
     assert not item.redelivered
-    life.queue.requeue(item.sequence, 2)
-    assert bodies(life.queue) == [(b"a", True), (b"b", True), (b"c", False)]
-    life.end()
+    opened.queue.requeue(item.sequence, 2)
+    assert bodies(opened.queue) == [(b"a", True), (b"b", True), (b"c", False)]
+    opened.end()
 
 
 def test_numbers_do_not_come_again(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    before = life.queue.enqueue(batch(b"a", flags=0), 0, 1)
-    life.end()
-    life = Life(tmp_path)
-    assert life.queue.enqueue(batch(b"a"), 0, 1) > before
-    life.end()
+    opened = OpenedStore(tmp_path)
+    before = opened.queue.enqueue(batch(b"a", flags=0), 0, 1)
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    assert opened.queue.enqueue(batch(b"a"), 0, 1) > before
+    opened.end()
 
 
 def test_dead_letters_stay_in_the_store_until_they_are_buried(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.configure(-1, True, -1)
-    life.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
-    life.commit()
-    life.queue.drop(2, UNLIMITED, MAXLEN)
-    ((reason, item),) = life.queue.take_dead()
+    opened = OpenedStore(tmp_path)
+    opened.queue.configure(-1, True, -1)
+    opened.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
+    opened.commit()
+    opened.queue.drop(2, UNLIMITED, MAXLEN)
+    ((reason, item),) = opened.queue.take_dead()
     assert reason == MAXLEN
-    commit = life.journal.hand_over()
+    commit = opened.journal.hand_over()
     assert not commit.kept.index
-    life.store.write(commit)
-    life.queue.buried(item, 0, 1)
-    life.commit()
-    life.end()
-    life = Life(tmp_path)
-    assert [body for body, _ in bodies(life.queue)] == [b"b", b"c"]
-    life.end()
+    opened.store.write(commit)
+    opened.queue.buried(item, 0, 1)
+    opened.commit()
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    assert [body for body, _ in bodies(opened.queue)] == [b"b", b"c"]
+    opened.end()
 
 
 def test_claimed_messages_are_in_hand_and_others_are_ignored(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    first = life.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
-    life.queue.pop(2, UNLIMITED, False)
-    life.commit()
-    life.end()
-    life = Life(tmp_path)
-    assert life.queue.claim(first, 2) == [(first, 2)]
-    assert life.queue.claim(first, 2) == []
-    assert life.queue.claim(12345, 1) == []
-    assert (life.queue.ready, life.queue.unacked, life.queue.unacked_bytes) == (1, 2, 2)
-    life.queue.settle(first, 1)
-    life.queue.requeue(first + 1, 1)
-    assert bodies(life.queue) == [(b"b", True), (b"c", True)]
-    life.end()
+    opened = OpenedStore(tmp_path)
+    first = opened.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
+    opened.queue.pop(2, UNLIMITED, False)
+    opened.commit()
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    assert opened.queue.claim(first, 2) == [(first, 2)]
+    assert opened.queue.claim(first, 2) == []
+    assert opened.queue.claim(12345, 1) == []
+    assert (opened.queue.ready, opened.queue.unacked, opened.queue.unacked_bytes) == (1, 2, 2)
+    opened.queue.settle(first, 1)
+    opened.queue.requeue(first + 1, 1)
+    assert bodies(opened.queue) == [(b"b", True), (b"c", True)]
+    opened.end()
 
 
 def test_expiry_outlives_the_shard(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.configure(1000, False, -1)
-    life.queue.enqueue(batch(b"old"), 0, 1, 5000)
-    life.queue.configure(-1, False, -1)
-    life.queue.enqueue(batch(b"young"), 0, 1, 5000)
-    life.commit()
-    life.end()
-    life = Life(tmp_path)
-    assert life.queue.expiring
-    assert life.queue.next_expiry() == 6000
-    assert life.queue.expire(6000) == 1
-    assert [body for body, _ in bodies(life.queue)] == [b"young"]
+    opened = OpenedStore(tmp_path)
+    opened.queue.configure(1000, False, -1)
+    opened.queue.enqueue(batch(b"old"), 0, 1, 5000)
+    opened.queue.configure(-1, False, -1)
+    opened.queue.enqueue(batch(b"young"), 0, 1, 5000)
+    opened.commit()
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    assert opened.queue.expiring
+    assert opened.queue.next_expiry() == 6000
+    assert opened.queue.expire(6000) == 1
+    assert [body for body, _ in bodies(opened.queue)] == [b"young"]
     assert EXPIRED == 0
-    life.end()
+    opened.end()
 
 
 def test_the_end_of_a_queue_leaves_nothing(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"a", b"b"), 0, 2)
-    life.queue.pop(1, UNLIMITED, False)
-    life.commit()
-    life.queue.close()
-    life.commit()
-    assert list(life.store.segments()) == []
-    assert list(life.store.numbers("leases")) == []
-    life.end()
+    opened = OpenedStore(tmp_path)
+    opened.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    opened.queue.pop(1, UNLIMITED, False)
+    opened.commit()
+    opened.queue.close()
+    opened.commit()
+    assert list(opened.store.segments()) == []
+    assert list(opened.store.numbers("leases")) == []
+    opened.end()
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
@@ -204,75 +204,75 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_leases_are_written_and_read(tmp_path: Path) -> None:
-    life = Life(tmp_path)
+    opened = OpenedStore(tmp_path)
     for queue, id in ((7, "one/0/1"), (7, "één"), (9, "x" * 255)):
-        life.journal.put_lease(queue, id, pack_held(5, 6, [(10, 13), (20, 21)]))
-    life.commit()
-    life.journal.put_lease(7, "één", None)
-    life.commit()
+        opened.journal.put_lease(queue, id, pack_held(5, 6, [(10, 13), (20, 21)]))
+    opened.commit()
+    opened.journal.put_lease(7, "één", None)
+    opened.commit()
     held = 5, 6, [(10, 3), (20, 1)]
-    assert list(life.store.held()) == [(7, "one/0/1", held), (9, "x" * 255, held)]
-    life.end()
+    assert list(opened.store.held()) == [(7, "one/0/1", held), (9, "x" * 255, held)]
+    opened.end()
 
 
 @pytest.mark.parametrize("record", [b"", b"x", bytes(24)])
 def test_a_lease_that_cannot_be_read_is_said(tmp_path: Path, record: bytes) -> None:
-    life = Life(tmp_path)
-    life.journal.put_lease(7, "broken", record)
-    life.commit()
+    opened = OpenedStore(tmp_path)
+    opened.journal.put_lease(7, "broken", record)
+    opened.commit()
     with pytest.raises(StoreError, match="held"):
-        list(life.store.held())
-    life.end()
+        list(opened.store.held())
+    opened.end()
 
 
 def test_what_replaces_contents_that_are_paged_out_is_in_memory(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.merges = False
-    first = life.queue.enqueue(batch(b"old"), 0, 1)
-    life.queue.enqueue(batch(b"other"), 0, 1)
-    life.commit()
-    life.queue.page_out(UNLIMITED, 0)
-    assert life.queue.replace(first, batch(b"newer"), 0)
-    assert life.queue.weight() == life.queue.ready_whole // 2 + SEGMENT_WEIGHT
-    assert [body for body, _ in bodies(life.queue)] == [b"newer", b"other"]
-    assert life.queue.paged == 0
-    life.end()
+    opened = OpenedStore(tmp_path)
+    opened.queue.merges = False
+    first = opened.queue.enqueue(batch(b"old"), 0, 1)
+    opened.queue.enqueue(batch(b"other"), 0, 1)
+    opened.commit()
+    opened.queue.page_out(UNLIMITED, 0)
+    assert opened.queue.replace(first, batch(b"newer"), 0)
+    assert opened.queue.weight() == opened.queue.ready_whole // 2 + SEGMENT_WEIGHT
+    assert [body for body, _ in bodies(opened.queue)] == [b"newer", b"other"]
+    assert opened.queue.paged == 0
+    opened.end()
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_was_replaced_does_not_outlive_what_replaced_it(tmp_path: Path, fails: bool) -> None:
     """The store never saw the newer message, which was gone before it was written."""
-    life = Life(tmp_path)
-    life.queue.merges = False
-    first = life.queue.enqueue(batch(b"old"), 0, 1)
-    life.commit()
-    assert life.queue.replace(first, batch(b"newer"), 0)
+    opened = OpenedStore(tmp_path)
+    opened.queue.merges = False
+    first = opened.queue.enqueue(batch(b"old"), 0, 1)
+    opened.commit()
+    assert opened.queue.replace(first, batch(b"newer"), 0)
     if fails:
-        life.journal.take_back(life.journal.hand_over())
-    assert [body for body, _ in bodies(life.queue)] == [b"newer"]
-    life.queue.settle(first, 1)
-    life.commit()
-    assert life.journal.nbytes == 0
-    life.end()
-    life = Life(tmp_path)
-    assert bodies(life.queue) == []
-    life.end()
+        opened.journal.take_back(opened.journal.hand_over())
+    assert [body for body, _ in bodies(opened.queue)] == [b"newer"]
+    opened.queue.settle(first, 1)
+    opened.commit()
+    assert opened.journal.nbytes == 0
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    assert bodies(opened.queue) == []
+    opened.end()
 
 
 def test_a_message_among_others_is_not_replaced(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    first = life.queue.enqueue(batch(b"a", b"b"), 0, 2)
-    assert not life.queue.replace(first, batch(b"new"), 0)
-    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
-    life.end()
+    opened = OpenedStore(tmp_path)
+    first = opened.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    assert not opened.queue.replace(first, batch(b"new"), 0)
+    assert [body for body, _ in bodies(opened.queue)] == [b"a", b"b"]
+    opened.end()
 
 
 def test_what_was_spilled_does_not_outlive_the_node(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"a", flags=0), 0, 1)
-    life.queue.page_out(UNLIMITED, 0)
-    life.commit()
-    life.end()
+    opened = OpenedStore(tmp_path)
+    opened.queue.enqueue(batch(b"a", flags=0), 0, 1)
+    opened.queue.page_out(UNLIMITED, 0)
+    opened.commit()
+    opened.end()
     store = Store(tmp_path, LIMIT, durable=False, epoch=EPOCH + 1)
     assert store.restarted
     assert list(store.segments()) == []
@@ -280,17 +280,17 @@ def test_what_was_spilled_does_not_outlive_the_node(tmp_path: Path) -> None:
 
 
 def test_while_contents_are_read_what_is_taken_ends_before_them(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    life.queue.enqueue(batch(b"a"), 0, 1)
-    life.queue.enqueue(batch(b"b" * 5000), 0, 1)
-    life.commit()
-    life.queue.page_out(1, 0)
-    life.queue.reading = True
-    assert [body for body, _ in bodies(life.queue)] == [b"a"]
-    assert life.queue.ready == 1
-    life.queue.reading = False
-    assert [body for body, _ in bodies(life.queue)] == [b"b" * 5000]
-    life.end()
+    opened = OpenedStore(tmp_path)
+    opened.queue.enqueue(batch(b"a"), 0, 1)
+    opened.queue.enqueue(batch(b"b" * 5000), 0, 1)
+    opened.commit()
+    opened.queue.page_out(1, 0)
+    opened.queue.reading = True
+    assert [body for body, _ in bodies(opened.queue)] == [b"a"]
+    assert opened.queue.ready == 1
+    opened.queue.reading = False
+    assert [body for body, _ in bodies(opened.queue)] == [b"b" * 5000]
+    opened.end()
 
 
 def test_another_shards_store_is_refused(tmp_path: Path) -> None:
@@ -315,15 +315,15 @@ def test_a_witness_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_nothing_is_safe_before_what_was_taken_back_is_written(tmp_path: Path) -> None:
-    life = Life(tmp_path)
-    first = life.queue.enqueue(batch(b"a"), 0, 1)
-    life.queue.pop(1, UNLIMITED, False)
-    failed = life.journal.hand_over()
-    assert life.journal.is_empty()
-    life.queue.settle(first, 1)
-    life.journal.take_back(failed)
-    assert not life.journal.is_empty()
-    life.end()
+    opened = OpenedStore(tmp_path)
+    first = opened.queue.enqueue(batch(b"a"), 0, 1)
+    opened.queue.pop(1, UNLIMITED, False)
+    failed = opened.journal.hand_over()
+    assert opened.journal.is_empty()
+    opened.queue.settle(first, 1)
+    opened.journal.take_back(failed)
+    assert not opened.journal.is_empty()
+    opened.end()
 
 
 def test_more_than_the_map_has_room_for_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,7 +382,7 @@ def test_any_history_is_recovered_as_of_its_last_commit(
     steps: list[tuple[str, object]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("store")
-    life = Life(path)
+    opened = OpenedStore(path)
     number = 0
     there: dict[bytes, int] = {}
     held: dict[bytes, int] = {}
@@ -395,74 +395,74 @@ def test_any_history_is_recovered_as_of_its_last_commit(
             number += len(value)
             for name, flags in zip(names, value, strict=True):
                 builder.add(b"\0\0", bytes(14), name, flags)
-            life.queue.enqueue(builder.finish(), 0, len(names))
+            opened.queue.enqueue(builder.finish(), 0, len(names))
             # A transient message is stored if its batch has a persistent one.
             kept = any(value)
             there.update({name: int(kept) for name in names})
         elif step == "take":
             assert isinstance(value, int)
-            for item in life.queue.pop(value, UNLIMITED, False):
+            for item in opened.queue.pop(value, UNLIMITED, False):
                 held.update({item.batch.record(item.first + i)[2]: item.sequence + i for i in range(item.count)})
         elif step in ("settle", "requeue") and held:
             assert isinstance(value, int)
             name = list(held)[value % len(held)]
             sequence = held.pop(name)
             if step == "settle":
-                life.queue.settle(sequence, 1)
+                opened.queue.settle(sequence, 1)
                 del there[name]
             else:
-                life.queue.requeue(sequence, 1)
+                opened.queue.requeue(sequence, 1)
         elif step == "drop":
             assert isinstance(value, int)
             ready = [name for name in there if name not in held]
-            count = life.queue.drop(value, UNLIMITED, MAXLEN)
+            count = opened.queue.drop(value, UNLIMITED, MAXLEN)
             assert count == min(value, len(ready))
-            there = _after_drop(life, there, held)
+            there = _after_drop(opened, there, held)
         elif step == "page out":
             assert isinstance(value, int)
-            life.commit()
-            life.queue.page_out(value, 0)
-            life.commit()
-            life.queue.page_out(value, 0)
+            opened.commit()
+            opened.queue.page_out(value, 0)
+            opened.commit()
+            opened.queue.page_out(value, 0)
             written = dict.fromkeys(name for name, kept in there.items() if kept)
         elif step == "commit":
-            life.commit()
+            opened.commit()
             written = dict.fromkeys(name for name, kept in there.items() if kept)
         elif step == "fail":
-            life.journal.take_back(life.journal.hand_over())
+            opened.journal.take_back(opened.journal.hand_over())
         elif step == "crash":
-            life.end()
-            life = Life(path)
-            there, held = _recovered(life, written, number), {}
-    life.commit()
+            opened.end()
+            opened = OpenedStore(path)
+            there, held = _recovered(opened, written, number), {}
+    opened.commit()
     written = dict.fromkeys(name for name, kept in there.items() if kept)
-    life.end()
-    life = Life(path)
-    _recovered(life, written, number)
-    life.end()
+    opened.end()
+    opened = OpenedStore(path)
+    _recovered(opened, written, number)
+    opened.end()
 
 
-def _recovered(life: Life, written: dict[bytes, None], ever: int) -> dict[bytes, int]:
+def _recovered(opened: OpenedStore, written: dict[bytes, None], ever: int) -> dict[bytes, int]:
     """Return the messages of a new incarnation: the written ones in order, maybe with spilled transient ones."""
-    assert life.queue.ready_bytes >= sum(map(len, written))
-    taken = life.queue.pop(UNLIMITED, UNLIMITED, False)
+    assert opened.queue.ready_bytes >= sum(map(len, written))
+    taken = opened.queue.pop(UNLIMITED, UNLIMITED, False)
     found = [item.batch.record(item.first + i)[2] for item in taken for i in range(item.count)]
     for item in taken:
-        life.queue.requeue(item.sequence, item.count)
+        opened.queue.requeue(item.sequence, item.count)
     assert found == sorted(set(found), key=int)
     assert set(written) <= set(found) <= {b"%d" % i for i in range(ever)}
-    assert life.queue.ready == len(found)
+    assert opened.queue.ready == len(found)
     return dict.fromkeys(found, 1)
 
 
-def _after_drop(life: Life, there: dict[bytes, int], held: dict[bytes, int]) -> dict[bytes, int]:
+def _after_drop(opened: OpenedStore, there: dict[bytes, int], held: dict[bytes, int]) -> dict[bytes, int]:
     """Return the remaining messages, found by reading all segments."""
     left = {}
-    taken = life.queue.pop(UNLIMITED, UNLIMITED, False)
+    taken = opened.queue.pop(UNLIMITED, UNLIMITED, False)
     for item in taken:
         for i in range(item.count):
             name = item.batch.record(item.first + i)[2]
             left[name] = there[name]
     for item in taken:
-        life.queue.requeue(item.sequence, item.count)
+        opened.queue.requeue(item.sequence, item.count)
     return {name: kept for name, kept in there.items() if name in left or name in held}

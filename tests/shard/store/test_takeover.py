@@ -13,7 +13,7 @@ from shard.store.probe import check_store, probe
 from shard.store.sealed_cy import TABLES
 from shard.store.stored import DATABASES, NUMBER
 from tests.shard.store.test_probe import with_transactions
-from tests.shard.store.test_store import Life, bodies
+from tests.shard.store.test_store import OpenedStore, bodies
 from tests.shard.test_damage import alter, damage, drained, filled
 
 OLD_DATABASES = [name for name in DATABASES if name != "totals"]
@@ -37,14 +37,14 @@ def test_a_store_of_format_1_is_taken_over_once(tmp_path: Path) -> None:
     as_format_1(tmp_path)
     assert probe(tmp_path, 0).records == 2
     for _ in range(2):
-        life = Life(tmp_path)
-        assert [body for body, _ in bodies(life.queue)] == [b"a", b"b", b"c"]
-        life.end()
+        opened = OpenedStore(tmp_path)
+        assert [body for body, _ in bodies(opened.queue)] == [b"a", b"b", b"c"]
+        opened.end()
         check_store(tmp_path, 0)
     damage(tmp_path, 0)
-    life = Life(tmp_path)
-    assert drained(life)[0] == [b"c"]
-    life.end()
+    opened = OpenedStore(tmp_path)
+    assert drained(opened)[0] == [b"c"]
+    opened.end()
 
 
 def test_a_store_of_format_2_is_taken_over_once(tmp_path: Path) -> None:
@@ -60,9 +60,9 @@ def test_a_store_of_format_2_is_taken_over_once(tmp_path: Path) -> None:
     alter(tmp_path, old)
     assert probe(tmp_path, 0).records == 5
     for _ in range(2):
-        life = Life(tmp_path)
-        assert len(dict(life.store.transactions("prepared"))) == 2
-        life.end()
+        opened = OpenedStore(tmp_path)
+        assert len(dict(opened.store.transactions("prepared"))) == 2
+        opened.end()
         assert probe(tmp_path, 0).records == 5
 
     def lose(txn: Any, dbs: dict[str, Any]) -> None:
@@ -94,5 +94,5 @@ def test_an_upgrade_that_fails_leaves_the_store_as_it_was(tmp_path: Path) -> Non
     alter(tmp_path, cut)
     before = contents()
     with pytest.raises(StoreError, match=f"contents of queue 7, message {(1 << 36) + 2}: damaged$"):
-        Life(tmp_path)
+        OpenedStore(tmp_path)
     assert contents() == before

@@ -22,7 +22,7 @@ LATER_MS = 300
 def node() -> Iterator[Node]:
     """A node with two acceptors and one shard more than the queues are on; the source's shard decides."""
     with Node(2, 3, stores=True) as node:
-        node.show_lives()
+        node.show_processes()
         node.declare(SOURCE, 0, durable=True)
         node.declare(TARGET, 1, durable=True)
         yield node

@@ -22,7 +22,7 @@ def node() -> Iterator[Node]:
         yield node
 
 
-class Looks(dict[int, QueueState]):
+class Checks(dict[int, QueueState]):
     """The queues of a shard, one of which cannot be accessed."""
 
     bad = 0
@@ -36,12 +36,12 @@ class Looks(dict[int, QueueState]):
         return self.get(id) is not None  # type: ignore[arg-type]
 
 
-def fails_to_look(node: Node, name: str) -> Callable[[], None]:
+def fails_to_check(node: Node, name: str) -> Callable[[], None]:
     """Make access to the queue fail from now on; return a function that ends the failure."""
     core = node.shard(0)
     known = core.state.queues
-    core.state.queues = looks = Looks(known)
-    looks.bad = node.queue(name).queue_id
+    core.state.queues = checks = Checks(known)
+    checks.bad = node.queue(name).queue_id
 
     def mend() -> None:
         core.state.queues = known
@@ -63,7 +63,7 @@ def test_a_request(node: Node, request_: str) -> None:
     """The request ends its connection with 541; later operations of the turn, and those of others, are carried out."""
     unlucky, beside, behind = open_channel(node), open_channel(node), open_channel(node)
     publish(unlucky, "bad", b"kept")
-    mend = fails_to_look(node, "bad")
+    mend = fails_to_check(node, "bad")
     publish_in_turn(beside, b"before")
     name, arguments = REQUESTS[request_]
     unlucky.send(name, 1, **arguments)

@@ -14,7 +14,7 @@ from shard.turns.link import Link
 from shard.turns.state import ShardState
 
 ACCEPTOR, SHARD = Link(b"acceptor.1.4"), Link(b"shard.0.2")
-INDEX, TURN, LIFE = 1, 9, 2
+INDEX, TURN, INCARNATION = 1, 9, 2
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def doing(tmp_path: Path) -> Iterator[Doing]:
     """The work of a shard's second incarnation."""
     with Gauges.create(tmp_path / "gauges", epoch=1, acceptors=2, shards=2, queues=1, pid=os.getpid()) as gauges:
         state = ShardState(INDEX, gauges, 1000)
-        state.incarnation = LIFE
+        state.incarnation = INCARNATION
         doing = Doing(state)
-        doing.begins(LIFE)
+        doing.begins(INCARNATION)
         yield doing
 
 
@@ -44,11 +44,11 @@ def test_the_end_of_a_turn_is_recorded_with_its_queue(doing: Doing) -> None:
     doing.takes_in(ACCEPTOR, TURN, 0)
     doing.has_taken_in(ACCEPTOR, TURN)
     doing.finishes(77)
-    assert recorded(doing) == FINISHES + LIFE % 2
-    assert doing.gauges.finishing_read(INDEX, LIFE) == 77
+    assert recorded(doing) == FINISHES + INCARNATION % 2
+    assert doing.gauges.finishing_read(INDEX, INCARNATION) == 77
     doing.finishes(0)
     doing.has_finished()
-    assert (recorded(doing), doing.gauges.finishing_read(INDEX, LIFE), doing.received) == (0, 0, {})
+    assert (recorded(doing), doing.gauges.finishing_read(INDEX, INCARNATION), doing.received) == (0, 0, {})
 
 
 def test_turns_of_other_shards_are_not_recorded(doing: Doing) -> None:

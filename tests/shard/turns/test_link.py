@@ -102,8 +102,8 @@ def test_a_hello_tells_of_the_death_of_those_before(node: BookedNode) -> None:
     first, second = b"acceptor.0.1", b"acceptor.0.2"
     shard = node.shard(0)
     node.gauges.process_write("acceptor", 0, pid=1, incarnation=1, state=READY, started_us=0, restarts=0)
-    for life in (first, second):
-        shard.receive(life, bus.HELLO, 0, 0, [], [])
+    for acceptor in (first, second):
+        shard.receive(acceptor, bus.HELLO, 0, 0, [], [])
     assert {first, second} <= shard.state.links.keys()
     node.gauges.process_write("acceptor", 0, pid=1, incarnation=1, state=DEAD, started_us=0, restarts=0)
     shard.receive(second, bus.HELLO, 0, 0, [], [])

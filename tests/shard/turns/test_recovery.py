@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from shard.turns.link import Link
 from shard.turns.recovery import PATIENCE_US, Recovery
-from tests.shard.test_lives import delivered, numbered, publish, ready
+from tests.shard.test_incarnations import delivered, numbered, publish, ready
 from tests.simulator.joined.node import Node, open_channel
 
 NOW = 1_000

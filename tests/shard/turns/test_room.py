@@ -136,8 +136,8 @@ def test_closed_as_long_as_there_is_a_cause(steps: list[tuple[str, int]]) -> Non
             changed = room.store_works(step, now)
         assert room.saturated == bool(room.causes) == bool(room.reason)
         assert changed == (before != room.saturated) == (epoch != room.epoch) == (room.since == now)
-    told = room.take_news()
-    assert sum(news.begins and not news.again for news in told) - sum(not news.begins for news in told) == len(
+    reported = room.take_news()
+    assert sum(news.begins and not news.again for news in reported) - sum(not news.begins for news in reported) == len(
         room.causes
     )
 

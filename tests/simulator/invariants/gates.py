@@ -90,7 +90,7 @@ def surplus_is_bounded(queue_gate: QueueGate) -> None:
 
 def waits_elsewhere(queue_gate: QueueGate) -> bool:
     """Whether all channels that wait at a queue with room wait for another queue that has none."""
-    return all(any(map(is_blocked, session.gates)) for session in queue_gate.waiting)  # type: ignore[attr-defined]
+    return all(any(map(is_blocked, waiter.gates)) for waiter in queue_gate.waiting)  # type: ignore[attr-defined]
 
 
 def is_blocked(gate: Gate) -> bool:
@@ -100,8 +100,8 @@ def is_blocked(gate: Gate) -> bool:
 
 def is_behind_another(channel: Channel) -> bool:
     """Whether a commit waits at the same gate as another channel's, which is first."""
-    others = (session for gate in channel.gates for session in gate.waiting if session is not channel)
-    return any(session.runs_at_gates() for session in others)  # type: ignore[attr-defined]
+    others = (waiter for gate in channel.gates for waiter in gate.waiting if waiter is not channel)
+    return any(waiter.runs_at_gates() for waiter in others)  # type: ignore[attr-defined]
 
 
 def lacks_room(channel: Channel) -> bool:

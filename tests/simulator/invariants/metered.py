@@ -36,10 +36,10 @@ def gives_others_time(gate: Gate) -> bool:
 
 def is_behind_commit(gate: Gate) -> bool:
     """Whether a commit that needs more room is first in a gate's line: no channel goes before that commit."""
-    return any(session.runs_at_gates() for session in gate.waiting)  # type: ignore[attr-defined]
+    return any(waiter.runs_at_gates() for waiter in gate.waiting)  # type: ignore[attr-defined]
 
 
-def somebody_looks(core: AcceptorCore) -> None:
+def somebody_checks(core: AcceptorCore) -> None:
     """Check that every channel waiting at a gate that opens with time waits at one that is rechecked.
 
     Otherwise the channel waits for a shard to report that messages in flight to a paced queue are taken in, or that the
@@ -61,13 +61,13 @@ def somebody_looks(core: AcceptorCore) -> None:
                 assert isinstance(gate, QueueGate) and min(gate.room()) > 0, str(gate)
 
 
-def only_just_waits(core: AcceptorCore, session: Any) -> bool:
+def only_just_waits(core: AcceptorCore, waiter: Any) -> bool:
     """Whether a channel waits only at gates that open with time, and so briefly that it has not been notified."""
-    shut = [gate for gate in session.gates if is_shut(gate)]
+    shut = [gate for gate in waiter.gates if is_shut(gate)]
     return bool(shut) and all(
         is_metered(gate)
         and not gate.is_saturated()
-        and core.state.now <= core.gates.metered.since[gate, session] + HELD_AFTER
+        and core.state.now <= core.gates.metered.since[gate, waiter] + HELD_AFTER
         for gate in shut
     )
 
@@ -93,8 +93,8 @@ def rates_hold(node: Node, largest: int, count: int, nbytes: int, known: Ahead) 
     """
     acceptors = len(node.acceptors)
     now = round(node.now * 1_000_000) * 1000
-    for _, life in node.running_acceptors():
-        for gate in life.core.gates.rates.by_bucket.values():
+    for _, process in node.running_acceptors():
+        for gate in process.core.gates.rates.by_bucket.values():
             (rate, bytes_rate), (depth, bytes_depth) = gate.rates, gate.depths
             full_at, bytes_full_at = node.gauges.bucket_full_at(gate.bucket, now)
             ahead = depth + acceptors * count * SECOND // rate if rate else 0

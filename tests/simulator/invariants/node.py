@@ -11,7 +11,7 @@ from tests.simulator.invariants.accounts import (
 from tests.simulator.invariants.attacks import attackers_keep_to_their_bounds, nobody_is_unread_in_vain
 from tests.simulator.invariants.consumers import nobody_starves, shared_prefetch_holds
 from tests.simulator.invariants.gates import no_share_is_remembered_in_vain, nobody_waits_in_vain, nothing_is_claimed
-from tests.simulator.invariants.metered import somebody_looks
+from tests.simulator.invariants.metered import somebody_checks
 from tests.simulator.invariants.moving import has_let_go, has_settled
 from tests.simulator.joined.node import Node
 from tests.simulator.records import records
@@ -27,7 +27,7 @@ def hold_always(node: Node) -> None:
     shared_prefetch_holds(node)
     for _, acceptor in node.running_acceptors():
         whoever_is_held_has_an_episode(acceptor.core)
-        somebody_looks(acceptor.core)
+        somebody_checks(acceptor.core)
 
 
 def hold_at_rest(node: Node) -> None:
@@ -69,8 +69,8 @@ def hold_when_empty(node: Node) -> None:
 def everybody_knows(node: Node) -> None:
     """Check that every process has the router's topology, and lacks no answer of the router."""
     topology = records(node.router.topology)
-    replicas = [(life.router, life.core.topology) for _, life in node.running_acceptors()]
-    replicas += [(life.router, life.core.state.topology) for _, life in node.running_shards()]
+    replicas = [(process.router, process.core.topology) for _, process in node.running_acceptors()]
+    replicas += [(process.router, process.core.state.topology) for _, process in node.running_shards()]
     for follower, replica in replicas:
         assert follower.version == replica.version == node.version, (follower.version, node.version)
         assert not follower.pending and not follower.loading

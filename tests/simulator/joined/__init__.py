@@ -8,7 +8,7 @@ read and write bytes as they would through a socket.
     processes.py     an incarnation of an acceptor, one of a shard
     running.py       the node's state: what runs, and what is in line
     under_router.py  what the router does: commands, changes of the topology, moves
-    lives.py         starts and deaths
+    starts.py        starts and deaths
     lines.py         one step of each line, the end of a turn
     node.py          the node: clients connect, and everything settles
     books.py         a node that knows what entered its queues

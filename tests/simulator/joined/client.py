@@ -143,9 +143,9 @@ class Client:
     def write(self, data: bytes, when_read: Callable[[], None] | None = None) -> None:
         """Write bytes; `when_read` is called when the acceptor has read them."""
         self.unread.append((data, when_read))
-        self.look_at_buffer()
+        self.check_buffer()
 
-    def look_at_buffer(self) -> None:
+    def check_buffer(self) -> None:
         """Update whether the kernel's buffer is full."""
         if self.fills:
             self.socket.filled = bool(self.unread)
@@ -208,7 +208,7 @@ class Client:
             nbytes += len(more)
             done.append(when_read)
         self.socket.drips = 0
-        self.look_at_buffer()
+        self.check_buffer()
         for when_read in done:
             if when_read is not None and self.connection.stage is OPEN:
                 when_read()
@@ -223,7 +223,7 @@ class Client:
     def take_bytes(self, chunks: list[Any]) -> None:
         """Receive bytes at the socket; process them at once unless the client is deaf."""
         if not self.deaf:
-            self.hear(chunks)
+            self.on_bytes(chunks)
             return
         self.untaken += b"".join(chunks)
         self.socket.waits = len(self.untaken)
@@ -239,13 +239,13 @@ class Client:
         """Read up to `most` of the bytes that wait for the client; once all are read, it is no longer deaf."""
         taken, self.untaken = self.untaken[:most], self.untaken[most:]
         self.socket.waits = len(self.untaken)
-        self.hear([taken])
+        self.on_bytes([taken])
         if not self.untaken:
             self.deaf = False
             if not self.connection.writable:
                 self.node.core(self.acceptor).delivery.writable(self.connection, True)
 
-    def hear(self, chunks: list[Any]) -> None:
+    def on_bytes(self, chunks: list[Any]) -> None:
         """Process bytes from the acceptor: whole frames, or parts of them."""
         self.data += b"".join(chunks)
         if len(self.header) < 8 and self.data.startswith(b"AMQP"):

@@ -64,10 +64,10 @@ class Running:
         self.stored = directory / "shards"
         self.now = 100.0
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        self.lives: dict[tuple[str, int], int] = defaultdict(int)
+        self.incarnations: dict[tuple[str, int], int] = defaultdict(int)
         self.memory_store = MemoryStore()
         self.router = self.new_router()
-        self.router_lives = True
+        self.router_runs = True
         self.clients: dict[ConnectionState, Client] = {}
         self.up: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
         # Turns of dead acceptors, apart from their successors' turns.
@@ -128,25 +128,25 @@ class Running:
 
     def core(self, acceptor: int) -> AcceptorCore:
         """Return the core of a running acceptor."""
-        life = self.acceptors[acceptor]
-        assert life is not None
-        return life.core
+        process = self.acceptors[acceptor]
+        assert process is not None
+        return process.core
 
     def shard(self, index: int) -> ShardCore:
         """Return the core of a running shard."""
-        life = self.shards[index]
-        assert life is not None
-        return life.core
+        process = self.shards[index]
+        assert process is not None
+        return process.core
 
     def running_acceptors(self) -> Iterator[tuple[int, Acceptor]]:
         """Yield the running acceptors with their indexes."""
-        return ((index, life) for index, life in enumerate(self.acceptors) if life is not None)
+        return ((index, process) for index, process in enumerate(self.acceptors) if process is not None)
 
     def running_shards(self) -> Iterator[tuple[int, Shard]]:
         """Yield the running shards with their indexes."""
-        return ((index, life) for index, life in enumerate(self.shards) if life is not None)
+        return ((index, process) for index, process in enumerate(self.shards) if process is not None)
 
-    def lives_now(self) -> list[Acceptor | Shard]:
+    def acceptors_and_shards(self) -> list[Acceptor | Shard]:
         """Return all running acceptors and shards."""
         return [*filter(None, self.acceptors), *filter(None, self.shards)]
 
@@ -163,17 +163,19 @@ class Running:
 
     def incarnation_of(self, shard: int) -> int:
         """Return the incarnation of a shard, 0 if it is not running."""
-        life = self.shards[shard]
-        return 0 if life is None else life.incarnation
+        process = self.shards[shard]
+        return 0 if process is None else process.incarnation
 
-    def show_lives(self) -> None:
+    def show_processes(self) -> None:
         """Write the running processes to the gauges, as the supervisor does."""
         places: list[tuple[Role, int, Acceptor | Shard | None]] = [
-            *(("acceptor", index, life) for index, life in enumerate(self.acceptors)),
-            *(("shard", index, life) for index, life in enumerate(self.shards)),
+            *(("acceptor", index, process) for index, process in enumerate(self.acceptors)),
+            *(("shard", index, process) for index, process in enumerate(self.shards)),
         ]
-        for role, index, life in places:
-            state, incarnation = (DEAD, self.lives[role, index]) if life is None else (READY, life.incarnation)
+        for role, index, process in places:
+            state, incarnation = (
+                (DEAD, self.incarnations[role, index]) if process is None else (READY, process.incarnation)
+            )
             if role == "shard" and index in self.absent:
                 state = UNSTARTED
             self.gauges.process_write(
@@ -182,7 +184,7 @@ class Running:
 
     def channels(self) -> Iterator[ChannelState]:
         """Yield all channels, including those of closed connections that still have publishes waiting."""
-        for _, life in self.running_acceptors():
-            for connection in life.core.state.connections.values():
+        for _, process in self.running_acceptors():
+            for connection in process.core.state.connections.values():
                 yield from connection.channels.values()
-            yield from life.core.orphans.channels
+            yield from process.core.orphans.channels

@@ -109,7 +109,7 @@ class UnderRouter(Running):
 
     def kill_router(self, arriving: int = 1 << 30) -> None:
         """Kill the router; each follower still receives `arriving` of its published changes and answers."""
-        self.router_lives = False
+        self.router_runs = False
         self.end_router()
         for follower in self.followers.values():
             follower.asked.clear()
@@ -119,7 +119,7 @@ class UnderRouter(Running):
 
     def start_router(self) -> None:
         """Start a new incarnation of the router from its store, and inform its followers."""
-        self.router_lives = True
+        self.router_runs = True
         self.router = self.new_router()
         self.handle_deaths()
         self.gauges.set_topology_version(self.version)
@@ -129,7 +129,7 @@ class UnderRouter(Running):
 
     def announce_death(self) -> None:
         """Tell the router that a process has died."""
-        if self.router_lives:
+        if self.router_runs:
             self.handle_deaths()
 
     def handle_deaths(self) -> None:
@@ -156,48 +156,48 @@ class UnderRouter(Running):
         changes: list[Any] = bus.unpack(bus.pack(list(self.router.topology.changes())))
         return changes
 
-    def load(self, life: Process) -> None:
+    def load(self, process: Process) -> None:
         """Give a new incarnation the router's topology."""
-        self.followers[life.identity] = life
-        life.router.ask_for_snapshot()
-        self.ask_router(life)
-        self.reply(life)
+        self.followers[process.identity] = process
+        process.router.ask_for_snapshot()
+        self.ask_router(process)
+        self.reply(process)
 
-    def carry_out(self, life: Acceptor | Shard) -> None:
+    def carry_out(self, process: Acceptor | Shard) -> None:
         """Send a core's requests to the router; `reply` delivers the answers."""
-        requests, life.requesting.router_requests = life.requesting.router_requests, []
+        requests, process.requesting.router_requests = process.requesting.router_requests, []
         for name, arguments, done in requests:
-            life.router.request(name, arguments, done)
-        if self.router_lives and self.router_answers_at_once:
-            self.ask_router(life)
+            process.router.request(name, arguments, done)
+        if self.router_runs and self.router_answers_at_once:
+            self.ask_router(process)
 
-    def ask_router(self, life: Process) -> None:
+    def ask_router(self, process: Process) -> None:
         """Have the router carry out the requests that a core has sent, and finish its turn."""
-        self.receive_requests(life)
+        self.receive_requests(process)
         self.publish_changes()
 
-    def receive_requests(self, life: Process) -> None:
+    def receive_requests(self, process: Process) -> None:
         """Have the router carry out the requests that a core has sent, in the turn in progress."""
-        asked = list(life.asked)
-        life.asked.clear()
+        asked = list(process.asked)
+        process.asked.clear()
         for frame in asked:
-            self.router.core.receive(life.identity, frame)
+            self.router.core.receive(process.identity, frame)
 
-    def reply(self, life: Process) -> bool:
+    def reply(self, process: Process) -> bool:
         """Deliver the router's next answer to a follower."""
-        return self.hear_router(life, life.router.on_reply, life.replies)
+        return self.receive_from_router(process, process.router.on_reply, process.replies)
 
-    def hear_router(self, life: Process, hear: Callable[[bytes], None], line: deque[bytes]) -> bool:
+    def receive_from_router(self, process: Process, handle: Callable[[bytes], None], line: deque[bytes]) -> bool:
         """Deliver a message of the router: any may let a shard process turns that were ahead of its topology."""
         if not line:
             return False
-        if isinstance(life, Shard):
-            life.core.state.now = self.microseconds()
-        hear(line.popleft())
-        if isinstance(life, Shard):
-            life.has_processed()
+        if isinstance(process, Shard):
+            process.core.state.now = self.microseconds()
+        handle(line.popleft())
+        if isinstance(process, Shard):
+            process.has_processed()
         return True
 
-    def change(self, life: Process) -> bool:
+    def change(self, process: Process) -> bool:
         """Deliver the next change of the topology to a follower."""
-        return self.hear_router(life, life.router.on_change, life.changes)
+        return self.receive_from_router(process, process.router.on_change, process.changes)

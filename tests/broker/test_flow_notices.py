@@ -243,7 +243,7 @@ def test_operators_are_told(broker: Broker, channel: Channel, queue: str) -> Non
     """The log has one line when a channel is stopped and one when it resumes, with the facts about both."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
 
-    def told() -> dict[str, dict[str, object]]:
+    def reported() -> dict[str, dict[str, object]]:
         """Hold one more channel; return its lines. Lines are missing if the log had too many in a second, as other
         tests log too.
         """
@@ -255,7 +255,7 @@ def test_operators_are_told(broker: Broker, channel: Channel, queue: str) -> Non
         by_event = {line["event"]: line for line in lines}
         return by_event if by_event.keys() >= {"stop", "resume"} else {}
 
-    lines = wait_for(told, what="lines about a stop and a resume")
+    lines = wait_for(reported, what="lines about a stop and a resume")
     assert {"connection", "channel", "client", "peer"} <= lines["stop"].keys()
     assert all(text in str(lines["stop"]["reason"]) for text in (queue, str(STOP), str(RESUME)))
     assert isinstance(lines["resume"]["held_seconds"], int | float)

@@ -20,7 +20,7 @@ from tests.simulator.joined.under_router import UnderRouter
 STORE_BYTES = 64 * 1024 * 1024
 
 
-class Lives(UnderRouter):
+class Starts(UnderRouter):
     """A node whose processes start and die."""
 
     new_shard: type[Shard] = Shard
@@ -30,40 +30,40 @@ class Lives(UnderRouter):
         """Start a shard. `earlier`: stops not over when an earlier epoch of the node ended, by queue id."""
         assert self.shards[index] is None
         self.absent.discard(index)
-        self.lives["shard", index] += 1
-        incarnation = self.lives["shard", index]
-        life = self.shard_process(index, incarnation)
-        life.core.flow.earlier.update(earlier or {})
-        self.load(life)
-        life.has_begun()
-        self.shards[index] = life
+        self.incarnations["shard", index] += 1
+        incarnation = self.incarnations["shard", index]
+        process = self.shard_process(index, incarnation)
+        process.core.flow.earlier.update(earlier or {})
+        self.load(process)
+        process.has_begun()
+        self.shards[index] = process
         self.expected[index] = incarnation
-        self.introduce_shard(index, life)
+        self.introduce_shard(index, process)
 
-    def introduce_shard(self, index: int, life: Shard) -> None:
+    def introduce_shard(self, index: int, process: Shard) -> None:
         """Have a new shard meet all others, and them it."""
-        self.show_lives()
+        self.show_processes()
         for peer, running in self.running_shards():
-            self.meet_peer(life, peer, running.incarnation)
-            self.meet_peer(running, index, life.incarnation)
-        self.tell("started", "shard", index, life.incarnation)
+            self.meet_peer(process, peer, running.incarnation)
+            self.meet_peer(running, index, process.incarnation)
+        self.announce("started", "shard", index, process.incarnation)
 
-    def meet_peer(self, life: Shard, peer: int, incarnation: int) -> None:
+    def meet_peer(self, process: Shard, peer: int, incarnation: int) -> None:
         """Have a shard meet an incarnation of another."""
-        index = life.core.state.index
+        index = process.core.state.index
         if peer == index:
             return
-        self.lose_peer(life, peer, incarnation - 1)
-        if life.known.meet(peer, incarnation):
+        self.lose_peer(process, peer, incarnation - 1)
+        if process.known.meet(peer, incarnation):
             self.across[index, peer].clear()
-            life.core.peers[peer].started()
+            process.core.peers[peer].started()
 
-    def lose_peer(self, life: Shard, peer: int, incarnation: int) -> None:
+    def lose_peer(self, process: Shard, peer: int, incarnation: int) -> None:
         """Have a shard learn of the death of another."""
-        if life.known.lose(peer, incarnation):
-            life.core.peers[peer].died()
+        if process.known.lose(peer, incarnation):
+            process.core.peers[peer].died()
 
-    def tell(self, event: str, role: str, index: int, incarnation: int) -> None:
+    def announce(self, event: str, role: str, index: int, incarnation: int) -> None:
         """Have acceptors and shards receive an event of the supervisor."""
         if role == "shard":
             for _, acceptor in self.running_acceptors():
@@ -102,14 +102,14 @@ class Lives(UnderRouter):
 
         `written`: the commit that was handed over reaches the store. `noticed`: the router hears of it at once.
         """
-        life = self.shards[index]
-        assert life is not None
+        process = self.shards[index]
+        assert process is not None
         self.shards[index] = None
-        del self.followers[life.identity]
-        life.end(written)
+        del self.followers[process.identity]
+        process.end(written)
         self.cut_lines(index, arriving)
-        self.bury("shard", index, life.incarnation, noticed)
-        return life
+        self.bury("shard", index, process.incarnation, noticed)
+        return process
 
     def cut_lines(self, shard: int, arriving: int = 1 << 30) -> None:
         """Drop all turns to a shard that has died, and all but `arriving` of its turns to each acceptor."""
@@ -126,48 +126,48 @@ class Lives(UnderRouter):
 
     def bury(self, role: str, index: int, incarnation: int, noticed: bool = True) -> None:
         """Have all processes learn of a death; the router only if it is `noticed`."""
-        self.show_lives()
+        self.show_processes()
         if role == "shard":
             for _, peer in self.running_shards():
                 self.lose_peer(peer, index, incarnation)
-        self.tell("died", role, index, incarnation)
+        self.announce("died", role, index, incarnation)
         if noticed:
             self.announce_death()
 
     def remove_shard(self, index: int) -> None:
         """End a shard for good."""
-        life = self.shards[index]
-        assert life is not None
+        process = self.shards[index]
+        assert process is not None
         self.absent.add(index)
         self.kill_shard(index)
-        self.tell("gone", "shard", index, life.incarnation)
+        self.announce("gone", "shard", index, process.incarnation)
 
     def start_acceptor(self, index: int) -> None:
         """Start an acceptor."""
         assert self.acceptors[index] is None
-        self.lives["acceptor", index] += 1
-        life = self.acceptor_process(index, self.lives["acceptor", index])
-        self.load(life)
-        self.acceptors[index] = life
-        self.introduce_acceptor(life)
+        self.incarnations["acceptor", index] += 1
+        process = self.acceptor_process(index, self.incarnations["acceptor", index])
+        self.load(process)
+        self.acceptors[index] = process
+        self.introduce_acceptor(process)
 
-    def introduce_acceptor(self, life: Acceptor) -> None:
+    def introduce_acceptor(self, process: Acceptor) -> None:
         """Have a new acceptor meet all shards."""
-        self.show_lives()
+        self.show_processes()
         for shard, running in self.running_shards():
-            self.meet_shard(life, shard, running.incarnation)
+            self.meet_shard(process, shard, running.incarnation)
 
-    def meet_shard(self, life: Acceptor, shard: int, incarnation: int) -> None:
+    def meet_shard(self, process: Acceptor, shard: int, incarnation: int) -> None:
         """Have an acceptor meet an incarnation of a shard."""
-        self.lose_shard(life, shard, incarnation - 1)
-        if life.known.meet(shard, incarnation):
-            self.down[shard, life.core.state.index].clear()
-            life.core.shard_started(shard)
+        self.lose_shard(process, shard, incarnation - 1)
+        if process.known.meet(shard, incarnation):
+            self.down[shard, process.core.state.index].clear()
+            process.core.shard_started(shard)
 
-    def lose_shard(self, life: Acceptor, shard: int, incarnation: int) -> None:
+    def lose_shard(self, process: Acceptor, shard: int, incarnation: int) -> None:
         """Have an acceptor learn of the death of a shard."""
-        if life.known.lose(shard, incarnation):
-            life.core.shard_died(shard)
+        if process.known.lose(shard, incarnation):
+            process.core.shard_died(shard)
 
     def acceptor_process(self, index: int, incarnation: int) -> Acceptor:
         """Return an incarnation of an acceptor."""
@@ -182,10 +182,10 @@ class Lives(UnderRouter):
 
     def kill_acceptor(self, index: int) -> None:
         """Kill an acceptor; its turns in flight still arrive."""
-        life = self.acceptors[index]
-        assert life is not None
+        process = self.acceptors[index]
+        assert process is not None
         self.acceptors[index] = None
-        del self.followers[life.identity]
+        del self.followers[process.identity]
         for client in [client for client in self.clients.values() if client.acceptor == index]:
             client.socket.closed = True
             del self.clients[client.connection]
@@ -194,7 +194,7 @@ class Lives(UnderRouter):
             self.last_words[index, shard] += self.up[index, shard]
             self.up[index, shard].clear()
         self.strayed[index].clear()
-        self.bury("acceptor", index, life.incarnation)
+        self.bury("acceptor", index, process.incarnation)
 
     def flush(self, connection: ConnectionState) -> None:
         """Write a connection's output to its client."""
