@@ -354,12 +354,7 @@ class Acceptor:
 async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> None:
     """Run an acceptor until it is terminated."""
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    process.on_terminate(loop, stop.set)
-    process.on_reload(loop, partial(logs.read_level, runtime))
-    node = Node.load(runtime)
-    clock.adopt(node.clock_ahead_us)
-    logs.configure(node.settings, "acceptor", index)
+    node, stop = process.begin(runtime, "acceptor", index)
     acceptor = Acceptor(loop, node, index, incarnation, listener)
     collector.collect_and_keep()
     acceptor.pulse.start(loop)

@@ -6,7 +6,6 @@ import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -158,12 +157,7 @@ def try_sweep(root: Path, node: str, limit: int) -> None:
 async def serve(runtime: Path, index: int, incarnation: int) -> None:
     """Run the console until it is asked to stop."""
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    process.on_terminate(loop, stop.set)
-    process.on_reload(loop, partial(logs.read_level, runtime))
-    node = Node.load(runtime)
-    clock.adopt(node.clock_ahead_us)
-    logs.configure(node.settings, "console", index)
+    node, stop = process.begin(runtime, "console", index)
     console = Console(loop, node, index, incarnation)
     collector.collect_and_keep()
     console.pulse.start(loop)

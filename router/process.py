@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -236,13 +235,8 @@ def open_core(node: Node, store: Store, gauges: Gauges, pulse: Pulse) -> RouterC
 async def serve(runtime: Path, index: int, incarnation: int) -> None:
     """Run the router until it is asked to terminate."""
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    process.on_terminate(loop, stop.set)
-    process.on_reload(loop, partial(logs.read_level, runtime))
     end_on_failure(loop)
-    node = Node.load(runtime)
-    clock.adopt(node.clock_ahead_us)
-    logs.configure(node.settings, "router", index)
+    node, stop = process.begin(runtime, "router", index)
     try:
         with collector.paused():
             router = Router(loop, node, index, incarnation)

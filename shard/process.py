@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -251,13 +250,8 @@ class Shard:
 
 async def serve(runtime: Path, index: int, incarnation: int) -> None:
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    process.on_terminate(loop, stop.set)
-    process.on_reload(loop, partial(logs.read_level, runtime))
     end_on_failure(loop)
-    node = Node.load(runtime)
-    clock.adopt(node.clock_ahead_us)
-    logs.configure(node.settings, "shard", index)
+    node, stop = process.begin(runtime, "shard", index)
     try:
         shard = Shard(loop, node, index, incarnation)
     except StoreError as error:

@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -23,6 +24,7 @@ import zmq
 
 from penstock import bus
 from penstock.bus.process_messages import ProcessMessage
+from penstock.node import clock, logs
 from penstock.node.node import Node, Role
 
 PARENT_FILE = "supervisor.pid"
@@ -56,6 +58,20 @@ def enter(runtime: Path, role: Role, index: int) -> None:
     set_name(process_name(role, index))
     end_with_parent(runtime)
     faulthandler.register(signal.SIGUSR1, stack_file(runtime, role, index).open("w"), all_threads=True)
+
+
+def begin(runtime: Path, role: Role, index: int) -> tuple[Node, asyncio.Event]:
+    """Begin this child's work, within its event loop: with its signals, the node's clock and its log.
+
+    Return its node, and the event that is set when it is asked to terminate.
+    """
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    on_terminate(loop, stop.set)
+    on_reload(loop, partial(logs.read_level, runtime))
+    node = Node.load(runtime)
+    clock.adopt(node.clock_ahead_us)
+    logs.configure(node.settings, role, index)
+    return node, stop
 
 
 def stack_file(runtime: Path, role: Role, index: int) -> Path:

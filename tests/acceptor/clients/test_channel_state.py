@@ -24,18 +24,6 @@ def node() -> Iterator[Node]:
         yield node
 
 
-@pytest.fixture
-def client(node: Node) -> Client:
-    return open_channel(node)
-
-
-@pytest.fixture
-def channel(client: Client) -> Channel:
-    found = client.connection.channels[1]
-    assert isinstance(found, Channel)
-    return found
-
-
 def publish(client: Client, queue: str, *bodies: bytes) -> None:
     for body in bodies:
         client.publish(1, body, routing_key=queue)

@@ -9,7 +9,7 @@ import pytest
 from acceptor.clients.consumers import Consumer
 from tests.frames import Event
 from tests.simulator.joined.client import Client
-from tests.simulator.joined.node import Node, open_channel
+from tests.simulator.joined.node import Node
 
 
 @pytest.fixture
@@ -17,11 +17,6 @@ def node() -> Iterator[Node]:
     with Node(shards=2) as node:
         node.declare("q", 1)
         yield node
-
-
-@pytest.fixture
-def client(node: Node) -> Client:
-    return open_channel(node)
 
 
 def consume(client: Client, tag: str = "t", **options: object) -> Consumer:

@@ -9,25 +9,13 @@ import pytest
 from acceptor.amqp.channel import Channel
 from acceptor.routing.channel_routes import MOST
 from tests.simulator.joined.client import Client
-from tests.simulator.joined.node import Node, open_channel
+from tests.simulator.joined.node import Node
 
 
 @pytest.fixture
 def node() -> Iterator[Node]:
     with Node() as node:
         yield node
-
-
-@pytest.fixture
-def client(node: Node) -> Client:
-    return open_channel(node)
-
-
-@pytest.fixture
-def channel(client: Client) -> Channel:
-    found = client.connection.channels[1]
-    assert isinstance(found, Channel)
-    return found
 
 
 def publish(client: Client, queue: str, body: bytes) -> None:

@@ -27,11 +27,6 @@ def node() -> Iterator[Node]:
 
 
 @pytest.fixture
-def client(node: Node) -> Client:
-    return open_channel(node)
-
-
-@pytest.fixture
 def routes(node: Node) -> Routes:
     return node.core(0).routes
 

@@ -17,11 +17,6 @@ def node() -> Iterator[Node]:
         yield node
 
 
-@pytest.fixture
-def client(node: Node) -> Client:
-    return open_channel(node)
-
-
 def publish(client: Client, count: int, queue: str = "q") -> None:
     for number in range(count):
         client.publish(1, b"%d" % number, routing_key=queue)

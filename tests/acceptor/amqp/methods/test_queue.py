@@ -25,11 +25,6 @@ def node() -> Iterator[Node]:
         yield node
 
 
-@pytest.fixture
-def client(node: Node) -> Client:
-    return open_channel(node)
-
-
 def publish(client: Client, count: int, queue: str) -> None:
     for _ in range(count):
         client.publish(1, b"m", routing_key=queue)

@@ -8,18 +8,13 @@ import pytest
 
 from penstock.amqp.replies import PSEUDO_QUEUE, carrier, new_name
 from tests.simulator.joined.client import Client
-from tests.simulator.joined.node import Node, open_channel
+from tests.simulator.joined.node import Node
 
 
 @pytest.fixture
 def node() -> Iterator[Node]:
     with Node(acceptors=2, shards=2) as node:
         yield node
-
-
-@pytest.fixture
-def client(node: Node) -> Client:
-    return open_channel(node)
 
 
 @pytest.mark.parametrize(
