@@ -15,7 +15,7 @@ from router.model.grants import grants
 from router.model.record_kind import Change
 from router.model.records import Binding, Exchange, Placement, Queue
 from router.model.resource_limits import Holder, HolderLimits
-from router.model.topology import PLACEMENT_VERSION, Topology
+from router.model.topology import LAST_STOP, PLACEMENT_VERSION, Topology
 
 
 class Step(NamedTuple):
@@ -59,6 +59,14 @@ class Ledger:
         """Return a new queue id. Ids count from 1 and are never reused."""
         self.last_queue_id += 1
         return self.last_queue_id
+
+    def next_stop(self) -> int:
+        """Return the number of a new stop. Numbers count from 1 and are never reused: an operator who lifts a stop that
+        is over lifts no later one.
+        """
+        number = max(self.topology.counters[LAST_STOP], *self.topology.stops, 0) + 1
+        self.record([LAST_STOP, number], durable=True)
+        return number
 
     def add_exchange(self, exchange: Exchange) -> None:
         """Add an exchange, or replace the record of one that another policy governs."""

@@ -50,8 +50,7 @@ def flow_stop(
         raise Refusal("failed", f"there are {STOPS_MAX} stops already")
     _lift(administration, replaced, "replaced")
     now = administration.clock.now()
-    number = max(ledger.topology.stops, default=0) + 1
-    stop = Stop(number, **names, author=author, reason=reason, since=now, until=seconds and now + seconds)
+    stop = Stop(ledger.next_stop(), **names, author=author, reason=reason, since=now, until=seconds and now + seconds)
     ledger.record(stop.change(), durable=True)
     log.info("operator stop", **_log_fields(administration, stop))
     return _shown(administration, stop)

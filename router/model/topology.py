@@ -5,6 +5,7 @@ applies every change that the router publishes after that. Changes are those of 
 in `router.model.kinds`, and one more:
 
     ["placement_version", number]       counts changes of placements
+    ["last_stop", number]               the number of the latest stop by an operator
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ from router.model.working import Working, at_once
 
 R = TypeVar("R", bound=Record)
 
-PLACEMENT_VERSION = "placement_version"
+PLACEMENT_VERSION, LAST_STOP = "placement_version", "last_stop"
+COUNTERS = (PLACEMENT_VERSION, LAST_STOP)
+"""The numbers of a topology, which only increase. Each is a change by itself."""
 """The one change that makes no record."""
 
 __all__ = ["Binding", "Change", "Exchange", "HoldOff", "Move", "Policy", "Queue", "Stop", "Topology"]
@@ -101,7 +104,7 @@ class Topology:
         self.limits = ResourceLimits(self._kept(HolderLimits))
         self.stops: Records[int, Stop] = self._kept(Stop)
         self.hold_offs: Records[tuple[str, str], HoldOff] = self._kept(HoldOff)
-        self._appliers: dict[str, Callable[[Change], None]] = {PLACEMENT_VERSION: self._set_placement_version}
+        self._appliers: dict[str, Callable[[Change], None]] = dict.fromkeys(COUNTERS, self._count)
         for record_type in KINDS:
             self._appliers |= _appliers(record_type, self._keepers[record_type])
         self.reset()
@@ -121,7 +124,7 @@ class Topology:
             if isinstance(keeper, Records):
                 keeper.clear()
         self.memory = Memory()
-        self.placement_version = 0
+        self.counters = dict.fromkeys(COUNTERS, 0)
         self._vhosts: dict[str, _Vhost] = {}
         self._of_the_node: dict[tuple[bool, str], Policy] = {}
         self._by_id: dict[int, Queue] = {}
@@ -138,11 +141,16 @@ class Topology:
         """Return a snapshot: the changes that make this topology from nothing."""
         for record_type in KINDS:
             yield from record_type.record_kind.changes(self._keepers[record_type].values())
-        if self.placement_version:
-            yield [PLACEMENT_VERSION, self.placement_version]
+        yield from ([name, number] for name, number in self.counters.items() if number)
 
-    def _set_placement_version(self, change: Change) -> None:
-        _, self.placement_version = change
+    @property
+    def placement_version(self) -> int:
+        """The number of changes of placements so far."""
+        return self.counters[PLACEMENT_VERSION]
+
+    def _count(self, change: Change) -> None:
+        name, number = change
+        self.counters[name] = number
 
     def _put_vhost(self, vhost: Vhost) -> None:
         self._vhosts[vhost.name] = _Vhost()

@@ -31,7 +31,7 @@ from penstock.files import reserve
 from penstock.files.witness import Witness
 from router.authority.ledger import Step
 from router.model.record_kind import Change
-from router.model.topology import PLACEMENT_VERSION
+from router.model.topology import COUNTERS
 from router.storage import sums
 from router.storage.rows import ROWS, WRITERS
 
@@ -280,8 +280,8 @@ class Store:
         """Yield the changes that make the stored topology from nothing. sqlite3.Error, ValueError if unreadable."""
         for rows in ROWS:
             yield from rows.changes(self._execute)
-        if number := self._fact(PLACEMENT_VERSION, 0):
-            yield [PLACEMENT_VERSION, number]
+        numbers = ([name, self._fact(name, 0)] for name in COUNTERS)
+        yield from (change for change in numbers if change[1])
 
     def commit(self, steps: Iterable[Step], version: int, last_queue_id: int, published: bytes = b"") -> None:
         """Store the steps that lead to a version, all or none, and the frame published of them. StoreError if that
@@ -295,7 +295,7 @@ class Store:
             self._execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             with _transaction(self._database):
                 for change, is_durable in steps:
-                    if change[0] == PLACEMENT_VERSION:
+                    if change[0] in COUNTERS:
                         self._set_fact(*change)
                     else:
                         WRITERS[change[0]](self._execute, change, is_durable)

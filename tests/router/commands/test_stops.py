@@ -41,6 +41,17 @@ def test_by_number(asked: Asked) -> None:
         asked.command("flow_lift", number=first["number"])
 
 
+def test_no_later_stop_has_the_number_of_one_that_is_over(asked: Asked) -> None:
+    """An operator who lifts by an old list would let go what another has stopped."""
+    first = stop(asked)
+    asked.command("flow_lift", number=first["number"])
+    asked.start_again(1)
+    second = stop(asked, user="bob")
+    assert second["number"] > first["number"]
+    with pytest.raises(Refusal, match=f"there is no stop {first['number']}"):
+        asked.command("flow_lift", number=first["number"])
+
+
 def test_the_same_again_replaces_it(asked: Asked) -> None:
     stop(asked, reason="one")
     second = stop(asked, reason="two")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from router.model.kinds import KINDS
 from router.model.record_kind import Change
-from router.model.topology import Topology
+from router.model.topology import COUNTERS, Topology
 from tests.router.making import ME, Asked
 from tests.router.model.test_matching import NAIVE
 from tests.router.strategies import header_arguments, headers, topics
@@ -218,6 +218,7 @@ ONE_OF_EACH: list[Change] = [
     ["stop", 1, "/", None, None, None, None, None, "ann", "why", 1.5, None],
     ["hold_off", "ann", "::1", 1, 1.5, 2.5, 3.5, "why"],
     ["placement_version", 4],
+    ["last_stop", 3],
 ]
 
 
@@ -225,7 +226,7 @@ def test_a_snapshot_is_the_changes_that_made_it_in_an_order_in_which_they_may_be
     assert [change[0] for change in ONE_OF_EACH] == [
         *("shard", "vhost", "policy"),
         *(record_type.record_kind.name for record_type in KINDS[2:]),
-        "placement_version",
+        *COUNTERS,
     ], "none is missing"
     assert list(Topology(1, ONE_OF_EACH).changes()) == ONE_OF_EACH
 
@@ -235,7 +236,7 @@ def test_every_record_goes_again() -> None:
     for kind, *fields in reversed(ONE_OF_EACH[:-1]):
         (record_type,) = (each for each in KINDS if each.record_kind.name == kind)
         topology.apply(record_type(*fields).change_gone())
-    assert list(topology.changes()) == [["placement_version", 4]]
+    assert list(topology.changes()) == [["placement_version", 4], ["last_stop", 3]]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ DURABLE: list[Change] = [
     ["placement", "/", "durable", 2],
     ["placement", "/", "other", 0],
     ["placement_version", 4],
+    ["last_stop", 3],
     ["user", "bob", "$argon2id$", ["administrator"]],
     ["permission", "bob", "/", "", "^w", ".*"],
     ["topic_permission", "bob", "/", "amq.topic", "a", ODD],
@@ -128,7 +129,7 @@ def test_order_makes_a_topology(path: Path) -> None:
     kinds = list(dict.fromkeys(change[0] for change in changes))
     topology = ["shard", "vhost", "policy", "exchange", "queue", "binding", "placement", "move"]
     accounts = ["user", "permission", "topic_permission", "limits"]
-    assert kinds == [*topology, *accounts, "stop", "hold_off", "placement_version"]
+    assert kinds == [*topology, *accounts, "stop", "hold_off", "placement_version", "last_stop"]
     assert ordered(list(Topology(7, changes).changes())) == ordered(changes)
     assert [change[3] for change in changes if change[0] == "queue"] == [2, 3, 4]
 
@@ -140,7 +141,7 @@ def test_all_goes_again(path: Path) -> None:
     store = Store(path, 1)
     store.commit([Step(change, True) for change in gone], 8, 4)
     store.close()
-    assert loaded(path, 1) == (8, 4, [["placement_version", 4]])
+    assert loaded(path, 1) == (8, 4, [["placement_version", 4], ["last_stop", 3]])
 
 
 def test_a_queue_may_be_stored_again(path: Path) -> None:
