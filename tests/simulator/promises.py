@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from acceptor.clients.channel_state import ChannelState
 from acceptor.gates.confirms import Span
+from tests.simulator.invariants.accounts import the_ledger_adds_up
 from tests.simulator.invariants.gates import queue_of, surplus_is_bounded
 from tests.simulator.invariants.metered import Ahead, most_paced, most_rated, nobody_is_remembered, rates_hold
 from tests.simulator.invariants.node import hold_always, hold_at_rest, hold_when_empty
@@ -27,6 +28,8 @@ class Promises:
         self.truth = truth
         self.node = node
         self.ahead: Ahead = {}
+        self.resumed: dict[tuple[int, str], tuple[float, int]] = {}
+        """By the epoch and the acceptor: how long channels were held that are so no longer, and how many holds."""
 
     def hold_always(self) -> None:
         """Check what must be true after each step: no error is logged."""
@@ -34,6 +37,10 @@ class Promises:
             for line in self.node.logs:
                 if line["event"] == DROPPED:
                     self.truth.dropped |= self.truth.connections.get(line["connection"], set())
+                elif line["event"] == "resume":
+                    acceptor = self.node.epoch, line["connection"].rpartition(".")[0]
+                    seconds, holds = self.resumed.get(acceptor, (0.0, 0))
+                    self.resumed[acceptor] = seconds + line["held_seconds"], holds + 1
                 assert line["log_level"] not in ("error", "critical") or line["event"] in self.truth.expected, line
             self.node.logs.clear()
 
@@ -89,7 +96,9 @@ class Promises:
     def hold_at_rest(self) -> None:
         """Check what is true once everything has come to rest."""
         hold_at_rest(self.node)
-        for _, acceptor in self.node.running_acceptors():
+        for index, acceptor in self.node.running_acceptors():
+            of_this = self.node.epoch, f"{index}.{acceptor.incarnation}"
+            the_ledger_adds_up(acceptor.core, *self.resumed.get(of_this, (0.0, 0)))
             for queue_gate in acceptor.core.gates.queue_gates.values():
                 if queue_gate.name in self.truth.steady:
                     surplus_is_bounded(queue_gate)

@@ -24,6 +24,24 @@ def whoever_is_held_has_an_episode(core: AcceptorCore) -> None:
         assert (episode.paused_since is not None) == (channel.connection in holding.drip.paused)
 
 
+def the_ledger_adds_up(core: AcceptorCore, seconds: float, holds: int) -> None:
+    """Check that the accounts have all the time that channels were held, once for each kind: `seconds` of so many holds
+    that are over, by the log, and what is held now (docs/flow-seeing.md).
+    """
+    books, now = core.holding.books, core.state.now
+    present = [channel.hold for channel in core.holding.holds.held if channel.hold is not None]
+    expected = seconds + sum(now - hold.since for hold in present)
+    accounts: dict[str, tuple[float, int]] = {}
+    for each in books.ledger.report(now):
+        total, stops = accounts.get(each["by"], (0.0, 0))
+        accounts[each["by"]] = total + each["seconds"], stops + each["stops"]
+    for kind in ("user", "vhost", "queue"):
+        total, stops = accounts.get(kind, (0.0, 0))
+        assert abs(total - expected) <= 0.001 * (stops + holds), f"{total} s by {kind}, {expected} s by the log"
+        assert stops == accounts["user"][1] if accounts else not stops
+    assert books.ledger.since.keys() == core.holding.holds.held.keys()
+
+
 def parking_is_counted(node: Node, index: int, core: AcceptorCore) -> None:
     """Check the counts of parked bytes, held channels and paused connections, once all has come to rest."""
     held, parking, paused = core.holding.holds.held, core.holding.parking, core.holding.drip.paused
