@@ -45,7 +45,7 @@ def test_facts_come_back(environment: Environment) -> None:
     facts = {"format": FORMAT, "shard": SHARD, "life": 7, "commits": (1 << 64) - 1}
     put(environment, **facts)
     assert found(environment) == facts
-    put(environment, incarnation=8)
+    put(environment, life=8)
     assert found(environment) == {**facts, "life": 8}
 
 
@@ -65,7 +65,7 @@ def test_the_store_of_another_shard_is_refused(environment: Environment) -> None
 
 
 def test_facts_without_a_format_are_damaged(environment: Environment) -> None:
-    put(environment, incarnation=1)
+    put(environment, life=1)
     with pytest.raises(ValueError, match=r"^its format is not recorded$"):
         found(environment)
 
@@ -73,7 +73,7 @@ def test_facts_without_a_format_are_damaged(environment: Environment) -> None:
 @pytest.mark.parametrize("change", [lambda value: value[:-1] + b"?", lambda value: value[:8], lambda value: b""])
 def test_a_changed_fact_is_damaged(environment: Environment, change: Callable[[bytes], bytes]) -> None:
     """Without its checksum, a fact would pass in format 1 only."""
-    put(environment, format=FORMAT, incarnation=1)
+    put(environment, format=FORMAT, life=1)
     environment.write(lambda txn: txn.put(b"life", change(txn.get(b"life", db=environment["facts"])),
                                           db=environment["facts"]))  # fmt: skip
     with pytest.raises(ValueError, match=r"^a record of facts is damaged$"):
