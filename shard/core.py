@@ -8,7 +8,7 @@ latest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from penstock import bus
@@ -48,7 +48,7 @@ from shard.turns.doing import Doing
 from shard.turns.gate import Gate, marks_of, memory_of
 from shard.turns.link import Link, incarnation_of, safe_record, safe_turn
 from shard.turns.peers import Peers
-from shard.turns.recovery import Incarnation, Recovery
+from shard.turns.recovery import Recovery, living_acceptors
 from shard.turns.replies import has_reply_consumer, reply_consumer
 from shard.turns.reserved import release
 from shard.turns.state import ShardState
@@ -156,9 +156,11 @@ class ShardCore:
             if incarnation and turn > safe_turn(records.get(identity)):
                 self.records[identity] = safe_record(turn)
 
-    def await_acceptors(self, acceptors: Iterable[Incarnation]) -> None:
-        """In a later incarnation: deliver nothing before these acceptors have reported their unacked messages."""
-        self.state.recovery = Recovery(acceptors, self.state.now)
+    def await_acceptors(self) -> None:
+        """Deliver nothing before the acceptors that were there first have reported their unacked messages."""
+        acceptors = living_acceptors(self.state.gauges, self.state.incarnation)
+        if acceptors or self.state.incarnation > 1:
+            self.state.recovery = Recovery(acceptors, self.state.now)
 
     def receive(
         self, identity: bytes, turn: int, version: int, last_report: int, operations: list[Operation],

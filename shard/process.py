@@ -23,7 +23,7 @@ from penstock.control.control_server import ControlServer
 from penstock.control.questions import answer
 from penstock.files.witness import Witness, shard_name
 from penstock.flow.flow_events import INCIDENT_SECONDS
-from penstock.memory.gauges import READY, STARTING, Gauges
+from penstock.memory.gauges import Gauges
 from penstock.memory.shared_counts import SharedCounts
 from penstock.node import clock, collector, logs
 from penstock.node.clock import now_us
@@ -51,8 +51,6 @@ log = logs.get_logger()
 
 # Seconds between measurements of the memory of the node's processes.
 WEIGH_SECONDS = 1.0
-
-LIVING = (STARTING, READY)
 
 
 class Shard:
@@ -84,12 +82,7 @@ class Shard:
         self.measures = Measures(
             loop, self.gauges, self.state, self.core.gate, self.store_work.commit_us, node.settings.memory.process_limit
         )  # fmt: skip
-        # In a first incarnation only those that serve: the others have not met a shard that is added to their node.
-        awaited = LIVING if incarnation > 1 else (READY,)
-        places = [(place, self.gauges.process_read("acceptor", place)) for place in range(node.acceptors)]
-        living = [(place, each.incarnation) for place, each in places if each.state in awaited]
-        if living or incarnation > 1:
-            self.core.await_acceptors(living)
+        self.core.await_acceptors()
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"shard.{index}.{incarnation}"
         self.timer = WakeTimer(loop, self.finish_turn)

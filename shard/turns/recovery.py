@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from penstock.memory.gauges import READY, STARTING, Gauges
 from penstock.node.logs import get_logger
 from shard.turns.link import Link, incarnation_of
 
@@ -46,3 +47,12 @@ class Recovery:
             log.warning("acceptors did not report unacked messages: they may be delivered twice",
                         acceptors=sorted(index for index, _ in self.awaited))  # fmt: skip
         return not self.awaited or now >= self.deadline
+
+
+def living_acceptors(gauges: Gauges, incarnation: int) -> list[Incarnation]:
+    """Return the acceptors that this incarnation of a shard waits for, as the gauges show them. A first one waits only
+    for those that serve: the others have not met a shard that is added to their node.
+    """
+    living = (STARTING, READY) if incarnation > 1 else (READY,)
+    places = [(index, gauges.process_read("acceptor", index)) for index in range(gauges.acceptors)]
+    return [(index, place.incarnation) for index, place in places if place.state in living]

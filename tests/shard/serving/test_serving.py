@@ -9,6 +9,7 @@ import pytest
 
 from penstock.bus.operations_cy import to_wires
 from penstock.bus.to_acceptor import OPERATIONS, Elected, Hungry
+from penstock.memory.gauges import STARTING
 from shard.queue.residence import Step
 from tests.shard.steps import drain, pass_ms, publish
 from tests.simulator.joined.client import Client
@@ -93,7 +94,9 @@ def test_nothing_is_delivered_or_elected_before_recovery_ends(node: Node) -> Non
     node.declare("q", **{"x-single-active-consumer": True})
     core, client = node.shard(0), consuming(node, "q")
     (consumer,) = node.state("q").ring.consumers
-    core.await_acceptors([(0, 2)])
+    node.gauges.process_write("acceptor", 0, pid=1, incarnation=2, state=STARTING, started_us=0, restarts=1)
+    core.state.incarnation = 2
+    core.await_acceptors()
     consumer.elected = False
     publish(client, "q", b"m")
     core.serving.elect(node.state("q"))

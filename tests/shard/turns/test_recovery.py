@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from penstock.memory.gauges import DEAD, READY, STARTING, Gauges
 from shard.turns.link import Link
-from shard.turns.recovery import PATIENCE_US, Recovery
+from shard.turns.recovery import PATIENCE_US, Recovery, living_acceptors
 from tests.shard.test_incarnations import delivered, numbered, publish, ready
 from tests.simulator.joined.node import Node, open_channel
 
@@ -33,6 +36,14 @@ def test_it_is_over_once_all_have_reported() -> None:
 
 def test_without_acceptors_there_is_nothing_to_wait_for() -> None:
     assert Recovery([], NOW).is_over(NOW)
+
+
+def test_acceptors_are_found_in_the_gauges(tmp_path: Path) -> None:
+    with Gauges.create(tmp_path / "g", epoch=1, acceptors=4, shards=1, queues=1, pid=os.getpid()) as gauges:
+        for index, state in enumerate((READY, STARTING, DEAD)):
+            gauges.process_write("acceptor", index, pid=1, incarnation=index + 5, state=state, started_us=0, restarts=0)
+        assert living_acceptors(gauges, 2) == [(0, 5), (1, 6)]
+        assert living_acceptors(gauges, 1) == [(0, 5)], "one that starts has not met a shard that is added"
 
 
 def test_dead_incarnations_are_not_waited_for() -> None:

@@ -89,8 +89,7 @@ class Starts(UnderRouter):
         core.state.incarnation = incarnation
         core.doing.begins(incarnation)
         remove_all(directory)
-        if incarnation > 1:
-            core.await_acceptors((place, other.incarnation) for place, other in self.running_acceptors())
+        core.await_acceptors()
         return self.new_shard(core, incarnation, store, self.stored, self.settings)
 
     def open_store(self, index: int, directory: Path) -> Store:
