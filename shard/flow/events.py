@@ -6,7 +6,7 @@
     near      it has come to flow.near_percent of a stop mark: once, until both
               count and bytes have been at or below their resume marks
     limits    its marks have changed
-    deadlock  it is one of a circle of queues that wait for each other (ops/deadlocks.py)
+    deadlock  it is one of a circle of queues that wait for each other (ops/deadlock_search.py)
     lagging   it lags: it is saturated, and publishes to several queues go on without its room (acceptor/gates/fan.py)
     spills    it is above a stop mark but may not hold producers (router/authority/standing.py)
     drops     it may not hold producers and is at the limit of such queues: its oldest messages are dropped
