@@ -285,6 +285,10 @@ class Engine:
             self.turn_ends(activity.place)
         self.arm((activity,))
 
+    def hung(self, place: Place) -> bool:
+        """Whether a process hangs now."""
+        return self.hangs.get(place, 0.0) > self.timeline.now
+
     def is_postponed(self, place: Place, action: Callable[[], None]) -> bool:
         """Whether a process hangs; then the action happens after that, which may be sooner than it seems now."""
         until = self.hangs.get(place, 0.0)

@@ -27,6 +27,7 @@ class Faults:
     def begin(self) -> None:
         """Put the planned faults on the timeline."""
         self.supervisor.watch_for_hangs()
+        self.supervisor.search_for_deadlocks()
         for fault in self.engine.plan.faults:
             self.engine.timeline.after(fault.at, partial(self.strike, fault))
 

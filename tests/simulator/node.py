@@ -15,15 +15,18 @@ from typing import Any
 
 from acceptor.clients.clock_origin import ClockOrigin
 from acceptor.links.outgoing import SETTLING_SECONDS
+from acceptor.questions import questions as questions_of_acceptor
 from console.recorder import Usage
 from penstock import bus
 from penstock.bus.router_messages import Published
 from penstock.bus.shard_incarnations import started
+from penstock.control.questions import Question
 from penstock.node.clock import Clock
 from router.core import Turn
 from router.model.topology import Topology
 from router.storage.store import Store as RouterStore
 from shard.contents.errors import StoreError
+from shard.questions import questions as questions_of_shard
 from shard.queue.saturation import Stop
 from shard.store.store import Store
 from shard.turns.room import UNFLUSHED
@@ -174,6 +177,16 @@ class SimulatedNode(Node):
             self.console.record(
                 self.microseconds(), {index: Usage(process.incarnation, self.now, 1) for index, process in running}
             )
+
+    def questions(self, role: str, index: int) -> Mapping[str, Question]:
+        """Return the questions that an acceptor or a shard which runs answers now."""
+        if role == "acceptor":
+            acceptor = self.core(index)
+            acceptor.state.now = self.now
+            return questions_of_acceptor(acceptor)
+        shard = self.shard(index)
+        shard.state.now = self.microseconds()
+        return questions_of_shard(shard.state, shard.flow)
 
     def runs(self, role: str, index: int) -> bool:
         """Whether the core of the process at a place runs."""

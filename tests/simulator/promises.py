@@ -28,6 +28,8 @@ class Promises:
         self.truth = truth
         self.node = node
         self.ahead: Ahead = {}
+        self.lent: set[str] = set()
+        """The queues that have been lent room, to break a deadlock."""
         self.resumed: dict[tuple[int, str], tuple[float, int]] = {}
         """By the epoch and the acceptor: how long channels were held that are so no longer, and how many holds."""
 
@@ -63,7 +65,9 @@ class Promises:
         most = acceptors * self.truth.largest_commit
         for _, shard in self.node.running_shards():
             for queue in shard.core.state.queues.values():
-                if queue.name not in self.truth.steady or queue.exemption.yields:
+                if queue.saturation.lent is not None:
+                    self.lent.add(queue.name)
+                if queue.name not in self.truth.steady or queue.exemption.yields or queue.name in self.lent:
                     continue
                 marks = queue.limits.marks
                 bound, bound_bytes = marks.overshoot_bound(acceptors, queue.features.reserve)

@@ -1,4 +1,4 @@
-"""The supervisor of a world: the real decisions and the real watchdog, over processes of the node.
+"""The supervisor of a world: the real decisions, watchdog and search for deadlocks, over processes of the node.
 
     forked ──(its start takes a while, and waits for what it needs)──▶ begun ──(its report arrives)──▶ ready
       │                                                                 │
@@ -12,16 +12,21 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any, Self
 
 from ops.child import Child, State
+from ops.deadlock_search import DeadlockSearch
+from ops.errors import CommandError
 from ops.forkserver import Forked
 from ops.hangs import CHECK_SECONDS, HangWatch
 from ops.places import Phase, Places
 from penstock.bus.process_messages import ProcessMessage
+from penstock.control.questions import answer
 from penstock.node.node import Role
 from penstock.process.pulse import Work
 from penstock.settings.sections import WatchdogSettings
@@ -94,6 +99,7 @@ class Supervisor:
             children, node.gauges, self.fork, self.publish, lambda role, index: "", PATIENCE, node.microseconds
         )
         self.places.phase = Phase.SERVING
+        self.search = DeadlockSearch(node.gauges, node.settings.flow.deadlock_seconds, self.connected)
         self.watch = HangWatch(
             node.gauges, WatchdogSettings(seconds=SILENT_SECONDS), Path("/nowhere"), lambda pid: "running"
         )  # fmt: skip
@@ -229,8 +235,7 @@ class Supervisor:
             return
         engine.timeline.at(engine.weather.regularly(CHECK_SECONDS), self.watch_for_hangs)
         for process in self.processes.values():
-            hangs = engine.hangs.get(process.place, 0.0) > now
-            if process.status is None and not hangs:
+            if process.status is None and not engine.hung(process.place):
                 work = Work.SERVING if process.has_begun else Work.LOADING
                 self.node.gauges.beat(process.role, process.index, process.incarnation, int(now * 1e6), work)
         if self.processes:
@@ -240,6 +245,35 @@ class Supervisor:
         """Begin another epoch when the machine has its power again. The node's processes have gone."""
         self.processes.clear()
         self.later(seconds, self.begin_epoch)
+
+    # Deadlocks
+
+    def search_for_deadlocks(self) -> None:
+        """Search for deadlocks, again and again."""
+        if self.engine.is_postponed(SUPERVISOR, self.search_for_deadlocks):
+            return
+        self.engine.timeline.at(self.engine.weather.regularly(self.search.interval), self.search_for_deadlocks)
+        self.search.check(self.engine.timeline.now)
+
+    @contextmanager
+    def connected(self) -> Iterator[Self]:
+        """Connect to the node's processes."""
+        yield self
+
+    def ask(self, role: Role, index: int, question: str, **arguments: Any) -> Any:
+        """Ask a process, which may change something because of that. CommandError if it does not answer."""
+        process, engine = self.processes.get((role, index)), self.engine
+        if process is None or not process.has_begun or process.status is not None or engine.hung((role, index)):
+            raise CommandError(f"{role} {index} does not answer")
+        outcome = answer(self.node.questions(role, index), question, arguments)
+        engine.turn_ends((role, index))
+        if "error" in outcome:
+            raise CommandError(outcome["error"])
+        return outcome["result"]
+
+    def ask_acceptors(self, question: str) -> list[dict[str, Any]]:
+        """Ask all acceptors; return their lists, joined."""
+        return [each for index in range(self.engine.plan.acceptors) for each in self.ask("acceptor", index, question)]
 
     # Time
 
@@ -254,7 +288,7 @@ class Supervisor:
 
     def is_postponed(self, action: Callable[[], None]) -> bool:
         """Whether the supervisor hangs; then it acts after that, unless the machine has lost its power by then."""
-        hangs = self.engine.hangs.get(SUPERVISOR, 0.0) > self.engine.timeline.now
+        hangs = self.engine.hung(SUPERVISOR)
         if hangs:
             self.later(HANG_SECONDS, action)
         return hangs
