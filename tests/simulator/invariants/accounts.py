@@ -57,6 +57,7 @@ def parking_is_counted(node: Node, index: int, core: AcceptorCore) -> None:
         assert connection.reads == (not connection.pauses)
         assert bool(connection.pauses & HELD) == (connection in paused)
         assert connection not in paused or not parking.has_drained(connection)
+    core.write_counters()  # as at each recheck: the drip may have read since the last one
     counters = node.gauges.counters_read("acceptor", index)
     assert (counters.held_channels, counters.parked_bytes) == (len(held), parking.parked_bytes)
     unread = sum(each.pauses != 0 and each.stage is OPEN for each in core.state.connections.values())
