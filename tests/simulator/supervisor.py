@@ -243,6 +243,8 @@ class Supervisor:
 
     def lose_power(self, seconds: float) -> None:
         """Begin another epoch when the machine has its power again. The node's processes have gone."""
+        for process in self.processes.values():
+            process.status = -signal.SIGKILL
         self.processes.clear()
         self.later(seconds, self.begin_epoch)
 
