@@ -12,8 +12,8 @@ was over, because deliveries do not wait for the disk: a message without a confi
 again to a shard that does not know it; and a dead letter whose settlement is not safe, because its dead-lettering may
 not have been safe either.
 
-A repeated delivery must be `redelivered`. That is required only if a settlement of the queue was safe between two
-faults: a shard's record of its first deliveries from a queue may die with it. So may its record of messages that
+A repeated delivery must be `redelivered`. That is required only if a settlement of the queue, of that priority, was
+safe between two faults: a shard's record of its first deliveries may die with it. So may its record of messages that
 expired or were dropped, whose dead letters may be repeated unmarked.
 
 Order: for each queue, reader, publisher, connection of the publisher and (if the queue orders by it) priority or key,
@@ -51,6 +51,8 @@ from tests.faults.events import (
 from tests.faults.plan import QueuePlan
 
 Place = tuple[str, Message]
+Line = tuple[str, int]
+"""A queue, and a priority: 0 in one without."""
 """A message on one queue."""
 
 
@@ -87,10 +89,10 @@ class Checker:
         self._dying: set[int] = set()
         self._unstored: set[Place] = set()
         """Messages without a confirm that a shard delivered before it died."""
-        self._first: dict[str, set[Place]] = defaultdict(set)
-        """Deliveries by queue since the last fault, until a settlement is safe."""
+        self._first: dict[Line, set[Place]] = defaultdict(set)
+        """Deliveries since the last fault, until a settlement is safe."""
         self._unnoted: set[Place] = set()
-        self._noted: set[str] = set()
+        self._noted: set[Line] = set()
 
     def take(self, events: Iterable[Event]) -> None:
         """Continue with the events recorded since the last call."""
@@ -151,8 +153,8 @@ class Checker:
         self._unstored.discard(place)
         if self._is_unstored(place):
             self._unstored.add(place)
-        if queue.name not in self._noted:
-            self._first[queue.name].add(place)
+        if self._line(place) not in self._noted:
+            self._first[self._line(place)].add(place)
         sent = self._sent.get(message)
         if sent is None or not self._may_come(queue, sent):
             self._wrong(f"{queue.name}: {message} was never published to it", message)
@@ -170,6 +172,12 @@ class Checker:
             self._wrong(f"{queue.name}: {message} came again and does not say so", message)
         if not again and not event.redelivered:
             self._order(queue, event, sent)
+
+    def _line(self, place: Place) -> Line:
+        """Return the line of a queue that a message is in: a queue with priorities has one for each."""
+        queue, message = place
+        sent = self._sent.get(message)
+        return queue, sent.priority if sent is not None and self.queues[queue].by_priority else 0
 
     def _is_unstored(self, place: Place) -> bool:
         """Whether a delivered message may have been in the memory of a dying shard only."""
@@ -226,8 +234,8 @@ class Checker:
 
     def _finish(self, event: Done) -> None:
         place = event.queue, event.message
-        self._noted.add(event.queue)
-        self._first.pop(event.queue, None)
+        self._noted.add(self._line(place))
+        self._first.pop(self._line(place), None)
         if event.how is How.REJECT and event.message not in self._doubtful:
             self._rejected_for_good.add(place)
         self._done.add(place)

@@ -238,7 +238,7 @@ def test_a_ring_drops_the_oldest() -> None:
     assert problems(*events, *consumed([1, 2, 4, 5], "ring")) == ["ring: p#3 was confirmed and is lost"]
 
 
-def test_first_deliveries_of_a_life_may_not_be_noted() -> None:
+def test_first_deliveries_of_an_incarnation_may_not_be_noted() -> None:
     events = published([1, 2])
     again = [came(2, incarnation=2), settled(2, incarnation=2)]
     assert problems(*events, *consumed([1]), came(2), settled(2), Fault("x"), *again) == [
@@ -246,6 +246,16 @@ def test_first_deliveries_of_a_life_may_not_be_noted() -> None:
     ]
     assert problems(*events, came(1), settled(1), came(2), Fault("x"), *again) == []
     assert len(problems(*events, came(1), settled(1), came(2), *again)) == 1
+
+
+@pytest.mark.parametrize(("priority", "wrong"), [(0, True), (1, False)])
+def test_so_may_first_deliveries_of_a_priority(priority: int, wrong: bool) -> None:
+    """Its store records how far the deliveries of each priority came."""
+    queue = "served by priority"
+    events = [*published([1], queue), *published([2], queue, priority=priority), *consumed([1], queue), came(2, queue)]
+    again = [came(2, queue, incarnation=2), settled(2, queue, incarnation=2)]
+    found = problems(*events, settled(2, queue), Fault("x"), *again)
+    assert found == [f"{queue}: p#2 came again and does not say so"] * wrong
 
 
 def test_the_last_of_each_key_stays_and_takes_the_place_of_the_one_before() -> None:
