@@ -128,10 +128,11 @@ class Consumer(Transacting):
 
     def keeps_to_prefetch(self) -> None:
         """Check that no more is unacked than its consumers may have together, or a single one by itself."""
+        limits = [limit for limit in (self.shared, self.prefetch if self.consumers == 1 else 0) if limit]
+        if not limits or len(self.unacked) <= min(limits):
+            return
         unacked = sum(not self.truth.may_be_forgotten(id) for _, id in self.unacked.values())
-        assert not self.shared or unacked <= self.shared, f"{self.name} has {unacked} of {self.shared}"
-        alone = self.consumers == 1 and self.prefetch
-        assert not alone or unacked <= self.prefetch, f"{self.name} has {unacked} of {self.prefetch}"
+        assert unacked <= min(limits), f"{self.name} has {unacked} of {min(limits)}"
 
     def may_act(self) -> bool:
         return (
