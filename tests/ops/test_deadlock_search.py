@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
 from ops.administration.processes import Processes
-from ops.deadlock_search import Asking, DeadlockSearch, QueueCheck, _refuse_youngest, acceptor_of
+from ops.deadlock_search import Asking, DeadlockSearch, Moved, QueueCheck, _refuse_youngest, acceptor_of
 from ops.errors import CommandError
 from ops.flow.circles import Circle, Times
 from tests.ops.commanded import Commanded
@@ -166,33 +167,37 @@ def confirming(commanded: Commanded, target: str) -> Client:
     return client
 
 
-def test_a_queue_whose_messages_were_acked_since_the_last_check_has_no_stuck_consumers(commanded: Commanded) -> None:
-    one, _ = jam(commanded)
+def checks(commanded: Commanded) -> tuple[Callable[[Moved], QueueCheck], dict[str, Any]]:
+    """Return what makes checks of the queues that channels wait for now, and the causes of these waits, by queue."""
     processes = Processes(commanded.data)
     channels = processes.ask_acceptors("entangled")
     causes = {cause["name"]: cause for each in channels for cause in each["causes"]}
-    first = QueueCheck(processes, commanded.node.gauges, channels, {})
+    return partial(QueueCheck, processes, commanded.node.gauges, channels), causes
+
+
+def test_a_queue_whose_messages_were_acked_since_the_last_check_has_no_stuck_consumers(commanded: Commanded) -> None:
+    one, _ = jam(commanded)
+    check, causes = checks(commanded)
+    first = check({})
     ((consumer,), _) = [first.consumers(causes[name]) for name in ("a", "b")]
     assert (consumer["connection"], consumer["party"]) == (one.connection.id, "guest at 127.0.0.1")
-    again = QueueCheck(processes, commanded.node.gauges, channels, first.moved)
+    again = check(first.moved)
     assert again.consumers(causes["a"]) == [consumer]
     one.send("basic.ack", 1, delivery_tag=1)
     commanded.node.settle()
-    after = QueueCheck(processes, commanded.node.gauges, channels, first.moved)
+    after = check(first.moved)
     assert after.consumers(causes["a"]) == [] and len(after.consumers(causes["b"])) == 1
 
 
 def test_a_queue_is_still_if_it_has_nothing_ready_and_nothing_has_moved(commanded: Commanded) -> None:
     one, _ = jam(commanded)
-    processes = Processes(commanded.data)
-    channels = processes.ask_acceptors("entangled")
-    causes = {cause["name"]: cause for each in channels for cause in each["causes"]}
-    first = QueueCheck(processes, commanded.node.gauges, channels, {})
+    check, causes = checks(commanded)
+    first = check({})
     assert not first.is_still(causes["a"]), "there was no check before"
-    assert QueueCheck(processes, commanded.node.gauges, channels, first.moved).is_still(causes["a"])
+    assert check(first.moved).is_still(causes["a"])
     one.send("basic.ack", 1, delivery_tag=1)
     commanded.node.settle()
-    assert not QueueCheck(processes, commanded.node.gauges, channels, first.moved).is_still(causes["a"])
+    assert not check(first.moved).is_still(causes["a"])
 
 
 def test_a_queue_that_has_acted_is_asked_first_so_that_it_does_more(commanded: Commanded) -> None:

@@ -450,7 +450,8 @@ def dying(node: Node, **arguments: Any) -> tuple[Client, Client]:
     return clients
 
 
-def test_a_dead_letter_that_another_incarnation_may_have_delivered_comes_as_redelivered(node: Node) -> None:
+def buried(node: Node) -> tuple[Client, Client]:
+    """Have a message rejected and delivered as a dead letter, and nothing of that committed; return both clients."""
     client, undertaker = dying(node)
     publish(client, b"m")
     node.settle()
@@ -459,6 +460,11 @@ def test_a_dead_letter_that_another_incarnation_may_have_delivered_comes_as_rede
     client.send("basic.reject", 1, delivery_tag=1, requeue=False)
     node.settle()
     assert delivered(undertaker) == [(b"m", False)]
+    return client, undertaker
+
+
+def test_a_dead_letter_that_another_incarnation_may_have_delivered_comes_as_redelivered(node: Node) -> None:
+    _, undertaker = buried(node)
     die(node, 1)
     assert delivered(undertaker) == [(b"m", True)]
 
@@ -466,14 +472,7 @@ def test_a_dead_letter_that_another_incarnation_may_have_delivered_comes_as_rede
 @pytest.mark.parametrize("noted", [False, True])
 def test_a_dead_letter_that_another_incarnation_may_have_sent_comes_as_redelivered(node: Node, noted: bool) -> None:
     """The store of the queue may know of the message's death or not."""
-    client, undertaker = dying(node)
-    publish(client, b"m")
-    node.settle()
-    assert delivered(client) == [(b"m", False)]
-    node.commits = False
-    client.send("basic.reject", 1, delivery_tag=1, requeue=False)
-    node.settle()
-    assert delivered(undertaker) == [(b"m", False)]
+    client, undertaker = buried(node)
     for _ in range(2 * noted):
         assert node.commit_shard(0)
     die(node)

@@ -291,11 +291,10 @@ class Engine:
 
     def is_postponed(self, place: Place, action: Callable[[], None]) -> bool:
         """Whether a process hangs; then the action happens after that, which may be sooner than it seems now."""
-        until = self.hangs.get(place, 0.0)
-        if until > self.timeline.now:
-            self.timeline.at(min(until, self.timeline.now + HANG_SECONDS), action)
-            return True
-        return False
+        hung = self.hung(place)
+        if hung:
+            self.timeline.at(min(self.hangs[place], self.timeline.now + HANG_SECONDS), action)
+        return hung
 
     # Turns and time
 
@@ -404,7 +403,7 @@ class Engine:
 
     def router_answers(self) -> bool:
         """Whether the router answers a command at once."""
-        return self.node.router_answers() and self.hangs.get(ROUTER, 0.0) <= self.timeline.now
+        return self.node.router_answers() and not self.hung(ROUTER)
 
     def recheck(self, number: int) -> None:
         """Run an acceptor's rechecks, again and again."""

@@ -182,7 +182,7 @@ class Faults:
         return running and all(ends + seconds <= now or begins > now for begins, ends in times)
 
     def end(self) -> None:
-        """End everything that goes wrong; what is dead will be started."""
+        """End all faults. The supervisor starts dead processes again."""
         self.engine.hangs.clear()
         self.supervisor.forks_from = 0.0
         self.node.router_disk.end_trouble()

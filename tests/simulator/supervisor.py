@@ -109,7 +109,7 @@ class Supervisor:
                 self.places.on_report(self.ready(process), self.engine.timeline.now)
 
     def act(self) -> None:
-        """Notice the ends of processes, and do what is due."""
+        """Reap processes that have ended, and carry out due restarts and kills."""
         timeline = self.engine.timeline
         if self.is_postponed(self.act):
             return
@@ -122,7 +122,7 @@ class Supervisor:
         self.engine.arm(self.engine.after_turn[SUPERVISOR])
 
     def act_in_time(self) -> None:
-        """Do what is due now."""
+        """Act at the time that was set."""
         self._due = None
         self.act()
 
@@ -203,6 +203,13 @@ class Supervisor:
         self.processes[place].status = -signal.SIGKILL
         self.soon(self.act)
 
+    def lose_power(self, seconds: float) -> None:
+        """Begin another epoch when the machine has its power again. The node's processes have gone."""
+        for process in self.processes.values():
+            process.status = -signal.SIGKILL
+        self.processes.clear()
+        self.later(seconds, self.begin_epoch)
+
     # Messages
 
     def publish(self, message: ProcessMessage) -> None:
@@ -240,13 +247,6 @@ class Supervisor:
                 self.node.gauges.beat(process.role, process.index, process.incarnation, int(now * 1e6), work)
         if self.processes:
             self.watch.check(self.places.processes, now)
-
-    def lose_power(self, seconds: float) -> None:
-        """Begin another epoch when the machine has its power again. The node's processes have gone."""
-        for process in self.processes.values():
-            process.status = -signal.SIGKILL
-        self.processes.clear()
-        self.later(seconds, self.begin_epoch)
 
     # Deadlocks
 

@@ -89,7 +89,7 @@ def rates_hold(node: Node, largest: int, count: int, nbytes: int, known: Ahead) 
     """Check that nothing exceeds a rate by more than its burst, and a message of `largest` bytes if bytes count.
 
     A commit of each acceptor, with `count` messages and `nbytes`, may come on top: it goes when the burst is unused.
-    A new rate begins with what has been used of the earlier one: `known` has the most that each bucket was allowed.
+    A changed rate keeps the debt of the earlier one: `known` has the largest allowance of each bucket so far.
     """
     acceptors = len(node.acceptors)
     now = round(node.now * 1_000_000) * 1000
