@@ -87,7 +87,7 @@ class AcceptorCore:
         self.delivery = Delivery(state, holding.drip, budgets.outputs)
         self.moves = Moves(state, self.gates, self.delivery, self.queue_is_home)
         self.routes = Routes(self.topology, self.links, settings.acceptors, self.gates, self.moves)
-        self.early = EarlyNotice(state, self.gates, self.routes, holding.notifier, self.user_terms)
+        self.early = EarlyNotice(state, self.gates, self.routes, holding.notifier, holding.holds)
         self.patience = ConsumerTimeouts(state)
         self.replies = Replies(state, budgets.outputs)
         self.suspects = Suspects(state)
@@ -99,7 +99,7 @@ class AcceptorCore:
         )  # fmt: skip
         self.services = Services(
             acceptor=state, handlers=HANDLERS, permissions=Permissions(self.topology), logins=self.logins,
-            headcount=self.headcount, weights=self.weights, user_terms=self.user_terms, gates=self.gates,
+            headcount=self.headcount, weights=self.weights, gates=self.gates,
             routes=self.routes, overtaking=overtaking, publishing=publishing,
             settling=Settling(state, self.gates.queue_gates), delivery=self.delivery, replies=self.replies,
             moves=self.moves, requests=self.requests, orphans=self.orphans, holding=holding, early=self.early,

@@ -346,10 +346,7 @@ class Channel(ChannelState):
 
     def withholds(self, queue_gate: Withholding) -> bool:
         """Whether confirms are withheld from the channel while this queue is saturated."""
-        return (
-            self.refusing is not queue_gate
-            and self.services.user_terms.at(self.access.vhost, self.connection.user, queue_gate.terms).means.confirms
-        )
+        return self.refusing is not queue_gate and self.services.holding.holds.terms_at(self, queue_gate).means.confirms
 
     def withheld_at(self, gate: Gate) -> None:
         """A span's confirms are withheld at a gate: hold the channel, though nothing of it is parked."""

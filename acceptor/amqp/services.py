@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from acceptor.consuming.settling import Settling
     from acceptor.gates.fair import Weights
     from acceptor.gates.permissions import Permissions
-    from acceptor.gates.terms import UserTerms
     from acceptor.holding.early import EarlyNotice
     from acceptor.holding.holding import Holding
     from acceptor.logins.logins import Logins
@@ -44,7 +43,6 @@ class Services:
     logins: Logins
     headcount: Headcount
     weights: Weights
-    user_terms: UserTerms
     gates: Gates
     routes: Routes
     overtaking: Overtaking

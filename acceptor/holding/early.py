@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.state import AcceptorState
     from acceptor.gates.queue_gate import QueueGate
-    from acceptor.gates.terms import UserTerms
+    from acceptor.holding.holds import Holds
     from acceptor.holding.notifier import Notifier
     from acceptor.routing.gates import Gates
     from acceptor.routing.routes import Routes
@@ -41,13 +41,13 @@ class EarlyNotice:
     """The early notices of an acceptor, to channels that publish at least at `rate` messages a second; 0: to none."""
 
     def __init__(
-        self, acceptor: AcceptorState, gates: Gates, routes: Routes, notifier: Notifier, user_terms: UserTerms,
+        self, acceptor: AcceptorState, gates: Gates, routes: Routes, notifier: Notifier, holds: Holds,
     ) -> None:  # fmt: skip
         self.acceptor = acceptor
         self.gates = gates
         self.routes = routes
         self.notifier = notifier
-        self.user_terms = user_terms
+        self.holds = holds
         self.rate = acceptor.settings.flow.early_rate
         self.next_check = 0.0
 
@@ -109,7 +109,7 @@ class EarlyNotice:
 
     def means(self, channel: ChannelState, queue_gate: QueueGate) -> Means:
         """Return the means by which a queue holds a channel."""
-        return self.user_terms.at(channel.access.vhost, channel.connection.user, queue_gate.terms).means
+        return self.holds.terms_at(channel, queue_gate).means
 
     def notifies(self, channel: ChannelState, means: Means) -> bool:
         """Whether these means notify the channel's client of a stop."""
