@@ -7,6 +7,7 @@ from tests.simulator.consumers import Consumer, Drainer, Getter
 from tests.simulator.declarers import Declarer
 from tests.simulator.engine import Engine
 from tests.simulator.hostile import Hostile
+from tests.simulator.lessees import Lessee
 from tests.simulator.person import Person
 from tests.simulator.plan import ClientPlan, Habit
 from tests.simulator.producers import Producer
@@ -18,7 +19,7 @@ DRAINER = 0
 
 KINDS: dict[Habit, type[Person]] = {
     Habit.CONFIRMING: Producer, Habit.PLAIN: Producer, Habit.TRANSACTING: Producer, Habit.CONSUMING: Consumer,
-    Habit.GETTING: Getter, Habit.RELAYING: Relay,
+    Habit.GETTING: Getter, Habit.LEASING: Lessee, Habit.RELAYING: Relay,
     Habit.TRANSACTING_RELAY: TransactingRelay, Habit.DECLARING: Declarer, Habit.HOSTILE: Hostile,
     Habit.ATTACKING: Attacker, Habit.DRAINING: Drainer,
 }  # fmt: skip

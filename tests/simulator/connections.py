@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from acceptor.clients.connection_stage import OPEN
+from penstock.limits.ladder import CLOSE_CONNECTION
 from tests.frames import HEARTBEAT, Event, frame
 from tests.raw import JAVA
 from tests.simulator.engine import NETWORK_SECONDS, Engine
@@ -132,6 +133,7 @@ class ClientConnection:
         if self.is_connected():
             self.engine.narrate(f"{self.name}: connection dropped")
             self.client.lose()
+            self.client.on_event = lambda event: True  # whatever it has received besides is not read any more
             self.is_cut_off()
 
     def beat(self, client: Client) -> None:
@@ -217,7 +219,8 @@ class ClientConnection:
 
     def may_be_ousted(self) -> bool:
         """Whether the broker may close the connection."""
-        return bool(self.engine.plan.bounds.last_resort) or self.is_expelled()
+        plan = self.engine.plan
+        return bool(plan.bounds.last_resort) or self.is_expelled() or plan.closes(CLOSE_CONNECTION)
 
     def is_ousted_unheard(self, client: Client) -> None:
         """The broker closes a connection that is cut off: what the client has is given to others at once."""
@@ -227,14 +230,17 @@ class ClientConnection:
             self.lost()
 
     def is_ousted(self, event: Event) -> None:
-        """The broker closes the connection: no more can be kept for it or for its user, or the user is gone."""
+        """The broker closes the connection: no more can be kept for it or its user, it was held for too long, or the
+        user is gone.
+        """
         attacks = self.persons[0].is_attacking
         reasons = ("no more can be", "unfinished bodies") if attacks else ("no more can be",)
         last_resort = self.engine.plan.bounds.last_resort
         known = event.code == 506 and any(reason in event.text for reason in reasons)
         full = known and last_resort and (attacks or last_resort != "pause")
         expelled = self.is_expelled() and event.code in (320, 403)
-        assert full or expelled, f"{self.name} is refused: {event}"
+        held = event.code == 506 and "; held for" in event.text and self.engine.plan.closes(CLOSE_CONNECTION)
+        assert full or expelled or held, f"{self.name} is refused: {event}"
         self.engine.narrate(f"{self.name}: closed by the broker, {event.text}")
         self.closing = True
         self.lost()

@@ -28,6 +28,7 @@ LIMITS: tuple[dict[str, Any], ...] = (
     {"qpid.flow_stop_count": 40, "qpid.flow_resume_count": 0}, {"x-max-length": 12, "x-overflow": "reject-publish"},
     {"x-max-length": 10}, {"x-max-length": 6, "x-overflow": "reject-publish-dlx"}, {"x-pace-depth": 6},
     {"x-max-rate": 400, "x-rate-burst": "100 ms"},
+    {"qpid.flow_stop_count": 8, "x-hold": "withhold 50 ms, park 50 ms, reject"},
 )  # fmt: skip
 TRAITS: tuple[dict[str, Any], ...] = (
     {"x-message-ttl": 20}, {"x-message-ttl": 500}, {"x-message-ttl": 600_000}, {"x-max-priority": 3},
@@ -54,14 +55,15 @@ WEIGHTS = {
     "router": 1,
     "router disk": 1,
     "console": 0.5,
-    "disk": 2,
+    "disk": 3,
     "client": 2,
     "machine": 1,
 }
 """How often something happens to whom."""
 HABITS = (
     *(Habit.CONSUMING,) * 6, *(Habit.CONFIRMING,) * 4, *(Habit.PLAIN,) * 3, *(Habit.TRANSACTING,) * 3,
-    *(Habit.GETTING,) * 2, *(Habit.RELAYING,) * 2, Habit.TRANSACTING_RELAY, Habit.DECLARING, Habit.HOSTILE,
+    *(Habit.GETTING,) * 2, *(Habit.LEASING,) * 2, *(Habit.RELAYING,) * 2,
+    Habit.TRANSACTING_RELAY, Habit.DECLARING, Habit.HOSTILE,
 )  # fmt: skip
 
 

@@ -15,9 +15,18 @@ from tests.simulator.users import ANYWHERE, EVE, MALLORY, NOWHERE
 NAMES = ("vhost", "exchange", "key", "queue", "user", "connection")
 """What a stop may name."""
 RESULTS = ("moved", "rolled-back", "already-there", "busy", "no-queue", "no-shard", "refused")
-REASONS = ("has died", "aborted", "does not serve", "no room", "wait for room", "takes no queues", "exclusive")
-"""Why a queue is not moved: a process has died, an operator has asked, or its target or its dead letters have no
-room.
+REASONS = (
+    "has died",
+    "aborted",
+    "does not serve",
+    "no room",
+    "wait for room",
+    "takes no queues",
+    "exclusive",
+    "leased",
+)
+"""Why a queue is not moved: a process has died, an operator has asked, its target or its dead letters have no
+room, or a client has leases.
 """
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
+from penstock.limits.ladder import CLOSE_CHANNEL, CLOSE_CONNECTION, REJECT
 from penstock.settings.sections import AmqpSettings
 from tests.simulator.bounds import Bounds
 from tests.simulator.policies import LANE, POLICIES, Definition
@@ -27,6 +29,7 @@ class Habit(StrEnum):
     TRANSACTING = "transacting producer"
     CONSUMING = "consumer"
     GETTING = "getter"
+    LEASING = "lessee"
     RELAYING = "relay"
     TRANSACTING_RELAY = "transacting relay"
     DECLARING = "declaring client"
@@ -177,9 +180,29 @@ class Plan:
     def refuses(self, queue: QueuePlan) -> bool:
         """Whether a queue nacks, at some time, what it has no room for."""
         own = queue.arguments.get("x-overflow")
-        return any(
-            "reject-publish" in (own or policy.get("overflow", "")) for policy in [{}, *self.policies(queue.name)]
+        refuses = any(
+            "reject-publish" in (own or policy.get("overflow", "")) or policy.get("deadlock") == "nack"
+            for policy in [{}, *self.policies(queue.name)]
         )
+        return refuses or self.escalates(queue, REJECT, CLOSE_CHANNEL, CLOSE_CONNECTION)
+
+    def ladders(self, queue: QueuePlan) -> list[str]:
+        """Return the ladders that a queue may have."""
+        ladders = [queue.arguments.get("x-hold"), *(policy.get("hold") for policy in self.policies(queue.name))]
+        return [ladder for ladder in ladders if ladder is not None]
+
+    def escalates(self, queue: QueuePlan, *rungs: str) -> bool:
+        """Whether a channel that a queue holds may reach one of some rungs."""
+        return any(rung in ladder for ladder in self.ladders(queue) for rung in rungs)
+
+    def closes(self, rung: str) -> bool:
+        """Whether channels, or connections, may be closed because a queue holds them for too long."""
+        return any(self.escalates(queue, rung) for queue in self.queues)
+
+    @cached_property
+    def closes_held(self) -> bool:
+        """Whether channels or connections may be closed because a queue holds them for too long."""
+        return self.closes(CLOSE_CHANNEL) or self.closes(CLOSE_CONNECTION)
 
     def is_powerless(self, queue: QueuePlan) -> bool:
         """Whether a queue never gets power over publishers that do not name it."""

@@ -1,16 +1,14 @@
 """Bugs to plant, one at a time, each as it could have been written: the simulator must find every one.
 
-Each replaces one method of the product while a play lasts.
+Each replaces one method of the product while a play lasts (`tests.simulator.planting`).
 """
 
 from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Generator
 from typing import Any
-from unittest.mock import patch
 
 from acceptor.amqp.channel import Channel
 from acceptor.amqp.connection import Connection
@@ -20,9 +18,11 @@ from acceptor.clients.prefetch import SharedPrefetch
 from acceptor.core import AcceptorCore
 from acceptor.gates.claims import Claim
 from acceptor.gates.confirms import Span
+from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.rates import RateGate
 from acceptor.gates.stops import StopGate
 from acceptor.holding.drip import Drip
+from acceptor.holding.escalation import Escalations
 from acceptor.holding.notifier import Notifier
 from acceptor.links.shard_link import ShardLink
 from acceptor.moving.requests import Requests
@@ -45,55 +45,32 @@ from shard.dead_letters.burial import Burial
 from shard.queue.stalls import Stalls
 from shard.requests.consuming import Consuming
 from shard.serving.intake import Intake
+from shard.serving.leases import Leases
 from shard.store.journal import Journal
 from shard.transactions.two_phase import TwoPhase
 from shard.turns.commits import Commits
 from shard.turns.link import Link
+from tests.simulator.plan import Deed, Mishap
+from tests.simulator.planting import Plants, death_beside_transactions, deed, fault, ladder
 
-Plant = Callable[[], AbstractContextManager[Any]]
-PLANTS: dict[str, Plant] = {}
-
-
-def plant(owner: type, *methods: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a bug: the function replaces methods of a class, and gets the right one as its first argument."""
-
-    def register(bug: Callable[..., Any]) -> Callable[..., Any]:
-        @contextmanager
-        def planted() -> Iterator[None]:
-            with ExitStack() as replaced:
-                for method in methods:
-                    replaced.enter_context(patch.object(owner, method, wrong_one(bug, getattr(owner, method))))
-                yield
-
-        PLANTS[bug.__name__.replace("_", " ")] = planted
-        return bug
-
-    return register
+PLANTS = Plants()
+plant = PLANTS.plant
 
 
-def wrong_one(bug: Callable[..., Any], right: Any) -> Callable[..., Any]:
-    """Return the method that a bug puts in place of the right one."""
-
-    def wrong(self: Any, *args: Any, **options: Any) -> Any:
-        return bug(right, self, *args, **options)
-
-    return wrong
-
-
-@plant(Commits, "make_safe")
+@plant(Commits, "make_safe", needs=fault(Mishap.KILL, of="shard"))
 def confirms_come_before_the_disk(right: Any, commits: Commits) -> None:
     for link in commits.state.links.values():
         link.make_safe(link.received)
     right(commits)
 
 
-@plant(ShardLink, "died")
+@plant(ShardLink, "died", needs=fault(Mishap.KILL, of="shard"))
 def turns_in_flight_die_with_their_shard(right: Any, link: ShardLink) -> None:
     right(link)
     link.sent.clear()
 
 
-@plant(Link, "report_received")
+@plant(Link, "report_received", needs=fault(Mishap.KILL, of="shard"))
 def refusals_are_forgotten_early(right: Any, link: Link, last_report: int) -> None:
     right(link, last_report)
     link.verdicts.clear()
@@ -105,7 +82,7 @@ def redeliveries_are_not_marked(right: Any, link: Link, consumer: Any, item: Any
     link.turn.add(to_acceptor.Deliver(consumer.id, item.sequence, part, item.count, False))
 
 
-@plant(ShardCore, "died")
+@plant(ShardCore, "died", needs=fault(Mishap.KILL, of="acceptor"))
 def unacked_messages_of_a_dead_acceptor_stay_unacked(
     right: Any, core: ShardCore, role: str, index: int, incarnation: int
 ) -> None:
@@ -125,7 +102,7 @@ def wakeups_are_lost(right: Any, gates: Gates, *args: Any) -> None:
     pass
 
 
-@plant(Gates, "lift")
+@plant(Gates, "lift", needs=deed(Deed.LIFT))
 def a_lifted_stop_still_holds(right: Any, gates: Gates, number: int) -> None:
     gates.stops.pop(number)
 
@@ -180,7 +157,7 @@ def settlements_are_dropped_now_and_then(right: Any, consuming: Consuming, link:
         right(consuming, link, rows)
 
 
-@plant(RouterMoves, "roll_back_failed", "shard_started")
+@plant(RouterMoves, "roll_back_failed", "shard_started", needs=deed(Deed.MOVE, Deed.DRAIN))
 def nobody_rolls_back_a_move(right: Any, moves: RouterMoves, *args: Any) -> None:
     pass
 
@@ -207,12 +184,12 @@ def refused_publishes_are_acked(right: Any, span: Span, offset: int, count: int)
     pass
 
 
-@plant(Stalls, "go_on_without")
+@plant(Stalls, "go_on_without", needs=fault(Mishap.ROT, Mishap.MISDIRECT, Mishap.LOSE_WRITE, of="disk"))
 def a_damaged_message_stops_its_queue(right: Any, stalls: Stalls, queue: Any, damaged: Any) -> bool:
     return False
 
 
-@plant(Journal, "take_back")
+@plant(Journal, "take_back", needs=fault(Mishap.FULL, of="disk"))
 def a_commit_that_failed_is_forgotten(right: Any, journal: Journal, commit: Any) -> None:
     journal.written()
 
@@ -230,7 +207,7 @@ def dead_letters_to_other_shards_are_lost(
     right(burial, here, builder, nbytes, grave)
 
 
-@plant(Connection, "tick")
+@plant(Connection, "tick", needs=fault(Mishap.CUT, of="client"))
 def silent_clients_are_never_hung_up_on(right: Any, connection: Connection, now: float) -> None:
     pass
 
@@ -240,12 +217,12 @@ def exclusive_queues_outlive_their_connection(right: Any, requests: Requests, co
     done()
 
 
-@plant(TwoPhase, "on_in_doubt")
+@plant(TwoPhase, "on_in_doubt", needs=death_beside_transactions)
 def nobody_answers_what_became_of_a_transaction(right: Any, two_phase: TwoPhase, link: Link, doubt: Any) -> None:
     pass
 
 
-@plant(StopGate, "concerns")
+@plant(StopGate, "concerns", needs=deed(Deed.STOP))
 def a_stop_of_a_queue_stops_nothing(right: Any, gate: StopGate, *args: Any) -> bool:
     return gate.stop.queue is None and right(gate, *args)
 
@@ -286,14 +263,14 @@ def claims_are_not_given_back(right: Any, claim: Claim) -> None:
     pass
 
 
-@plant(Connection, "fail")
+@plant(Connection, "fail", needs=lambda plan: bool(plan.bounds.last_resort))
 def the_last_resort_drops_what_is_parked(
     right: Any, connection: Connection, error: Any, *, keep_parked: bool = False
 ) -> None:
     right(connection, error)
 
 
-@plant(RouterCore, "finish_turn")
+@plant(RouterCore, "finish_turn", needs=fault(Mishap.FULL, of="router disk"))
 def changes_that_could_not_be_stored_are_forgotten(right: Any, core: RouterCore) -> Turn:
     try:
         turn: Turn = right(core)
@@ -303,23 +280,23 @@ def changes_that_could_not_be_stored_are_forgotten(right: Any, core: RouterCore)
     return turn
 
 
-@plant(RouterStore, "_begin_epoch")
+@plant(RouterStore, "_begin_epoch", needs=fault(Mishap.POWER, of="machine"))
 def transient_records_outlive_the_machine(right: Any, store: RouterStore, epoch: int) -> None:
     store._set_fact("epoch", epoch)
 
 
-@plant(Follower, "router_started")
+@plant(Follower, "router_started", needs=fault(Mishap.KILL, of="router"))
 def what_a_dead_router_has_stored_is_not_asked_for(right: Any, follower: Follower) -> None:
     for frame, _ in list(follower.pending.values()):
         follower.send(frame)
 
 
-@plant(Processes, "handle_deaths")
+@plant(Processes, "handle_deaths", needs=fault(Mishap.KILL, of="acceptor"))
 def the_router_learns_of_no_death(right: Any, processes: Processes) -> None:
     pass
 
 
-@plant(Shards, "queues_of")
+@plant(Shards, "queues_of", needs=deed(Deed.REMOVE))
 def a_shard_is_removed_with_its_queues(right: Any, shards: Shards, shard: int) -> int:
     return 0
 
@@ -330,13 +307,37 @@ def queues_that_are_gone_still_count(right: Any, recorder: Recorder, id: int) ->
     del recorder.known[id]
 
 
-@plant(Places, "_end_shard")
+@plant(Places, "_end_shard", needs=deed(Deed.REMOVE))
 def a_shard_that_is_to_end_is_started_again(right: Any, places: Places, index: int, now: float) -> None:
     for child in places.children:
         if (child.role, child.index) == ("shard", index):
             child.send(signal.SIGTERM)
 
 
-@plant(Child, "postpone")
+@plant(Child, "postpone", needs=fault(Mishap.UNFORKABLE, of="supervisor"))
 def a_place_that_could_not_be_filled_stays_empty(right: Any, child: Child, now: float) -> None:
     child.due = math.inf
+
+
+@plant(Leases, "leave")
+def a_lease_ends_with_its_consumer(right: Any, leases: Leases, queue: Any, consumer: Any) -> None:
+    lease = consumer.lease
+    right(leases, queue, consumer)
+    lease.until = 0
+    leases.expire(queue)
+
+
+@plant(Leases, "end")
+def a_lease_that_is_given_up_is_acked(right: Any, leases: Leases, *args: Any) -> None:
+    link, request, queue, id, _, remove = args
+    right(leases, link, request, queue, id, "ack", remove)
+
+
+@plant(QueueGate, "release_withheld_of", needs=ladder)
+def confirms_stay_withheld_from_the_refused(right: Any, gate: QueueGate, channel: Any) -> None:
+    pass
+
+
+@plant(Escalations, "advance", needs=ladder)
+def ladders_are_not_climbed(right: Any, escalations: Escalations, now: float) -> None:
+    pass

@@ -18,14 +18,23 @@ RATES: tuple[Definition, ...] = (
     {"max-rate": 40, "rate-burst": "100 ms"}, {"max-rate": 100, "rate-burst": "200 ms", "flow-stop-count": 10},
     {"max-rate-bytes": "400 kB", "rate-burst": "100 ms"},
 )  # fmt: skip
+LADDERS: tuple[Definition, ...] = (
+    {"flow-stop-count": 6, "hold": "park 50 ms, reject"}, {"flow-stop-count": 10, "hold": "reject"},
+    {"flow-stop-count": 8, "hold": "withhold 20 ms, pause 100 ms, reject 200 ms, close-channel"},
+    {"flow-stop-count": 4, "hold": "park 30 ms, close-channel 1 s, close-connection"},
+)  # fmt: skip
+"""On the last rungs publishes are refused, and clients lose their channel or connection."""
 POLICIES: tuple[Definition | None, ...] = (
     None, {"flow-stop-count": 3}, {"flow-stop-count": 100, "flow-stop-size": 30_000}, {"flow-resume-count": 0},
     {"flow-stop-count": 5, "throttle": "pause"}, {"throttle": "flow, park"}, {"throttle": "blocked, confirms, pause"},
     {"flow-stop-count": 20, "hold": "withhold 1 s, park 1 s, pause"},
     {"max-length": 4, "overflow": "reject-publish"}, {"max-length": 10, "overflow": "flow"}, {"max-length": 3},
-    LANE, *PACES, *RATES,
+    LANE, *PACES, *RATES, *LADDERS, {"flow-stop-count": 6, "deadlock": "nack"},
+    {"flow-stop-count": 4, "deadlock": "spill"}, {"flow-stop-count": 12, "deadlock": "report"},
 )  # fmt: skip
-"""Policies of queues: marks for a queue without, others, none at all, another overflow, a lane, a pace or a rate."""
+"""Policies of queues: marks for a queue without, others, none at all, another overflow, a lane, a pace, a rate, a
+ladder, or what to do about a deadlock.
+"""
 OWNERS: dict[str, tuple[str, str, str]] = {
     "user": ("users", "/", "^guest$"), "exchange": ("exchanges", "/", "^(some|fan)$"), "vhost": ("vhosts", "", "^/$"),
     "node": ("node", "", ""),

@@ -55,6 +55,8 @@ class Relay(Producer, Consumer):
         if event.name in ("basic.ack", "basic.nack"):
             for tag in self.confirmed(event):
                 self.settle_one(*self.relayed.pop(tag), acked=event.name == "basic.ack")
+        elif event.name == "channel.close" and self.was_held_too_long(event):
+            self.opens_again()
         else:
             Consumer.receive(self, event)
 
@@ -101,7 +103,7 @@ class TransactingRelay(Relay):
             Consumer.receive(self, event)
 
     def refused(self, event: Event) -> None:
-        if "no room in queue" in event.text:
+        if "no room" in event.text:
             for settlement, _ in self.commits.popleft():
                 self.truth.undone(settlement.places.values())
         super().refused(event)

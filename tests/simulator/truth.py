@@ -167,9 +167,11 @@ class Truth:
         self.messages[id].fate = Fate.NACKED
 
     def may_refuse(self, message: Message) -> bool:
-        """Whether a queue may have a message nacked: an unprivileged one only if it was published to that by name."""
+        """Whether a queue may have a message nacked: an unprivileged one only if it was published to that by name. When
+        a channel is closed because a queue held it for too long, all that is parked in it is nacked.
+        """
         powerless = frozenset() if message.by_name else self.powerless
-        return bool(self.refusing & set(message.queues) - powerless)
+        return self.plan.closes_held or bool(self.refusing & set(message.queues) - powerless)
 
     def is_publishing_to(self, client: int, queue: str) -> bool:
         """Whether a client may have published to a queue by its name and not know yet that it arrived."""

@@ -12,6 +12,7 @@ from tests.simulator.connections import ClientConnection, connections_of
 from tests.simulator.engine import Engine
 from tests.simulator.faults import Faults
 from tests.simulator.invariants.gates import is_stopped
+from tests.simulator.lessees import Lessee
 from tests.simulator.operators import Operators
 from tests.simulator.person import Person
 from tests.simulator.plan import FANOUT, ClientPlan, Habit, Lull, Plan
@@ -134,6 +135,8 @@ class World:
             if channel is None:
                 continue
             assert person.flows or is_stopped(channel), f"{person.name} is stopped, and nothing holds its channel"
+            if isinstance(person, Lessee):
+                assert person.has_all(), f"{person.name} lacks {person.missing} of its lease"
             if isinstance(person, Producer) and person.confirms:
                 self.promises.confirms_come(person.name, person.client.acceptor, channel, person.unconfirmed)
 

@@ -11,6 +11,7 @@ from tests.simulator.invariants.accounts import (
 from tests.simulator.invariants.attacks import attackers_keep_to_their_bounds, nobody_is_unread_in_vain
 from tests.simulator.invariants.consumers import nobody_starves, shared_prefetch_holds
 from tests.simulator.invariants.gates import no_share_is_remembered_in_vain, nobody_waits_in_vain, nothing_is_claimed
+from tests.simulator.invariants.ladders import rungs_are_left_in_time, whoever_is_refused_waits_for_nothing
 from tests.simulator.invariants.metered import somebody_checks
 from tests.simulator.invariants.moving import has_let_go, has_settled
 from tests.simulator.joined.node import Node
@@ -41,6 +42,8 @@ def hold_at_rest(node: Node) -> None:
         no_share_is_remembered_in_vain(acceptor.core)
         parking_is_counted(node, index, acceptor.core)
         nobody_is_unread_in_vain(acceptor.core)
+        rungs_are_left_in_time(acceptor.core, node.now)
+        whoever_is_refused_waits_for_nothing(acceptor.core)
     for index, _ in node.running_shards():
         gauges_are_right(node, index)
         no_queue_outstays(node, index)
