@@ -22,7 +22,7 @@ from acceptor.clients.connection_stage import ENDING, HANDSHAKE, OPEN, OVER, Con
 from acceptor.clients.connection_state import ConnectionState, Transport
 from acceptor.clients.pauses import HELD, LOGIN
 from acceptor.links.contained import contained
-from penstock.amqp import methods
+from penstock.amqp import methods_cy as methods
 from penstock.amqp.errors import AMQPError, HardError, amqp_error
 from penstock.amqp.scan_cy import Failure, Method, Oversize, PublishRun, SettleRun
 from penstock.amqp.spec import PROTOCOL_HEADER, MethodSpec

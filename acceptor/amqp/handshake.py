@@ -7,10 +7,12 @@ too long is disconnected.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.connection_stage import CONNECTION, ConnectionEvent
 from penstock import __version__
+from penstock.amqp import methods_cy as methods
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.spec import MethodSpec
 from penstock.amqp.tables_cy import decode_table
@@ -58,19 +60,18 @@ class Refused(Exception):
 
 def start(connection: ConnectionState) -> None:
     """Send connection.start."""
-    connection.send(
-        0,
-        "connection_start",
-        version_major=0,
-        version_minor=9,
-        server_properties={
-            **PRODUCTS[connection.acceptor.settings.amqp.product],
-            **SERVER_PROPERTIES,
-            "cluster_name": connection.acceptor.node_name,
-        },
-        mechanisms=b"PLAIN AMQPLAIN",
-        locales=b"en_US",
-    )
+    acceptor = connection.acceptor
+    connection.write(start_frame(acceptor.settings.amqp.product, acceptor.node_name))
+
+
+@lru_cache(4)
+def start_frame(product: str, node_name: str) -> bytes:
+    """Return the frame of connection.start, the same for all connections."""
+    return methods.frame(
+        0, "connection_start", version_major=0, version_minor=9,
+        server_properties={**PRODUCTS[product], **SERVER_PROPERTIES, "cluster_name": node_name},
+        mechanisms=b"PLAIN AMQPLAIN", locales=b"en_US",
+    )  # fmt: skip
 
 
 def start_ok(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from acceptor.clients.addresses import address_of
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 ADMINISTRATORS = 8
 """Connections beyond the node's limit that are kept for administrators."""
 
+MOST_REMEMBERED = 256
+"""Users and their addresses whose kinds are remembered."""
 CONNECTION_RATE = "connection-rate"
 
 Whose = Scope | Literal["node", "address"]
@@ -85,11 +88,11 @@ class Headcount:
 
     def open_channel(self, connection: ConnectionState) -> None:
         """Count a new channel. 530 if a limit is reached."""
-        self._take(_channels(connection), connection, connection.access.vhost)
+        self._take(_channels(connection.user), connection, connection.access.vhost)
 
     def channels_are_gone(self, connection: ConnectionState, number: int) -> None:
         """Remove closed channels of a connection from the counts."""
-        for kind in _channels(connection) if number else ():
+        for kind in _channels(connection.user) if number else ():
             self._give(kind, number)
 
     def limits_change(self, holder: Holder) -> None:
@@ -158,6 +161,7 @@ class Headcount:
         return None if number < 0 else number
 
 
+@lru_cache(MOST_REMEMBERED)
 def _kinds(address: str, vhost: str, user: str) -> tuple[Kind, ...]:
     return (
         OF_NODE, Kind(Counted.CONNECTIONS, "address", address),
@@ -165,8 +169,9 @@ def _kinds(address: str, vhost: str, user: str) -> tuple[Kind, ...]:
     )  # fmt: skip
 
 
-def _channels(connection: ConnectionState) -> tuple[Kind, ...]:
-    return Kind(Counted.CHANNELS, "node"), Kind(Counted.CHANNELS, "user", connection.user)
+@lru_cache(MOST_REMEMBERED)
+def _channels(user: str) -> tuple[Kind, ...]:
+    return Kind(Counted.CHANNELS, "node"), Kind(Counted.CHANNELS, "user", user)
 
 
 def _words(rate: Rate) -> str:

@@ -16,7 +16,7 @@ from acceptor.clients.notices import ConnectionNotices
 from acceptor.clients.pauses import HELD
 from acceptor.gates.permissions import Access
 from acceptor.routing.routing import Budget
-from penstock.amqp import methods
+from penstock.amqp import methods_cy as methods
 from penstock.amqp.encode_cy import Output
 from penstock.amqp.errors import AMQPError
 from penstock.amqp.scan_cy import Scanner
@@ -86,8 +86,12 @@ class ConnectionState(Staged[ConnectionStage, ConnectionEvent], ABC):
     def send(self, channel: int, name: str, **arguments: Any) -> None:
         """Write a method, unless the last word has been written."""
         if self.stage is OPEN or self.stage not in OVER:
-            self.output.write(methods.frame(channel, name, **arguments))
-            self.acceptor.dirty[self] = None
+            self.write(methods.frame(channel, name, **arguments))
+
+    def write(self, frame: bytes) -> None:
+        """Write a frame."""
+        self.output.write(frame)
+        self.acceptor.dirty[self] = None
 
     def write_contents(
         self, channel: int, prefix: bytes, tag: int, redelivered: bool, suffix: bytes, batch: Batch, first: int,

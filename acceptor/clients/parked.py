@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.amqp.methods import decode
+from penstock.amqp.methods_cy import decode
 from penstock.amqp.scan_cy import SettleRun
 from penstock.amqp.spec import BY_NAME, MethodSpec
 from penstock.batch.batch_cy import Batch

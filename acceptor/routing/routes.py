@@ -16,7 +16,7 @@ from acceptor.routing.counting import Counting
 from acceptor.routing.route import Barrier, Route, Target
 from acceptor.routing.routing import MESSAGE, ROUTE, Publisher, Routing, Run, Unfinished
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.amqp.methods import short_string
+from penstock.amqp.methods_cy import short_string
 from penstock.amqp.replies import carrier, home_of
 from penstock.bus import to_shard
 from penstock.limits.features import message_ttl_on_wire

@@ -42,7 +42,7 @@ def type_name(value: object) -> str:
     """RabbitMQ's word for the type of a value, as in its reply texts. TypeError for a type that no table can hold.
 
     Integers lose their width when they are read: those of 32 bits are `signedint`, wider ones `long`. A long string
-    that is not UTF-8 is not text: it is `binary`, like a byte array. `penstock.amqp.methods.argument_types` has the
+    that is not UTF-8 is not text: it is `binary`, like a byte array. `penstock.amqp.methods_cy.argument_types` has the
     words for the types on the wire.
     """
     for kind, name in _NAMES:

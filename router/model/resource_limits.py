@@ -76,7 +76,11 @@ class ResourceLimits:
         return None if number < 0 else number
 
 
+DEFAULTS = {(scope, counted): f"{scope}_{counted.name.lower()}" for scope in LIMITS for counted in Counted}
+"""The names of the settings with the node's defaults."""
+
+
 def default(settings: LimitSettings, scope: Scope, counted: Counted) -> int:
     """Return the node's default for each vhost or user; -1 is no limit."""
-    found: int = getattr(settings, f"{scope}_{counted.name.lower()}")
+    found: int = getattr(settings, DEFAULTS[scope, counted])
     return found

@@ -12,9 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.amqp.errors import FrameSyntaxError
-from penstock.amqp.methods import argument_types, decode, encode, frame
+from penstock.amqp.methods_cy import argument_types, decode, encode, frame
 from penstock.amqp.spec import BY_NAME, METHODS, MethodSpec
 from tests.penstock.amqp import corpus, strategies
+from tests.twins import load_compiled, load_plain
+
+NAME = "penstock.amqp.methods_cy"
+COMPILED, PLAIN = load_compiled(NAME), load_plain(NAME)
 
 DOMAINS: dict[str, strategies.Strategy] = {
     "octet": st.integers(0, 2**8 - 1),
@@ -191,14 +195,15 @@ def test_a_method_followed_by_more_is_a_frame_error(payload: bytes, more: bytes)
 known_ids = st.sampled_from([class_id << 16 | method_id for class_id, method_id in METHODS])
 
 
-@given(
-    st.one_of(
-        st.binary(max_size=80),
-        st.builds(lambda ids, data: ids.to_bytes(4, "big") + data, known_ids, st.binary(max_size=60)),
-        strategies.damaged(any_payload),
-        strategies.damaged(st.sampled_from(corpus.nbytes("methods"))),
-    )
+any_bytes = st.one_of(
+    st.binary(max_size=80),
+    st.builds(lambda ids, data: ids.to_bytes(4, "big") + data, known_ids, st.binary(max_size=60)),
+    strategies.damaged(any_payload),
+    strategies.damaged(st.sampled_from(corpus.nbytes("methods"))),
 )
+
+
+@given(any_bytes)
 def test_any_bytes_are_read_or_end_in_the_documented_error(data: bytes) -> None:
     method = outcome(decode, data)
     types = outcome(argument_types, data)
@@ -209,3 +214,16 @@ def test_any_bytes_are_read_or_end_in_the_documented_error(data: bytes) -> None:
         spec, fields = method
         assert repr(decode(encode(spec.name, **fields))) == repr((spec, fields))
         assert types.keys() == fields.get("arguments", {}).keys()
+
+
+@given(any_bytes)
+def test_the_compiled_reader_and_the_plain_one_agree(data: bytes) -> None:
+    """The plain one checks every bound."""
+    compiled, plain = outcome(COMPILED.decode, data), outcome(PLAIN.decode, data)
+    assert repr(compiled) == repr(plain)
+
+
+@given(any_method)
+def test_the_compiled_writer_and_the_plain_one_agree(method: tuple[MethodSpec, dict[str, Any]]) -> None:
+    spec, fields = method
+    assert COMPILED.encode(spec.name, **fields) == PLAIN.encode(spec.name, **fields)
