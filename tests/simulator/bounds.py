@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 AMQP = {"max_message_size": 400_000, "unfinished_bytes": 150_000, "output_bytes": 400_000}
+FAR = 1 << 30
+"""A limit in bytes that no play reaches."""
 USERS_SHARE = 1 << 20
 """What one user may have at an acceptor, in bytes."""
 LITTLE = {"held_bytes": 65536, "parked_memory": 40_000, "spool_limit": 260_000, "user_percent": 50}
@@ -16,8 +18,10 @@ class Bounds(NamedTuple):
     more can be; "" if the usual amounts are kept.
     """
 
-    memory: int = 1 << 30
+    memory: int = FAR
     last_resort: str = ""
+    unprivileged: int = FAR
+    """How many bytes an unprivileged queue may have before it drops its oldest messages."""
 
     def options(self, acceptors: int) -> dict[str, Any]:
         """Return the settings of a node, apart from flow control."""
@@ -29,4 +33,5 @@ class Bounds(NamedTuple):
 
     def flow(self) -> dict[str, Any]:
         """Return the settings of flow control."""
-        return LITTLE | {"last_resort": self.last_resort} if self.last_resort else {}
+        little = LITTLE | {"last_resort": self.last_resort} if self.last_resort else {}
+        return little | {"unprivileged_limit": self.unprivileged}

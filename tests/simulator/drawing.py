@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from router.model.policy_keys import LAST_RESORTS
-from tests.simulator.bounds import Bounds
+from tests.simulator.bounds import FAR, Bounds
 from tests.simulator.plan import (
     DEAD,
     ClientPlan,
@@ -110,7 +110,7 @@ def draw(seed: int) -> Plan:
         lull = Lull(chance.uniform(0, seconds), chance.choice([*(8.0,) * 8, 60.0, 2000.0, 8000.0]))
     if lull is not None and lull.seconds >= 60.0:
         clients = tuple(each._replace(heartbeat=each.heartbeat * 600) for each in clients)
-    memory, last_resort = chance.choice([1 << 30, 1 << 30, 400_000]), chance.choice(["", "", "", *LAST_RESORTS])
+    memory, last_resort = chance.choice([FAR, FAR, 400_000]), chance.choice(["", "", "", *LAST_RESORTS])
     if last_resort and lull is None and chance.random() < 0.5:
         lull = Lull(chance.uniform(0, seconds), 30.0)
     if last_resort:
@@ -120,9 +120,10 @@ def draw(seed: int) -> Plan:
     if last_resort:
         numbers = range(len(clients) + 1, len(clients) + chance.randint(1, 4))
         clients += tuple(attacker(number, acceptors, seconds, chance) for number in numbers)
+    bounds = Bounds(memory, last_resort, chance.choice([FAR, FAR, 20_000]))
     return Plan(
         seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),
-        tuple(sorted(storms)), seconds, lull, Bounds(memory, last_resort), spare,
+        tuple(sorted(storms)), seconds, lull, bounds, spare,
         chance.choice([None, None, 0, 50]),
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from penstock.limits.ladder import CLOSE_CHANNEL, CLOSE_CONNECTION, REJECT
 from penstock.settings.sections import AmqpSettings
-from tests.simulator.bounds import Bounds
+from tests.simulator.bounds import FAR, Bounds
 from tests.simulator.policies import LANE, POLICIES, Definition
 
 CONSUMER_TIMEOUT, TRANSACTION_TIMEOUT = AmqpSettings().consumer_timeout, AmqpSettings().transaction_timeout
@@ -213,7 +213,9 @@ class Plan:
     def drops(self, queue: QueuePlan) -> bool:
         """Whether messages may die in a queue that nobody rejects, or as soon as they come."""
         mortal = {"x-message-ttl", "x-delivery-limit", "x-max-length"} & queue.arguments.keys()
-        return bool(mortal) or any("max-length" in policy for policy in self.policies(queue.name))
+        limited = any("max-length" in policy for policy in self.policies(queue.name))
+        has_no_right = queue.unprivileged or not self.stores  # queues are as durable as their shards
+        return bool(mortal) or limited or (has_no_right and self.bounds.unprivileged < FAR)
 
     def bounds_depth(self, queue: QueuePlan) -> bool:
         """Whether a queue is held to its first marks: it may not lag behind others, and no dead letters come."""
