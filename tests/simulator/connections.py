@@ -16,6 +16,8 @@ from tests.simulator.plan import ClientPlan
 from tests.simulator.weather import QUIET_SECONDS
 
 AWAY_SECONDS = 0.05
+HASTY = 0.03
+"""How many connections are dropped as soon as they are made."""
 NOTICE_SECONDS = 4.0
 """How much later than two heartbeats a broker may notice that a client is silent."""
 DEAF: tuple[dict[str, Any], ...] = (
@@ -66,6 +68,7 @@ class ClientConnection:
         self.plan = plan
         self.arrive = arrive
         self.persons: list[Person] = []
+        self.chance = engine.chance(f"connection {plan.number}")
         self.client: Client
         self.connected = self.closing = self.blocked = False
 
@@ -106,6 +109,13 @@ class ClientConnection:
             self.timeline.after(self.plan.heartbeat / 2, partial(self.beat, client))
         for person in self.persons:
             person.joins(client)
+        if self.chance.random() < HASTY:
+            self.timeline.after(self.chance.expovariate(1 / NETWORK_SECONDS), partial(self.goes_at_once, client))
+
+    def goes_at_once(self, client: Client) -> None:
+        """Drop the connection, perhaps in the middle of the handshake."""
+        if client is self.client:
+            self.leave()
 
     def is_cut_off(self) -> None:
         """Notice that the connection is gone; come back unless the play ends."""
