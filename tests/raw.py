@@ -41,6 +41,8 @@ from tests.waiting import PATIENCE
 T = TypeVar("T")
 
 READ_SIZE = 256 * 1024
+LEAVING_SECONDS = 3.0
+"""How long a client that is done waits for the broker to read what it has written."""
 MIN_FRAME = 4096
 """Frames up to this size are always allowed, regardless of tuning."""
 CAPABILITIES = {
@@ -130,11 +132,13 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the connection cleanly if the broker still answers, and the socket in any case."""
+        """Close the connection cleanly if the broker answers soon, and the socket in any case: one that is held may not
+        be read for a long time.
+        """
         if self.socket.fileno() < 0:
             return
         try:
-            self.close()
+            self.close(LEAVING_SECONDS)
         except (OSError, Closed, HungUp, TimeoutError):
             pass
         finally:
@@ -182,9 +186,10 @@ class Client:
         )
         self.call("connection.open", vhost=vhost)
 
-    def close(self) -> None:
+    def close(self, timeout: float = PATIENCE) -> None:
         """Send connection.close, wait for the answer and close the socket."""
-        self.call("connection.close", code=200, text="bye")
+        self.write(method_frame("connection.close", code=200, text="bye"), timeout)
+        self.take("connection.close-ok", timeout=timeout)
         self.socket.close()
 
     def kill(self) -> None:
@@ -207,10 +212,10 @@ class Client:
 
     # --- out
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes, timeout: float = PATIENCE) -> None:
         """Send bytes as they are, reading what arrives meanwhile, so that neither side waits for the other."""
         view = memoryview(data)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + timeout
         while view:
             ready = self.ready(select.POLLIN | select.POLLOUT, deadline - time.monotonic())
             if ready & select.POLLOUT:
@@ -218,7 +223,7 @@ class Client:
             elif ready:
                 self.receive()
             else:
-                raise TimeoutError(f"{len(view)} octets not taken by the broker")
+                raise TimeoutError(f"{len(view)} bytes not taken by the broker")
 
     def send(self, name: str, channel: int = 0, **arguments: Any) -> None:
         """Send a method."""

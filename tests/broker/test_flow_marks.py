@@ -134,11 +134,10 @@ def test_what_consumers_hold_unacknowledged_counts(address: Address, channel: Ch
         assert producers.alive == 1
 
 
-def test_confirms_are_withheld(client: Client, channel: Channel, queue: str) -> None:
+def test_confirms_are_withheld(connect: Callable[[], Client], channel: Channel, queue: str) -> None:
     """Confirms are withheld, so a producer that waits for them stops by itself."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
-    publisher = client.channel()
-    confirms = Confirms(publisher)
+    confirms = Confirms(connect().channel())
     for number in range(5 * STOP):
         confirms.publish(b"%d" % number, queue)
     unconfirmed = settled(lambda: len(confirms.gather()))
