@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from acceptor.clients.connection_stage import OPEN
-from penstock.limits.ladder import CLOSE_CONNECTION
+from penstock.limits.ladder import CLOSE_CONNECTION, HOLD_OFF
 from tests.frames import HEARTBEAT, Event, frame
 from tests.raw import JAVA
 from tests.simulator.engine import NETWORK_SECONDS, Engine
@@ -15,7 +15,8 @@ from tests.simulator.joined.client import Client
 from tests.simulator.plan import ClientPlan
 from tests.simulator.weather import QUIET_SECONDS
 
-AWAY_SECONDS = 0.05
+AWAY_SECONDS, HELD_OFF_SECONDS = 0.05, 1.0
+"""How long it takes to come back, and to try again if that is refused for a while."""
 HASTY = 0.03
 """How many connections are dropped as soon as they are made."""
 NOTICE_SECONDS = 4.0
@@ -71,6 +72,8 @@ class ClientConnection:
         self.chance = engine.chance(f"connection {plan.number}")
         self.client: Client
         self.connected = self.closing = self.blocked = False
+        self.held_off = False
+        """Whether it was refused for a while, because queues had held it for too long."""
 
     @property
     def user(self) -> str:
@@ -100,7 +103,7 @@ class ClientConnection:
     def connect(self, client: Client) -> None:
         """Log in, and open the channels."""
         self.client = client
-        self.connected, self.closing, self.blocked = True, False, False
+        self.connected, self.closing, self.blocked, self.held_off = True, False, False, False
         client.on_event = partial(self.on_event, client)
         client.socket.on_close = partial(self.timeline.after, NETWORK_SECONDS, partial(self.is_hung_up_on, client))
         client.on_unheard_close = partial(self.is_ousted_unheard, client)
@@ -124,7 +127,8 @@ class ClientConnection:
             reachable = max(self.engine.cuts.get(self.plan.number, 0.0), self.timeline.now)
             if self.is_expelled():  # it would be refused again and again
                 reachable = max(reachable, self.engine.weather.lull_ends())
-            self.timeline.at(reachable + AWAY_SECONDS, partial(self.arrive, self))
+            away = HELD_OFF_SECONDS if self.held_off else AWAY_SECONDS
+            self.timeline.at(reachable + away, partial(self.arrive, self))
 
     def lost(self) -> None:
         """All clients lose their unfinished requests."""
@@ -250,7 +254,8 @@ class ClientConnection:
         full = known and last_resort and (attacks or last_resort != "pause")
         expelled = self.is_expelled() and event.code in (320, 403)
         held = event.code == 506 and "; held for" in event.text and self.engine.plan.closes(CLOSE_CONNECTION)
-        assert full or expelled or held, f"{self.name} is refused: {event}"
+        self.held_off = event.code == 530 and "held off" in event.text and self.engine.plan.closes(HOLD_OFF)
+        assert full or expelled or held or self.held_off, f"{self.name} is refused: {event}"
         self.engine.narrate(f"{self.name}: closed by the broker, {event.text}")
         self.closing = True
         self.lost()

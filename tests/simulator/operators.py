@@ -171,10 +171,13 @@ class Operators:
                 assert explained or any(reason in answer["reason"] for reason in REASONS), answer
 
     def end(self) -> None:
-        """Lift all stops, those too whose lifting was lost before it was stored, and delete all policies."""
+        """Lift all stops, those too whose lifting was lost before it was stored, and all hold-offs, and delete all
+        policies.
+        """
         self.stops = sorted(self.node.router.topology.stops)
         while self.stops:
             self.lift(0)
         for name, apply_to, vhost in sorted(self.policies):
             self.node.policy(name, "", None, apply_to, vhost)
+        self.node.command("flow_readmit", user=None, host=None)
         self.engine.arm_all()

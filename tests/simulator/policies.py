@@ -22,6 +22,7 @@ LADDERS: tuple[Definition, ...] = (
     {"flow-stop-count": 6, "hold": "park 50 ms, reject"}, {"flow-stop-count": 10, "hold": "reject"},
     {"flow-stop-count": 8, "hold": "withhold 20 ms, pause 100 ms, reject 200 ms, close-channel"},
     {"flow-stop-count": 4, "hold": "park 30 ms, close-channel 1 s, close-connection"},
+    {"flow-stop-count": 6, "hold": "pause 20 ms, close-connection, hold-off 200 ms"},
 )  # fmt: skip
 """On the last rungs publishes are refused, and clients lose their channel or connection."""
 POLICIES: tuple[Definition | None, ...] = (
