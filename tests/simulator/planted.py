@@ -51,7 +51,7 @@ from shard.transactions.two_phase import TwoPhase
 from shard.turns.commits import Commits
 from shard.turns.link import Link
 from tests.simulator.plan import Deed, Mishap
-from tests.simulator.planting import Plants, death_beside_transactions, deed, fault, ladder
+from tests.simulator.planting import Plants, death_beside_transactions, deed, fault, ladder, refusal
 
 PLANTS = Plants()
 plant = PLANTS.plant
@@ -179,7 +179,7 @@ def memory_that_is_freed_stays_charged(right: Any, quotas: Quotas, connection: A
     right(quotas, connection, nbytes if nbytes > 0 else nbytes + 1)
 
 
-@plant(Span, "reject")
+@plant(Span, "reject", needs=refusal)
 def refused_publishes_are_acked(right: Any, span: Span, offset: int, count: int) -> None:
     pass
 

@@ -49,6 +49,11 @@ def ladder(plan: Plan) -> bool:
     return any(plan.ladders(queue) for queue in plan.queues)
 
 
+def refusal(plan: Plan) -> bool:
+    """Whether a queue may refuse publishes."""
+    return any(plan.refuses(queue) for queue in plan.queues)
+
+
 class Plants(dict[str, Plant]):
     """Bugs by their names."""
 
