@@ -87,6 +87,10 @@ class Attacker(Person):
         self.client.write(frame(BODY, channel, b"x"))
         del self.begun[channel]
 
+    def may_send(self, channel: int) -> bool:
+        """Whether no body has been begun on a channel."""
+        return channel not in self.begun
+
     def receive(self, event: Event) -> None:
         """Check that each publish comes back once, in order."""
         assert event.name == "basic.return", event

@@ -183,7 +183,8 @@ class Person:
                     self.phase = Phase.ACTING
                 self.later()
             case "channel.flow" if event.channel != self.number:
-                self.client.send("channel.flow-ok", event.channel, active=event.active)
+                if self.may_send(event.channel):
+                    self.client.send("channel.flow-ok", event.channel, active=event.active)
             case "channel.flow":
                 assert self.flows != event.active, "a flow that says what the client knows"
                 self.flows = event.active
@@ -192,6 +193,10 @@ class Person:
             case _:
                 self.receive(event)
                 self.later()
+
+    def may_send(self, channel: int) -> bool:
+        """Whether a method may come next on a channel."""
+        return True
 
     def receive(self, event: Event) -> None:
         """Process an event of the channel."""
