@@ -234,7 +234,7 @@ class ClientConnection:
     def may_be_ousted(self) -> bool:
         """Whether the broker may close the connection."""
         plan = self.engine.plan
-        return bool(plan.bounds.last_resort) or self.is_expelled() or plan.closes(CLOSE_CONNECTION)
+        return bool(plan.bounds.last_resort) or self.is_expelled() or plan.reaches(CLOSE_CONNECTION)
 
     def is_ousted_unheard(self, client: Client) -> None:
         """The broker closes a connection that is cut off: what the client has is given to others at once."""
@@ -253,8 +253,8 @@ class ClientConnection:
         known = event.code == 506 and any(reason in event.text for reason in reasons)
         full = known and last_resort and (attacks or last_resort != "pause")
         expelled = self.is_expelled() and event.code in (320, 403)
-        held = event.code == 506 and "; held for" in event.text and self.engine.plan.closes(CLOSE_CONNECTION)
-        self.held_off = event.code == 530 and "held off" in event.text and self.engine.plan.closes(HOLD_OFF)
+        held = event.code == 506 and "; held for" in event.text and self.engine.plan.reaches(CLOSE_CONNECTION)
+        self.held_off = event.code == 530 and "held off" in event.text and self.engine.plan.reaches(HOLD_OFF)
         assert full or expelled or held or self.held_off, f"{self.name} is refused: {event}"
         self.engine.narrate(f"{self.name}: closed by the broker, {event.text}")
         self.closing = True

@@ -82,14 +82,17 @@ class Consumer(Transacting):
             self.client.send("tx.select", self.number)
 
     def consume(self, queue: str) -> None:
-        """Consume from a queue under a new tag."""
+        """Consume from a queue."""
+        self.consume_by(queue, {"x-priority": self.chance.choice([0, 0, 3])})
+
+    def consume_by(self, queue: str, arguments: dict[str, int | str]) -> None:
+        """Consume from a queue under a new tag, by some arguments."""
         self.consumers += 1
         tag = f"{queue}-{self.consumers}"
         self.queue_of[tag] = queue
         self.client.send(
-            "basic.consume", self.number, queue=queue, consumer_tag=tag, no_ack=self.no_ack,
-            arguments={"x-priority": self.chance.choice([0, 0, 3])},
-        )  # fmt: skip
+            "basic.consume", self.number, queue=queue, consumer_tag=tag, no_ack=self.no_ack, arguments=arguments
+        )
         if self.no_ack:
             self.truth.may_lose(queue)
 
@@ -162,7 +165,11 @@ class Consumer(Transacting):
                 self.recovery = Recovery.SENT
                 self.client.send("basic.recover", self.number, self.gives_all_back, requeue=True)
             case _:
-                self.client.send("basic.cancel", self.number, consumer_tag=next(reversed(self.queue_of)))
+                self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the present consumer."""
+        self.client.send("basic.cancel", self.number, consumer_tag=next(reversed(self.queue_of)))
 
     def gives_all_back(self) -> None:
         """The acceptor has read that everything unacked is to be delivered again."""

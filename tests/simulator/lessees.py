@@ -41,7 +41,7 @@ class Lessee(Consumer):
         self.leases = 0
         self.queue = ""
         self.missing: list[At] = []
-        """What is in the lease and has not come again yet."""
+        """The messages of the lease that have not come again yet."""
         self.left_at = 0.0
 
     def begin(self) -> None:
@@ -58,29 +58,23 @@ class Lessee(Consumer):
         self.leases += 1
         self.stage = Stage.FILLING
         self.queue = self.chance.choice(self.queues)
-        self.consume_by({"x-lease-expires": 1000 * LEASE_SECONDS})
+        self.consume_leased({"x-lease-expires": 1000 * LEASE_SECONDS})
 
     def read_again(self) -> None:
         """Consume under the name of the lease once more. It may have expired by the time its shard gets to it."""
         if self.timeline.now + LATE_SECONDS > self.left_at + LEASE_SECONDS:
             self.missing.clear()
         self.stage = Stage.READING
-        self.consume_by({"x-lease-expires": 1000 * LEASE_SECONDS})
+        self.consume_leased({"x-lease-expires": 1000 * LEASE_SECONDS})
 
     def end_lease(self) -> None:
         """Have the messages of the lease return to the queue."""
         self.stage = Stage.ENDING
-        self.consume_by({"x-lease-end": "requeue"})
+        self.consume_leased({"x-lease-end": "requeue"})
 
-    def consume_by(self, arguments: dict[str, int | str]) -> None:
+    def consume_leased(self, arguments: dict[str, int | str]) -> None:
         """Consume under the name of the lease."""
-        self.consumers += 1
-        tag = f"{self.queue}-{self.consumers}"
-        self.queue_of[tag] = self.queue
-        lease = f"{self.plan.number}-{self.leases}"
-        self.client.send(
-            "basic.consume", self.number, queue=self.queue, consumer_tag=tag, arguments={"x-lease": lease} | arguments
-        )
+        self.consume_by(self.queue, {"x-lease": f"{self.plan.number}-{self.leases}", **arguments})
 
     def may_act(self) -> bool:
         return self.stage in (Stage.FILLING, Stage.READING) and bool(self.queues)
@@ -98,7 +92,7 @@ class Lessee(Consumer):
     def cancel(self) -> None:
         """Cancel the consumer; then nothing is on its way any more."""
         self.stage = Stage.LEAVING
-        self.client.send("basic.cancel", self.number, consumer_tag=next(reversed(self.queue_of)))
+        super().cancel()
 
     def receive(self, event: Event) -> None:
         match event.name:
@@ -140,7 +134,7 @@ class Lessee(Consumer):
         return self.truth.a_process_died_since(0.0)
 
     def leave_to_lease(self) -> None:
-        """What is unacked stays in the lease."""
+        """Leave the unacked messages to the lease."""
         self.missing += self.unacked.values()
         self.left_at = self.timeline.now
         self.truth.given_back(list(self.unacked.values()))

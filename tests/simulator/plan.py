@@ -195,14 +195,14 @@ class Plan:
         """Whether a channel that a queue holds may reach one of some rungs."""
         return any(rung in ladder for ladder in self.ladders(queue) for rung in rungs)
 
-    def closes(self, rung: str) -> bool:
-        """Whether channels, or connections, may be closed because a queue holds them for too long."""
-        return any(self.escalates(queue, rung) for queue in self.queues)
+    def reaches(self, *rungs: str) -> bool:
+        """Whether a channel that any queue holds may reach one of some rungs."""
+        return any(self.escalates(queue, *rungs) for queue in self.queues)
 
     @cached_property
     def closes_held(self) -> bool:
         """Whether channels or connections may be closed because a queue holds them for too long."""
-        return self.closes(CLOSE_CHANNEL) or self.closes(CLOSE_CONNECTION)
+        return self.reaches(CLOSE_CHANNEL, CLOSE_CONNECTION)
 
     def is_powerless(self, queue: QueuePlan) -> bool:
         """Whether a queue never gets power over publishers that do not name it."""

@@ -126,7 +126,7 @@ class Producer(Transacting):
 
     def was_held_too_long(self, event: Event) -> bool:
         """Whether the channel is closed because a queue held it for too long (docs/flow-holding.md)."""
-        return event.code == 311 and "; held for" in event.text and self.engine.plan.closes(CLOSE_CHANNEL)
+        return event.code == 311 and "; held for" in event.text and self.engine.plan.reaches(CLOSE_CHANNEL)
 
     def opens_again(self) -> None:
         self.truth.may_be_dropped(self.unconfirmed.values())
