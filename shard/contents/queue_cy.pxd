@@ -2,6 +2,7 @@ import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from penstock.batch.batch_cy cimport Batch
 from penstock.batch.pointers cimport address_of_bytearray, get64, put64
+from penstock.batch.ranges_cy cimport RangeSet
 from shard.contents.properties_cy cimport expiration_ms
 from shard.contents.ready_line_cy cimport LINE_BITS, ReadyLine
 from shard.contents.segment_cy cimport Origin, Range, Segment
@@ -73,8 +74,11 @@ cdef class Queue(ReadyLine):
     @cython.locals(segment=Segment, body_bytes=int64_t, whole=int64_t, flags=uint32_t)
     cpdef adopt(self, int64_t sequence, Batch batch, bint again, int64_t expiry, bytearray expiries)
     cpdef go_on_from(self, int64_t priority, int64_t position, int64_t next_sequence, int64_t own_from)
-    @cython.locals(found=list, segment=Segment, offset=int64_t, part=int64_t, body_bytes=int64_t)
-    cpdef list again(self, int64_t sequence, int64_t count)
+    @cython.locals(pieces=list, found=list, segment=Segment, sequence=int64_t, count=int64_t, offset=int64_t,
+                   body_bytes=int64_t)
+    cpdef list again(self, RangeSet unacked)
+    @cython.locals(pieces=list, segment=Segment, sequence=int64_t, end=int64_t, count=int64_t)
+    cdef list pieces_of(self, RangeSet unacked)
     cpdef bint is_recovered(self, int64_t sequence)
     @cython.locals(segment=Segment, offset=Py_ssize_t, count=Py_ssize_t, body_bytes=int64_t, whole=int64_t)
     cpdef recover(self, list segments, dict delivered_to)
@@ -109,5 +113,7 @@ cdef class Queue(ReadyLine):
     @cython.locals(dropped=int64_t, excess=int64_t, nbytes=int64_t)
     @cython.locals(dropped=int64_t, low=int64_t, high=int64_t)
     cpdef int64_t drop_damaged(self)
+    @cython.locals(segment=Segment, sequence=int64_t, count=int64_t, dropped=int64_t)
+    cpdef int64_t drop_damaged_unacked(self, RangeSet unacked)
     cpdef int64_t drop_head(self, int64_t max_count, int64_t max_bytes)
     cpdef int64_t purge(self)

@@ -14,6 +14,7 @@ from typing import Any
 
 import cython
 
+from penstock.batch.ranges_cy import RangeSet
 from shard.contents.errors import StoreError
 
 if not cython.compiled:
@@ -398,24 +399,33 @@ class Queue(ReadyLine):
             self.extend_lease()  # the incarnation that delivered them may have died before it recorded that
         return claimed
 
-    def again(self, sequence: int, count: int) -> list[Range]:
-        """Unacked messages, to be redelivered to the consumer that has them. Raises StoreError if they cannot be
+    def again(self, unacked: RangeSet) -> list[Range]:
+        """These unacked messages, to be redelivered to the consumer that has them. Raises StoreError if they cannot be
         read.
         """
-        found: list[Range] = []
-        while count > 0:
-            segment = self.segments[self.find(sequence)]
+        pieces = self.pieces_of(unacked)
+        for segment, _, _ in pieces:
             if segment.batch is None:
                 self.fetch(segment)
+        found: list[Range] = []
+        for segment, sequence, count in pieces:
             offset = sequence - segment.sequence
-            part = min(count, segment.count - offset)
-            body_bytes = self.segment_bytes(segment, offset, part)
-            found.append(Range(segment.batch, segment.first + offset, part, sequence, True, body_bytes))
-            self.totals.delivered += part
-            self.totals.redelivered += part
-            sequence += part
-            count -= part
+            body_bytes = self.segment_bytes(segment, offset, count)
+            found.append(Range(segment.batch, segment.first + offset, count, sequence, True, body_bytes))
+            self.totals.delivered += count
+            self.totals.redelivered += count
         return found
+
+    def pieces_of(self, unacked: RangeSet) -> list[tuple[Segment, int, int]]:
+        """These unacked messages by segments: (segment, sequence, count)."""
+        pieces: list[tuple[Segment, int, int]] = []
+        for sequence, end in unacked.ranges():
+            while sequence < end:
+                segment: Segment = self.segments[self.find(sequence)]
+                count = min(end, segment.sequence + segment.count) - sequence
+                pieces.append((segment, sequence, count))
+                sequence += count
+        return pieces
 
     def close(self) -> None:
         """Empty a deleted queue without unacked messages, here and in the store."""
@@ -626,6 +636,18 @@ class Queue(ReadyLine):
             if not segment.damaged:
                 break
             dropped += self.drop(min(high, segment.sequence + segment.count) - low, UNLIMITED, C_PURGED)
+        return dropped
+
+    def drop_damaged_unacked(self, unacked: RangeSet) -> int:
+        """Drop those of these unacked messages that are damaged in the store, here and in the set; return how many."""
+        dropped = 0
+        for segment, sequence, count in self.pieces_of(unacked):
+            if segment.damaged:
+                unacked.remove(sequence, count)
+                self.end(sequence, count, DONE)
+                dropped += count
+        self.totals.acked -= dropped
+        self.totals.dropped += dropped
         return dropped
 
     def drop_head(self, max_count: int, max_bytes: int) -> int:

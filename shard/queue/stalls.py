@@ -49,7 +49,7 @@ class Stalls:
                 action(queue)
                 break
             except StoreError as error:
-                if not isinstance(error, DamagedError) or not self.go_on_without(queue, error):
+                if not self.go_on_without(queue, error, queue.contents.drop_damaged):
                     self.failed(queue, now, error)
                     return
         if stall is not None:
@@ -57,20 +57,23 @@ class Stalls:
             log.warning("queue can be read again", queue=queue.name, vhost=queue.vhost,
                         seconds=(now - stall.since) / 1e6)  # fmt: skip
 
-    def go_on_without(self, queue: QueueState, damaged: DamagedError) -> bool:
-        """Set aside the damaged messages at the head of a queue and drop them; return whether that was possible."""
-        if self.set_aside is None or damaged.key is None:
+    def go_on_without(self, queue: QueueState, error: StoreError, drop: Callable[[], int]) -> bool:
+        """If messages are damaged, set them aside and drop them; return whether any were dropped.
+
+        `drop` drops those that the reader wants and returns how many.
+        """
+        if not isinstance(error, DamagedError) or self.set_aside is None or error.key is None:
             return False
         try:
-            path = self.set_aside(damaged)
-        except StoreError as error:
-            log.error("damaged messages cannot be set aside", queue=queue.name, vhost=queue.vhost, problem=str(error))
+            path = self.set_aside(error)
+        except StoreError as problem:
+            log.error("damaged messages cannot be set aside", queue=queue.name, vhost=queue.vhost, problem=str(problem))
             return False
-        dropped = queue.contents.drop_damaged()
+        dropped = drop()
         if dropped:
             self.damaged += dropped
             log.error("messages are damaged, they are set aside", queue=queue.name, vhost=queue.vhost, messages=dropped,
-                      problem=str(damaged), set_aside=str(path))  # fmt: skip
+                      problem=str(error), set_aside=str(path))  # fmt: skip
         return bool(dropped)
 
     def failed(self, queue: QueueState, now: int, error: StoreError) -> None:

@@ -20,6 +20,7 @@ from penstock.batch.settlement_rows import ROW, SETTLE_REQUEUE
 from penstock.bus import to_acceptor
 from shard.contents.errors import StoreError
 from shard.contents.queue_cy import NEVER
+from shard.contents.segment_cy import Range
 from shard.queue.consumer_cy import Consumer
 from shard.queue.lease import Lease
 from shard.queue.queue_state import QueueState
@@ -61,10 +62,8 @@ class Leases:
 
     def attach(self, link: Link, request: int, queue: QueueState, consumer: Consumer, lease: Lease) -> None:
         """Deliver the messages of a lease to a consumer, which gets no others."""
-        items = []
         try:
-            for low, high in lease.held.ranges() if not consumer.again else ():
-                items += queue.contents.again(low, high - low)
+            items = [] if consumer.again else self.read(queue, lease)
         except StoreError as error:
             self.stalls.failed(queue, self.state.now, error)
             link.refuse(request, 406, f"{queue} cannot be read")
@@ -77,6 +76,16 @@ class Leases:
         for item in items:
             link.deliver(consumer, queue.as_sent(item))
         self.state.touch(queue)
+
+    def read(self, queue: QueueState, lease: Lease) -> list[Range]:
+        """Return the messages of a lease; damaged ones are set aside. Raises StoreError if they cannot be read."""
+        contents = queue.contents
+        while True:
+            try:
+                return contents.again(lease.held)
+            except StoreError as error:
+                if not self.stalls.go_on_without(queue, error, lambda: contents.drop_damaged_unacked(lease.held)):
+                    raise
 
     def cancelled(self, consumer: Consumer) -> None:
         """Note that a client cancels a consumer: no more deliveries; if there were none, the lease is an empty one."""

@@ -185,7 +185,7 @@ def refused_publishes_are_acked(right: Any, span: Span, offset: int, count: int)
 
 
 @plant(Stalls, "go_on_without", needs=fault(Mishap.ROT, Mishap.MISDIRECT, Mishap.LOSE_WRITE, of="disk"))
-def a_damaged_message_stops_its_queue(right: Any, stalls: Stalls, queue: Any, damaged: Any) -> bool:
+def a_damaged_message_stops_its_queue(right: Any, stalls: Stalls, queue: Any, error: Any, drop: Any) -> bool:
     return False
 
 

@@ -543,7 +543,9 @@ def test_what_is_in_hand_can_be_sent_again(load: Load) -> None:
     queue.enqueue(batch_of(load, [b"d", b"e"]), 0, 2)
     queue.pop(5, 1000, False)
     queue.settle(0, 1)
-    again = queue.again(1, 3)
+    unacked = load("penstock.batch.ranges_cy").RangeSet()
+    unacked.add(1, 3)
+    again = queue.again(unacked)
     assert messages_of(again) == [(1, b"b", True), (2, b"c", True), (3, b"d", True)]
     assert [item.body_bytes for item in again] == [2, 1]
     assert (queue.unacked, queue.ready, queue.totals.delivered, queue.totals.redelivered) == (4, 0, 8, 3)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.shard.steps import drain, pass_ms, recount
+from tests.shard.test_damage import damage
 from tests.shard.test_incarnations import delivered, die, numbered, publish, ready
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node, open_channel
@@ -295,6 +296,33 @@ def test_a_lease_ends_for_good_before_it_is_said_to_have_ended(node: Node) -> No
     driver.take("basic.consume-ok", 1)
     die(node)
     assert ready(node) == (7, 0)
+
+
+def test_a_damaged_message_is_missing_from_its_lease_and_holds_up_nobody(node: Node) -> None:
+    node.declare("q", durable=True)
+    client = open_channel(node)
+    for body in numbered(*range(5)):
+        publish(client, body)
+        node.settle()
+    consume(client, prefetch=3)
+    node.settle()
+    hang_up(node, client)
+    node.kill_shard(0)
+    damage(node.stored / "0", 1)
+    node.start_shard(0)
+    stalls = node.shard(0).stalls
+    stalls.set_aside = node.shards[0].store.set_aside
+    node.settle()
+    again = open_channel(node)
+    consume(again)
+    node.settle()
+    assert delivered(again) == [(b"0", True), (b"2", True)]
+    assert (ready(node), stalls.damaged, len(list((node.stored / "0" / "damaged").iterdir()))) == ((2, 2), 1, 1)
+    totals = node.state("q").contents.totals
+    assert (totals.redelivered, totals.acked, totals.dropped) == (2, 0, 1)
+    again.send("basic.ack", 1, delivery_tag=2, multiple=True)
+    node.settle()
+    assert drain(open_channel(node, 1), "q") == numbered(3, 4)
 
 
 def test_a_lease_expires_in_the_next_incarnation_of_its_shard(node: Node) -> None:
