@@ -10,7 +10,7 @@ rung takes effect. The rungs are those of `penstock.limits.ladder`. Times are se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.parked import ParkedRun
@@ -174,6 +174,18 @@ class Escalations(HoldObserver):
             del self.at_gates[climb.gate]
             self.drained.pop(climb.gate, None)
 
+    def refuses(self, channel: ChannelState, gates: Sequence[Gate]) -> bool:
+        """Whether publishes through these gates are refused to a channel. If the queue that refuses them has room, even
+        for others only, it does not refuse them any longer.
+        """
+        full = channel.refusing
+        if full is None or all(itself(gate) is not full for gate in gates):
+            return False
+        if full.is_saturated():
+            return True
+        self.admits(channel, self.climbs[channel], self.acceptor.now)
+        return False
+
     def refused(self, channel: ChannelState, count: int) -> None:
         """Count refused publishes of a channel."""
         self.refused_total += count
@@ -186,6 +198,12 @@ class Escalations(HoldObserver):
         if climb.refused:
             log.info("refused", messages=climb.refused, reason=str(climb.gate), **channel.whose())
             climb.refused = 0
+
+    def admits(self, channel: ChannelState, climb: Climb, now: float) -> None:
+        """The gate that holds a channel has room: put the channel back to the start of its ladder."""
+        self.restart(channel, climb, now)
+        self.end_refusals(channel, climb)
+        self.apply_terms(channel)
 
     def progressed(self, channel: ChannelState) -> None:
         """Some parked messages of a channel were sent: it starts its ladder anew, unless its publishes are refused."""
@@ -217,9 +235,7 @@ class Escalations(HoldObserver):
             for channel in list(self.at_gates.get(gate, ())):
                 climb = self.climbs.get(channel)
                 if climb is not None and climb.gate is gate:
-                    self.restart(channel, climb, now)
-                    self.end_refusals(channel, climb)
-                    self.apply_terms(channel)
+                    self.admits(channel, climb, now)
                     channel.release_if_free()
         for channel in self.due.pop_due(now):
             climb = self.climbs.get(channel)

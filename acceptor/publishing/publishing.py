@@ -12,7 +12,7 @@ from acceptor.gates.gate import UNLIMITED, Gate
 from acceptor.gates.queue_gate import QueueGate
 from acceptor.publishing.examined import EXAMINED, examined
 from acceptor.publishing.lanes import are_waited_for, next_parked, passing, pieces, wait
-from acceptor.publishing.refusal import is_refused, refuse
+from acceptor.publishing.refusal import refuse
 from acceptor.publishing.returned import Returns
 from acceptor.routing.route import Route
 from acceptor.routing.routing import Unfinished
@@ -173,7 +173,7 @@ class Publishing:
         if not gates:
             unroutable(channel, run)
             return
-        if channel.hold is not None and is_refused(channel, gates):
+        if channel.hold is not None and self.escalations.refuses(channel, gates):
             refuse(channel, run, self.escalations)
             return
         if route is not channel.route:

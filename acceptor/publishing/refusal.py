@@ -7,11 +7,9 @@ x-flow-size, x-flow-stop-size, x-flow-resume-size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from acceptor.clients.channel_stage import DETACHED
-from acceptor.gates.pools import itself
 from penstock.amqp.encode_cy import RETURN
 from penstock.amqp.errors import amqp_error
 from penstock.amqp.properties import PROPERTIES_AT
@@ -21,18 +19,11 @@ from penstock.batch.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.parked import ParkedRun
-    from acceptor.gates.gate import Gate
     from acceptor.gates.queue_gate import QueueGate
     from acceptor.holding.escalation import Escalations
 
 CODE = 311
 """The reply code of messages that come back for want of room; `penstock.client.core.ROUTELESS` must not have it."""
-
-
-def is_refused(channel: ChannelState, gates: Sequence[Gate]) -> bool:
-    """Whether publishes through these gates are refused to the channel."""
-    full = channel.refusing
-    return full is not None and any(itself(gate) is full for gate in gates) and full.is_saturated()
 
 
 def refuse(channel: ChannelState, run: ParkedRun, escalations: Escalations) -> None:

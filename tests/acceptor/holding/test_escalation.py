@@ -271,6 +271,26 @@ def test_who_was_refused_and_is_not_any_more_is_held_no_longer(node: Node) -> No
     assert client.connection.channels[1].held_by is None and "connection.unblocked" in client.names()
 
 
+def test_who_was_refused_and_finds_the_room_taken_is_held_anew(node: Node) -> None:
+    client = held(node, "park 1 s, reject")
+    later(node, 1)
+    assert rung(client) == "reject"
+    nacked = len(events(client, "basic.nack"))
+    other = open_one(node)
+    take(node, FULL)
+    for _ in range(9):
+        other.publish(1, b"", routing_key="q")
+    other.read()
+    client.publish(1, b"", routing_key="q")
+    client.read()
+    node.settle()
+    channel = client.connection.channels[1]
+    assert (rung(client), channel.refusing, bool(channel.inbox)) == ("park", None, True)
+    later(node, 1)
+    assert (rung(client), bool(channel.inbox)) == ("reject", False)
+    assert len(events(client, "basic.nack")) == nacked + 1
+
+
 def test_a_limit_over_several_queues(node: Node) -> None:
     node.policy("pool", "^x$", {"sum-stop-count": 4, "hold": "park 1 s, reject"}, apply_to="exchanges")
     node.declare("q")
