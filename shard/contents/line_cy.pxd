@@ -54,5 +54,3 @@ cdef class Line:
                    total=int64_t, whole=int64_t, stored=bint, builder=BatchBuilder)
     cdef Py_ssize_t merge(self, Py_ssize_t index, int64_t below) except -1
     cdef int64_t drop_contents(self, Segment segment, bint spills) except -1
-    @cython.locals(index=Py_ssize_t, segment=Segment, last=Segment, number=int64_t)
-    cdef int64_t reach(self, int64_t sequence, int64_t nbytes) except? -1

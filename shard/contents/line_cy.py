@@ -313,17 +313,3 @@ class Line:
         else:
             return 0
         return segment.weight()
-
-    def reach(self, sequence: int, nbytes: int) -> int:
-        """Return the first number of the segment that is `nbytes` beyond a message; -1 if the line is empty."""
-        if self.head >= len(self.segments):
-            return -1
-        index = self.find(sequence)
-        while index < len(self.segments) - 1 and nbytes > 0:
-            segment = self.segments[index]
-            if segment is not None:
-                nbytes -= segment.weight()
-            index += 1
-        last = self.segments[index]
-        number: int = last.sequence
-        return number

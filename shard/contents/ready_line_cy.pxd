@@ -51,5 +51,7 @@ cdef class ReadyLine(Line):
     cpdef int64_t page_out_front(self, int64_t nbytes, int64_t keep, bint spills) except -1
     @cython.locals(end=int64_t)
     cdef bint has_ready(self, Segment segment)
+    @cython.locals(index=Py_ssize_t, segment=Segment, last=Segment, number=int64_t)
+    cdef int64_t reach(self, int64_t sequence, int64_t nbytes) except? -1
     @cython.locals(wanted=list, index=Py_ssize_t, segment=Segment)
     cpdef list ahead(self, int64_t sequence, int64_t nbytes)

@@ -204,8 +204,24 @@ class ReadyLine(Line):
         end: int = segment.sequence + segment.count
         return end > self.cursor or (self.requeued.total > 0 and self.requeued.meets(segment.sequence, end))
 
+    def reach(self, sequence: int, nbytes: int) -> int:
+        """Return the first number of the segment that is `nbytes` of segments with ready messages beyond a message; -1
+        if the line is empty.
+        """
+        if self.head >= len(self.segments):
+            return -1
+        index = self.find(sequence)
+        while index < len(self.segments) - 1 and nbytes > 0:
+            segment = self.segments[index]
+            if segment is not None and segment.live > 0 and self.has_ready(segment):
+                nbytes -= segment.weight()
+            index += 1
+        last = self.segments[index]
+        number: int = last.sequence
+        return number
+
     def ahead(self, sequence: int, nbytes: int) -> list[Segment]:
-        """Return the segments without contents that have ready messages, within `nbytes` from a message on."""
+        """Return the segments without contents that have ready messages, up to the `reach` of a message."""
         wanted: list[Segment] = []
         if self.head >= len(self.segments):
             return wanted

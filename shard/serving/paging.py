@@ -3,12 +3,18 @@
 Contents are paged out above half of the shard's memory, or above a quarter where the memory of the node's processes is
 scarce: first from the ends of the largest queues, then unacked messages. If the shard would hold its producers all the
 same, even the heads are paged out: consumers may be waiting for their own publishes, and the room they wait for must
-not be room that their own messages take up. Messages that a consumer will want soon are read ahead. Of a queue with a
-window, contents beyond the window are paged out however much room there is.
+not be room that their own messages take up. Of a queue with a window, contents beyond the window are paged out however
+much room there is.
+
+Messages that a consumer will want soon are read ahead, but only those that may stay: the head of a queue as far as it
+fits below the mark at which producers may go on, and as much again if no paging begins for it. Otherwise paging and
+reading ahead would undo each other's work for ever.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from penstock.batch.batch_cy import Batch
@@ -44,9 +50,10 @@ class Paging:
 
     `head` is the number of bytes that stay at the head of a queue with consumers. `wake` is when there may be more to
     do though nothing happens, in microseconds since 1970. `reads` are the segments that the driver of the core is to
-    read. `seen` is the memory in use when paging was last tried while a commit was in flight. Of queues with contents
-    beyond their window, `kept` is the memory that remained when those were last paged out, by queue id. `unreadable`
-    has the segments, by queue id, that could not be read ahead: they are tried again when consumers want them.
+    read, `under_way` their memory by queue id, until they are read. `seen` is the memory in use when paging was last
+    tried while a commit was in flight. Of queues with contents beyond their window, `kept` is the memory that remained
+    when those were last paged out, by queue id. `unreadable` has the segments, by queue id, that could not be read
+    ahead: they are tried again when consumers want them.
     """
 
     def __init__(self, state: ShardState, commits: Commits, gate: Gate) -> None:
@@ -58,6 +65,7 @@ class Paging:
         self.seen = 0
         self.wake = NEVER
         self.reads: list[tuple[QueueState, list[Segment]]] = []
+        self.under_way: dict[int, int] = {}
         self.unreadable: dict[int, Segment] = {}
         self.beyond: dict[int, QueueState] = {}
         self.kept: dict[int, int] = {}
@@ -80,9 +88,8 @@ class Paging:
             self.begun = False
             self.wake = NEVER
             return
-        part = SCARCE if self.gate.room.is_scarce(PROCESSES) else 1
-        target = self.target // part
-        if state.weight <= (target if self.begun else self.above // part):
+        target, above = self.marks()
+        if state.weight <= (target if self.begun else above):
             self.begun = False
             self.wake = NEVER
             return
@@ -96,11 +103,15 @@ class Paging:
         self.share_heads()
         self.seen = 0
         queues = self.heaviest()
-        excess = before
-        for front, head in (False, self.head), (True, self.head), (False, 0), (True, 0):
-            if head or target + excess > self.resume:
-                excess = self.page_out_of(queues, front, excess, head)
-        self.wake = state.now + RETRY_US if excess == before and not state.journal else NEVER
+        rest = self.page_out_both(queues, before, self.head)
+        over = target + rest - self.resume
+        stuck = self.page_out_both(queues, over, 0) == over and rest == before
+        self.wake = state.now + RETRY_US if stuck and not state.journal else NEVER
+
+    def marks(self) -> tuple[int, int]:
+        """The memory at which paging ends, and that above which it begins."""
+        part = SCARCE if self.gate.room.is_scarce(PROCESSES) else 1
+        return self.target // part, self.above // part
 
     def page_out_read(self, excess: int) -> None:
         """While a commit is in flight: page out unacked messages that the store has, which were read for consumers.
@@ -114,6 +125,12 @@ class Paging:
     def heaviest(self) -> list[QueueState]:
         """All queues, those that take most memory first."""
         return sorted(self.state.queues.values(), key=lambda queue: queue.weighed, reverse=True)
+
+    def page_out_both(self, queues: list[QueueState], excess: int, head: int) -> int:
+        """Page `excess` bytes out of the ends of queues, then out of their fronts; return how much of it remains."""
+        for front in (False, True):
+            excess = self.page_out_of(queues, front, excess, head)
+        return excess
 
     def page_out_of(self, queues: list[QueueState], front: bool, excess: int, head: int, spills: bool = True) -> int:
         """Page `excess` bytes out of the ends of queues, or of their front, and return how much of it remains.
@@ -148,6 +165,7 @@ class Paging:
         self.beyond.pop(queue.id, None)
         self.kept.pop(queue.id, None)
         self.unreadable.pop(queue.id, None)
+        self.under_way.pop(queue.id, None)
 
     def page_out_beyond(self) -> None:
         """Page out contents beyond the windows of queues; a queue with nothing more to page out is done."""
@@ -166,21 +184,25 @@ class Paging:
         contents = queue.contents
         if contents.reading or not contents.ready or not queue.ring.consumers:
             return
-        if self.state.weight > self.resume:
-            return  # they would have to be paged out again
         if queue.last_values is not None:
             return  # a message may be replaced while it is read
-        wanted = contents.ahead(contents.first_ready(), 2 * self.head)
+        used = self.state.weight + sum(self.under_way.values())
+        far = used + 2 * self.head <= self.marks()[1]
+        wanted = contents.ahead(contents.first_ready(), 2 * self.head if far else self.head)
         unreadable = self.unreadable.get(queue.id)
         if unreadable in wanted:
             wanted = wanted[: wanted.index(unreadable)]
-        if wanted:
+        weights = list(accumulate(segment.weight() for segment in wanted))
+        fitting = bisect_right(weights, self.resume - used)
+        if fitting:
             contents.reading = True
-            self.reads.append((queue, wanted))
+            self.under_way[queue.id] = weights[fitting - 1]
+            self.reads.append((queue, wanted[:fitting]))
 
     def were_read(self, queue: QueueState, segments: list[Segment], batches: list[Batch]) -> None:
         """Install the segments requested in `reads`, as far as they could be read."""
         queue.contents.reading = False
+        self.under_way.pop(queue.id, None)
         self.unreadable.pop(queue.id, None)
         if len(batches) < len(segments):
             self.unreadable[queue.id] = segments[len(batches)]
