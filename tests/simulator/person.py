@@ -11,6 +11,7 @@ from enum import Enum
 from functools import partial
 from random import Random
 
+from acceptor.clients.channel_stage import OPEN
 from acceptor.clients.channel_state import ChannelState
 from tests.frames import Event
 from tests.simulator.connections import ClientConnection
@@ -111,10 +112,11 @@ class Person:
         return self.phase is Phase.SILENT
 
     def channel(self) -> ChannelState | None:
-        """Return the acceptor's side of its channel, unless that is being closed, or it does not hear everything."""
+        """Return the acceptor's side of its open channel, unless the client closes it or does not hear everything."""
         if not self.is_connected() or self.is_leaving() or self.client.deaf:
             return None
-        return self.client.connection.channels.get(self.number)
+        channel = self.client.connection.channels.get(self.number)
+        return None if channel is None or channel.stage is not OPEN else channel
 
     def go(self) -> None:
         """Close the channel or the connection, or drop the connection without a word."""
