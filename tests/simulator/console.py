@@ -19,7 +19,8 @@ Key = tuple[str, str]
 
 class Console(Process):
     """One incarnation of the console. `counted` has the messages published to each queue by the rows of its present
-    counters, of which `since` has the queue's id and when they began.
+    counters, of which `since` has the queue's id and when they began; `latest` has those of the last reading, which
+    finds a queue that moves in two slots.
     """
 
     def __init__(self, incarnation: int, gauges: Gauges, store_limit: int, since: int) -> None:
@@ -31,7 +32,7 @@ class Console(Process):
         self.recorder = Recorder(gauges, homes, self.put, store_limit, since)
         self.counted: Counter[Key] = Counter()
         self.since: dict[Key, tuple[int, int]] = {}
-        self.latest: dict[Key, int] = {}
+        self.latest: Counter[Key] = Counter()
 
     def put(self, table: Table, ts: int, row: dict[str, Any]) -> None:
         """Check a row against its declaration, and count it."""
@@ -40,10 +41,11 @@ class Console(Process):
         if table is DEPTH:
             key = row["vhost"], row["queue"]
             self.counted[key] += row["n_published"]
-            self.latest[key] = row["n_published"]
+            self.latest[key] += row["n_published"]
 
     def record(self, now: int, usage: dict[int, Usage]) -> None:
         """Record the gauges, as each second, at `now` in microseconds."""
+        self.latest.clear()
         self.recorder.record_all(now, usage)
         for id, known in self.recorder.known.items():
             key = known.home.vhost, known.home.name

@@ -19,7 +19,7 @@ def test_what_a_connection_had_sent_goes_with_it() -> None:
         client = paused(node, 2 * PARKING, PIKA)
         client.socket.reads = True
         client.publish(1, bytes(PARKING), routing_key="full")
-        client.unread[0] = client.unread[0][0][:-PARKING], None
+        client.unread[0] = client.unread[0]._replace(data=client.unread[0].data[:-PARKING])
         node.settle(1)
         assert client.connection.kept.parked
         assert living(BatchBuilder)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from acceptor.amqp.connection import Connection
+from acceptor.clients import channel_stage
 from acceptor.clients.connection_stage import OPEN, ConnectionStage
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.core import AcceptorCore
@@ -26,6 +27,15 @@ from tests.frames import (
 
 WRITE_HIGH_BYTES = 32 * 1024
 """Bytes that may wait for a client that reads nothing before its acceptor is informed."""
+
+
+class Written(NamedTuple):
+    """What a client has written to a channel, which it `opens`: bytes, and what is called when they are read."""
+
+    data: bytes
+    when_read: Callable[[], None] | None
+    channel: int
+    opens: bool
 
 
 class ClientNode(Protocol):
@@ -121,7 +131,7 @@ class Client:
         self.socket = Socket()
         self.properties = {"product": "penstock tests", **properties, "capabilities": capabilities}
         self.connection: Connection = node.core(acceptor).connect(self.socket, "127.0.0.1:49152", "127.0.0.1")
-        self.unread: deque[tuple[bytes, Callable[[], None] | None]] = deque()
+        self.unread: deque[Written] = deque()
         self.rest = b""
         self.events: dict[int, deque[Event]] = defaultdict(deque)
         self.heartbeats = 0
@@ -140,9 +150,11 @@ class Client:
 
     # Out
 
-    def write(self, data: bytes, when_read: Callable[[], None] | None = None) -> None:
-        """Write bytes; `when_read` is called when the acceptor has read them."""
-        self.unread.append((data, when_read))
+    def write(
+        self, data: bytes, when_read: Callable[[], None] | None = None, channel: int = 0, opens: bool = False
+    ) -> None:  # fmt: skip
+        """Write bytes; `when_read` is called when the acceptor has read them, unless it ignores that channel."""
+        self.unread.append(Written(data, when_read, channel, opens))
         self.check_buffer()
 
     def check_buffer(self) -> None:
@@ -152,14 +164,14 @@ class Client:
 
     def send(self, name: str, channel: int = 0, when_read: Callable[[], None] | None = None, **arguments: Any) -> None:
         """Write a method."""
-        self.write(method_frame(name, channel, **arguments), when_read)
+        self.write(method_frame(name, channel, **arguments), when_read, channel, name == "channel.open")
 
     def publish(
         self, channel: int, body: bytes, exchange: str = "", routing_key: str = "",
         when_read: Callable[[], None] | None = None, **options: Any,
     ) -> None:  # fmt: skip
         """Write a publish with its content."""
-        self.write(publish_frames(channel, body, exchange, routing_key, **options), when_read)
+        self.write(publish_frames(channel, body, exchange, routing_key, **options), when_read, channel)
 
     def log_in(self, vhost: str = "/", heartbeat: int = 0) -> None:
         """Write the whole handshake."""
@@ -200,18 +212,17 @@ class Client:
             return False
         pieces, nbytes, done = [self.rest], 0, []
         while self.unread and nbytes < most:
-            more, when_read = self.unread.popleft()
-            if nbytes + len(more) > most:
-                self.unread.appendleft((more[most - nbytes :], when_read))
-                more, when_read = more[: most - nbytes], None
-            pieces.append(more)
-            nbytes += len(more)
-            done.append(when_read)
+            written = self.unread.popleft()
+            data = written.data[: most - nbytes]
+            pieces.append(data)
+            nbytes += len(data)
+            if data == written.data:
+                done.append(written)
+            else:
+                self.unread.appendleft(written._replace(data=written.data[len(data) :]))
         self.socket.drips = 0
         self.check_buffer()
-        for when_read in done:
-            if when_read is not None and self.connection.stage is OPEN:
-                when_read()
+        self.note_read(done)
         core.state.now = self.node.now
         buffer = bytearray(b"".join(pieces))
         before = self.connection.kept.held
@@ -219,6 +230,19 @@ class Client:
         self.largest_charge = max(self.largest_charge, self.connection.kept.held - before)
         self.rest = bytes(buffer[used:])
         return True
+
+    def note_read(self, done: list[Written]) -> None:
+        """Call what is to be called of writes that the acceptor reads now, and does not ignore."""
+        if self.connection.stage is not OPEN:
+            return
+        opened = set()
+        for _, when_read, number, opens in done:
+            if opens:
+                opened.add(number)
+            channel = self.connection.channels.get(number)
+            heeded = number in opened or channel is None or channel.stage is channel_stage.OPEN
+            if when_read is not None and heeded:
+                when_read()
 
     def take_bytes(self, chunks: list[Any]) -> None:
         """Receive bytes at the socket; process them at once unless the client is deaf."""
