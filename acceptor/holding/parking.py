@@ -50,6 +50,10 @@ class Parking(HoldObserver):
         self.orphan_bytes = 0
         escalations.budget_changed = self.pause_or_resume
 
+    def held(self, channel: ChannelState, hold: Hold, now: float) -> None:
+        """The channel limits its connection by other terms."""
+        self.pause_or_resume(channel.connection)
+
     def released(self, channel: ChannelState, hold: Hold, now: float) -> None:
         """The channel does not limit its connection any more."""
         self.pause_or_resume(channel.connection)

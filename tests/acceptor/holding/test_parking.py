@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from acceptor.clients.parked import ParkedRun
+from acceptor.holding.holds import NOTIFIED_AGAIN_SECONDS
 from penstock.batch.arena import BLOCK_BYTES, Arena
 from penstock.batch.batch_cy import BatchBuilder
 from tests.acceptor.holding.producers import MARKS, PARKING, PIKA, held, paused
@@ -62,3 +63,27 @@ def test_a_connection_is_paused_when_its_parked_runs_take_all_that_may_be_kept()
         kept = client.connection.kept
         assert not client.socket.reads
         assert kept.parked < most < kept.held <= most + client.largest_charge
+
+
+def test_a_connection_is_read_again_when_its_next_cause_lets_it_park_more() -> None:
+    with Node(flow={"parking_bytes": PARKING}) as node:
+        node.declare("pausing", **MARKS, **{"x-throttle": "blocked, pause"})
+        node.declare("parking", **MARKS)
+        client, consumer = node.connect(), node.connect()
+        for each in (client, consumer):
+            each.call("channel.open", 1)
+        for queue in ("parking", "pausing"):
+            for _ in range(3):
+                client.publish(1, b"", routing_key=queue)
+                node.settle(1)
+        for queue in ("pausing", "parking"):
+            client.publish(1, b"small", routing_key=queue)
+        node.settle(1)
+        assert not client.socket.reads
+        consumer.call("basic.consume", 1, queue="pausing", no_ack=True)
+        node.now += NOTIFIED_AGAIN_SECONDS
+        node.core(0).holding.refresh_notices(node.now)
+        node.settle()
+        channel = client.connection.channels[1]
+        assert channel.held_by is not None and "'parking'" in str(channel.held_by)
+        assert client.socket.reads and channel.inbox
