@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pika.spec
@@ -15,6 +14,7 @@ from penstock.amqp.errors import FrameSyntaxError
 from penstock.amqp.methods_cy import argument_types, decode, encode, frame
 from penstock.amqp.spec import BY_NAME, METHODS, MethodSpec
 from tests.penstock.amqp import corpus, strategies
+from tests.penstock.amqp.outcomes import outcome
 from tests.twins import load_compiled, load_plain
 
 NAME = "penstock.amqp.methods_cy"
@@ -38,14 +38,6 @@ def fields_of(spec: MethodSpec) -> strategies.Strategy:
 
 any_method = st.sampled_from(list(BY_NAME.values())).flatmap(lambda spec: st.tuples(st.just(spec), fields_of(spec)))
 any_payload = any_method.map(lambda method: encode(method[0].name, **method[1]))
-
-
-def outcome(read: Callable[[bytes], Any], data: bytes) -> Any:
-    """Return the result, or the documented error; any other exception fails the test."""
-    try:
-        return read(data)
-    except FrameSyntaxError as error:
-        return error
 
 
 @given(any_method)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pika
@@ -14,6 +13,7 @@ from penstock.amqp.errors import FrameSyntaxError
 from penstock.amqp.properties import PROPERTIES, decode_properties, encode_properties, headers
 from penstock.amqp.values import Timestamp
 from tests.penstock.amqp import corpus, strategies
+from tests.penstock.amqp.outcomes import outcome
 from tests.twins import load_plain
 
 SCANNER = load_plain("penstock.amqp.scan_cy")
@@ -25,14 +25,6 @@ DOMAINS: dict[str, strategies.Strategy] = {
     "table": strategies.tables,
 }
 any_properties = st.fixed_dictionaries({}, optional={name: DOMAINS[domain] for name, domain in PROPERTIES})
-
-
-def outcome(read: Callable[[bytes], Any], data: bytes) -> Any:
-    """Return the result, or the documented error; any other exception fails the test."""
-    try:
-        return read(data)
-    except FrameSyntaxError as error:
-        return error
 
 
 @given(any_properties)
