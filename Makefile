@@ -18,7 +18,7 @@ serve: .venv/.compiled                             ## a broker on 127.0.0.1:5672
 test: setup .venv/.clients                         ## all tests but the slow ones
 	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
 
-test-slow: setup .venv/.clients                    ## the slow ones
+test-slow: setup .venv/.clients .venv/.slow        ## the slow ones
 	$(BIN)/pytest -n auto --dist loadgroup -m "slow and not alone" $(ARGS)
 	$(BIN)/pytest -m "slow and alone" $(ARGS) || test $$? = 5  # 5: none chosen
 
@@ -73,4 +73,8 @@ clean:                                             ## what was built, not .venv
 
 .venv/.clients: ops/setup/clients.sh | .venv/.python
 	sh ops/setup/clients.sh
+	@touch $@
+
+.venv/.slow: ops/setup/clients.sh | .venv/.python
+	sh ops/setup/clients.sh slow
 	@touch $@

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Install the programs that tests need besides Python: rabbitmq-c's tools, Node.js with npm, Redis (for Celery's own
-# tests) and Java (for Spark). Programs that cannot be installed are named; the tests that need them skip.
+# tests) and Java (for Spark); with the argument `slow` those of the slow tests, RabbitMQ and Chromium. Programs that
+# cannot be installed are named; the tests that need them skip.
 set -u
 
 debian() {
@@ -13,6 +14,13 @@ debian() {
     { apt-get update -qq && apt-get install -qq -y --no-install-recommends "$@" >/dev/null; } ||
         echo "setup: could not be installed, some tests will skip: $*" >&2
 }
+
+if [ "${1:-}" = slow ]; then
+    export RUNLEVEL=1 # tests start RabbitMQ themselves, Debian is not to
+    [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || debian rabbitmq-server
+    command -v chromium >/dev/null || debian chromium
+    exit
+fi
 
 command -v amqp-publish >/dev/null || debian amqp-tools
 command -v node >/dev/null || debian nodejs
