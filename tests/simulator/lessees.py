@@ -164,5 +164,5 @@ class Lessee(Consumer):
             self.leave()
 
     def has_all(self) -> bool:
-        """Whether all that is known to be in the lease has come again."""
-        return not self.missing or self.is_uncertain()
+        """Whether all that is known to be in the lease has come again, if the broker has read that it is wanted."""
+        return not self.missing or bool(self.client.unread) or self.is_uncertain()

@@ -56,17 +56,20 @@ class Promises:
 
     def depths_are_bounded(self) -> None:
         """Check that no queue is deeper than its stop mark and the published overshoot (docs/flow-control.md), which a
-        commit at each acceptor may exceed. A queue that a fanout feeds may lag; a death repeats what was in flight;
-        dead letters count again once it has shown that there is no room for them.
+        commit at each acceptor may exceed. A queue that a fanout feeds may lag; a death repeats what was in flight, and
+        so does a move; dead letters count again once it has shown that there is no room for them.
         """
         if self.truth.shard_deaths:
             return
         acceptors = self.plan.acceptors
         most = acceptors * self.truth.largest_commit
-        for _, shard in self.node.running_shards():
+        moves = self.node.router.topology.moves
+        for index, shard in self.node.running_shards():
             for queue in shard.core.state.queues.values():
                 if queue.saturation.lent is not None:
                     self.lent.add(queue.name)
+                if queue.id in moves or index != self.truth.shards.get(queue.name, index):
+                    self.truth.steady.discard(queue.name)
                 if queue.name not in self.truth.steady or queue.exemption.yields or queue.name in self.lent:
                     continue
                 marks = queue.limits.marks

@@ -114,7 +114,7 @@ class Truth:
         self.leaky |= {queue.name for queue in plan.queues if queue.unprivileged and plan.refuses(queue)}
         changed = {operation.queue for operation in plan.operations if operation.deed in (Deed.POLICY, Deed.MOVE)}
         self.shards = {queue.name: queue.shard for queue in plan.queues}
-        self.moved = any(operation.deed is Deed.MOVE for operation in plan.operations)
+        self.moved = any(operation.deed in (Deed.MOVE, Deed.DRAIN) for operation in plan.operations)
         self.steady = {queue.name for queue in plan.queues if plan.bounds_depth(queue)} - changed
         """Queues that are never deeper than their marks say."""
         self.expected = {words for fault in plan.faults for words in EXPECTED.get(fault.mishap, ())}
