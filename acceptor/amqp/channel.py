@@ -410,9 +410,8 @@ class Channel(ChannelState):
             keep_parked = False  # none of it is committed
             self.transaction.forget()
             self.transaction = None
-        leased = {consumer.id for consumer in self.consumers.values() if consumer.lease is not None}
-        if leased:
-            self.unacked.leave(leased)
+        for consumer in self.consumers.values():
+            self.leave_to_lease(consumer)
         if self.unacked.total:  # Gone would requeue them too, but is not resent until it is safe
             self.unacked.settle_all(SETTLE_REQUEUE, self.services.settling.places(self.shards))
         for shard in self.shards:

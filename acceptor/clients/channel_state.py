@@ -156,6 +156,11 @@ class ChannelState(Staged[ChannelStage, ChannelEvent], ABC):
         """The queue that refuses its publishes."""
         return None if self.hold is None else self.hold.refusing
 
+    def leave_to_lease(self, consumer: Consumer) -> None:
+        """A consumer has gone: what it has not settled is its lease's, if it has one."""
+        if consumer.lease is not None:
+            self.unacked.leave({consumer.id})
+
     def notified_by(self) -> list[str]:
         """Return the methods that have notified its client of a stop: `flow`, `blocked`."""
         methods = ["flow"] if self.notices.flow else []

@@ -204,5 +204,6 @@ class Delivery:
         self.reported(consumer)
         channel = consumer.channel
         channel.consumers.pop(consumer.tag, None)
+        channel.leave_to_lease(consumer)
         if channel.connection.client.has_capability("consumer_cancel_notify"):
             channel.send("basic_cancel", consumer_tag=consumer.tag, nowait=True)

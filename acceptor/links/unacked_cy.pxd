@@ -7,6 +7,7 @@ from penstock.batch.settlement_rows cimport OF_COUNT, OF_KIND, OF_SEQUENCE, SETT
 cdef enum:
     ROW = 40
     SETTLEMENT_SIZE = 16
+    NOBODY = 0
 
 cdef class Settlements:
     cdef readonly bytearray rows

@@ -5,7 +5,8 @@ Tags count up from 1, so ranges are appended in the order of their tags and foun
 little-endian, stands for a run of deliveries to one consumer:
 
     0   8  first tag
-    8   8  the consumer's id on the bus (`penstock.batch.consumer_ids`)
+    8   8  the consumer's id on the bus (`penstock.batch.consumer_ids`); 0 if the messages have been left to a lease:
+           their tags are still known, but settle nothing
     16  8  sequence number of the first message in its queue
     24  4  number of messages; 0 once they are settled, until the row is trimmed
     28  4  time of delivery in seconds, times 4; in the journal of a transaction plus how they were settled
@@ -25,6 +26,7 @@ if not cython.compiled:
 
     ROW = 40
     SETTLEMENT_SIZE = 16
+    NOBODY = 0
 
 ROW_BYTES = 40
 
@@ -279,24 +281,21 @@ class UnackedTags:
         self.trim()
 
     def leave(self, ids: set[int]) -> None:
-        """Drop the unacked messages of these consumers: they are not to be settled from here."""
+        """Leave the unacked messages of these consumers to others: they are not to be settled from here."""
         p = address_of_bytearray(self.rows)
         for row in range(self.head, self.tail):
             at = row * ROW
             if get64(p, at + 8) in ids:
-                self.total -= get32(p, at + 24)
-                self.whole -= get64(p, at + 32)
-                put32(p, at + 24, 0)
-                put64(p, at + 32, 0)
+                put64(p, at + 8, NOBODY)
 
     def older_than(self, then: int) -> list[tuple[int, int]]:
-        """Return the consumer's id and the time of each row that was delivered before `then` and is not settled."""
+        """Return the consumer's id and the time of each row that was delivered before `then` and is to be settled."""
         older = []
         p = address_of_bytearray(self.rows)
         for row in range(self.head, self.tail):
             if get32(p, row * ROW + 28) >> 2 >= then:
                 break
-            if get32(p, row * ROW + 24):
+            if get32(p, row * ROW + 24) and get64(p, row * ROW + 8) != NOBODY:
                 older.append((get64(p, row * ROW + 8), get32(p, row * ROW + 28) >> 2))
         return older
 
@@ -306,7 +305,7 @@ class UnackedTags:
         for row in range(self.head, self.tail):
             at = row * ROW
             count = get32(p, at + 24)
-            if count and shard_of(get64(p, at + 8)) == shard:
+            if count and get64(p, at + 8) != NOBODY and shard_of(get64(p, at + 8)) == shard:
                 held.add(get64(p, at + 8), get64(p, at + 16), count, 0)
         return 0
 
@@ -323,8 +322,9 @@ class UnackedTags:
         """Write a settlement of a part of a row to its shard's builder, and to the journal if there is one."""
         consumer = get64(p, at + 8)
         sequence = get64(p, at + 16) + offset
-        builder = builders[shard_of(consumer)]
-        builder.add(consumer, sequence, count, kind)
+        if consumer != NOBODY:
+            builder = builders[shard_of(consumer)]
+            builder.add(consumer, sequence, count, kind)
         if not consumer >> GETS_BIT:
             self.consumed -= count
         whole = get64(p, at + 32)

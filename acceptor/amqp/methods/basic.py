@@ -102,6 +102,7 @@ def cancel(channel: Channel, arguments: dict[str, Any]) -> Handling:
         yield from ask_shard(consumer.queue.shard, to_shard.Cancel(consumer.id))
         if channel.consumers.pop(tag, None) is not None:
             channel.services.delivery.forget(consumer)
+            channel.leave_to_lease(consumer)
     if not arguments["nowait"]:
         channel.send("basic_cancel_ok", consumer_tag=tag)
 

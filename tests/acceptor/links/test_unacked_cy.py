@@ -21,6 +21,7 @@ LOADS = load_compiled, load_plain
 ACK, REQUEUE, REJECT = 0, 1, 2
 SHARDS = 3
 WHOLE = 7
+NOBODY = 0
 """The bytes that each message counts whole."""
 # Ids of consumers on the bus; the lowest byte is the shard.
 CONSUMERS = (0x0100, 0x0101, 0x0201, 2**56 + 2)
@@ -106,9 +107,9 @@ class Tags(RuleBasedStateMachine):
 
     @rule(ids=st.sets(st.sampled_from(CONSUMERS), max_size=2))
     def leave(self, ids: set[int]) -> None:
-        """Have consumers leave their unacked messages to others."""
+        """Have consumers leave their unacked messages to others; the tags are still known."""
         self.both(lambda tags: tags.leave(ids))
-        self.model = {tag: facts for tag, facts in self.model.items() if facts[0] not in ids}
+        self.model |= {tag: (NOBODY, facts[1]) for tag, facts in self.model.items() if facts[0] in ids}
 
     @rule(count=st.integers(1, 9))
     def skip(self, count: int) -> None:
@@ -125,7 +126,7 @@ class Tags(RuleBasedStateMachine):
                 return tag, settled
             else:
                 fall = [each for each in sorted(self.model) if each == tag or (multiple and each < tag)]
-            settled += [(*self.model.pop(each), kind) for each in fall]
+            settled += [(*facts, kind) for facts in map(self.model.pop, fall) if facts[0] != NOBODY]
         return -1, settled
 
     def settle(self, settlements: list[Settlement]) -> None:
@@ -187,7 +188,8 @@ class Tags(RuleBasedStateMachine):
     @rule(shard=st.integers(0, SHARDS - 1))
     def hold(self, shard: int) -> None:
         """Check the unacked messages that would be reported to a shard."""
-        outstanding = [(*self.model[tag], 0) for tag in sorted(self.model) if self.model[tag][0] & 255 == shard]
+        left = [facts for _, facts in sorted(self.model.items()) if facts[0] != NOBODY]
+        outstanding = [(*facts, 0) for facts in left if facts[0] & 255 == shard]
         for load, tags in self.tags.items():
             held = load(NAME).Settlements()
             tags.hold(shard, held)

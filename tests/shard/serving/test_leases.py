@@ -133,6 +133,24 @@ def test_a_lease_in_somebodys_hand_is_taken_over_and_its_consumer_cancelled(node
     assert second.take("basic.cancel", 1).consumer_tag == "c" and ready(node) == (7, 0)
 
 
+@pytest.mark.parametrize("go", [cancel, lambda node, client: consume(open_channel(node, 1), tag="second")])
+def test_an_earlier_consumer_has_nothing_of_its_lease_in_a_later_incarnation(
+    node: Node, go: Callable[[Node, Client], None]
+) -> None:
+    client = leased(node)
+    go(node, client)
+    end(open_channel(node, 1), "requeue")
+    assert ready(node) == (10, 0)
+    die(node)
+    assert ready(node) == (10, 0)
+    client.send("basic.ack", 1, delivery_tag=3, multiple=True)
+    node.settle()
+    assert ready(node) == (10, 0)
+    node.move("q", 1)
+    node.settle()
+    assert drain(open_channel(node), "q") == numbered(*range(10))
+
+
 def test_a_lease_that_nobody_comes_back_for_expires(node: Node) -> None:
     client = leased(node, expires=5000)
     pass_ms(node, 60_000)
