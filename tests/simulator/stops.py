@@ -34,13 +34,15 @@ class StopWatch:
             return
         commits = any(channel.running is not None and not channel.runs_at_gates() for channel in self.node.channels())
         prepared = any(shard.core.two_phase.parts for _, shard in self.node.running_shards())
-        on_the_way = commits or prepared or any(self.node.last_words.values())
+        hung = any(self.engine.hung(("shard", index)) for index, _ in self.node.running_shards())
+        on_the_way = commits or prepared or hung or any(self.node.last_words.values())
         for _, acceptor in self.node.running_acceptors():
-            in_flight = on_the_way or any(link.sent or link.turn.contents.load.count for link in acceptor.core.links)
-            if in_flight or acceptor.core.topology.stops.get(number) != stop:  # an earlier one may have had its number
-                self.engine.timeline.after(POLL_SECONDS, partial(self.poll, number))
-                return
-        self.since[number] = self.entered(stop)
+            on_the_way |= any(link.sent or link.turn.contents.load.count for link in acceptor.core.links)
+            on_the_way |= acceptor.core.topology.stops.get(number) != stop  # an earlier one may have had its number
+        if on_the_way:
+            self.engine.timeline.after(POLL_SECONDS, partial(self.poll, number))
+        else:
+            self.since[number] = self.entered(stop)
 
     def entered(self, stop: Stop) -> Counts:
         """Return what has entered the queues of a stop. Dead letters may enter at any time."""
