@@ -187,6 +187,8 @@ class Paging:
         if queue.last_values is not None:
             return  # a message may be replaced while it is read
         used = self.state.weight + sum(self.under_way.values())
+        if used > self.resume:
+            return
         far = used + 2 * self.head <= self.marks()[1]
         wanted = contents.ahead(contents.first_ready(), 2 * self.head if far else self.head)
         unreadable = self.unreadable.get(queue.id)

@@ -30,7 +30,9 @@ WRITE_HIGH_BYTES = 32 * 1024
 
 
 class Written(NamedTuple):
-    """What a client has written to a channel, which it `opens`: bytes, and what is called when they are read."""
+    """Bytes that a client has written to a channel, and a function to call when they are read; `opens`: they open the
+    channel.
+    """
 
     data: bytes
     when_read: Callable[[], None] | None
@@ -232,7 +234,7 @@ class Client:
         return True
 
     def note_read(self, done: list[Written]) -> None:
-        """Call what is to be called of writes that the acceptor reads now, and does not ignore."""
+        """Call the `when_read` of writes that the acceptor reads now, unless it ignores their channel."""
         if self.connection.stage is not OPEN:
             return
         opened = set()
