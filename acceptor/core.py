@@ -42,6 +42,7 @@ from acceptor.publishing.overtaking import Overtaking
 from acceptor.publishing.publishing import Publishing
 from acceptor.routing.gates import Gates
 from acceptor.routing.routes import Routes
+from acceptor.transactions.replacing import Replacing
 from penstock import bus
 from penstock.bus import to_acceptor
 from penstock.bus.link_stage import UP, LinkStage
@@ -102,8 +103,9 @@ class AcceptorCore:
             headcount=self.headcount, weights=self.weights, gates=self.gates,
             routes=self.routes, overtaking=overtaking, publishing=publishing,
             settling=Settling(state, self.gates.queue_gates), delivery=self.delivery, replies=self.replies,
-            moves=self.moves, requests=self.requests, orphans=self.orphans, holding=holding, early=self.early,
-            accounts=budgets.accounts, outputs=budgets.outputs, unfinished=budgets.unfinished, unread=budgets.unread,
+            moves=self.moves, requests=self.requests, orphans=self.orphans, replacing=Replacing(), holding=holding,
+            early=self.early, accounts=budgets.accounts, outputs=budgets.outputs, unfinished=budgets.unfinished,
+            unread=budgets.unread,
         )  # fmt: skip
 
     def connect(self, transport: Transport, peer: str, peer_host: str) -> Connection:
@@ -317,9 +319,9 @@ class AcceptorCore:
         """Return the chores of `recheck`, in order."""
         return (
             self.state.run_due, self.budgets.outputs.recheck, self.recheck_unfinished, self.drip,
-            self.gates.recheck_queues, self.early.warn_channels, self.update_pressure, self.recheck_others,
-            self.publish_metered_events, self.escalate_holds, self.orphans.forget_empty, self.orphans.take_late_closes,
-            self.delivery.forget_holders, self.write_counters,
+            self.gates.recheck_queues, self.services.replacing.recheck, self.early.warn_channels, self.update_pressure,
+            self.recheck_others, self.publish_metered_events, self.escalate_holds, self.orphans.forget_empty,
+            self.orphans.take_late_closes, self.delivery.forget_holders, self.write_counters,
         )  # fmt: skip
 
     def recheck_unfinished(self) -> None:

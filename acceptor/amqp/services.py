@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from acceptor.publishing.publishing import Publishing
     from acceptor.routing.gates import Gates
     from acceptor.routing.routes import Routes
+    from acceptor.transactions.replacing import Replacing
 
 Handlers = Mapping[str, Callable[[Any, dict[str, Any]], Generator[Any, Any, None] | None]]
 """The handlers of a channel's methods, by name (acceptor/amqp/methods)."""
@@ -53,6 +54,7 @@ class Services:
     moves: Moves
     requests: Requests
     orphans: Orphans
+    replacing: Replacing
     holding: Holding
     early: EarlyNotice
     accounts: Accounts

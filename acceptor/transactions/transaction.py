@@ -26,6 +26,7 @@ from acceptor.links.unacked_cy import Settlements
 from acceptor.publishing.publishing import unroutable
 from acceptor.routing.route import Route
 from acceptor.routing.routing import BUDGET
+from acceptor.transactions.replacing import Lacking, excess, has_room_for
 from acceptor.transactions.two_phase import TwoPhase
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SettleRun
@@ -141,7 +142,7 @@ class Transaction:
                 of_queue[1] += whole
         return freed
 
-    def closed_gates(self, channel: ChannelState, pieces: Sequence[Piece], moves: Moves) -> list[Gate]:
+    def lacking(self, channel: ChannelState, pieces: Sequence[Piece], moves: Moves) -> Lacking:
         """Return the gates without room for all of it, allowing for the room that its own settlements make."""
         needs: dict[Gate, list[int]] = {}
         for run, route in pieces:
@@ -161,28 +162,16 @@ class Transaction:
         if self.settlements[-1]:
             needs |= {gate: [0, 0] for gate in moves.shut_gates()}
         freed = self.freed(channel) if self.journal else {}
-        return [
-            gate
-            for gate, (count, nbytes) in needs.items()
-            if not (isinstance(gate, QueueGate) and gate.id in freed and makes_up(gate, freed[gate.id], count, nbytes))
-            and not gate.admits(count, nbytes)
-        ]
-
-
-def makes_up(queue_gate: QueueGate, freed: Sequence[int], count: int, nbytes: int) -> bool:
-    """Whether `count` messages and `nbytes` bytes may come to a queue because `freed` messages and bytes leave it.
-
-    A message that is published again is often a header larger than before: that much more may come within the
-    overshoot.
-    """
-    marks = queue_gate.marks
-    if marks.stop_count and freed[0] < count:
-        return False
-    more = nbytes - freed[1]
-    if not marks.stop_bytes or more <= 0:
-        return True
-    left = marks.stop_bytes + marks.overshoot_bytes - queue_gate.depth()[1] - queue_gate.in_flight_bytes
-    return more <= left // queue_gate.acceptors
+        lacking: dict[Gate, int | None] = {}
+        for gate, (count, nbytes) in needs.items():
+            more = None
+            if isinstance(gate, QueueGate) and gate.id in freed:
+                more = excess(gate, freed[gate.id], count, nbytes)
+                if more is not None and has_room_for(gate, more):
+                    continue
+            if not gate.admits(count, nbytes):
+                lacking[gate] = more
+        return lacking
 
 
 def powerless_of(pieces: Sequence[Piece]) -> frozenset[int]:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.asking import Answer, AtGates, Handling, ToRouter, ToShard, Until
@@ -53,23 +53,27 @@ def find_room(
     services, topology = channel.services, channel.acceptor.topology
     while True:
         pieces = yield from transaction.pieces(channel, services.publishing)
-        while closed := transaction.closed_gates(channel, pieces, services.moves):
-            refuse_if_full(channel, closed)
-            for gate in closed:
+        while lacking := transaction.lacking(channel, pieces, services.moves):
+            refuse_if_full(channel, lacking)
+            for gate in lacking:
                 if isinstance(gate, QueueGate) and not gate.in_flight:
                     channel.held_at(gate)
-            yield AtGates(closed)
+            services.replacing.wait(channel, lacking)
+            try:
+                yield AtGates(list(lacking))
+            finally:
+                services.replacing.leave(channel)
             pieces = yield from transaction.pieces(channel, services.publishing)
         version = topology.version
         yield from committing.reserve(pieces)
         if not committing.reserved:
             return pieces
-        if version == topology.version and not transaction.closed_gates(channel, pieces, services.moves):
+        if version == topology.version and not transaction.lacking(channel, pieces, services.moves):
             return pieces
         yield from committing.release()
 
 
-def refuse_if_full(channel: Channel, closed: list[Gate]) -> None:
+def refuse_if_full(channel: Channel, closed: Iterable[Gate]) -> None:
     """Raise 406 if the transaction is not to wait, unless only messages in flight leave no room."""
     acceptor = channel.acceptor
     for gate in closed:

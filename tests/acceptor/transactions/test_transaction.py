@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.frames import Event
+from tests.acceptor.transactions.steps import channel, depths, filled, get
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node
 
@@ -22,37 +22,9 @@ def node() -> Iterator[Node]:
         yield node
 
 
-def channel(node: Node, tx: bool = True) -> Client:
-    client = node.connect()
-    client.call("channel.open", 1)
-    if tx:
-        client.call("tx.select", 1)
-    return client
-
-
-def filled(node: Node) -> Client:
-    """Return a client without transactions that has filled the queue."""
-    client = channel(node, tx=False)
-    for _ in range(5):
-        client.publish(1, b"x", routing_key="full")
-    node.settle(1)
-    return client
-
-
 @pytest.fixture
 def client(node: Node) -> Client:
     return channel(node)
-
-
-def depths(node: Node, *queues: str) -> list[int]:
-    return [node.state(queue).depth for queue in queues]
-
-
-def get(node: Node, client: Client, queue: str) -> Event:
-    node.settle()
-    client.send("basic.get", 1, queue=queue)
-    node.settle()
-    return client.take("basic.get-ok", 1)
 
 
 def test_publishes_wait_for_the_commit(node: Node, client: Client) -> None:
@@ -212,65 +184,6 @@ def test_what_is_larger_than_may_be_in_flight_goes_too() -> None:
             client.publish(1, bytes(1000), routing_key="a")
         client.call("tx.commit", 1)
         assert depths(node, "a") == [200]
-
-
-def test_acks_make_room_for_what_goes_back_to_their_queue(node: Node, client: Client) -> None:
-    filled(node)
-    tag = get(node, client, "full").delivery_tag
-    client.send("basic.ack", 1, delivery_tag=tag)
-    client.publish(1, b"again", routing_key="full")
-    client.call("tx.commit", 1)
-    assert depths(node, "full") == [5]
-
-
-def test_acks_of_small_messages_make_no_room_for_large_ones(node: Node, client: Client) -> None:
-    node.declare("bytes", 0, **{"qpid.flow_stop_size": 2_000, "qpid.flow_resume_size": 1_000})
-    publisher = channel(node, tx=False)
-    publisher.publish(1, b"s", routing_key="bytes")
-    publisher.publish(1, bytes(2_000), routing_key="bytes")
-    small = get(node, client, "bytes")
-    client.send("basic.ack", 1, delivery_tag=small.delivery_tag)
-    client.publish(1, bytes(50_000), routing_key="bytes")
-    client.send("tx.commit", 1)
-    node.settle(1)
-    assert "tx.commit-ok" not in client.names(1)
-    assert node.state("bytes").depth_bytes < 3_000
-
-    other = channel(node, tx=False)
-    large = get(node, other, "bytes")
-    other.send("basic.ack", 1, delivery_tag=large.delivery_tag)
-    node.settle(1)
-    client.take("tx.commit-ok", 1)
-
-
-def test_what_is_as_large_as_what_was_acked_goes_back_to_a_queue_full_by_bytes(node: Node, client: Client) -> None:
-    node.declare("bytes", 0, **{"qpid.flow_stop_size": 2_000, "qpid.flow_resume_size": 1_000})
-    channel(node, tx=False).publish(1, bytes(2_000), routing_key="bytes")
-    got = get(node, client, "bytes")
-    client.send("basic.ack", 1, delivery_tag=got.delivery_tag)
-    client.publish(1, bytes(2_000), routing_key="bytes", headers={"x-retry": 1})
-    client.call("tx.commit", 1)
-    assert depths(node, "bytes") == [1]
-
-
-def test_a_commit_that_waits_for_its_own_acks_goes_once_the_queue_is_lent_room(node: Node, client: Client) -> None:
-    node.declare("bytes", 0, **{"qpid.flow_stop_size": 20_000, "qpid.flow_resume_size": 10_000})
-    publisher = channel(node, tx=False)
-    for _ in range(8):
-        publisher.publish(1, bytes(2_600), routing_key="bytes")
-    node.settle(1)
-    got = get(node, client, "bytes")
-    client.send("basic.ack", 1, delivery_tag=got.delivery_tag)
-    client.publish(1, bytes(3_500), routing_key="bytes")
-    client.send("tx.commit", 1)
-    node.settle(1)
-    assert "tx.commit-ok" not in client.names(1)
-
-    shard, queue = node.shard(0), node.state("bytes")
-    assert shard.flow.lend(queue, shard.state.now)
-    shard.state.touch(queue)
-    node.settle(1)
-    client.take("tx.commit-ok", 1)
 
 
 def test_a_close_gives_up_a_commit_that_waits(node: Node, client: Client) -> None:

@@ -108,7 +108,7 @@ def lacks_room(channel: Channel) -> bool:
     """Whether there is a gate without room for a channel's whole commit."""
     transaction = None if channel.running is None else channel.running.committing
     assert isinstance(transaction, Transaction)
-    return bool(transaction.closed_gates(channel, pieces_of(channel, transaction), channel.services.moves))
+    return bool(transaction.lacking(channel, pieces_of(channel, transaction), channel.services.moves))
 
 
 def pieces_of(channel: Channel, transaction: Transaction) -> list[Piece]:
