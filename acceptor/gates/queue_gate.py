@@ -242,6 +242,12 @@ class QueueGate:
         """Whether the shard has found the queue saturated; a deleted queue is not."""
         return not self.closed and self.gauges.saturated(self.slot)
 
+    def is_full(self) -> bool:
+        """Whether the queue has room for nobody: it is saturated, or as deep as it is paced to be."""
+        if self.pace is None or self.stands_aside():
+            return self.is_saturated()
+        return self.is_saturated() or self.depth()[0] + self.in_flight >= self.pace.pacing.target
+
     def flow_epoch(self) -> int:
         """Return the number of the present stop or resume: each has its own."""
         return self.gauges.flow_epoch(self.slot)

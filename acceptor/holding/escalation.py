@@ -181,7 +181,7 @@ class Escalations(HoldObserver):
         full = channel.refusing
         if full is None or all(itself(gate) is not full for gate in gates):
             return False
-        if full.is_saturated():
+        if full.is_full():
             return True
         self.admits(channel, self.climbs[channel], self.acceptor.now)
         return False
@@ -231,7 +231,7 @@ class Escalations(HoldObserver):
 
     def advance(self, now: float) -> None:
         """Restart the channels whose gate has room, and move those whose time is up to the next rung; called often."""
-        for gate in [gate for gate in self.at_gates if not gate.is_saturated()]:
+        for gate in [gate for gate in self.at_gates if not gate.is_full()]:
             for channel in list(self.at_gates.get(gate, ())):
                 climb = self.climbs.get(channel)
                 if climb is not None and climb.gate is gate:

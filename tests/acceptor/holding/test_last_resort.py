@@ -290,6 +290,27 @@ def test_who_is_nacked_is_so_until_there_is_room_whatever_changes_meanwhile() ->
         assert client.connection.channels[1].held_by is None and "connection.unblocked" in client.names()
 
 
+@pytest.mark.parametrize("acceptors", [1, 2])
+def test_a_paced_queue_nacks_too_until_there_is_room(acceptors: int) -> None:
+    with Node(acceptors, flow={**FLOW, "last_resort": "nack"}) as node:
+        node.declare("paced", **{"x-pace-depth": 3})
+        client = producer(node, PY_AMQP, confirms=True)
+        bodies = flood(client, 300, "paced")
+        pass_time(node, 20)
+        before = nacked(client)
+        assert before and client.connection.kept.parked == 0
+        flood(client, 5, "paced")
+        pass_time(node, 1)
+        assert nacked(client) == before + 5
+        taker = node.connect()
+        taker.call("channel.open", 1)
+        assert drain(taker, "paced") == bodies[:3]
+        pass_time(node, 1)
+        client.publish(1, b"more", routing_key="paced")
+        pass_time(node, 1)
+        assert drain(taker, "paced") == [b"more"]
+
+
 def test_without_confirms_there_is_nothing_to_nack() -> None:
     with Node(flow={**FLOW, "last_resort": "nack"}) as node:
         node.declare("full", **MARKS)
