@@ -153,11 +153,17 @@ class Operators:
                 self.engine.narrate(f"an operator lifts stop {number}")
 
     def delete_all_but(self, names: set[str]) -> None:
-        """Delete the queues that have other names, but for those that go with their connection."""
+        """Delete the queues that have other names. Those that go with their connection are left to it, unless they are
+        in a shard that is full: that may hold the connection for as long as they are there.
+        """
         for queue in list(self.node.router.topology.queues()):
-            if queue.name not in names and queue.owner is None:
+            if queue.name not in names and (queue.owner is None or self.is_full(queue.shard)):
                 self.node.ask("queue_delete", queue_id=queue.queue_id)
                 self.engine.arm_all()
+
+    def is_full(self, shard: int) -> bool:
+        """Whether an acceptor finds that a shard has used up its memory."""
+        return any(acceptor.core.links[shard].is_saturated() for _, acceptor in self.node.running_acceptors())
 
     def are_answered(self) -> None:
         """Check that each move ended once, in one of the ways that there are (docs/rebalancing.md), unless its router
