@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
@@ -123,6 +124,7 @@ PROPERTIES = (
 )
 
 _NUMBERS = {"octet": ">B", "short": ">H", "long": ">I", "longlong": ">Q"}
+_packed = cache(struct.Struct)
 _TABLE_NUMBERS = {
     "b": ">b", "B": ">B", "s": ">h", "u": ">H", "I": ">i", "i": ">I", "l": ">q", "L": ">q", "f": ">f", "d": ">d",
     "T": ">Q",
@@ -169,7 +171,8 @@ class Reader:
 
     def number(self, form: str) -> Any:
         """Read a number in a format of `struct`."""
-        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+        packed = _packed(form)
+        return packed.unpack(self.take(packed.size))[0]
 
     def value(self, domain: str) -> Any:
         """Read a value of a domain."""

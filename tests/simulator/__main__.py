@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Iterator
@@ -25,21 +26,22 @@ def main(
     first: Annotated[int, typer.Option(help="the first seed")] = 0,
     seconds: Annotated[float, typer.Option(help="for how long to play more seeds")] = 60.0,
     processes: Annotated[int, typer.Option(help="at the same time; 0: one on each core")] = 0,
+    short: Annotated[bool, typer.Option("--short", help="only short seeds without a lull")] = False,
     whole: Annotated[bool, typer.Option("--whole", help="with --seed: do not shrink it if it fails")] = False,
 ) -> None:
     """Play seeds until the time is up. The first failing one is shrunk, and its story printed."""
     if seed is not None:
         print_story(play(draw(seed), narrated=True), whole)
     else:
-        play_many(first, seconds, processes or len(os.sched_getaffinity(0)))
+        play_many(first, seconds, processes or len(os.sched_getaffinity(0)), short)
 
 
-def play_many(first: int, seconds: float, processes: int) -> None:
+def play_many(first: int, seconds: float, processes: int, short: bool) -> None:
     """Play seeds on several processes, and print a summary."""
     began = time.monotonic()
     coverage, played, virtual, steps, messages = Coverage(), 0, 0.0, 0, 0
     failures: list[Ending] = []
-    for ending in endings(first, began + seconds, processes):
+    for ending in endings(first, began + seconds, processes, short):
         played += 1
         virtual += ending.plan.duration
         steps += ending.steps
@@ -57,14 +59,14 @@ def play_many(first: int, seconds: float, processes: int) -> None:
         print_story(failures[0], whole=False)
 
 
-def endings(first: int, until: float, processes: int) -> Iterator[Ending]:
+def endings(first: int, until: float, processes: int, short: bool) -> Iterator[Ending]:
     """Yield the endings of seed after seed until a time of the monotonic clock."""
     seeds = count(first, PIECE)
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, initializer=collect_seldom) as pool:
         under_way: set[Future[list[Ending]]] = set()
         while True:
             while len(under_way) < 2 * processes and time.monotonic() < until:
-                under_way.add(pool.submit(play_piece, next(seeds)))
+                under_way.add(pool.submit(play_piece, next(seeds), short))
             if not under_way:
                 return
             done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
@@ -72,9 +74,20 @@ def endings(first: int, until: float, processes: int) -> Iterator[Ending]:
                 yield from future.result()
 
 
-def play_piece(first: int) -> list[Ending]:
-    """Play some seeds, one after the other."""
-    return [play(draw(seed)) for seed in range(first, first + PIECE)]
+def collect_seldom() -> None:
+    """Have this process collect cyclic garbage after plays: nearly all of that is what a play leaves."""
+    gc.freeze()
+    gc.set_threshold(50_000)
+
+
+def play_piece(first: int, short: bool) -> list[Ending]:
+    """Play some seeds, one after the other; with `short`, those that are."""
+    played = []
+    for plan in map(draw, range(first, first + PIECE)):
+        if plan.is_short or not short:
+            played.append(play(plan))
+            gc.collect()
+    return played
 
 
 def print_story(ending: Ending, whole: bool) -> None:

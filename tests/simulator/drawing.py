@@ -10,6 +10,7 @@ from router.model.policy_keys import LAST_RESORTS
 from tests.simulator.bounds import FAR, Bounds
 from tests.simulator.plan import (
     DEAD,
+    SHORT_SECONDS,
     ClientPlan,
     Deed,
     Fault,
@@ -74,7 +75,7 @@ def draw(seed: int) -> Plan:
     """Return the plan of a seed."""
     chance = Random(f"plan {seed}")
     shards, acceptors = chance.choice([1, 2, 2, 3]), chance.choice([1, 1, 2, 3])
-    (seconds,) = chance.choices((0.15, 0.5, 1.5, 5.0), (10, 7, 2, 1))
+    (seconds,) = chance.choices((SHORT_SECONDS, 0.5, 1.5, 5.0), (10, 7, 2, 1))
     stores = chance.random() < 0.7
     queues = [queue(number, shards, stores, chance) for number in range(chance.randint(1, 5))]
     if any(each.buries for each in queues):
@@ -102,7 +103,7 @@ def draw(seed: int) -> Plan:
         faults += [during(each, sizes, chance) for each in operations if each.deed is Deed.MOVE]
         faults += [slow_disk(each, chance) for each in faults if each.role == "shard" and chance.random() < 0.5]
         faults += [death_after(each, chance) for each in faults if each.mishap is Mishap.FULL]
-        faults += above(faults, Random(f"supervisor {seed}"))
+        faults += above(seconds, faults, Random(f"supervisor {seed}"))
     seconds = max([seconds, *(each.at + each.seconds for each in faults if each.role == "client")])
     storms = [storm(seconds, chance) for _ in range(chance.randint(0, 2))]
     lull = None
@@ -174,6 +175,8 @@ def fault(seconds: float, sizes: dict[str, int], chance: Random) -> Fault:
         lasts = (0.01, 1.0, 5.0, 12.0)
     elif mishap is Mishap.HANG:
         lasts = (0.01, 0.3, 1.0, 6.0)
+    if seconds == SHORT_SECONDS and role != "client":
+        lasts = tuple(min(each, SHORT_SECONDS) for each in lasts)
     return Fault(chance.uniform(0, seconds), mishap, role, number, chance.choice(lasts))
 
 
@@ -196,13 +199,15 @@ def death_after(full: Fault, chance: Random) -> Fault:
     return Fault(full.at + full.seconds + chance.uniform(0, 0.1), Mishap.KILL, "shard", full.number, 0.3)
 
 
-def above(faults: Sequence[Fault], chance: Random) -> list[Fault]:
+def above(seconds: float, faults: Sequence[Fault], chance: Random) -> list[Fault]:
     """Draw what happens to the supervisor while it should notice a death, and start a process."""
     deaths = [each for each in faults if each.mishap is Mishap.KILL]
     if not deaths or chance.random() < 0.7:
         return []
-    mishap, seconds = chance.choice(MISHAPS["supervisor"]), chance.choice([0.01, 0.3, 1.0, 6.0])
-    return [Fault(max(chance.choice(deaths).at - chance.uniform(0, seconds), 0.0), mishap, "supervisor", 0, seconds)]
+    mishap, lasts = chance.choice(MISHAPS["supervisor"]), chance.choice([0.01, 0.3, 1.0, 6.0])
+    if seconds == SHORT_SECONDS:
+        lasts = min(lasts, SHORT_SECONDS)
+    return [Fault(max(chance.choice(deaths).at - chance.uniform(0, lasts), 0.0), mishap, "supervisor", 0, lasts)]
 
 
 def operation(seconds: float, queues: Sequence[QueuePlan], chance: Random) -> Operation:

@@ -75,8 +75,9 @@ class Engine:
         self.timeline = Timeline(BEGINS)
         self.weather = Weather(plan, self.timeline)
         self.node = SimulatedNode(
-            plan.acceptors, plan.shards, plan.spare, FLOW, plan.stores, plan.bounds, self.chance("node")
-        )
+            plan.acceptors, plan.shards, plan.spare, FLOW, plan.stores, plan.bounds, self.chance("node"),
+            plan.reads_topology,
+        )  # fmt: skip
         self.node.commits = False
         self.hangs: dict[Place, float] = {}
         self.cuts: dict[int, float] = {}
@@ -95,6 +96,7 @@ class Engine:
         self.broadcasts = self.chance("broadcasts")
         self.activities: list[Activity] = []
         self.reads: dict[int, Activity] = {}
+        """What each client writes, by its number in the plan."""
         self.after_turn: dict[Place, list[Activity]] = defaultdict(list)
         self.make_activities()
 
@@ -272,18 +274,24 @@ class Engine:
         """Arm those of some activities that have something to move."""
         for activity in activities:
             if not activity.armed and activity.waits():
-                activity.armed = True
-                delay = activity.chance.expovariate(1 / (activity.seconds * self.weather.slowness()))
-                self.timeline.after(min(delay, LONGEST_SECONDS), partial(self.happens, activity))
+                self.arm_one(activity)
+
+    def arm_one(self, activity: Activity) -> None:
+        """Arm an activity, after a delay drawn for it."""
+        activity.armed = True
+        delay = activity.chance.expovariate(1 / (activity.seconds * self.weather.slowness()))
+        self.timeline.after(min(delay, LONGEST_SECONDS), partial(self.happens, activity))
 
     def happens(self, activity: Activity) -> None:
         """Have an activity move one thing, after any hang of its process."""
         if self.is_postponed(activity.place, partial(self.happens, activity)):
             return
         activity.armed = False
-        if activity.waits() and activity.move() is not False:
-            self.turn_ends(activity.place)
-        self.arm((activity,))
+        if activity.waits():
+            if activity.move() is not False:
+                self.turn_ends(activity.place)
+            if activity.waits() and not activity.armed:
+                self.arm_one(activity)
 
     def hung(self, place: Place) -> bool:
         """Whether a process hangs now."""
@@ -329,7 +337,8 @@ class Engine:
         if due is not None and number not in self.metering:
             self.metering.add(number)
             self.timeline.after(max(due, 1.0 if self.weather.is_quiet() else TURN_SECONDS), partial(self.meter, number))
-        self.arm(read for read in self.reads.values() if read.place == ("acceptor", number))
+        place = "acceptor", number
+        self.arm([read for read in self.reads.values() if not read.armed and read.place == place])
 
     def meter(self, number: int) -> None:
         """Serve an acceptor's gates that open with time and its long routes, and end the turn."""

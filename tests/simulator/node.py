@@ -50,9 +50,10 @@ class SimulatedNode(Node):
 
     def __init__(
         self, acceptors: int, shards: int, spare: int, flow: dict[str, Any], stores: bool, bounds: Bounds,
-        chance: Random,
+        chance: Random, reads_topology: bool,
     ) -> None:  # fmt: skip
         self.chance = chance
+        self.reads_topology = reads_topology
         self.stored_topology = Topology()
         """The topology as a router stored it last."""
         self.stored_in = 0
@@ -91,8 +92,8 @@ class SimulatedNode(Node):
         return RouterDisk(self.settings.data, self.chance)
 
     def open_router_store(self) -> RouterStore:
-        """Open the store on the router's disk."""
-        return self.router_disk.open(self.epoch)
+        """Open the store on the router's disk; in memory if nobody is to read it."""
+        return self.router_disk.open(self.epoch) if self.reads_topology else self.memory_store
 
     def new_router(self) -> Router:
         """Return a new incarnation of the router. AssertionError if it does not have what outlives the one before."""

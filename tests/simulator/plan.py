@@ -13,6 +13,8 @@ from tests.simulator.bounds import FAR, Bounds
 from tests.simulator.policies import LANE, POLICIES, Definition
 
 CONSUMER_TIMEOUT, TRANSACTION_TIMEOUT = AmqpSettings().consumer_timeout, AmqpSettings().transaction_timeout
+SHORT_SECONDS = 0.1
+"""The duration of half of the plays, and the longest that a fault lasts in them."""
 FANOUT = "fan"
 """The exchange to which some of the queues are bound."""
 DEAD = "dead"
@@ -166,6 +168,16 @@ class Plan:
     """How many shards may be added."""
     share: int | None = None
     """How many of an exchange's queues have to lag before producers are held, in percent; None: the default."""
+
+    @property
+    def reads_topology(self) -> bool:
+        """Whether a router may read what the one before it has stored."""
+        return any(each.role in ("router", "router disk", "machine") for each in self.faults)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is one of the shortest plays."""
+        return self.duration == SHORT_SECONDS
 
     @property
     def duration(self) -> float:

@@ -54,7 +54,7 @@ def has_a_reason(core: AcceptorCore, channel: Channel) -> None:
     if channel.runs_at_gates():
         assert lacks_room(channel) or is_behind_another(channel)
     elif channel.inbox or channel.gates or channel.held_by is not None:
-        refused = channel.refusing is not None and channel.refusing.is_saturated()
+        refused = channel.refusing is not None and channel.refusing.is_full()
         assert any(map(is_blocked, channel.gates)) or refused or (channel.withheld and not channel.inbox)
         notified = channel.held_by is not None or not any(map(is_shut, channel.gates))
         assert channel.stage is DETACHED or notified or only_just_waits(core, channel)
