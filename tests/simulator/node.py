@@ -7,7 +7,8 @@ settlements waits for virtual time to pass; requests to the router travel like e
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -124,6 +125,14 @@ class SimulatedNode(Node):
         if turn is not None:
             self.note_stored(turn)
             self.publish(turn)
+
+    @contextmanager
+    def one_turn(self) -> Iterator[None]:
+        """Have the router do all that it is asked meanwhile in one turn."""
+        self.router_waits = True
+        yield
+        self.router_waits = False
+        self.publish_changes()
 
     def note_stored(self, turn: Turn) -> None:
         """Record the changes that a turn of the router has stored."""

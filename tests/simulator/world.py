@@ -65,6 +65,16 @@ class World:
 
     def begin(self) -> None:
         """Declare the queues, and put everything planned on the timeline."""
+        with self.node.one_turn():
+            self.declare()
+        self.engine.begin()
+        for connection in self.connections.values():
+            self.engine.timeline.after(connection.plan.arrives, partial(self.arrive, connection))
+        self.faults.begin()
+        self.operators.begin()
+
+    def declare(self) -> None:
+        """Make the users, the exchange and the queues of the plan."""
         self.node.add_user(EVE)
         self.node.add_user(MALLORY, NOWHERE)
         self.node.ask("exchange_declare", name=FANOUT, type="fanout", durable=True)
@@ -75,11 +85,6 @@ class World:
                 self.node.ask("queue_bind", queue=queue.name, source=FANOUT, key="", user=user)
         if self.plan.share is not None:
             self.node.policy("share", "", {"flow-share": f"{self.plan.share} %"}, "exchanges")
-        self.engine.begin()
-        for connection in self.connections.values():
-            self.engine.timeline.after(connection.plan.arrives, partial(self.arrive, connection))
-        self.faults.begin()
-        self.operators.begin()
 
     def go_on(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
         """Let time pass, at most until a condition holds."""
