@@ -107,10 +107,6 @@ class Link:
         """Add the Reply to a request to the turn."""
         self.turn.add(to_acceptor.Reply(request, result, error))
 
-    def reply_when_safe(self, request: int, result: Any) -> None:
-        """Reply once the turn being applied is safe."""
-        self.send_when_safe(to_acceptor.Reply(request, result))
-
     def send_when_safe(self, operation: Operation) -> None:
         """Send an operation behind the report that the turn being applied is safe, and behind the turn's refusals."""
         self.promised.append((self.received, operation))

@@ -42,7 +42,7 @@ class Start:
 
     def give(self, queue_id: int = QUEUE) -> QueueState:
         queue = self.state.make_queue(replace(self.record, queue_id=queue_id))
-        self.recovered.give(queue, Leases(self.state, Stalls(Alarms())))
+        self.recovered.give(queue, Leases(self.state, Stalls(Alarms()), lambda action: action()))
         return queue
 
     def end(self) -> None:

@@ -123,6 +123,26 @@ def test_requests_wait_and_those_of_ended_channels_and_links_are_dropped(node: N
     assert not homings.defers(None, first, lambda: None)
 
 
+@pytest.mark.parametrize("asked", ["basic.cancel", "basic.consume"])
+def test_who_leaves_or_ends_a_lease_meanwhile_is_told_when_it_is_over(node: Node, asked: str) -> None:
+    """The turn of the request is safe long before, and no other turn follows it."""
+    client = open_channel(node)
+    publish(client, QUEUE, b"leased")
+    client.call("basic.consume", 1, queue=QUEUE, consumer_tag="c", arguments={"x-lease": "batch"})
+    homings, move = begun(node)
+    arguments: dict[str, object] = {"consumer_tag": "c"}
+    if asked == "basic.consume":
+        arguments = {"queue": QUEUE, "consumer_tag": "end", "arguments": {"x-lease": "batch", "x-lease-end": "ack"}}
+    client.send(asked, 1, **arguments)
+    node.settle()
+    assert f"{asked}-ok" not in client.names(1)
+    for link in links(node):
+        homings.on_reattached(link, Reattached(move.queue_id, move.epoch))
+    homings.end_complete()
+    node.settle()
+    client.take(f"{asked}-ok", 1)
+
+
 def test_starting_and_ready_incarnations_are_living(node: Node) -> None:
     for index, state in enumerate((STARTING, DEAD)):
         node.gauges.process_write("acceptor", index, pid=1, incarnation=4, state=state, started_us=0, restarts=3)
