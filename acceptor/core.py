@@ -20,6 +20,7 @@ from acceptor.clients.channel_stage import OPEN as CHANNEL_OPEN
 from acceptor.clients.client import Client
 from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.connection_state import ConnectionState, Transport
+from acceptor.clients.silence import Silence
 from acceptor.clients.state import AcceptorState
 from acceptor.consuming.consumer_timeouts import ConsumerTimeouts
 from acceptor.consuming.delivery import Delivery
@@ -105,7 +106,7 @@ class AcceptorCore:
             settling=Settling(state, self.gates.queue_gates), delivery=self.delivery, replies=self.replies,
             moves=self.moves, requests=self.requests, orphans=self.orphans, replacing=Replacing(), holding=holding,
             early=self.early, accounts=budgets.accounts, outputs=budgets.outputs, unfinished=budgets.unfinished,
-            unread=budgets.unread,
+            unread=budgets.unread, silence=Silence(state),
         )  # fmt: skip
 
     def connect(self, transport: Transport, peer: str, peer_host: str) -> Connection:
@@ -321,7 +322,8 @@ class AcceptorCore:
             self.state.run_due, self.budgets.outputs.recheck, self.recheck_unfinished, self.drip,
             self.gates.recheck_queues, self.services.replacing.recheck, self.early.warn_channels, self.update_pressure,
             self.recheck_others, self.publish_metered_events, self.escalate_holds, self.orphans.forget_empty,
-            self.orphans.take_late_closes, self.delivery.forget_holders, self.write_counters,
+            self.orphans.take_late_closes, self.services.silence.recheck, self.delivery.forget_holders,
+            self.write_counters,
         )  # fmt: skip
 
     def recheck_unfinished(self) -> None:

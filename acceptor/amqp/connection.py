@@ -41,6 +41,8 @@ HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 CLOSE_SECONDS = 10.0
 UNREADABLE_SECONDS = 1.0
 LINGER_SECONDS = 5.0
+UNREADABLE = (501, 502, 503, 504, 505)
+"""Errors of frames, syntax, commands and channels: before the connection is open, nothing more is sent after one."""
 # The death of a client whose socket is paused and full shows only by the reset that data sent to it brings. So a client
 # that has agreed to no heartbeats is sent one this often meanwhile; clients ignore it (pika logs it).
 PROBE_SECONDS = 10.0
@@ -193,6 +195,7 @@ class Connection(ConnectionState):
             if self.stage is OPEN:
                 self.deadline = None
                 self.services.outputs.opened(self)
+                self.services.silence.begin(self)
                 log.info("connection open", **self.whose())
                 self.stay.begins(self)
 
@@ -264,7 +267,7 @@ class Connection(ConnectionState):
 
     @contained
     def tick(self, now: float) -> None:
-        """Enforce deadlines, send and expect heartbeats (AMQP 0-9-1, 4.2.7); called once a second."""
+        """Enforce deadlines and send heartbeats (AMQP 0-9-1, 4.2.7); called once a second."""
         if self.deadline is not None and now >= self.deadline:
             if self.stage in HANDSHAKE:
                 log.info("handshake timed out", peer=self.client.peer)
@@ -274,13 +277,16 @@ class Connection(ConnectionState):
             if now - self.last_sent >= self.heartbeat / 2:
                 self.output.write(HEARTBEAT)
                 self.acceptor.dirty[self] = None
-            if not self.pauses and now - self.last_received > 2 * self.heartbeat + 1:
-                log.info("missed heartbeats", connection=self.id, peer=self.client.peer, seconds=2 * self.heartbeat)
-                self.stay.ends(self, "missed heartbeats")
-                self.hang_up()
         elif not self.reads and self.stage not in HANDSHAKE and now - self.last_sent >= PROBE_SECONDS:
             self.output.write(HEARTBEAT)
             self.acceptor.dirty[self] = None
+
+    def is_silent(self) -> None:
+        """Hang up: nothing came in the time in which the client has agreed to send heartbeats."""
+        silent = round(self.acceptor.now - self.last_received, 3)
+        log.info("missed heartbeats", connection=self.id, peer=self.client.peer, seconds=silent)
+        self.stay.ends(self, "missed heartbeats")
+        self.hang_up()
 
     def pause_reading(self, why: int) -> None:
         """Stop reading the socket for a reason (`acceptor.clients.pauses`), until no reason is left."""
@@ -306,7 +312,10 @@ class Connection(ConnectionState):
         """Log an error that the connection does not survive, and close it."""
         if self.stage is OPEN or self.stage in HANDSHAKE:
             self.log_error(error, 0)
-            self.close(error, keep_parked=keep_parked)
+            if self.stage is not OPEN and error.code in UNREADABLE:
+                self.give_up(error)
+            else:
+                self.close(error, keep_parked=keep_parked)
 
     def broken(self, error: Exception) -> None:
         """End this connection, and no other, for a bug of ours."""
@@ -316,6 +325,14 @@ class Connection(ConnectionState):
         except Exception:
             log.exception("connection cannot be closed in order", connection=self.id, peer=self.client.peer)
             self.transport.close()
+
+    def give_up(self, error: AMQPError) -> None:
+        """Close without another word: the peer does not speak the protocol (AMQP 0-9-1, 2.2.4)."""
+        self.stay.ends(self, error.reply_text)
+        self.scanner.abandon()
+        self.services.unfinished.forget(self)
+        self.resume_reading(self.pauses)
+        self.finish(ConnectionEvent.HANG_UP)
 
     def close(self, error: AMQPError, *, keep_parked: bool = False) -> None:
         """Send connection.close, and wait for the answer until a deadline. Parked publishes are kept on request."""
@@ -410,6 +427,7 @@ class Connection(ConnectionState):
         services.outputs.lost(self, opened=self.stay.opened is not None)
         services.unfinished.forget(self)
         services.unread.forget(self)
+        services.silence.forget(self)
         services.holding.forget(self)
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from acceptor.budgets.outputs import Outputs
     from acceptor.budgets.unfinished import Unfinished
     from acceptor.budgets.unread import Unread
+    from acceptor.clients.silence import Silence
     from acceptor.clients.state import AcceptorState
     from acceptor.consuming.delivery import Delivery
     from acceptor.consuming.replies import Replies
@@ -61,3 +62,4 @@ class Services:
     outputs: Outputs
     unfinished: Unfinished
     unread: Unread
+    silence: Silence

@@ -40,7 +40,7 @@ class ConnectionEvent(Symbol):
     REFUSED = "the login is refused"
     QUEUES_DELETED = "the exclusive queues are deleted: close-ok is sent"
     ERROR = "an error, an operator or a shutdown: connection.close is sent"
-    HANG_UP = "a deadline, or missed heartbeats: the broker hangs up"
+    HANG_UP = "a deadline, missed heartbeats, or an unreadable handshake: the broker hangs up"
     LOST = "the socket is gone"
 
 

@@ -147,7 +147,7 @@ class ConnectionState(Staged[ConnectionStage, ConnectionEvent], ABC):
 
     @abstractmethod
     def tick(self, now: float) -> None:
-        """Enforce deadlines and heartbeats; called once a second."""
+        """Enforce deadlines and send heartbeats; called once a second."""
 
     @abstractmethod
     def fail(self, error: AMQPError, *, keep_parked: bool = False) -> None:

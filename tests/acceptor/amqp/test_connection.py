@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from acceptor.amqp.connection import CLOSE_SECONDS, PROBE_SECONDS, UNREADABLE_SECONDS, forced
+from acceptor.clients.connection_stage import ConnectionStage
 from acceptor.clients.pauses import OUTPUT
-from tests.frames import PROTOCOL_HEADER, frame
+from tests.frames import BODY, METHOD, PROTOCOL_HEADER, frame, method_frame, publish_frames
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node, open_channel
 
@@ -64,15 +67,6 @@ def test_another_protocol_is_answered_with_the_brokers_header_and_nothing_else(n
 # Channels
 
 
-def test_a_channel_cannot_be_used_before_the_connection_is_open(node: Node) -> None:
-    client = node.visit()
-    client.write(PROTOCOL_HEADER)
-    client.publish(1, b"early", routing_key="q")
-    node.settle()
-    closed = client.take("connection.close")
-    assert (closed.code, closed.text) == (503, "COMMAND_INVALID - a channel is used before the connection is open")
-
-
 @pytest.mark.parametrize(
     ("method", "channel", "text"),
     [("basic.qos", 7, "expected 'channel.open'"), ("channel.open", 1, "second 'channel.open' seen")],
@@ -107,6 +101,47 @@ def test_the_number_of_channels_is_limited_and_a_closed_one_does_not_count() -> 
         assert node.core(0).state.counters.open_channels == 0
 
 
+# Errors before the connection is open
+
+START_OK = method_frame("connection.start-ok", mechanism="PLAIN", response=b"\0guest\0guest", locale="en_US")
+UNREADABLE = {
+    "an unknown frame type": frame(NO_FRAME_TYPE, 0, b""),
+    "a wrong frame end": frame(METHOD, 0, b"\0\x0a\0\x0b")[:-1] + b"\0",
+    "a method that is not due": method_frame("connection.open", vhost="/"),
+    "a method of a channel": method_frame("channel.open", 1),
+    "a method that does not exist": frame(METHOD, 0, b"\0\x0a\x03\xe7"),
+    "a publish": publish_frames(1, b"early", routing_key="q"),
+    "contents": frame(BODY, 1, b"x"),
+    "a frame that is too large": struct.pack(">BHI", METHOD, 0, 10_000_000) + bytes(20_000),
+}
+
+
+@pytest.mark.parametrize("data", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("before", [b"", START_OK], ids=["after start", "after tune"])
+def test_an_error_before_open_closes_the_socket_and_sends_nothing(node: Node, before: bytes, data: bytes) -> None:
+    """Sections 2.2.4 and 4.2.3."""
+    client = node.visit()
+    client.write(PROTOCOL_HEADER + before)
+    node.settle()
+    known = client.names()
+    with capture_logs() as logs:
+        client.write(data)
+        node.settle()
+    assert client.names() == known and not client.data
+    assert client.socket.closed and client.connection.stage is ConnectionStage.CLOSED
+    assert [line["event"] for line in logs] == ["client error"]
+
+
+def test_a_vhost_that_does_not_exist_is_an_error_that_the_client_is_told(node: Node) -> None:
+    client = node.visit()
+    client.write(PROTOCOL_HEADER + START_OK)
+    node.settle()
+    client.send("connection.tune-ok", 0, channel_max=10, frame_max=8192)
+    client.send("connection.open", 0, vhost="nowhere")
+    node.settle()
+    assert client.take("connection.close").code == 530
+
+
 # Deadlines and heartbeats
 
 
@@ -118,21 +153,6 @@ def test_heartbeats_are_sent_when_half_an_interval_brought_no_output(node: Node)
     assert client.heartbeats == 1
     tick(node, client, 1)
     assert client.heartbeats == 1
-
-
-@pytest.mark.parametrize("paused", [False, True])
-def test_a_client_that_is_read_and_sends_nothing_for_two_intervals_is_hung_up_on(node: Node, paused: bool) -> None:
-    client = node.connect(heartbeat=HEARTBEAT_SECONDS)
-    if paused:
-        client.connection.pause_reading(OUTPUT)
-    tick(node, client, 2 * HEARTBEAT_SECONDS + 1)
-    assert not client.socket.closed
-    tick(node, client, 0.5)
-    assert client.socket.closed is not paused
-    if paused:  # counted from when the connection is read again
-        client.connection.resume_reading(OUTPUT)
-        tick(node, client, HEARTBEAT_SECONDS)
-        assert not client.socket.closed
 
 
 def test_a_paused_client_without_heartbeats_is_probed(node: Node) -> None:
