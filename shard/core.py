@@ -73,7 +73,7 @@ class ShardCore:
         self.commits = Commits(state, self.gate)
         self.paging = Paging(state, self.commits, self.gate)
         self.paging.limit(*memory_of(settings, settings.shards))
-        leases = Leases(state, self.stalls, self.commits.when_kept)
+        leases = Leases(state, self.stalls, self.commits.when_written)
         self.serving = Serving(state, self.stalls, leases, settings.flow.unprivileged_limit)
         self.intake = Intake(state, self.serving, lambda queue: self.two_phase.first_held(queue))
         self.two_phase = TwoPhase(state, self.peers, self.commits, self.intake, self.apply_known_deaths)

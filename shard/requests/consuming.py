@@ -182,7 +182,7 @@ class Consuming:
                 self.leases.cancelled(consumer)
             queue = self.remove_consumer(link, consumer, requeue=False)
         if leased and queue is None:
-            self.leases.reply_when_kept(link, request, None)
+            self.leases.reply_when_written(link, request, None)
         elif queue is None:
             link.reply(request, None)
         else:

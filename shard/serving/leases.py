@@ -35,12 +35,12 @@ RemoveConsumer = Callable[[Link, Consumer, bool], object]
 
 
 class Leases:
-    """The leases of the queues of one shard. `when_kept` runs an action once all changes so far are stored."""
+    """The leases of the queues of one shard. `when_written` runs an action once all changes so far are stored."""
 
-    def __init__(self, state: ShardState, stalls: Stalls, when_kept: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, state: ShardState, stalls: Stalls, when_written: Callable[[Callable[[], None]], None]) -> None:
         self.state = state
         self.stalls = stalls
-        self.when_kept = when_kept
+        self.when_written = when_written
 
     def take_over(self, queue: QueueState, id: str, remove: RemoveConsumer) -> Lease | None:
         """Detach a lease from its consumer, which is cancelled, and return it; None if there is none or it holds
@@ -118,13 +118,13 @@ class Leases:
                     queue.contents.requeue(low, high - low)
             self.drop(queue, lease)
             self.state.touch(queue)
-        self.reply_when_kept(link, request, 0)
+        self.reply_when_written(link, request, 0)
 
-    def reply_when_kept(self, link: Link, request: int, result: int | None) -> None:
+    def reply_when_written(self, link: Link, request: int, result: int | None) -> None:
         """Reply once a later incarnation would know what a request has changed; its turn may be safe before that, as
         requests wait while their queue comes home.
         """
-        self.when_kept(partial(link.reply, request, result))
+        self.when_written(partial(link.reply, request, result))
 
     def expire(self, queue: QueueState) -> None:
         """Requeue the messages of leases that have expired."""

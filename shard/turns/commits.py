@@ -31,6 +31,8 @@ class Commits:
         self._making_safe: list[tuple[Link, int]] | None = None
         self._unflushed: dict[Link, int] = {}
         self._flushing: dict[Link, int] = {}
+        self._writing: list[Callable[[], None]] = []
+        self._being_written: list[Callable[[], None]] = []
         self._keeping: list[Callable[[], None]] = []
         self._being_kept: list[Callable[[], None]] = []
         self._kept_unflushed: list[Callable[[], None]] = []
@@ -41,6 +43,10 @@ class Commits:
         """Whether a commit is in flight."""
         return self._making_safe is not None
 
+    def when_written(self, action: Callable[[], None]) -> None:
+        """Run an action once all that the journal has gathered is in the store, as far as it will ever be there."""
+        self._writing.append(action)
+
     def when_kept(self, action: Callable[[], None]) -> None:
         """Run an action once all that the journal has gathered is on the disk, as far as it will ever be there."""
         self._keeping.append(action)
@@ -49,7 +55,10 @@ class Commits:
         """If nothing is to be written, make all applied turns safe."""
         journal = self.state.journal
         if self._making_safe is None and (journal is None or journal.is_empty()):
-            while self._keeping:
+            while self._writing or self._keeping:
+                being_written, self._writing = self._writing, []
+                for action in being_written:
+                    action()
                 being_kept, self._keeping = self._keeping, []
                 self.are_kept(being_kept)
             for link in self.state.links.values():
@@ -85,6 +94,7 @@ class Commits:
         if self._making_safe is not None or journal is None or journal.is_empty():
             return None
         self._making_safe = []
+        self._being_written, self._writing = self._writing, []
         self._being_kept, self._keeping = self._keeping, []
         for identity, link in self.state.links.items():
             if link.safe != link.received:
@@ -98,6 +108,9 @@ class Commits:
         self.state.journal.written()
         self.gate.store_works(UNWRITTEN, self.state.now)
         making_safe, self._making_safe = self._making_safe or [], None
+        being_written, self._being_written = self._being_written, []
+        for action in being_written:
+            action()
         being_kept, self._being_kept = self._being_kept, []
         self.are_kept(being_kept)
         for link, turn in making_safe:
@@ -138,8 +151,8 @@ class Commits:
         """Return a commit that is not in the store to the journal, to be written with the next."""
         assert self.state.journal is not None
         self._making_safe = None
-        self._keeping = self._being_kept + self._keeping
-        self._being_kept = []
+        self._writing, self._being_written = self._being_written + self._writing, []
+        self._keeping, self._being_kept = self._being_kept + self._keeping, []
         self.state.journal.take_back(commit)
 
     def record_positions(self) -> None:

@@ -132,6 +132,21 @@ def test_other_shards_and_actions_wait_for_the_flush(world: World, fails: bool) 
     assert (world.safe(), world.done, world.commits.awaited) == ((2, 2), ["after 1", "after 2"], False)
 
 
+def test_what_waits_for_the_store_alone_does_not_wait_for_the_flush(world: World) -> None:
+    world.commits.flushed_later = True
+    world.take_in(1)
+    world.commits.when_written(lambda: world.done.append("written"))
+    world.commits.failed(world.handed_over(), "No space left on device")
+    world.commits.make_safe()
+    assert world.done == []
+    world.handed_over()
+    world.commits.when_written(lambda: world.done.append("written with the next"))
+    world.commits.written()
+    assert world.done == ["written"]
+    world.commits.make_safe()
+    assert world.done == ["written", "written with the next"], "there is nothing left to write"
+
+
 def test_without_a_store_nothing_is_handed_over(world: World) -> None:
     world.state.journal = None
     world.take_in(1, writes=False)
