@@ -29,7 +29,7 @@ app = typer.Typer(
     help="An AMQP 0-9-1 broker with producer flow control.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
 from ops.administration import limits
 from ops.administration.node import AsJson, ask, show
+from ops.errors import CommandError
 from ops.naming import Data
 
 app = typer.Typer(
     help="Virtual hosts of a running node: separate exchanges, queues and permissions.", no_args_is_help=True
 )
 
+DEFAULT = "/"
 Name = Annotated[str, typer.Argument(metavar="VHOST", help="name of the vhost", show_default=False)]
 
 
@@ -25,10 +28,31 @@ def add(name: Name, data: Data = None) -> None:
 
 
 @app.command()
-def delete(name: Name, data: Data = None) -> None:
-    """Delete a vhost with its queues, messages and permissions; its connections are closed."""
+def delete(
+    name: Name,
+    data: Data = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask, whatever it has")] = False,
+) -> None:
+    """Delete a vhost with its queues, messages and permissions; its connections are closed.
+
+    It asks first if the vhost has queues, or is the default one.
+    """
+    if not yes:
+        confirm_deletion(name, ask(data, "vhost_list"))
     ask(data, "vhost_delete", name=name)
     print(f"vhost '{name}' deleted")
+
+
+def confirm_deletion(name: str, vhosts: Sequence[Mapping[str, Any]]) -> None:
+    """Ask before a vhost is deleted that has queues, or is the default one. CommandError unless the answer is yes."""
+    queues = sum(vhost["queues"] for vhost in vhosts if vhost["name"] == name)
+    if not queues and name != DEFAULT:
+        return
+    counted = "1 queue and its" if queues == 1 else f"{queues} queues and their"
+    try:
+        typer.confirm(f"Delete vhost '{name}' with {counted} messages?", abort=True)
+    except typer.Abort:
+        raise CommandError(f"vhost '{name}' is not deleted; --yes deletes it without a question") from None
 
 
 @app.command("list")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from typing import Annotated, Any
 
@@ -17,6 +16,7 @@ from ops.flow.explain import explain
 from ops.flow.history import events, incidents, ledger
 from ops.flow.why import explained
 from ops.naming import Data
+from ops.operator_name import operator_name
 from penstock.text.durations import seconds_of, shown
 
 app = typer.Typer(
@@ -125,7 +125,7 @@ def stop(
         seconds = None if time_limit is None else seconds_of(time_limit)
     except ValueError as error:
         raise CommandError(f"--for: {error}") from None
-    made = ask(data, "flow_stop", author=getpass.getuser(), reason=reason, seconds=seconds, **names)
+    made = ask(data, "flow_stop", author=operator_name(), reason=reason, seconds=seconds, **names)
     show_rows([made], STOP_COLUMNS, _stop_row, "", as_json)
 
 

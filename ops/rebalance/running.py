@@ -5,7 +5,6 @@ A move is requested in a thread of its own, so that the lease is renewed, and an
 
 from __future__ import annotations
 
-import getpass
 import os
 import signal
 import socket
@@ -17,6 +16,7 @@ from dataclasses import asdict
 from types import FrameType
 
 from ops.errors import CommandError
+from ops.operator_name import operator_name
 from ops.rebalance.applying import Applying, Ended, Limits, Result, Start, Wait, earlier_state
 from ops.rebalance.node import RunningNode
 from ops.rebalance.plan import Move, Plan
@@ -38,7 +38,7 @@ class Run:
 
     def __init__(self, node: RunningNode, records: Records, plan: Plan, limits: Limits, report: Report) -> None:
         self.node, self.records, self.plan, self.report = node, records, plan, report
-        self.holder = f"{getpass.getuser()}@{socket.gethostname()}:{os.getpid()}"
+        self.holder = f"{operator_name()}@{socket.gethostname()}:{os.getpid()}"
         done, version, open_move = earlier_state(plan, records.of_plan(plan.id))
         self.core = Applying(plan, version, limits, done)
         self._interrupted = False

@@ -53,6 +53,19 @@ def test_a_mistake_is_one_line(arguments: list[str], line: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"penstock: {line}\n")
 
 
+@pytest.mark.parametrize("command", [[], ["flow"], ["flow", "stop"], ["store", "dump"]])
+def test_h_is_help_too(command: list[str]) -> None:
+    short, long = penstock(*command, "-h"), penstock(*command, "--help")
+    assert (short.returncode, short.stdout, short.stderr) == (0, long.stdout, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(shell: str) -> None:
+    script = penstock(_PENSTOCK_COMPLETE=f"source_{shell}")
+    assert (script.returncode, script.stderr) == (0, "")
+    assert "_PENSTOCK_COMPLETE" in script.stdout
+
+
 @pytest.mark.parametrize("command", [["vhost", "list"], ["user", "delete", "bob"], ["permission", "list", "--json"]])
 def test_commands_need_a_node(command: list[str], tmp_path: Path) -> None:
     done = penstock(*command, "--data", str(tmp_path))
