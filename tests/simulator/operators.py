@@ -24,9 +24,10 @@ REASONS = (
     "takes no queues",
     "exclusive",
     "leased",
+    "damaged",
 )
-"""Why a queue is not moved: a process has died, an operator has asked, its target or its dead letters have no
-room, or a client has leases.
+"""Why a queue is not moved: a process has died, an operator has asked, its target or its dead letters have no room, a
+client has leases, or its disk has damaged a message that it has not come to yet.
 """
 
 
