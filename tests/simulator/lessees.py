@@ -156,9 +156,12 @@ class Lessee(Consumer):
             self.fill()
 
     def falls_silent(self) -> None:
-        """End the lease, then drop the connection."""
+        """End the lease, then drop the connection; at once if that may be paused as a last resort, for then nobody
+        reads the cancel, and queues wait for what it has unacked.
+        """
         self.phase = Phase.SILENT
-        if self.channel() is not None and self.stage in (Stage.FILLING, Stage.READING) and self.queues:
+        may_ask = self.channel() is not None and self.engine.plan.bounds.last_resort != "pause"
+        if may_ask and self.stage in (Stage.FILLING, Stage.READING) and self.queues:
             self.cancel()
         elif self.stage is not Stage.LEAVING:
             self.leave()
