@@ -194,6 +194,11 @@ class ShardLink(Staged[LinkStage, LinkEvent]):
             known[0] += count
             known[1] += nbytes
 
+    def is_bound_for(self, queue: int) -> bool:
+        """Whether a publish to a queue is on its way to the shard, or not reported yet."""
+        sent = (publish for turn in self.sent for publish in turn.publishes.values())
+        return queue in self.turn.latest or any(queue in publish.queues for publish in sent)
+
     def waits(self, now: float) -> bool:
         """Whether nothing in the turn is urgent, so that it may wait for more."""
         return self.turn.waits(now, self.left_at, bool(self.sent))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from acceptor.amqp.methods.queue import check_source
+from acceptor.amqp.methods.redeclaring import binding_is_equal, exchange_is_equal
 from acceptor.clients.asking import Handling, ask_router
+from router.model.records import Binding
 
 if TYPE_CHECKING:
     from acceptor.amqp.channel import Channel
@@ -16,18 +18,19 @@ SYSTEM = "amq."
 def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """Have the router declare an exchange."""
     check_declare(channel, arguments["exchange"], arguments)
-    yield from ask_router(
-        "exchange_declare",
-        vhost=channel.access.vhost,
-        name=arguments["exchange"],
-        type=arguments["type"],
-        passive=arguments["passive"],
-        durable=arguments["durable"],
-        auto_delete=arguments["auto_delete"],
-        internal=arguments["internal"],
-        arguments=arguments["arguments"],
-        user=channel.connection.user,
-    )
+    if not exchange_is_equal(channel, arguments):
+        yield from ask_router(
+            "exchange_declare",
+            vhost=channel.access.vhost,
+            name=arguments["exchange"],
+            type=arguments["type"],
+            passive=arguments["passive"],
+            durable=arguments["durable"],
+            auto_delete=arguments["auto_delete"],
+            internal=arguments["internal"],
+            arguments=arguments["arguments"],
+            user=channel.connection.user,
+        )
     if not arguments["nowait"]:
         channel.send("exchange_declare_ok")
 
@@ -62,7 +65,10 @@ def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """Have the router bind an exchange to another one."""
-    yield from _bind(channel, "exchange_bind", arguments, user=channel.access.user)
+    vhost, user, destination = channel.access.vhost, channel.access.user, arguments["destination"]
+    key, more = arguments["routing_key"], arguments["arguments"]
+    wanted = Binding(vhost, arguments["source"], "exchange", destination, key, more, user)
+    yield from _bind(channel, "exchange_bind", arguments, wanted, user=user)
 
 
 def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
@@ -70,18 +76,21 @@ def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
     yield from _bind(channel, "exchange_unbind", arguments)
 
 
-def _bind(channel: Channel, name: str, arguments: dict[str, Any], **more: Any) -> Handling:
+def _bind(
+    channel: Channel, name: str, arguments: dict[str, Any], wanted: Binding | None = None, **more: Any
+) -> Handling:
     channel.access.check("write", "exchange", arguments["destination"])
     check_source(channel, arguments["source"], arguments["routing_key"])
-    yield from ask_router(
-        name,
-        vhost=channel.access.vhost,
-        destination=arguments["destination"],
-        source=arguments["source"],
-        key=arguments["routing_key"],
-        arguments=arguments["arguments"],
-        **more,
-    )
+    if wanted is None or not binding_is_equal(channel, wanted):
+        yield from ask_router(
+            name,
+            vhost=channel.access.vhost,
+            destination=arguments["destination"],
+            source=arguments["source"],
+            key=arguments["routing_key"],
+            arguments=arguments["arguments"],
+            **more,
+        )
     if not arguments["nowait"]:
         channel.send(f"{name}_ok")
 

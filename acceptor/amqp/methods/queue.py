@@ -6,12 +6,13 @@ import base64
 import os
 from typing import TYPE_CHECKING, Any
 
+from acceptor.amqp.methods.redeclaring import binding_is_equal, equal_queue, numbers
 from acceptor.amqp.methods.replies import declare as declare_reply_queue
 from acceptor.clients.asking import Asking, Handling, ask_router, ask_shard
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.replies import PSEUDO_QUEUE
 from penstock.bus import to_shard
-from router.model.records import described
+from router.model.records import Binding, described
 from router.model.topology import Queue
 
 if TYPE_CHECKING:
@@ -48,14 +49,20 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if arguments["queue"].startswith(PSEUDO_QUEUE):
         yield from declare_reply_queue(channel, named(channel, arguments["queue"]), arguments)
         return
+    known: Queue | None
     if arguments["passive"]:
         name = arguments["queue"].replace("\r", "").replace("\n", "")
         channel.access.check_any("queue", name)
-        queue = find(channel, name)
-        name, id, shard = queue.name, queue.queue_id, queue.shard
+        known = find(channel, name)
     else:
         check_declare(channel, arguments["queue"], arguments["arguments"])
         channel.connection.owns_queues |= arguments["exclusive"]  # not only at the answer, which may come too late
+        known = equal_queue(channel, arguments)
+    counted = None
+    if known is not None:
+        name, id, shard = known.name, known.queue_id, known.shard
+        counted = numbers(channel, known)
+    else:
         found = yield from ask_router(
             "queue_declare",
             vhost=channel.access.vhost,
@@ -71,14 +78,22 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
         name, id, shard = found["name"], found["queue_id"], found["shard"]
     channel.last_queue = name
     if not arguments["nowait"]:
-        try:
-            about = described("queue", name, channel.access.vhost)
-            messages, consumers = yield from ask_shard(shard, to_shard.Stat(id), about=about)
-        except AMQPError as error:
-            if arguments["passive"] or error.code != 404:
-                raise
-            messages = consumers = 0  # it was declared, and has been deleted since
+        if counted is None:
+            counted = yield from count(channel, name, id, shard, arguments["passive"])
+        messages, consumers = counted
         channel.send("queue_declare_ok", queue=name, message_count=messages, consumer_count=consumers)
+
+
+def count(channel: Channel, name: str, id: int, shard: int, passive: bool) -> Asking:
+    """Return the shard's numbers of a queue's messages and consumers. AMQPError if it is gone, unless it was declared
+    and has been deleted since.
+    """
+    try:
+        return (yield from ask_shard(shard, to_shard.Stat(id), about=described("queue", name, channel.access.vhost)))
+    except AMQPError as error:
+        if passive or error.code != 404:
+            raise
+        return 0, 0
 
 
 def check_declare(channel: Channel, name: str, queue_arguments: dict[str, Any]) -> None:
@@ -106,7 +121,9 @@ def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
     key = arguments["routing_key"]
     if not arguments["queue"] and not key:
         key = name
-    yield from _bind(channel, "queue_bind", name, key, arguments, user=channel.access.user)
+    vhost, user = channel.access.vhost, channel.access.user
+    wanted = Binding(vhost, arguments["exchange"], "queue", name, key, arguments["arguments"], user)
+    yield from _bind(channel, "queue_bind", name, key, arguments, wanted, user=user)
     if not arguments["nowait"]:
         channel.send("queue_bind_ok")
 
@@ -118,9 +135,15 @@ def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
     channel.send("queue_unbind_ok")
 
 
-def _bind(channel: Channel, request: str, name: str, key: str, arguments: dict[str, Any], **more: Any) -> Asking:
+def _bind(
+    channel: Channel, request: str, name: str, key: str, arguments: dict[str, Any], wanted: Binding | None = None,
+    **more: Any,
+) -> Asking:  # fmt: skip
     channel.access.check("write", "queue", name)
     check_source(channel, arguments["exchange"], key)
+    if wanted is not None and binding_is_equal(channel, wanted):
+        find(channel, name)
+        return
     yield from ask_router(
         request,
         vhost=channel.access.vhost,

@@ -89,8 +89,8 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> Poison:
 @pytest.fixture
 def node() -> Iterator[Node]:
     with Node() as node:
-        for name in "good", "bad":
-            node.declare(name)
+        node.declare("good")
+        node.declare("bad", **{"x-expires": 3_600_000})  # of whose use the shard must learn
         begin_again(node)
         yield node
 

@@ -118,6 +118,7 @@ def test_a_queue_deleted_before_it_is_counted_was_declared_all_the_same(
     """Only a passive declare, which asks for the queue as it is, reports the queue as missing."""
     record = node.declare("q")
     node.settle()
+    client.publish(1, b"under way: the shard has to be asked", routing_key="q")
     client.send("queue.declare", 1, queue="q", passive=passive)
     client.read()
     node.finish(0)
