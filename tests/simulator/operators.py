@@ -24,7 +24,7 @@ REASONS = (
     "takes no queues",
     "exclusive",
     "leased",
-    "damaged",
+    "contents of queue",
 )
 """Why a queue is not moved: a process has died, an operator has asked, its target or its dead letters have no room, a
 client has leases, or its disk has damaged a message that it has not come to yet.
