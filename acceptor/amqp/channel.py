@@ -18,6 +18,7 @@ from acceptor.clients.channel_state import ChannelState
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.clients.inbox import EMPTY, Inbox
 from acceptor.clients.parked import OVERTAKES, QUEUE_METHODS, ParkedMethod, ParkedRun, ParkedSettlements, means
+from acceptor.clients.redeclaring import repeats
 from acceptor.clients.running import Running
 from acceptor.gates.fair import BY_CONNECTION, BY_KEY, BY_USER
 from acceptor.gates.gate import UNLIMITED, Gate
@@ -193,13 +194,22 @@ class Channel(ChannelState):
         """Whether a method may go before the first `end` items of the inbox."""
         if self.running is not None:
             return self.running.at_gates and method.name == "channel_close"  # the commit that waits is given up
-        if method not in OVERTAKES or not self.services.orphans.may_overtake(self, method):
+        if method not in OVERTAKES:
+            return not self.inbox.methods and self.repeats(method, arguments)
+        if not self.services.orphans.may_overtake(self, method):
             return False
         if not self.inbox.methods:
             return True
         return not any(
             isinstance(item, ParkedMethod) and means(method, arguments, item) for item in islice(self.inbox, end)
         )
+
+    def repeats(self, method: MethodSpec, arguments: dict[str, Any]) -> bool:
+        """Whether a method declares what exists, and counts no messages that are parked here: nobody can tell that it
+        has not waited for them.
+        """
+        found = repeats(self, method, arguments)
+        return found if isinstance(found, bool) else self.services.overtaking.spares(self, found.queue_id)
 
     def overtake(self) -> None:
         """Handle parked methods that may overtake publishes, and were parked only behind a running method."""

@@ -43,15 +43,24 @@ class Overtaking:
         """Whether publishes that have just come may pass everything that is parked."""
         if channel.inbox.methods or channel.transaction is not None:
             return False
+        blocked, wanted = self.blocked(channel), self.destinations(channel, run)
+        return blocked is not None and wanted is not None and blocked.isdisjoint(wanted)
+
+    def spares(self, channel: ChannelState, queue: int) -> bool:
+        """Whether it is known that no parked publish goes to a queue."""
+        blocked = self.blocked(channel)
+        return blocked is not None and queue not in blocked
+
+    def blocked(self, channel: ChannelState) -> set[int | str] | None:
+        """Return the queues that parked publishes go to; None if that is not known of all of them."""
         parked = {(item.address, item.further): item for item in channel.inbox if isinstance(item, ParkedRun)}
         blocked: set[int | str] = set()
         for item in parked.values():
             queues = self.destinations(channel, item)
             if queues is None:
-                return False
+                return None
             blocked |= queues
-        wanted = self.destinations(channel, run)
-        return wanted is not None and blocked.isdisjoint(wanted)
+        return blocked
 
     def destinations(self, channel: ChannelState, run: ParkedRun) -> frozenset[int | str] | None:
         """The queues that a run goes to; None where each message has a route of its own, or none is known yet."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from acceptor.amqp.methods.queue import check_source
-from acceptor.amqp.methods.redeclaring import binding_is_equal, exchange_is_equal
 from acceptor.clients.asking import Handling, ask_router
+from acceptor.clients.redeclaring import binding_is_equal, exchange_is_equal
 from router.model.records import Binding
 
 if TYPE_CHECKING:

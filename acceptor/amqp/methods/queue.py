@@ -6,9 +6,9 @@ import base64
 import os
 from typing import TYPE_CHECKING, Any
 
-from acceptor.amqp.methods.redeclaring import binding_is_equal, equal_queue, numbers
 from acceptor.amqp.methods.replies import declare as declare_reply_queue
 from acceptor.clients.asking import Asking, Handling, ask_router, ask_shard
+from acceptor.clients.redeclaring import binding_is_equal, equal_queue, numbers
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.replies import PSEUDO_QUEUE
 from penstock.bus import to_shard

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.shard.steps import drain
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node, open_channel
 
@@ -173,3 +174,65 @@ def test_the_binding_of_another_user_is_made_anew(node: Node, client: Client) ->
     bob = open_channel(node, user="bob")
     with asked(node, router=1):
         bob.call("queue.bind", 1, queue="q", exchange="x", routing_key="k")
+
+
+@pytest.fixture
+def held(node: Node, client: Client) -> Client:
+    """Return a client whose publishes to a full queue are parked."""
+    node.declare("full", **{"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0})
+    for _ in range(5):
+        client.publish(1, b"x", routing_key="full")
+        node.settle()
+    assert client.connection.channels[1].messages_parked()
+    return client
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("queue.declare", {"queue": "q"}), ("queue.declare", {"queue": "q", "passive": True}),
+        ("exchange.declare", {"exchange": "x", "type": "direct"}),
+        ("exchange.declare", {"exchange": "amq.topic", "passive": True}),
+    ],
+)  # fmt: skip
+def test_what_is_equal_does_not_wait_behind_held_publishes(
+    node: Node, held: Client, method: str, arguments: dict[str, Any]
+) -> None:
+    node.declare("q")
+    node.settle()
+    held.call(method, 1, **arguments)
+    assert held.connection.channels[1].messages_parked()
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("queue.declare", {"queue": "full", "passive": True}), ("queue.declare", {"queue": "new"}),
+        ("queue.declare", {"queue": "q", "durable": True}), ("queue.declare", {"queue": "none", "passive": True}),
+        ("exchange.declare", {"exchange": "new", "type": "direct"}),
+    ],
+)  # fmt: skip
+def test_what_may_show_that_publishes_are_held_waits_behind_them(
+    node: Node, held: Client, method: str, arguments: dict[str, Any]
+) -> None:
+    """Its answer counts them, or decides where they go, or ends their channel."""
+    node.declare("q")
+    node.settle()
+    held.send(method, 1, **arguments)
+    node.settle(1)
+    assert not held.names(1) and held.connection.channels[1].inbox.methods
+    drain(open_channel(node), "full")
+    node.settle(1)
+    assert held.names(1)
+
+
+def test_a_declaration_does_not_pass_another_method(node: Node, held: Client) -> None:
+    node.declare("q")
+    node.settle()
+    held.send("queue.delete", 1, queue="q")
+    held.send("queue.declare", 1, queue="q")
+    node.settle(1)
+    assert not held.names(1)
+    drain(open_channel(node), "full")
+    node.settle(1)
+    assert held.names(1) == ["queue.delete-ok", "queue.declare-ok"]

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.amqp.errors import AMQPError
+from penstock.amqp.spec import MethodSpec
 from penstock.bus.link_stage import UP
 from penstock.limits.features import QueueFeatures
 from router.model.fields import typed
 from router.model.records import Binding
 
 if TYPE_CHECKING:
-    from acceptor.amqp.channel import Channel
+    from acceptor.clients.channel_state import ChannelState
     from router.model.topology import Queue
 
 
-def equal_queue(channel: Channel, arguments: dict[str, Any]) -> Queue | None:
+def equal_queue(channel: ChannelState, arguments: dict[str, Any]) -> Queue | None:
     """Return the queue that a queue.declare repeats; None if the router has to decide."""
     if channel.acceptor.behind():
         return None
@@ -37,7 +39,17 @@ def equal_queue(channel: Channel, arguments: dict[str, Any]) -> Queue | None:
     return queue
 
 
-def exchange_is_equal(channel: Channel, arguments: dict[str, Any]) -> bool:
+def existing_queue(channel: ChannelState, arguments: dict[str, Any]) -> Queue | None:
+    """Return the queue that a passive queue.declare asks for, if the connection may use it; None if the replica does
+    not tell.
+    """
+    if channel.acceptor.behind():
+        return None
+    queue = channel.acceptor.topology.queue(channel.access.vhost, arguments["queue"])
+    return queue if queue is None or queue.owner in (None, channel.connection.id) else None
+
+
+def exchange_is_equal(channel: ChannelState, arguments: dict[str, Any]) -> bool:
     """Whether an exchange.declare repeats another one, or asks for an exchange that exists; if not the router has to
     decide.
     """
@@ -52,7 +64,7 @@ def exchange_is_equal(channel: Channel, arguments: dict[str, Any]) -> bool:
     return wanted == found and typed(exchange.arguments) == typed(arguments["arguments"])
 
 
-def binding_is_equal(channel: Channel, binding: Binding) -> bool:
+def binding_is_equal(channel: ChannelState, binding: Binding) -> bool:
     """Whether a binding of the same user exists; if not the router has to decide."""
     topology = channel.acceptor.topology
     if channel.acceptor.behind() or topology.exchange(binding.vhost, binding.source) is None:
@@ -61,7 +73,26 @@ def binding_is_equal(channel: Channel, binding: Binding) -> bool:
     return existing is not None and existing.maker == binding.maker
 
 
-def numbers(channel: Channel, queue: Queue) -> tuple[int, int] | None:
+def repeats(channel: ChannelState, method: MethodSpec, arguments: dict[str, Any]) -> Queue | bool:
+    """Whether a method declares what exists and is equal, as its user may; return the queue if it answers with numbers
+    of one.
+    """
+    access = channel.access
+    try:
+        match method.name:
+            case "queue_declare":
+                access.check("configure", "queue", arguments["queue"])
+                found = (existing_queue if arguments["passive"] else equal_queue)(channel, arguments)
+                return found if found is not None and not arguments["nowait"] else found is not None
+            case "exchange_declare":
+                access.check("configure", "exchange", arguments["exchange"])
+                return exchange_is_equal(channel, arguments)
+    except AMQPError:
+        return False
+    return False
+
+
+def numbers(channel: ChannelState, queue: Queue) -> tuple[int, int] | None:
     """Return the ready messages and the consumers of a queue as the gauges have them; None if its shard has to be
     asked, because it has not reported everything that came from here, or must learn of the use of the queue.
     """
