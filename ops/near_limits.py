@@ -34,7 +34,8 @@ def near_table(near: list[dict[str, Any]]) -> Table:
     """Return the limits as a table, SHOWN_MOST of them at most."""
     more = len(near) - SHOWN_MOST
     title = "Limits nearly reached" + (f", and {more:,} more" if more > 0 else "")
-    table = Table("limit", "of", title=title, title_justify="left")
+    table = Table("limit", title=title, title_justify="left")
+    table.add_column("of", overflow="fold")
     for name in ("used", "allowed"):
         table.add_column(name, justify="right")
     for row in near[:SHOWN_MOST]:

@@ -5,9 +5,8 @@ No process of the node is asked, so this works while processes are busy, stuck o
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,12 +14,11 @@ from typing import Any
 
 import orjson
 import psutil
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from ops.claim import Pointer, is_claimed
 from ops.near_limits import near_limits, near_table
+from ops.output import Column, fitted, output
 from ops.overshoot import overshoot
 from ops.port import show as show_address
 from ops.rates import rates
@@ -33,7 +31,6 @@ from penstock.text.durations import shown
 
 CPU_SECONDS = 0.2
 """How long processes are watched to measure their CPU use."""
-PLAIN_WIDTH = 160
 
 Facts = dict[str, Any]
 
@@ -59,7 +56,7 @@ def show(data: Path, as_json: bool) -> None:
         facts = {name: getattr(status, name) for name in ("node", "limits", "processes", "queues")}
         print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
         return
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    console = output()
     console.print(_summary(status.node), highlight=False, markup=False)
     for facts in status.processes:
         if facts.get("saturated"):
@@ -71,8 +68,11 @@ def show(data: Path, as_json: bool) -> None:
         console.print(f"connections refused by limits: {refused:,}", highlight=False, markup=False)
     if status.limits:
         console.print(near_table(status.limits))
-    console.print(_process_table(status.processes))
-    console.print(_queue_table(status.queues) if status.queues else "no queues")
+    console.print(fitted("Processes", PROCESS_COLUMNS, status.processes, console.width))
+    if status.queues:
+        console.print(fitted("Queues", QUEUE_COLUMNS, status.queues, console.width))
+    else:
+        console.print("no queues")
 
 
 def collect(data: Path) -> Status:
@@ -229,25 +229,7 @@ def _rungs(processes: list[Facts]) -> str:
     return ", ".join(words).replace("refused", "messages refused")
 
 
-def _process_table(processes: list[Facts]) -> Table:
-    table = Table("process", "pid", "state", title="Processes", title_justify="left")
-    numbers = ("incarnation", "up s", "cpu %", "rss", "connections", "channels", "held", "parked", "paused", "ignoring")
-    for name in numbers:
-        table.add_column(name, justify="right")
-    for facts in processes:
-        table.add_row(
-            f"{facts['role']} {facts['index']}",
-            str(facts["pid"] or "-"),
-            _state(facts),
-            *(f"{facts['incarnation']}", f"{facts['uptime']:.0f}", f"{facts['cpu_percent']:.0f}", _size(facts["rss"])),
-            *(f"{facts[name]:,}" for name in ("connections", "channels", "held_channels")),
-            *(_size(facts["parked_bytes"]), f"{facts['paused_connections']:,}"),
-            f"{facts['ignoring_flow']:,}",
-        )
-    return table
-
-
-def _state(facts: Facts) -> str:
+def _state(facts: Mapping[str, Any]) -> str:
     text: str = facts["state"]
     if facts.get("saturated"):
         text += ", saturated"
@@ -256,42 +238,14 @@ def _state(facts: Facts) -> str:
     return text
 
 
-def _queue_table(queues: list[Facts]) -> Table:
-    table = Table("vhost", "queue", title="Queues", title_justify="left")
-    for name in (
-        "ready",
-        "unacked",
-        "bytes",
-        "bodies",
-        "consumers",
-        "in/s",
-        "out/s",
-        "stop at",
-        "resume at",
-        "over of bound",
-    ):
-        table.add_column(name, justify="right")
-    table.add_column("flow")
-    for facts in queues:
-        table.add_row(
-            *(escape(facts["vhost"]), escape(facts["name"]), f"{facts['ready']:,}", f"{facts['unacked']:,}"),
-            *(_size(facts["whole_bytes"]), _size(facts["ready_bytes"] + facts["unacked_bytes"])),
-            f"{facts['consumers']:,}",
-            *(f"{facts['published_per_second']:,.0f}", f"{facts['drained_per_second']:,.0f}"),
-            *(_mark(facts["stop_count"], facts["stop_bytes"]), _mark(facts["resume_count"], facts["resume_bytes"])),
-            *(_over(facts), _flow(facts)),
-        )
-    return table
-
-
-def _over(facts: Facts) -> str:
+def _over(facts: Mapping[str, Any]) -> str:
     """Format the overshoot of the stop marks: the larger of the present and the highest so far, and its bound."""
     counted = f"{max(facts['over_count'], facts['beyond_count']):,} of {facts['over_count_bound']:,}"
     sized = f"{_size(max(facts['over_bytes'], facts['beyond_bytes']))} of {_size(facts['over_bytes_bound'])}"
     return " / ".join([counted] * bool(facts["stop_count"]) + [sized] * bool(facts["stop_bytes"])) or "-"
 
 
-def _flow(facts: Facts) -> str:
+def _flow(facts: Mapping[str, Any]) -> str:
     if facts["lagging"]:
         return f"[red]lagging for {facts['saturated_for']:.1f} s[/red], does not hold all its producers"
     if facts["saturated"]:
@@ -313,3 +267,35 @@ def _size(size: float) -> str:
             return f"{size:.0f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
+
+
+PROCESS_COLUMNS = (
+    Column("process", lambda facts: f"{facts['role']} {facts['index']}", right=False),
+    Column("pid", lambda facts: str(facts["pid"] or "-"), right=False),
+    Column("state", lambda facts: _state(facts), right=False),
+    Column("incarnation", lambda facts: f"{facts['incarnation']}", 4),
+    Column("up s", lambda facts: f"{facts['uptime']:.0f}", 3),
+    Column("cpu %", lambda facts: f"{facts['cpu_percent']:.0f}", 1),
+    Column("rss", lambda facts: _size(facts["rss"]), 1),
+    Column("connections", lambda facts: f"{facts['connections']:,}", 2),
+    Column("channels", lambda facts: f"{facts['channels']:,}", 3),
+    Column("held", lambda facts: f"{facts['held_channels']:,}", 2),
+    Column("parked", lambda facts: _size(facts["parked_bytes"]), 2),
+    Column("paused", lambda facts: f"{facts['paused_connections']:,}", 3),
+    Column("ignoring", lambda facts: f"{facts['ignoring_flow']:,}", 4),
+)
+QUEUE_COLUMNS = (
+    Column("vhost", lambda facts: escape(facts["vhost"]), 1, right=False),
+    Column("queue", lambda facts: escape(facts["name"]), right=False),
+    Column("ready", lambda facts: f"{facts['ready']:,}"),
+    Column("unacked", lambda facts: f"{facts['unacked']:,}", 1),
+    Column("bytes", lambda facts: _size(facts["whole_bytes"]), 3),
+    Column("bodies", lambda facts: _size(facts["ready_bytes"] + facts["unacked_bytes"]), 5),
+    Column("consumers", lambda facts: f"{facts['consumers']:,}", 2),
+    Column("in/s", lambda facts: f"{facts['published_per_second']:,.0f}", 2),
+    Column("out/s", lambda facts: f"{facts['drained_per_second']:,.0f}", 2),
+    Column("stop at", lambda facts: _mark(facts["stop_count"], facts["stop_bytes"]), 3),
+    Column("resume at", lambda facts: _mark(facts["resume_count"], facts["resume_bytes"]), 4),
+    Column("over of bound", lambda facts: _over(facts), 5),
+    Column("flow", lambda facts: _flow(facts), right=False),
+)

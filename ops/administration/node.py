@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from ops.claim import Pointer, is_claimed
 from ops.errors import CommandError
 from ops.naming import data_directory, inherited
+from ops.output import output
 from penstock.control import control
 from penstock.memory.gauges import Gauges
 from penstock.node.node import Node
 from penstock.text.utf8 import readable
-
-PLAIN_WIDTH = 160
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of a table", callback=inherited)]
 
@@ -61,10 +58,12 @@ def show(records: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: 
     if as_json:
         print(orjson.dumps(records, option=orjson.OPT_INDENT_2).decode())
         return
-    table = Table(*(column.replace("_", " ") for column in columns))
+    table = Table()
+    for column in columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
     for record in records:
         table.add_row(*(escape(_shown(record[column])) for column in columns))
-    Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table)
+    output().print(table)
 
 
 def show_rows(

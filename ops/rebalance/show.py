@@ -13,17 +13,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ops.output import output
 from ops.rebalance.plan import Plan
 from ops.rebalance.records import Facts
 from penstock.text.durations import shown
 
-PLAIN_WIDTH = 160
 GOAL_NAMES = {"load": "messages/s", "held": "queues stopped", "bytes": "bytes/s", "queues": "queues"}
-
-
-def console() -> Console:
-    """Return a console for standard output, of PLAIN_WIDTH if that is not a terminal."""
-    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
 
 
 @contextmanager
@@ -40,7 +35,7 @@ def progress_bar(seconds: float, what: str) -> Iterator[Callable[[float], None]]
 
 def show_plan(plan: Plan, now: float) -> None:
     """Print a plan; `now` is in seconds of the node's clock."""
-    out = console()
+    out = output(highlight=False)
     left = f"valid for {shown(plan.expires - now)}" if plan.expires > now else "expired"
     undoes = f", undoes {plan.undoes}" if plan.undoes else ""
     inputs = plan.inputs
@@ -104,7 +99,7 @@ def show_history(found: list[Facts]) -> None:
             *(f"{each['messages']:,}", f"{each['bytes']:,}", f"{each['longest_pause_ms']:,.1f} ms"),
             escape(readable(each["reason"])),
         )
-    console().print(table)
+    output(highlight=False).print(table)
 
 
 def show_moves(records: list[Facts]) -> None:
@@ -120,13 +115,13 @@ def show_moves(records: list[Facts]) -> None:
             *(f"{each['from']} → {each['to']}", each["result"], pause, f"{each['messages']:,}", f"{each['bytes']:,}"),
             escape(each["reason"]),
         )
-    console().print(table)
+    output(highlight=False).print(table)
 
 
 def show_lease(lease: Facts) -> None:
     """Print the plan that is being applied."""
     progress = lease["progress"]
-    out = console()
+    out = output(highlight=False)
     out.print(
         f"plan {lease['plan']} is being applied by {lease['holder']} for {shown(time.time() - lease['since'])}: "
         f"{progress['done']} of {progress['moves']} moves, {progress['messages']:,} messages",
