@@ -31,8 +31,8 @@ def equal_queue(channel: ChannelState, arguments: dict[str, Any]) -> Queue | Non
     if (
         queue is None
         or queue.owner != (channel.connection.id if exclusive else None)
-        or queue.durable is not (arguments["durable"] and not exclusive)
-        or queue.auto_delete is not arguments["auto_delete"]
+        or queue.durable != (arguments["durable"] and not exclusive)
+        or queue.auto_delete != arguments["auto_delete"]
         or typed(queue.arguments) != typed(arguments["arguments"])
     ):
         return None
@@ -98,7 +98,7 @@ def numbers(channel: ChannelState, queue: Queue) -> tuple[int, int] | None:
     """
     acceptor = channel.acceptor
     link = acceptor.links[queue.shard]
-    if link.stage is not UP or queue.shard in channel.shards or link.is_bound_for(queue.queue_id):
+    if acceptor.behind() or link.stage is not UP or queue.shard in channel.shards or link.is_bound_for(queue.queue_id):
         return None
     gauge = acceptor.gauges.queue_read(queue.slot)
     if gauge is None or gauge.queue_id != queue.queue_id or queue.queue_id in acceptor.topology.moves:
