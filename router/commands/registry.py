@@ -18,9 +18,9 @@
                              topic_permissions
 
 Further commands are in other modules of `router.commands`: on policies in `policies`, on flow control in `flow`,
-`stops` and `hold_offs`, on numbers of queues, connections, … in `limits`, on placements of queues in `moves`, on shards
-in `shards`, on the lease of applying a plan in `rebalancing`. `router.process` passes `acceptors_restart` on to the
-supervisor.
+`stops` and `hold_offs`, on numbers of queues, connections, … in `limits`, on exchanges and bindings in `exchanges`, on
+placements of queues in `moves`, on shards in `shards`, on the lease of applying a plan in `rebalancing`.
+`router.process` passes `acceptors_restart` on to the supervisor.
 
 A password hash is in the format of `penstock.control.passwords`: the password itself does not leave the client that
 sets it. A refusal gives its reason in words for a person.
@@ -34,7 +34,7 @@ from typing import Any
 from penstock.control.control import Refusal
 from penstock.node.logs import get_logger
 from router.authority import vhosts
-from router.commands import accounts, flow, hold_offs, limits, moves, policies, rebalancing, shards, stops
+from router.commands import accounts, exchanges, flow, hold_offs, limits, moves, policies, rebalancing, shards, stops
 from router.commands.administration import Administration, check_name, check_vhost
 
 log = get_logger()
@@ -96,6 +96,7 @@ COMMANDS: dict[str, Command] = {
     **limits.COMMANDS,
     **rebalancing.COMMANDS,
     **moves.COMMANDS,
+    **exchanges.COMMANDS,
     **shards.COMMANDS,
 }
 
@@ -103,7 +104,7 @@ NOT_AUDITED = frozenset(
     {
         "vhost_list", "user_list", "permission_list", "topic_permission_list", "limits_list", "policy_list",
         "policy_try", "policy_explain", "flow_explain", "flow_stops", "flow_hold_offs", "shard_list", "placement",
-        "rebalance_lease", "rebalance_hold",
+        "rebalance_lease", "rebalance_hold", "exchange_list", "binding_list",
     }
 )  # fmt: skip
 """Commands without an audit record: they change nothing, or (`rebalance_hold`) come every few seconds."""

@@ -1,0 +1,45 @@
+"""`penstock exchange` and `penstock binding`: what publishes go to, and by which keys."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ops.administration.node import AsJson, ask, show_rows
+from ops.naming import Data
+
+app = typer.Typer(help="Exchanges of a running node.", no_args_is_help=True)
+bindings = typer.Typer(help="Bindings of a running node.", no_args_is_help=True)
+
+COLUMNS = ("vhost", "name", "type", "durable", "auto_delete", "internal", "alternate", "policy", "arguments")
+BINDING_COLUMNS = ("vhost", "source", "destination", "key", "arguments")
+
+Vhost = Annotated[str | None, typer.Option("--vhost", help="only this vhost", show_default=False)]
+
+
+@app.command("list")
+def list_(vhost: Vhost = None, data: Data = None, as_json: AsJson = False) -> None:
+    """List exchanges, the predeclared ones included.
+
+    Example: penstock exchange list --vhost orders
+    """
+    show_rows(ask(data, "exchange_list", vhost=vhost), COLUMNS, _row, "no exchanges", as_json)
+
+
+@bindings.command("list")
+def list_bindings(vhost: Vhost = None, data: Data = None, as_json: AsJson = False) -> None:
+    """List bindings. That of each queue to the default exchange is implied.
+
+    Example: penstock binding list --vhost orders
+    """
+    show_rows(ask(data, "binding_list", vhost=vhost), BINDING_COLUMNS, _binding_row, "no bindings", as_json)
+
+
+def _row(exchange: dict[str, object]) -> dict[str, object]:
+    return {column: "" if exchange[column] is None else exchange[column] for column in COLUMNS}
+
+
+def _binding_row(binding: dict[str, object]) -> dict[str, object]:
+    to_exchange = binding["kind"] == "exchange"
+    return binding | {"destination": f"exchange {binding['destination']}" if to_exchange else binding["destination"]}
