@@ -1,6 +1,7 @@
-"""The questions that an acceptor answers to the node's operator, about held channels and its consumers.
+"""The questions that an acceptor answers to the node's operator, about connections, held channels and its consumers.
 
     question    arguments   answer
+    connections             as in `acceptor.amqp.listing`
     channels                as in `acceptor.holding.publishing_channels`
     held                    [{connection, peer, client, user, vhost, channel, held_seconds, notified_by (flow, blocked),
                             withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow, spent,
@@ -16,6 +17,8 @@
     publishes               as in `acceptor.routing.counting`, of all channels since an operator began to ask
     consumers   ids         [{id, connection, peer, client, user, vhost, channel, tag, party}], of those that exist
 
+    close       connection, whether there was that connection, which is closed now
+                reason
     refuse      connection, whether the channel was held, and the queue refuses its publishes from now on
                 channel, id (`acceptor.holding.escalation`)
 
@@ -34,6 +37,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from acceptor.amqp import listing
 from acceptor.clients.channel_state import ChannelState
 from acceptor.gates.gate import Gate
 from acceptor.gates.queue_gate import QueueGate
@@ -48,6 +52,8 @@ if TYPE_CHECKING:
 def questions(core: AcceptorCore) -> dict[str, Question]:
     """Return the questions by name, each with its function and the types of its arguments."""
     return {
+        "connections": (lambda: listing.connections(core.state), {}),
+        "close": (partial(listing.close, core.state), {"connection": str, "reason": str}),
         "channels": (lambda: channels(core.state, core.routes), {}),
         "held": (lambda: held(core), {}),
         "unread": (core.budgets.unread.report, {}),

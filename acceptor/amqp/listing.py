@@ -1,0 +1,44 @@
+"""The connections of an acceptor, as an operator sees and ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from acceptor.amqp.connection import Connection, forced
+from acceptor.clients.connection_stage import OPEN
+
+if TYPE_CHECKING:
+    from acceptor.clients.state import AcceptorState
+
+
+def connections(state: AcceptorState) -> list[dict[str, Any]]:
+    """Return the open connections, the oldest first: whose they are, and what they have here."""
+    return [
+        {
+            **connection.whose(),
+            "open_seconds": round(state.now - (connection.stay.opened or 0.0), 3),
+            "heartbeat": connection.heartbeat,
+            "channels": len(connection.channels),
+            "consumers": sum(len(channel.consumers) for channel in connection.channels.values()),
+            "unacked": sum(channel.unacked.total for channel in connection.channels.values()),
+            "held_channels": sum(channel.held_by is not None for channel in connection.channels.values()),
+            "parked_bytes": connection.kept.parked,
+            "read": connection.reads,
+        }
+        for connection in _open(state)
+    ]
+
+
+def close(state: AcceptorState, connection: str, reason: str) -> bool:
+    """Close a connection with 320 CONNECTION_FORCED for a reason. Return False if there is no such connection."""
+    found = next((each for each in _open(state) if each.id == connection), None)
+    if found is not None:
+        found.fail(forced(reason))
+    return found is not None
+
+
+def _open(state: AcceptorState) -> Iterator[Connection]:
+    for connection in list(state.connections.values()):
+        if isinstance(connection, Connection) and connection.stage is OPEN:
+            yield connection

@@ -1,0 +1,80 @@
+"""`penstock connection`: the connections of clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from ops.administration.node import AsJson, show_rows
+from ops.administration.processes import Facts, Processes
+from ops.errors import CommandError
+from ops.naming import Data
+from penstock.text.durations import shown
+
+app = typer.Typer(help="Connections of a running node's clients: list and close them.", no_args_is_help=True)
+
+COLUMNS = (
+    "connection", "peer", "client", "user", "vhost", "open_for", "channels", "consumers", "unacked", "held", "read",
+)  # fmt: skip
+CLOSED = "closed by an operator"
+
+User = Annotated[str | None, typer.Option("--user", help="only those of this user", show_default=False)]
+Vhost = Annotated[str | None, typer.Option("--vhost", help="only those to this vhost", show_default=False)]
+
+
+@app.command("list")
+def list_(user: User = None, vhost: Vhost = None, data: Data = None, as_json: AsJson = False) -> None:
+    """List connections: whose they are, what they have unacked, how many of their channels are held.
+
+    Example: penstock connection list --user orders
+    """
+    found = list(_selected(Processes(data).ask_acceptors("connections"), None, user, vhost))
+    show_rows(found, COLUMNS, _row, "no connections", as_json)
+
+
+@app.command()
+def close(
+    connection: Annotated[
+        str | None, typer.Argument(metavar="[CONNECTION]", help="its id, as in the list", show_default=False)
+    ] = None,
+    user: User = None,
+    vhost: Vhost = None,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="told to the client")] = CLOSED,
+    data: Data = None,
+) -> None:
+    """Close one connection, or all of a user, to a vhost, or both: its clients get 320 CONNECTION_FORCED.
+
+    Example: penstock connection close 0.1.17 --reason "deploy the new version"
+    """
+    if connection is None and user is None and vhost is None:
+        raise CommandError("name a connection, --user or --vhost")
+    processes = Processes(data)
+    found = list(_selected(processes.ask_acceptors("connections"), connection, user, vhost))
+    if connection is not None and not found:
+        raise CommandError(f"there is no connection {connection}")
+    closed = sum(
+        processes.ask("acceptor", acceptor_of(each), "close", connection=each["connection"], reason=reason)
+        for each in found
+    )
+    print("1 connection closed" if closed == 1 else f"{closed} connections closed")
+
+
+def acceptor_of(connection: Facts) -> int:
+    """Return the index of a connection's acceptor: its id is ACCEPTOR.INCARNATION.NUMBER."""
+    return int(connection["connection"].partition(".")[0])
+
+
+def _selected(found: Iterable[Facts], connection: str | None, user: str | None, vhost: str | None) -> Iterable[Facts]:
+    wanted = {"connection": connection, "user": user, "vhost": vhost}
+    return (each for each in found if all(value in (None, each[name]) for name, value in wanted.items()))
+
+
+def _row(connection: Facts) -> dict[str, Any]:
+    return {
+        **connection,
+        "open_for": shown(connection["open_seconds"]),
+        "held": f"{connection['held_channels']} of {connection['channels']}" if connection["held_channels"] else "-",
+        "read": "yes" if connection["read"] else "no",
+    }

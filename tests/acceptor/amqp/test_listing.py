@@ -1,0 +1,77 @@
+"""The connections that an acceptor lists, and those that an operator closes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from acceptor.questions import questions
+from tests.simulator.joined.client import Client
+from tests.simulator.joined.node import Node, open_channel
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node() as node:
+        node.declare("q")
+        yield node
+
+
+def listed(node: Node) -> list[dict[str, object]]:
+    answer, _ = questions(node.core(0))["connections"]
+    found: list[dict[str, object]] = answer()
+    return found
+
+
+def close(node: Node, client: Client, reason: str) -> bool:
+    answer, _ = questions(node.core(0))["close"]
+    closed: bool = answer(connection=client.connection.id, reason=reason)
+    node.settle()
+    return closed
+
+
+def test_what_a_connection_has_is_listed(node: Node) -> None:
+    client = node.connect(heartbeat=7, properties={"product": "app"})
+    client.call("channel.open", 1)
+    client.call("channel.open", 2)
+    client.publish(1, b"m", routing_key="q")
+    client.call("basic.consume", 1, queue="q")
+    node.now += 2.5
+    node.recheck(0)
+    (found,) = listed(node)
+    assert found == {
+        **client.connection.whose(), "open_seconds": 2.5, "heartbeat": 7, "channels": 2, "consumers": 1, "unacked": 1,
+        "held_channels": 0, "parked_bytes": 0, "read": True,
+    }  # fmt: skip
+    assert (found["user"], found["vhost"], found["client"]) == ("guest", "/", "app")
+
+
+def test_a_held_producer_is_listed_as_such(node: Node) -> None:
+    node.declare("full", **{"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 0})
+    client = open_channel(node)
+    for _ in range(3):
+        client.publish(1, b"m", routing_key="full")
+        node.settle(1)
+    (found,) = listed(node)
+    assert found["held_channels"] == 1 and found["parked_bytes"] == client.connection.kept.parked > 0
+
+
+def test_one_that_is_closed_is_told_why_and_listed_no_longer(node: Node) -> None:
+    client, other = open_channel(node), open_channel(node)
+    assert close(node, client, "a new version comes")
+    closed = client.take("connection.close")
+    assert (closed.code, closed.text) == (320, "CONNECTION_FORCED - a new version comes")
+    assert [each["connection"] for each in listed(node)] == [other.connection.id]
+    assert not close(node, client, "twice")
+
+
+def test_who_is_not_connected_yet_is_not_listed(node: Node) -> None:
+    node.visit()
+    assert listed(node) == []
+
+
+def test_a_long_reason_is_cut(node: Node) -> None:
+    client = open_channel(node)
+    assert close(node, client, "why " * 100)
+    assert client.take("connection.close").text.startswith("CONNECTION_FORCED - why why")
