@@ -116,6 +116,23 @@ def status(
         raise typer.Exit(1) from None
 
 
+@app.command()
+def ping(config: Config = None, data: DataOption = None) -> None:
+    """Check that the node serves: all of its processes are ready, and alive. Exit status 1, with the reason, if not.
+
+    Reads shared memory only, for a probe as often as one likes. Example: penstock ping --data /var/lib/penstock
+    """
+    settings = load_settings(config, {"data": data})
+    from ops.status import NotRunning
+    from ops.status import ping as address_of
+
+    try:
+        print(f"serving on {address_of(settings.data)}")
+    except NotRunning as reason:
+        print(f"penstock: {reason}", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"penstock {__version__}")

@@ -75,8 +75,22 @@ def show(data: Path, as_json: bool) -> None:
         console.print("no queues")
 
 
-def collect(data: Path) -> Status:
-    """Read the status of the node on `data`. NotRunning if there is none."""
+def ping(data: Path) -> str:
+    """Return the address at which the node on `data` serves. NotRunning, with the reason, if it does not."""
+    status = collect(data, measured=False)
+    for facts in status.processes:
+        name = f"{facts['role']} {facts['index']}"
+        if facts["state"] != STATE_NAMES[READY]:
+            raise NotRunning(f"{name} is {facts['state']}")
+        if facts["silent"] >= SILENT_SECONDS:
+            raise NotRunning(f"{name} has been silent for {shown(facts['silent'])} ({facts['work']})")
+    return str(status.node["amqp"])
+
+
+def collect(data: Path, measured: bool = True) -> Status:
+    """Read the status of the node on `data`; the use of CPU and memory, and rates, take a moment to be `measured`.
+    NotRunning if there is none.
+    """
     pointer = Pointer.load(data)
     if not is_claimed(data):
         killed = f" (the last one, pid {pointer.pid}, did not stop cleanly)" if pointer else ""
@@ -87,15 +101,17 @@ def collect(data: Path) -> Status:
         node = Node.load(pointer.runtime)
         with Gauges.open(node.gauges, writable=False) as gauges:
             clock.adopt(node.clock_ahead_us)
-            return _collect(node, gauges, clock.now())
+            return _collect(node, gauges, clock.now(), measured)
     except FileNotFoundError:
         raise NotRunning(f"the node on {data} is starting or stopping") from None
 
 
-def _collect(node: Node, gauges: Gauges, now: float) -> Status:
+def _collect(node: Node, gauges: Gauges, now: float, measured: bool) -> Status:
     places = [gauges.process_read(role, index) for role, index in _places(gauges)]
     before, began = _queues(gauges), time.monotonic()
-    processes = _observe([_process(gauges, place, now) for place in places])
+    processes = [_process(gauges, place, now) for place in places]
+    if measured:
+        _observe(processes)
     queues, seconds = _queues(gauges), time.monotonic() - began
     for facts in processes:
         if facts["role"] == "shard":
@@ -174,7 +190,7 @@ def _silence(gauges: Gauges, place: Process, now: float) -> Facts:
     return {"silent": round(seconds, 3), "work": work.name.lower()}
 
 
-def _observe(processes: list[Facts]) -> list[Facts]:
+def _observe(processes: list[Facts]) -> None:
     """Fill in the kernel's figures for live processes: memory, and CPU use over `CPU_SECONDS`."""
     watched = []
     for facts in processes:
@@ -192,7 +208,6 @@ def _observe(processes: list[Facts]) -> list[Facts]:
             facts["rss"] = process.memory_info().rss
         except psutil.Error:
             continue
-    return processes
 
 
 def _queue(queue: QueueGauge, now: float) -> Facts:

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from ops import near_limits, status
-from penstock.memory.gauges import Gauges
+from penstock.memory.gauges import STARTING, Gauges
 from penstock.memory.shared_counts import SharedCounts
 from penstock.memory.shared_rates import Rate, SharedRates
 from penstock.memory.shared_rows import row_name
 from penstock.settings.limits import LimitSettings
 from tests.ops.conftest import StartNode
+from tests.waiting import wait_for
 
 
 def fill(gauges: Gauges) -> None:
@@ -114,6 +115,28 @@ def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.Ca
         counts.put(row_name("max-connections", "address", str(number)), 1, 1)
     status.show(node.data, as_json=False)
     assert "Limits nearly reached, and 4 more" in capsys.readouterr().out
+
+
+@pytest.mark.broker
+def test_a_node_serves_if_all_of_its_processes_do(start_node: StartNode) -> None:
+    node = start_node()
+    node.wait_ready()
+    assert status.ping(node.data) == f"127.0.0.1:{node.node.port}"
+
+    def reason() -> str:
+        try:
+            return "" if status.ping(node.data) else "no address"
+        except status.NotRunning as reason:
+            return str(reason)
+
+    said = wait_for(reason, what="the silence of processes that do not beat, as stand-ins do not")
+    assert re.fullmatch(r"(router|shard|acceptor) \d has been silent for .* \(\w+\)", said)
+    with Gauges.open(node.node.gauges) as gauges:
+        gauges.process_write("router", 0, pid=1, incarnation=1, state=STARTING, started_us=0, restarts=0)
+    assert reason() == "router 0 is starting"
+    node.stop()
+    with pytest.raises(status.NotRunning, match="no node runs on"):
+        status.ping(node.data)
 
 
 def test_a_node_that_is_not_there(tmp_path: Path) -> None:
