@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.amqp.connection import Connection, forced
 from acceptor.clients.connection_stage import OPEN
+from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.clients.state import AcceptorState
+
+log = get_logger()
 
 
 def connections(state: AcceptorState) -> list[dict[str, Any]]:
@@ -34,7 +37,8 @@ def close(state: AcceptorState, connection: str, reason: str) -> bool:
     """Close a connection with 320 CONNECTION_FORCED for a reason. Return False if there is no such connection."""
     found = next((each for each in _open(state) if each.id == connection), None)
     if found is not None:
-        found.fail(forced(reason))
+        log.info("connection closed by an operator", reason=reason, **found.whose())
+        found.close(forced(reason))
     return found is not None
 
 
