@@ -15,6 +15,7 @@ from acceptor.amqp.connection import Connection
 from acceptor.budgets.quotas import Quotas
 from acceptor.budgets.unfinished import Unfinished
 from acceptor.clients.prefetch import SharedPrefetch
+from acceptor.clients.silence import Silence
 from acceptor.core import AcceptorCore
 from acceptor.gates.claims import Claim
 from acceptor.gates.confirms import Span
@@ -207,8 +208,8 @@ def dead_letters_to_other_shards_are_lost(
     right(burial, here, builder, nbytes, grave)
 
 
-@plant(Connection, "tick", needs=fault(Mishap.CUT, of="client"))
-def silent_clients_are_never_hung_up_on(right: Any, connection: Connection, now: float) -> None:
+@plant(Silence, "recheck", needs=fault(Mishap.CUT, of="client"))
+def silent_clients_are_never_hung_up_on(right: Any, silence: Silence) -> None:
     pass
 
 
