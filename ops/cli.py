@@ -9,6 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from ops import configuration
 from ops.administration import connection, exchange, permission, policy, queue, restart, topic_permission, user, vhost
 from ops.compiled import refusal
 from ops.errors import CommandError, StartError
@@ -43,6 +44,7 @@ app.add_typer(user.app, name="user")
 app.add_typer(permission.app, name="permission")
 app.add_typer(topic_permission.app, name="topic-permission")
 app.add_typer(restart.app, name="restart")
+app.add_typer(configuration.app, name="config")
 app.add_typer(store.app, name="store")
 app.add_typer(flow.app, name="flow")
 app.add_typer(rebalance.app, name="rebalance")

@@ -41,8 +41,9 @@ port = 5672                  # PENSTOCK_PORT=5672                  --port 5672
 max_count = 100000           # PENSTOCK_FLOW__MAX_COUNT=100000     --set flow.max_count=100000
 ```
 
-An unknown key is refused in all of them, and the nearest known key is named. Sizes are numbers of bytes or texts
-such as `"64 MiB"`. Settings are read at start; on SIGHUP they are
+An unknown key is refused in all of them, and the nearest known key is named. `penstock config show` lists all settings
+with their origins; `penstock config check` finds the first mistake. Sizes are numbers of bytes or texts such as
+`"64 MiB"`. Settings are read at start; on SIGHUP they are
 [read again](operations.md#reading-the-configuration-again), and `log_level` changes. The others stay as they are until
 the node stops.
 """
