@@ -172,7 +172,9 @@ class ClientConnection:
             silent = self.timeline.now - client.connection.last_received
             patience = 2 * self.plan.heartbeat or self.engine.node.settings.amqp.handshake_timeout
             ousted = self.client.deaf and self.may_be_ousted()  # it did not hear why
-            known = self.closing or silent > patience or ousted or self.persons[0].is_hostile
+            deadline = None if client.connection.stay.opened is not None else client.connection.deadline
+            silent_for_long = silent > patience or (deadline is not None and self.timeline.now >= deadline)
+            known = self.closing or silent_for_long or ousted or self.persons[0].is_hostile
             assert known, f"{self.name} is hung up on after {silent:g} s"
             self.engine.narrate(f"{self.name}: hung up on by the broker")
             self.is_cut_off()

@@ -17,8 +17,8 @@ from tests.simulator.joined.node import Node, open_channel
 @pytest.fixture
 def node() -> Iterator[Node]:
     with Node() as node:
-        for name in "good", "bad":
-            node.declare(name)
+        node.declare("good")
+        node.declare("bad", **{"x-expires": 3_600_000})  # of whose use the shard must learn
         yield node
 
 
