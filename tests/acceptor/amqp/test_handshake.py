@@ -8,7 +8,9 @@ import pytest
 
 from acceptor.amqp.handshake import REFUSAL_SECONDS
 from acceptor.clients.clock_origin import ClockOrigin
+from acceptor.clients.connection_stage import ConnectionStage
 from penstock.control import passwords
+from tests.acceptor.amqp.test_connection import START_OK, UNREADABLE
 from tests.frames import PROTOCOL_HEADER
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node
@@ -147,3 +149,21 @@ def test_a_hold_off_lasts_by_the_nodes_clock(node: Node) -> None:
     assert "held off for another 10 s, it held on too long" in client.take("connection.close").text
     core.state.origin = ClockOrigin(wall=3600.0, node=11.0)
     node.connect(0)
+
+
+@pytest.mark.parametrize("data", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("accepted", [False, True])
+def test_an_error_sent_ahead_of_the_decision_ends_in_silence(
+    node: Node, later: Later, accepted: bool, data: bytes
+) -> None:
+    client = node.visit(0)
+    client.write(PROTOCOL_HEADER + START_OK + data + data)
+    node.settle()
+    assert len(later.undecided) == 1
+    later.undecided[0](accepted)
+    node.settle()
+    assert client.names()[1:] in ([], ["connection.tune"]) and not client.data
+    refused = client.connection.stage is ConnectionStage.REFUSED
+    assert refused or (client.socket.closed and client.connection.stage is ConnectionStage.CLOSED)
+    assert not refused or not accepted
+    assert not [line for line in node.logs if line["log_level"] == "error"]
