@@ -163,7 +163,7 @@ class Lessee(Consumer):
         may_ask = self.channel() is not None and self.engine.plan.bounds.last_resort != "pause"
         if may_ask and self.stage in (Stage.FILLING, Stage.READING) and self.queues:
             self.cancel()
-        elif self.stage is not Stage.LEAVING:
+        elif not may_ask or self.stage is not Stage.LEAVING:
             self.leave()
 
     def has_all(self) -> bool:
