@@ -14,7 +14,7 @@ from ops.administration import connection, exchange, permission, policy, queue, 
 from ops.compiled import refusal
 from ops.errors import CommandError, StartError
 from ops.flow import command as flow
-from ops.naming import Data, inherited
+from ops.naming import Config, Data, inherited
 from ops.rebalance import command as rebalance
 from ops.shards import command as shards
 from ops.store import command as store
@@ -57,10 +57,6 @@ def _option(name: str, **more: Any) -> Any:
     return typer.Option(help=Settings.model_fields[name].description, show_default=False, **more)
 
 
-Config = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="TOML configuration file", show_default=False, callback=inherited),
-]
 Assignments = Annotated[
     list[str] | None,
     typer.Option(

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ops.administration.node import AsJson, show
-from ops.naming import inherited
+from ops.naming import Config
 from penstock.settings.sources import Configuration, read_configuration
 
 app = typer.Typer(help="The configuration of a node: a file, the environment and defaults.", no_args_is_help=True)
 
 COLUMNS = ("setting", "value", "origin")
 DEFAULT = "default"
-
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="TOML configuration file", show_default=False, callback=inherited),
-]
 
 
 @app.command("show")

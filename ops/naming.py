@@ -50,6 +50,12 @@ Data = Annotated[
 ]
 
 
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="TOML configuration file", show_default=False, callback=inherited),
+]
+
+
 def data_directory(data: Path | None, *, new: bool = False) -> Path:
     """Return the data directory of a command. CommandError if it does not exist, unless it may be `new`."""
     directory = load_settings(None, {"data": data}).data

@@ -281,7 +281,7 @@ class Connection(ConnectionState):
             self.output.write(HEARTBEAT)
             self.acceptor.dirty[self] = None
 
-    def is_silent(self) -> None:
+    def miss_heartbeats(self) -> None:
         """Hang up: nothing came in the time in which the client has agreed to send heartbeats."""
         silent = round(self.acceptor.now - self.last_received, 3)
         log.info("missed heartbeats", connection=self.id, peer=self.client.peer, seconds=silent)

@@ -16,7 +16,7 @@ log = get_logger()
 
 
 def connections(state: AcceptorState) -> list[dict[str, Any]]:
-    """Return the open connections, the oldest first: whose they are, and what they have here."""
+    """Return the open connections, the oldest first, with their users, channels and messages."""
     return [
         {
             **connection.whose(),

@@ -30,7 +30,7 @@ class Beating(Hashable, Protocol):
     @property
     def stage(self) -> ConnectionStage: ...
 
-    def is_silent(self) -> None:
+    def miss_heartbeats(self) -> None:
         """Hang up."""
         ...
 
@@ -69,4 +69,4 @@ class Silence:
                 self.due.put(connection, now + MOMENT_SECONDS)
             else:
                 self.forget(connection)
-                connection.is_silent()
+                connection.miss_heartbeats()

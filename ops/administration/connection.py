@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ops.administration.node import AsJson, show_rows
+from ops.administration.permission import OneUser, OneVhost
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
 from ops.naming import Data
@@ -20,13 +21,10 @@ COLUMNS = (
 )  # fmt: skip
 CLOSED = "closed by an operator"
 
-User = Annotated[str | None, typer.Option("--user", help="only those of this user", show_default=False)]
-Vhost = Annotated[str | None, typer.Option("--vhost", help="only those to this vhost", show_default=False)]
-
 
 @app.command("list")
-def list_(user: User = None, vhost: Vhost = None, data: Data = None, as_json: AsJson = False) -> None:
-    """List connections: whose they are, what they have unacked, how many of their channels are held.
+def list_(user: OneUser = None, vhost: OneVhost = None, data: Data = None, as_json: AsJson = False) -> None:
+    """List connections with their users, unacked messages and held channels.
 
     Example: penstock connection list --user orders
     """
@@ -39,8 +37,8 @@ def close(
     connection: Annotated[
         str | None, typer.Argument(metavar="[CONNECTION]", help="its id, as in the list", show_default=False)
     ] = None,
-    user: User = None,
-    vhost: Vhost = None,
+    user: OneUser = None,
+    vhost: OneVhost = None,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="told to the client")] = CLOSED,
     data: Data = None,
 ) -> None:

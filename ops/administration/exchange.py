@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from ops.administration.node import AsJson, ask, show_rows
+from ops.administration.permission import OneVhost
 from ops.naming import Data
 
 app = typer.Typer(help="Exchanges of a running node.", no_args_is_help=True)
@@ -15,11 +14,9 @@ bindings = typer.Typer(help="Bindings of a running node.", no_args_is_help=True)
 COLUMNS = ("vhost", "name", "type", "durable", "auto_delete", "internal", "alternate", "policy", "arguments")
 BINDING_COLUMNS = ("vhost", "source", "destination", "key", "arguments")
 
-Vhost = Annotated[str | None, typer.Option("--vhost", help="only this vhost", show_default=False)]
-
 
 @app.command("list")
-def list_(vhost: Vhost = None, data: Data = None, as_json: AsJson = False) -> None:
+def list_(vhost: OneVhost = None, data: Data = None, as_json: AsJson = False) -> None:
     """List exchanges, the predeclared ones included.
 
     Example: penstock exchange list --vhost orders
@@ -28,7 +25,7 @@ def list_(vhost: Vhost = None, data: Data = None, as_json: AsJson = False) -> No
 
 
 @bindings.command("list")
-def list_bindings(vhost: Vhost = None, data: Data = None, as_json: AsJson = False) -> None:
+def list_bindings(vhost: OneVhost = None, data: Data = None, as_json: AsJson = False) -> None:
     """List bindings. That of each queue to the default exchange is implied.
 
     Example: penstock binding list --vhost orders

@@ -57,8 +57,7 @@ class Commits:
         if self._making_safe is None and (journal is None or journal.is_empty()):
             while self._writing or self._keeping:
                 being_written, self._writing = self._writing, []
-                for action in being_written:
-                    action()
+                _run(being_written)
                 being_kept, self._keeping = self._keeping, []
                 self.are_kept(being_kept)
             for link in self.state.links.values():
@@ -77,8 +76,7 @@ class Commits:
         if self.flushed_later:
             self._kept_unflushed += actions
         else:
-            for action in actions:
-                action()
+            _run(actions)
 
     def mark_safe(self, link: Link, turn: int) -> None:
         """Make a link's turns safe up to `turn`. The gauge tells a later incarnation, which may find nothing of them
@@ -109,8 +107,7 @@ class Commits:
         self.gate.store_works(UNWRITTEN, self.state.now)
         making_safe, self._making_safe = self._making_safe or [], None
         being_written, self._being_written = self._being_written, []
-        for action in being_written:
-            action()
+        _run(being_written)
         being_kept, self._being_kept = self._being_kept, []
         self.are_kept(being_kept)
         for link, turn in making_safe:
@@ -130,8 +127,7 @@ class Commits:
         """The flush begun by `flush_begins` succeeded."""
         flushing, self._flushing = self._flushing, {}
         being_flushed, self._being_flushed = self._being_flushed, []
-        for action in being_flushed:
-            action()
+        _run(being_flushed)
         for link, turn in flushing.items():
             self.mark_safe(link, turn)
 
@@ -159,3 +155,8 @@ class Commits:
         """On an orderly end, record how far each queue was delivered, for the next incarnation."""
         for queue in self.state.queues.values():
             queue.contents.record_position()
+
+
+def _run(actions: list[Callable[[], None]]) -> None:
+    for action in actions:
+        action()

@@ -23,6 +23,13 @@ def client(node: Node) -> Client:
     return channel(node)
 
 
+def consume(node: Node, queue: str) -> None:
+    """Have another client take a message from the queue."""
+    other = channel(node, tx=False)
+    other.send("basic.ack", 1, delivery_tag=get(node, other, queue).delivery_tag)
+    node.settle(1)
+
+
 def test_acks_make_room_for_what_goes_back_to_their_queue(node: Node, client: Client) -> None:
     filled(node)
     tag = get(node, client, "full").delivery_tag
@@ -45,10 +52,7 @@ def test_acks_of_small_messages_make_no_room_for_large_ones(node: Node, client: 
     assert "tx.commit-ok" not in client.names(1)
     assert node.state("bytes").depth_bytes < 3_000
 
-    other = channel(node, tx=False)
-    large = get(node, other, "bytes")
-    other.send("basic.ack", 1, delivery_tag=large.delivery_tag)
-    node.settle(1)
+    consume(node, "bytes")
     client.take("tx.commit-ok", 1)
 
 
@@ -95,13 +99,6 @@ def test_a_commit_that_waits_for_its_own_acks_goes_once_the_queue_is_lent_room(n
     shard.state.touch(queue)
     node.settle(1)
     waiting.take("tx.commit-ok", 1)
-
-
-def consume(node: Node, queue: str) -> None:
-    """Have another client take a message from the queue."""
-    other = channel(node, tx=False)
-    other.send("basic.ack", 1, delivery_tag=get(node, other, queue).delivery_tag)
-    node.settle(1)
 
 
 def test_a_commit_that_waits_for_its_own_acks_goes_once_what_it_lacks_has_left(node: Node, waiting: Client) -> None:
