@@ -231,6 +231,8 @@ class ShardCore:
         self.finish_touched()
         while self.consuming.hands.asleep and self.consuming.hands.wake(self.consuming.wake):
             self.finish_touched()
+        while self.consuming.feed():
+            self.finish_touched()
         if self.burial.blocked:
             self.burial.reopen_lanes()
         while self.burial.budget and self.burial.has_work():

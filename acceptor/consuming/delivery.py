@@ -29,7 +29,8 @@ WINDOW_SHARE = 8
 class Delivery:
     """The consumers of one acceptor, by their id on the bus.
 
-    `uncredited` are connections whose sockets take nothing: their consumers' windows are not opened.
+    `uncredited` are connections whose sockets take nothing: their consumers' windows are not opened. `urgent` are
+    shards that are told at once what has left for sockets.
     """
 
     def __init__(self, acceptor: AcceptorState, drip: Drip, outputs: Outputs) -> None:
@@ -40,6 +41,7 @@ class Delivery:
         self.connection_window = acceptor.settings.flow.connection_window_bytes
         self.consumers: dict[int, Consumer] = {}
         self.uncredited: set[ConnectionState] = set()
+        self.urgent: set[int] = set()
         self.delivered_total = 0
         self.last_consumer = 0
 
@@ -90,7 +92,7 @@ class Delivery:
         if connection.pauses & HELD:
             self.drip.read_soon(connection)
         overdue = connection.unreported * WINDOW_SHARE > self.connection_window
-        if overdue or consumer.written * WINDOW_SHARE > self.window:
+        if overdue or consumer.written * WINDOW_SHARE > self.window or consumer.shard in self.urgent:
             if not connection.writable:
                 self.uncredited.add(connection)
             elif overdue:
@@ -110,6 +112,19 @@ class Delivery:
             for consumer in channel.consumers.values():
                 if consumer.written:
                     self.open_window(consumer)
+
+    def report_written(self, shard: int, at_once: bool) -> None:
+        """Report to a shard what has left for sockets, from now on at once, or no longer so."""
+        if not at_once:
+            self.urgent.discard(shard)
+            return
+        self.urgent.add(shard)
+        for consumer in self.consumers.values():
+            if consumer.shard == shard and consumer.written:
+                if consumer.channel.connection.writable:
+                    self.open_window(consumer)
+                else:
+                    self.uncredited.add(consumer.channel.connection)
 
     def reported(self, consumer: Consumer) -> None:
         """Record that all bytes written for a consumer have been reported."""
@@ -135,11 +150,14 @@ class Delivery:
                 self.acceptor.sharing[operation.group].is_hungry(shard)
             case to_acceptor.Spent() if operation.group in self.acceptor.sharing:
                 self.acceptor.sharing[operation.group].spent(shard, operation.messages)
+            case to_acceptor.ReportWritten():
+                self.report_written(shard, operation.at_once)
 
     def shard_started(self, shard: int) -> None:
         """Drop the grants of a shard's earlier incarnation: turns that it had sent before it died might have used them
-        until now.
+        until now. The next one has lent nothing yet.
         """
+        self.urgent.discard(shard)
         for shared in self.acceptor.sharing.values():
             shared.lost(shard)
 

@@ -144,6 +144,15 @@ class Dequeued(NamedTuple):
     rows: Sequence[int]
 
 
+@OPERATIONS.number(16)
+class ReportWritten(NamedTuple):
+    """Report what leaves for the sockets of this shard's consumers at once (Window), or, from now on again, once it is
+    an eighth of a window.
+    """
+
+    at_once: bool
+
+
 class Got(NamedTuple):
     """The result of a Get: the message, a part of the same turn, and the number of messages that remain ready."""
 

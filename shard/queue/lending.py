@@ -4,9 +4,16 @@
     of all      a quarter of memory.process_limit, divided the same way; beyond it each user has an equal part
 
 An outlet (`shard.queue.outlet_cy`) borrows as much as its connection may have, while there is plenty, and keeps it:
-nothing is counted as long as no share is used up. Near the end of a share its outlets are lent less each, and unused
-loans are called back. Where nothing remains, the next outlet is hungry until an eighth of the share is free. Any
-remaining room lets a message of any size leave, so a share is exceeded by at most one message.
+nothing is counted as long as no share is used up. No outlet borrows more than it leaves as room for the others (the
+dynamic thresholds of Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998):
+however large its limit, a connection that does not read cannot use up its user's share alone.
+
+    plenty ──(an outlet gets nothing: it is hungry)──▶ short ──(nobody is hungry, an eighth is free)──▶ plenty
+
+While a share is short, bytes that come back are lent to the hungry outlets in their order, and the acceptor reports
+what has left for sockets at once: otherwise it waits for an eighth of a window, which may be more than was lent. So an
+outlet is hungry only as long as bytes in flight have not left for their sockets. Any remaining room lets a message of
+any size leave, so a share is exceeded by at most one message.
 """
 
 from __future__ import annotations
@@ -29,19 +36,22 @@ OF_SHARE_PERCENT = 8
 ALL_PERCENT = 25
 # Unused loans are called back before an outlet gets fewer bytes than this.
 LEAST_BYTES = 64 * 1024
-# Hungry outlets wake once this part of the share is free.
+# A share is short until this part of it is free.
 FREE_PART = 8
 
 
 class Lending:
-    """The shares of an acceptor's users, in bytes. `hungry` are the shares with outlets that got nothing."""
+    """The shares of an acceptor's users, in bytes. `short` are those that are short; `urgent` is set once the acceptor
+    has been told to report at once.
+    """
 
     def __init__(self, of_user: int, of_all: int) -> None:
         self.of_user = of_user
         self.of_all = of_all
         self.lent = 0
         self.shares: WeakValueDictionary[str, Share] = WeakValueDictionary()
-        self.hungry: dict[Share, None] = {}
+        self.short: dict[Share, None] = {}
+        self.urgent = False
 
     def share(self, user: str) -> Share:
         """The share of a user, made on first use."""
@@ -54,22 +64,21 @@ class Lending:
         """Whether all users together have borrowed as much as they may."""
         return self.lent >= self.of_all
 
-    def woken(self, outlet: Outlet) -> list[Consumer]:
-        """Bytes came back to an outlet: return the consumers that may go on."""
-        if outlet.share in self.hungry:
-            outlet.share.take_back(outlet, outlet.window)
-            if outlet.sleepers:
-                outlet.share.hungry[outlet] = None
+    def feed(self) -> list[Consumer]:
+        """Lend what is not used to hungry outlets; return the consumers that may go on."""
         woken: list[Consumer] = []
-        for share in list(self.hungry):
+        for share in list(self.short):
             share.take_back_unused()
-            if share.room() * FREE_PART >= self.of_user:
-                woken += share.fed()
+            woken += share.feed()
+            if not share.hungry and share.room() * FREE_PART >= self.of_user:
+                del self.short[share]
         return woken
 
 
 class Share:
-    """The loans to the connections of one user, in bytes. `restless` is set once an outlet may have unused bytes."""
+    """The loans to the connections of one user, in bytes. `hungry` are the outlets that got nothing, in the order in
+    which they will be lent to. `restless` is set once an outlet may have unused bytes.
+    """
 
     __slots__ = ("__weakref__", "hungry", "lending", "lent", "logged", "outlets", "restless", "user")
 
@@ -82,6 +91,9 @@ class Share:
         self.restless = False
         self.logged = False
 
+    def is_short(self) -> bool:
+        return self in self.lending.short
+
     def room(self) -> int:
         """Bytes that may still be lent; 0 or less if none."""
         lending = self.lending
@@ -90,17 +102,20 @@ class Share:
         return lending.of_user - self.lent
 
     def borrow(self, outlet: Outlet) -> bool:
-        """Lend an outlet up to its limit, but at most half of the room; if there is none, make it hungry and return
-        False.
-        """
-        if self.room() < 2 * LEAST_BYTES:
+        """Lend to an outlet if nobody is ahead of it; return False if it got nothing and is hungry."""
+        if self.room() < 2 * LEAST_BYTES and not self.is_short():
             self.take_back_unused()
+        if not self.hungry and self.lend_part(outlet):
+            return True
+        self.starve(outlet)
+        return False
+
+    def lend_part(self, outlet: Outlet) -> bool:
+        """Lend an outlet up to its limit, but no more in all than remains as room; return whether it got anything."""
         room = self.room()
-        if room <= 0:
-            self.starve(outlet)
+        if outlet.lent >= room:
             return False
-        nbytes = min(outlet.nbytes - outlet.lent, max(room // 2, 1))
-        self.lend(outlet, nbytes)
+        self.lend(outlet, min(outlet.nbytes - outlet.lent, max((room - outlet.lent) // 2, 1)))
         return True
 
     def lend(self, outlet: Outlet, nbytes: int) -> None:
@@ -130,20 +145,24 @@ class Share:
     def starve(self, outlet: Outlet) -> None:
         """Make an outlet hungry, and log the first time."""
         self.hungry[outlet] = None
-        self.lending.hungry[self] = None
-        if not self.logged:
+        self.lending.short[self] = None
+        if not self.logged and self.room() <= 0:
             self.logged = True
             log.warning("consumers wait, their user's connections do not read their deliveries", user=self.user,
                         bytes=self.lent, connections=len(self.outlets))  # fmt: skip
 
-    def fed(self) -> list[Consumer]:
-        """There is room again: return the consumers that may go on."""
-        del self.lending.hungry[self]
-        outlets, self.hungry = self.hungry, {}
+    def feed(self) -> list[Consumer]:
+        """Lend to hungry outlets in their order, as far as the room goes; return the consumers that may go on."""
         woken: list[Consumer] = []
-        for outlet in outlets:
-            woken += outlet.sleepers
-            outlet.sleepers.clear()
+        for outlet in list(self.hungry):
+            if not outlet.sleepers:
+                del self.hungry[outlet]
+            elif self.lend_part(outlet):
+                del self.hungry[outlet]
+                woken += outlet.sleepers
+                outlet.sleepers.clear()
+            elif self.room() <= 0:
+                break
         return woken
 
 

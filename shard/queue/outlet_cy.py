@@ -58,11 +58,16 @@ class Outlet:
         self.returns(self.of_consumer - window)
 
     def woken(self) -> list[Any]:
-        """Consumers that may go on: those sleeping here, or at outlets that were hungry."""
-        woken = []
-        if self.sleepers and self.window * 2 >= self.lent:
-            woken = list(self.sleepers)
-            self.sleepers.clear()
-        if self.share.lending.hungry:
-            woken += self.share.lending.woken(self)
+        """Consumers that may go on, since half of what was lent can be sent. While the share is short its unused bytes
+        go to those who are hungry, this outlet among them if consumers sleep here.
+        """
+        if self.share.is_short():
+            self.share.take_back(self, self.window)
+            if self.sleepers:
+                self.share.hungry[self] = None
+            return []
+        if not self.sleepers or self.window * 2 < self.lent:
+            return []
+        woken = list(self.sleepers)
+        self.sleepers.clear()
         return woken

@@ -297,13 +297,29 @@ class Consuming:
                 outlet = consumer.outlet
                 if outlet is not None:
                     outlet.returns(nbytes)
-                    if outlet.sleepers or outlet.share.lending.hungry:
+                    if outlet.sleepers or outlet.share.lending.short:
                         self.wake_outlet(outlet)
 
     def wake_outlet(self, outlet: Outlet) -> None:
         """Wake the consumers of a connection that may have room again."""
         for consumer in outlet.woken():
             self.wake(consumer)
+
+    def feed(self) -> bool:
+        """Wake consumers that waited for bytes in flight of their user, and tell acceptors whether any wait still.
+        Return whether any woke.
+        """
+        woke = False
+        for link in self.state.links.values():
+            lending = link.lending
+            if lending is not None and (lending.short or lending.urgent):
+                for consumer in lending.feed():
+                    self.wake(consumer)
+                    woke = True
+                if lending.urgent != bool(lending.short):
+                    lending.urgent = not lending.urgent
+                    link.turn.add(to_acceptor.ReportWritten(lending.urgent))
+        return woke
 
     def leave_ring(self, queue: QueueState, consumer: Consumer) -> None:
         """Remove a consumer that is sent nothing more from its ring and its outlet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from shard.queue.lending import FREE_PART, Lending, Share
+from shard.queue.lending import Lending, Share
 from shard.queue.outlet_cy import Outlet
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node
@@ -122,17 +122,43 @@ def test_what_is_lent_and_not_used_is_had_by_others() -> None:
     assert send(many[0], 4 * WINDOW)
 
 
-def test_what_comes_back_wakes_who_was_hungry_once_enough_is_free() -> None:
+def test_what_comes_back_goes_to_the_hungry_in_their_order() -> None:
     lending = Lending(4 * WINDOW, 100 * WINDOW)
     share = lending.share("user")
-    first, second = outlets(share, 2)
-    assert send(first, 5 * WINDOW) and not send(second, KIB)
-    assert list(lending.hungry) == [share]
-    first.returns(WINDOW)
-    assert first.woken() == []
-    first.returns(4 * WINDOW // FREE_PART)
-    assert len(first.woken()) == 1 and not lending.hungry
-    assert send(second, KIB)
+    greedy, first, second = outlets(share, 3)
+    assert send(greedy, 5 * WINDOW) and not send(first, KIB) and not send(second, KIB)
+    assert lending.feed() == [] and list(lending.short) == [share]
+    greedy.returns(WINDOW + KIB)
+    assert greedy.woken() == []
+    woken = lending.feed()
+    assert len(woken) == 2 and first.window > second.window > 0
+    assert send(first, KIB) and send(second, KIB)
+    assert list(lending.short) == [share]
+    greedy.returns(4 * WINDOW)
+    greedy.woken()
+    assert lending.feed() == [] and not lending.short
+
+
+def test_who_comes_later_waits_behind_the_hungry() -> None:
+    lending = Lending(4 * WINDOW, 100 * WINDOW)
+    greedy, first, later = outlets(lending.share("user"), 3)
+    assert send(greedy, 5 * WINDOW) and not send(first, KIB)
+    greedy.returns(4 * WINDOW)
+    greedy.woken()
+    assert not send(later, KIB)
+    lending.feed()
+    assert first.window > later.window > 0
+
+
+def test_an_outlet_that_keeps_its_loan_busy_does_not_pass_the_hungry() -> None:
+    lending = Lending(4 * WINDOW, 100 * WINDOW)
+    busy, hungry = outlets(lending.share("user"), 2)
+    assert send(busy, 5 * WINDOW) and not send(hungry, KIB)
+    busy.returns(3 * WINDOW)
+    busy.woken()
+    assert not send(busy, KIB)
+    lending.feed()
+    assert hungry.window > 0
 
 
 def test_where_all_have_too_much_who_has_less_than_an_equal_part_goes_on() -> None:
@@ -144,6 +170,7 @@ def test_where_all_have_too_much_who_has_less_than_an_equal_part_goes_on() -> No
     assert send(modest, WINDOW) and send(modest, WINDOW - 1)
     other.returns(2 * WINDOW)
     other.woken()
+    assert len(lending.feed()) == 1
     assert send(other, 1)
 
 
@@ -164,3 +191,57 @@ def test_what_a_large_message_took_beyond_the_window_is_given_back() -> None:
     assert lending.lent == 20 * WINDOW
     outlet.returns(20 * WINDOW)
     assert lending.lent == outlet.window == 8 * WINDOW
+
+
+def test_one_connection_that_does_not_read_leaves_room_to_the_others_of_its_user() -> None:
+    lending = Lending(4 * WINDOW, 100 * WINDOW)
+    share = lending.share("user")
+    stuck, other = outlets(share, 2)
+    while send(stuck, KIB):
+        pass
+    assert 0 < share.room() < stuck.lent + 2 * KIB
+    assert lending.feed() == []
+    stuck.returns(WINDOW)
+    stuck.woken()
+    assert len(lending.feed()) == 1 and stuck.lent <= share.room()
+    assert send(other, KIB)
+
+
+def test_a_client_that_reads_gets_all_messages_beside_one_of_its_user_that_does_not() -> None:
+    with Node(memory=LIMITS, flow=dict.fromkeys(FLOW, 10 * SHARE)) as node:
+        filled(node, "q", "other")
+        stuck = consumer(node, "q")
+        assert delivered(stuck) < MESSAGES
+        good = node.connect()
+        good.call("channel.open", 1)
+        good.call("basic.consume", 1, queue="other")
+        node.settle()
+        assert delivered(good) == MESSAGES
+
+
+def test_consumers_that_read_all_get_theirs_though_none_has_an_eighth_of_a_window() -> None:
+    queues = [f"q{number}" for number in range(30)]
+    with Node(memory=LIMITS) as node:
+        publisher = node.connect()
+        publisher.call("channel.open", 1)
+        clients = []
+        for queue in queues:
+            node.declare(queue)
+            publisher.publish(1, bytes(MESSAGE), routing_key=queue)
+        for queue in queues:
+            client = node.connect()
+            client.call("channel.open", 1)
+            client.call("basic.consume", 1, queue=queue, no_ack=True)
+            clients.append(client)
+        node.settle()
+        assert [delivered(client) for client in clients] == [1] * len(queues)
+
+
+def test_reports_are_urgent_only_while_a_share_is_short() -> None:
+    with Node(memory=LIMITS, flow=FLOW) as node:
+        filled(node, "q")
+        clients = [consumer(node, "q", no_ack=True) for _ in range(30)]
+        assert node.core(0).delivery.urgent == {0}
+        for _ in range(MESSAGES):
+            takes(*clients)
+        assert delivered(*clients) == MESSAGES and node.core(0).delivery.urgent == set()
