@@ -112,10 +112,10 @@ class Share:
 
     def lend_part(self, outlet: Outlet) -> bool:
         """Lend an outlet up to its limit, but no more in all than remains as room; return whether it got anything."""
-        room = self.room()
-        if outlet.lent >= room:
+        nbytes = min(outlet.nbytes - outlet.lent, (self.room() - outlet.lent + 1) // 2)
+        if nbytes <= 0:
             return False
-        self.lend(outlet, min(outlet.nbytes - outlet.lent, max((room - outlet.lent) // 2, 1)))
+        self.lend(outlet, nbytes)
         return True
 
     def lend(self, outlet: Outlet, nbytes: int) -> None:
@@ -148,7 +148,7 @@ class Share:
         self.lending.short[self] = None
         if not self.logged and self.room() <= 0:
             self.logged = True
-            log.warning("consumers wait, their user's connections do not read their deliveries", user=self.user,
+            log.warning("consumers wait, their user has as much in flight as it may have", user=self.user,
                         bytes=self.lent, connections=len(self.outlets))  # fmt: skip
 
     def feed(self) -> list[Consumer]:

@@ -245,3 +245,17 @@ def test_reports_are_urgent_only_while_a_share_is_short() -> None:
         for _ in range(MESSAGES):
             takes(*clients)
         assert delivered(*clients) == MESSAGES and node.core(0).delivery.urgent == set()
+
+
+def test_an_outlet_with_more_in_flight_than_its_limit_is_lent_nothing() -> None:
+    lending = Lending(100 * WINDOW, 100 * WINDOW)
+    share = lending.share("user")
+    large, greedy, hungry = outlets(share, 3)
+    assert send(large, 20 * WINDOW) and not send(large, KIB)
+    assert send(greedy, 80 * WINDOW) and not send(hungry, KIB)
+    large.returns(KIB)
+    large.woken()
+    greedy.returns(80 * WINDOW)
+    greedy.woken()
+    assert len(lending.feed()) == 1 and hungry.window > 0
+    assert large.lent == 20 * WINDOW - KIB and large.window == 0
