@@ -2,6 +2,7 @@
 
     question    arguments   answer
     connections             as in `acceptor.amqp.listing`
+    all_consumers           as in `acceptor.amqp.listing`
     channels                as in `acceptor.holding.publishing_channels`
     held                    [{connection, peer, client, user, vhost, channel, held_seconds, notified_by (flow, blocked),
                             withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow, spent,
@@ -53,6 +54,7 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
     """Return the questions by name, each with its function and the types of its arguments."""
     return {
         "connections": (lambda: listing.connections(core.state), {}),
+        "all_consumers": (lambda: listing.consumers(core.state), {}),
         "close": (partial(listing.close, core.state), {"connection": str, "reason": str}),
         "channels": (lambda: channels(core.state, core.routes), {}),
         "held": (lambda: held(core), {}),

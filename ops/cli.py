@@ -10,7 +10,18 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ops import configuration
-from ops.administration import connection, exchange, permission, policy, queue, restart, topic_permission, user, vhost
+from ops.administration import (
+    connection,
+    consumer,
+    exchange,
+    permission,
+    policy,
+    queue,
+    restart,
+    topic_permission,
+    user,
+    vhost,
+)
 from ops.compiled import refusal
 from ops.errors import CommandError, StartError
 from ops.flow import command as flow
@@ -38,6 +49,7 @@ app.add_typer(vhost.app, name="vhost")
 app.add_typer(policy.app, name="policy")
 app.add_typer(queue.app, name="queue")
 app.add_typer(connection.app, name="connection")
+app.add_typer(consumer.app, name="consumer")
 app.add_typer(exchange.app, name="exchange")
 app.add_typer(exchange.bindings, name="binding")
 app.add_typer(user.app, name="user")

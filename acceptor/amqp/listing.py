@@ -1,4 +1,4 @@
-"""The connections of an acceptor, as an operator sees and ends them."""
+"""The connections of an acceptor with their consumers, as an operator sees them, and ends connections."""
 
 from __future__ import annotations
 
@@ -30,6 +30,25 @@ def connections(state: AcceptorState) -> list[dict[str, Any]]:
             "read": connection.reads,
         }
         for connection in _open(state)
+    ]
+
+
+def consumers(state: AcceptorState) -> list[dict[str, Any]]:
+    """Return the consumers of open connections, those of the oldest connection first, with their queues and terms."""
+    return [
+        {
+            **channel.whose(),
+            "tag": consumer.tag,
+            "queue": consumer.queue.name,
+            "shard": consumer.queue.shard,
+            "no_ack": consumer.no_ack,
+            "prefetch": consumer.prefetch,
+            "priority": consumer.priority,
+            "exclusive": consumer.exclusive,
+        }
+        for connection in _open(state)
+        for channel in connection.channels.values()
+        for consumer in channel.consumers.values()
     ]
 
 

@@ -18,8 +18,8 @@ def node() -> Iterator[Node]:
         yield node
 
 
-def listed(node: Node) -> list[dict[str, object]]:
-    answer, _ = questions(node.core(0))["connections"]
+def listed(node: Node, question: str = "connections") -> list[dict[str, object]]:
+    answer, _ = questions(node.core(0))[question]
     found: list[dict[str, object]] = answer()
     return found
 
@@ -45,6 +45,23 @@ def test_what_a_connection_has_is_listed(node: Node) -> None:
         "held_channels": 0, "parked_bytes": 0, "read": True,
     }  # fmt: skip
     assert (found["user"], found["vhost"], found["client"]) == ("guest", "/", "app")
+
+
+def test_consumers_are_listed_with_their_queues_and_terms(node: Node) -> None:
+    client = node.connect()
+    client.call("channel.open", 3)
+    client.call("basic.qos", 3, prefetch_count=7)
+    client.call("basic.consume", 3, queue="q", consumer_tag="one", arguments={"x-priority": -2})
+    client.call("basic.consume", 3, queue="q", consumer_tag="two", no_ack=True)
+    node.settle()
+    one, two = listed(node, "all_consumers")
+    assert one == {
+        **client.connection.whose(), "channel": 3, "tag": "one", "queue": "q", "shard": 0, "no_ack": False,
+        "prefetch": 7, "priority": -2, "exclusive": False,
+    }  # fmt: skip
+    assert (two["tag"], two["no_ack"]) == ("two", True)
+    client.call("basic.cancel", 3, consumer_tag="one")
+    assert [each["tag"] for each in listed(node, "all_consumers")] == ["two"]
 
 
 def test_a_held_producer_is_listed_as_such(node: Node) -> None:

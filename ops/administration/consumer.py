@@ -1,0 +1,45 @@
+"""`penstock consumer`: the consumers of clients."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ops.administration.node import AsJson, show_rows
+from ops.administration.permission import OneUser, OneVhost
+from ops.administration.processes import Facts, Processes
+from ops.naming import Data
+
+app = typer.Typer(help="Consumers of a running node's clients.", no_args_is_help=True)
+
+COLUMNS = ("connection", "channel", "user", "vhost", "queue", "tag", "acks", "prefetch", "priority")
+
+OneQueue = Annotated[
+    str | None, typer.Option("--queue", metavar="QUEUE", help="only of this queue", show_default=False)
+]
+
+
+@app.command("list")
+def list_(
+    queue: OneQueue = None, user: OneUser = None, vhost: OneVhost = None, data: Data = None, as_json: AsJson = False
+) -> None:
+    """List consumers with their queues and prefetch.
+
+    Example: penstock consumer list --vhost / --queue orders
+    """
+    wanted = {"queue": queue, "user": user, "vhost": vhost}
+    found = [
+        each
+        for each in Processes(data).ask_acceptors("all_consumers")
+        if all(value in (None, each[name]) for name, value in wanted.items())
+    ]
+    show_rows(found, COLUMNS, _row, "no consumers", as_json)
+
+
+def _row(consumer: Facts) -> dict[str, Any]:
+    return {
+        **consumer,
+        "acks": "no" if consumer["no_ack"] else "yes",
+        "prefetch": consumer["prefetch"] or "unlimited",
+    }
