@@ -30,7 +30,7 @@ class Delivery:
     """The consumers of one acceptor, by their id on the bus.
 
     `uncredited` are connections whose sockets take nothing: their consumers' windows are not opened. `urgent` are
-    shards that are told at once what has left for sockets.
+    shards to which bytes that have left for sockets are reported at once.
     """
 
     def __init__(self, acceptor: AcceptorState, drip: Drip, outputs: Outputs) -> None:
@@ -114,7 +114,7 @@ class Delivery:
                     self.open_window(consumer)
 
     def report_written(self, shard: int, at_once: bool) -> None:
-        """Report to a shard what has left for sockets, from now on at once, or no longer so."""
+        """Report bytes that have left for sockets to a shard at once from now on, or no longer so."""
         if not at_once:
             self.urgent.discard(shard)
             return

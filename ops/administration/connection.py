@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
 from ops.administration.node import AsJson, show_rows
 from ops.administration.permission import OneUser, OneVhost
-from ops.administration.processes import Facts, Processes
+from ops.administration.processes import Facts, Processes, selected
 from ops.errors import CommandError
 from ops.naming import Data
 from penstock.text.durations import shown
@@ -28,7 +27,7 @@ def list_(user: OneUser = None, vhost: OneVhost = None, data: Data = None, as_js
 
     Example: penstock connection list --user orders
     """
-    found = list(_selected(Processes(data).ask_acceptors("connections"), None, user, vhost))
+    found = selected(Processes(data).ask_acceptors("connections"), user=user, vhost=vhost)
     show_rows(found, COLUMNS, _row, "no connections", as_json)
 
 
@@ -49,7 +48,7 @@ def close(
     if connection is None and user is None and vhost is None:
         raise CommandError("name a connection, --user or --vhost")
     processes = Processes(data)
-    found = list(_selected(processes.ask_acceptors("connections"), connection, user, vhost))
+    found = selected(processes.ask_acceptors("connections"), connection=connection, user=user, vhost=vhost)
     if connection is not None and not found:
         raise CommandError(f"there is no connection {connection}")
     closed = sum(
@@ -62,11 +61,6 @@ def close(
 def acceptor_of(connection: Facts) -> int:
     """Return the index of a connection's acceptor: its id is ACCEPTOR.INCARNATION.NUMBER."""
     return int(connection["connection"].partition(".")[0])
-
-
-def _selected(found: Iterable[Facts], connection: str | None, user: str | None, vhost: str | None) -> Iterable[Facts]:
-    wanted = {"connection": connection, "user": user, "vhost": vhost}
-    return (each for each in found if all(value in (None, each[name]) for name, value in wanted.items()))
 
 
 def _row(connection: Facts) -> dict[str, Any]:

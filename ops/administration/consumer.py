@@ -8,7 +8,7 @@ import typer
 
 from ops.administration.node import AsJson, show_rows
 from ops.administration.permission import OneUser, OneVhost
-from ops.administration.processes import Facts, Processes
+from ops.administration.processes import Facts, Processes, selected
 from ops.naming import Data
 
 app = typer.Typer(help="Consumers of a running node's clients.", no_args_is_help=True)
@@ -28,12 +28,7 @@ def list_(
 
     Example: penstock consumer list --vhost / --queue orders
     """
-    wanted = {"queue": queue, "user": user, "vhost": vhost}
-    found = [
-        each
-        for each in Processes(data).ask_acceptors("all_consumers")
-        if all(value in (None, each[name]) for name, value in wanted.items())
-    ]
+    found = selected(Processes(data).ask_acceptors("all_consumers"), queue=queue, user=user, vhost=vhost)
     show_rows(found, COLUMNS, _row, "no consumers", as_json)
 
 

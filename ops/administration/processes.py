@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,3 +40,8 @@ class Processes:
     def ask_acceptors(self, question: str) -> list[Facts]:
         """Return the lists of all acceptors, joined."""
         return [each for index in range(self.gauges.acceptors) for each in self.ask("acceptor", index, question)]
+
+
+def selected(found: Iterable[Facts], **wanted: str | None) -> list[Facts]:
+    """Return the facts that have all wanted values; None is any."""
+    return [each for each in found if all(value in (None, each[name]) for name, value in wanted.items())]

@@ -65,7 +65,7 @@ class Lending:
         return self.lent >= self.of_all
 
     def feed(self) -> list[Consumer]:
-        """Lend what is not used to hungry outlets; return the consumers that may go on."""
+        """Lend unused bytes to hungry outlets; return the consumers that may go on."""
         woken: list[Consumer] = []
         for share in list(self.short):
             share.take_back_unused()

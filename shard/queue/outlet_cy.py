@@ -58,8 +58,8 @@ class Outlet:
         self.returns(self.of_consumer - window)
 
     def woken(self) -> list[Any]:
-        """Consumers that may go on, since half of what was lent can be sent. While the share is short its unused bytes
-        go to those who are hungry, this outlet among them if consumers sleep here.
+        """Consumers that may go on, since half of the loan can be sent. While the share is short, unused bytes go to
+        the hungry outlets, this one among them if consumers sleep here.
         """
         if self.share.is_short():
             self.share.take_back(self, self.window)
