@@ -71,9 +71,7 @@ class RouterCore:
         self._answers: list[tuple[bytes, Any, Outcome | int]] = []
         self._command_answers: list[tuple[Answered, dict[str, Any]]] = []
         self._steps: list[Step] = []
-        self._administration = Administration(
-            authority.ledger, authority.defaults, authority.clock, moves=authority.moves, limits=authority.bounds.limits
-        )
+        self._administration = Administration(authority)
         for vhost in authority.topology.vhosts():
             vhosts.add(authority.ledger, vhost)  # adds exchanges that only this penstock predeclares
 

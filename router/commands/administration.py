@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from penstock.control.control import Refusal
 from penstock.limits.watermarks import FlowDefaults
 from penstock.node.clock import Clock
 from penstock.settings.limits import LimitSettings
+from router.authority.authority import Authority
 from router.authority.ledger import Ledger
+from router.authority.moving import Moves
 from router.authority.rebalancing import Rebalancing
-
-if TYPE_CHECKING:
-    from router.authority.moving import Moves
 
 NAME_BYTES_MAX = 255
 """Names that clients send are short strings (AMQP 0-9-1, 4.2.5.3)."""
@@ -21,14 +19,32 @@ NAME_BYTES_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class Administration:
-    """The objects that commands work on. Without `moves` no queue can be moved. `limits` are the node's defaults."""
+    """The objects that commands work on."""
 
-    ledger: Ledger
-    defaults: FlowDefaults
-    clock: Clock
+    authority: Authority
     rebalancing: Rebalancing = field(default_factory=Rebalancing)
-    moves: Moves | None = None
-    limits: LimitSettings = field(default_factory=LimitSettings)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.authority.ledger
+
+    @property
+    def moves(self) -> Moves:
+        return self.authority.moves
+
+    @property
+    def clock(self) -> Clock:
+        return self.authority.clock
+
+    @property
+    def defaults(self) -> FlowDefaults:
+        """The node's defaults of flow control."""
+        return self.authority.defaults
+
+    @property
+    def limits(self) -> LimitSettings:
+        """The node's default limits of vhosts and users."""
+        return self.authority.bounds.limits
 
 
 def check_name(kind: str, name: str) -> None:

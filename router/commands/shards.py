@@ -13,37 +13,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.control.control import Refusal
-from router.authority.shards import Shards
 from router.commands.administration import Administration
 
 
-def shards_of(administration: Administration) -> Shards:
-    """Return the shards of the node. Refusal if they cannot be changed."""
-    if administration.moves is None:
-        raise Refusal("failed", "there are no shards here")
-    return administration.moves.placing
-
-
 def shard_add(administration: Administration) -> int:
-    return shards_of(administration).add()
+    return administration.authority.placing.add()
 
 
 def shard_drain(administration: Administration, shard: int) -> None:
-    shards_of(administration).drain(shard)
+    administration.authority.placing.drain(shard)
 
 
 def shard_undrain(administration: Administration, shard: int) -> None:
-    shards_of(administration).undrain(shard)
+    administration.authority.placing.undrain(shard)
 
 
 def shard_remove(administration: Administration, shard: int) -> None:
-    shards_of(administration).remove(shard)
+    administration.authority.placing.remove(shard)
 
 
 def shard_list(administration: Administration) -> list[dict[str, Any]]:
     """Return all shards by number, with their states and the numbers of their queues and moves."""
-    shards = shards_of(administration)
+    shards = administration.authority.placing
     return [
         {
             "shard": index,

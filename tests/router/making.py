@@ -11,7 +11,6 @@ from penstock.node.clock import Clock
 from router.authority import vhosts
 from router.authority.authority import Authority
 from router.authority.ledger import Ledger
-from router.authority.moving import Moves
 from router.authority.operations import Outcome, perform
 from router.authority.slots import Slots
 from router.commands.administration import Administration
@@ -108,9 +107,9 @@ class Asked:
         self.recorded += self.authority.ledger.take_steps()
         return result
 
-    def administration(self, moves: Moves | None = None) -> Administration:
-        """Return the administration that commands work on; without `moves` they move no queue."""
-        return Administration(self.authority.ledger, self.authority.defaults, self.clock, moves=moves)
+    def administration(self) -> Administration:
+        """Return the administration that commands work on."""
+        return Administration(self.authority)
 
     def done(self, operation: str, **arguments: Any) -> Any:
         """Return the result of an operation; AssertionError if it was refused."""

@@ -36,7 +36,7 @@ class Changed(Asked):
         self.shards.ask = lambda shard, there: self.asked.append((shard, there))
 
     def command(self, name: str, **arguments: Any) -> Any:
-        return execute(self.administration(self.authority.moves), name, arguments)
+        return execute(self.administration(), name, arguments)
 
     def refusal(self, name: str, **arguments: Any) -> str:
         with pytest.raises(Refusal) as refused:

@@ -46,4 +46,4 @@ def test_vhosts_and_users_that_do_not_exist_are_not_found() -> None:
 def test_each_administration_has_a_lease_of_its_own() -> None:
     asked = Asked()
     one, other = (asked.administration() for _ in range(2))
-    assert one.rebalancing is not other.rebalancing and one.moves is None
+    assert one.rebalancing is not other.rebalancing and one.moves is other.moves

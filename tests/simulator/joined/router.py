@@ -82,9 +82,7 @@ class Router:
 
     def command(self, command: str, /, **arguments: Any) -> Any:
         """Carry out a command in the turn in progress; return its result. Refusal if it is refused."""
-        authority = self.authority
-        administration = Administration(authority.ledger, authority.defaults, authority.clock, moves=authority.moves)
-        return execute(administration, command, arguments)
+        return execute(Administration(self.authority), command, arguments)
 
     def finish_turn(self) -> Turn | None:
         """Finish the turn in progress; None if its changes cannot be stored, and wait."""
