@@ -13,6 +13,7 @@ from ops import configuration
 from ops.administration import (
     connection,
     consumer,
+    definitions,
     exchange,
     permission,
     policy,
@@ -52,6 +53,7 @@ app.add_typer(connection.app, name="connection")
 app.add_typer(consumer.app, name="consumer")
 app.add_typer(exchange.app, name="exchange")
 app.add_typer(exchange.bindings, name="binding")
+app.add_typer(definitions.app, name="definitions")
 app.add_typer(user.app, name="user")
 app.add_typer(permission.app, name="permission")
 app.add_typer(topic_permission.app, name="topic-permission")

@@ -12,6 +12,7 @@ not yet applied the published changes sees by the gauges that it must.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock import bus
@@ -23,7 +24,7 @@ from router.authority.authority import Authority
 from router.authority.hold_offs import forget_expired
 from router.authority.ledger import Step
 from router.authority.operations import Malformed, Outcome, perform
-from router.commands import accounts
+from router.commands import accounts, definitions
 from router.commands.administration import Administration, check_vhost
 from router.commands.moves import MOVE, MOVE_ARGUMENTS
 from router.commands.registry import check_arguments, execute
@@ -63,21 +64,31 @@ class Turn(NamedTuple):
 class RouterCore:
     """The authority, its store, and the turn in progress."""
 
-    def __init__(self, authority: Authority, store: Store, turns: Iterable[tuple[int, bytes]] = ()) -> None:
-        """`turns` are the last ones that an earlier incarnation stored."""
+    def __init__(
+        self, authority: Authority, store: Store, turns: Iterable[tuple[int, bytes]] = (),
+        through: Callable[[list[Any]], Iterable[Any]] = iter,
+    ) -> None:  # fmt: skip
+        """`turns` are the last ones that an earlier incarnation stored; `through` is that of `Administration`."""
         self.authority = authority
         self.store = store
         self.recent = Recent(turns)
         self._answers: list[tuple[bytes, Any, Outcome | int]] = []
         self._command_answers: list[tuple[Answered, dict[str, Any]]] = []
         self._steps: list[Step] = []
-        self._administration = Administration(authority)
+        self._administration = Administration(authority, through)
         for vhost in authority.topology.vhosts():
             vhosts.add(authority.ledger, vhost)  # adds exchanges that only this penstock predeclares
 
     def seed(self) -> None:
         """Make the accounts of a new node; once for its data directory."""
         accounts.seed(self.authority.ledger)
+
+    def import_definitions(self, file: Path) -> None:
+        """Import the definitions in a file, with the end of the turn. Refusal, and no change, if that fails."""
+        found = definitions.import_file(self._administration, file)
+        log.info("definitions imported", file=str(file), **found["imported"])
+        for text in found["ignored"]:
+            log.warning("a definition has no meaning here", definition=text)
 
     @property
     def version(self) -> int:

@@ -14,6 +14,7 @@ from penstock import bus
 from penstock.bus.endpoint import Endpoint, open_socket, subscribe
 from penstock.bus.router_messages import Published
 from penstock.control.audit import Administrator, Audit, outcome_of
+from penstock.control.control import Refusal
 from penstock.control.control_server import ControlServer
 from penstock.files.kept_clock import KeptClock
 from penstock.files.witness import TOPOLOGY, Witness
@@ -52,7 +53,9 @@ class Router:
     """One incarnation of the router."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int) -> None:
-        """Open everything and serve. StoreError or TooManyQueues if the stored topology cannot be used."""
+        """Open everything and serve. StoreError or TooManyQueues if the stored topology cannot be used, Refusal if the
+        definitions cannot.
+        """
         self.loop = loop
         self.node = node
         self.gauges = Gauges.open(node.gauges)
@@ -204,7 +207,7 @@ class Router:
 
 
 def open_core(node: Node, store: Store, gauges: Gauges, pulse: Pulse) -> RouterCore:
-    """Return the core with the stored topology, or with that of a new node."""
+    """Return the core with the stored topology, or with that of a new node. Refusal of the definitions to import."""
     defaults = node.settings.flow.defaults
     stored = store.load(Progress(pulse, "topology is being read", "records").through)
     settling = Progress(pulse, "queues are being placed", "queues")
@@ -225,10 +228,14 @@ def open_core(node: Node, store: Store, gauges: Gauges, pulse: Pulse) -> RouterC
         amqp.bindings_per_exchange, amqp.bindings_per_queue, amqp.pattern_words, amqp.binding_headers
     )
     core = RouterCore(
-        Authority(ledger, node.shards, defaults, stored.name_key, clock.own(), bounds, limits), store, stored.turns
-    )
-    if not stored.seeded:
-        core.seed()
+        Authority(ledger, node.shards, defaults, stored.name_key, clock.own(), bounds, limits), store, stored.turns,
+        lambda records: Progress(pulse, "definitions are being imported", "records").through(records),
+    )  # fmt: skip
+    if settings.definitions is None:
+        if not stored.seeded:
+            core.seed()
+    elif not stored.begun:
+        core.import_definitions(settings.definitions)
     return core
 
 
@@ -241,7 +248,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
         with collector.paused():
             router = Router(loop, node, index, incarnation)
             collector.keep()
-    except (StoreError, TooManyQueues) as error:
+    except (StoreError, TooManyQueues, Refusal) as error:
         process.refuse(runtime, "router", index, str(error))
     topology = router.core.authority.topology
     log.info("router started", pid=os.getpid(), incarnation=incarnation, version=topology.version,

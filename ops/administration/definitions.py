@@ -1,21 +1,102 @@
-"""The accounts in RabbitMQ's exported definitions (`rabbitmqctl export_definitions`)."""
+"""`penstock definitions`: topology and accounts of a node as a file, in RabbitMQ's format."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
+import typer
 
+from ops.administration.node import ask
 from ops.errors import CommandError
-from penstock.control import passwords
+from ops.naming import Data
+from penstock.files.directories import private
 
-DEFAULT_ALGORITHM = "rabbit_password_hashing_sha256"
+app = typer.Typer(
+    help="Definitions of a running node: vhosts, users, policies, exchanges, queues and bindings as a file.",
+    no_args_is_help=True,
+)
+
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="definitions exported by penstock or RabbitMQ, JSON", show_default=False)
+]
+SkipRefused = Annotated[
+    bool, typer.Option("--skip-refused", help="import everything else if something is refused; default: nothing")
+]
+IntoVhost = Annotated[
+    str | None,
+    typer.Option("--vhost", metavar="VHOST", help="into this vhost, wherever they are from", show_default=False),
+]
+
+
+@app.command("export")
+def export_(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="the file to write; default: standard output")
+    ] = None,
+    vhost: Annotated[
+        str | None, typer.Option("--vhost", metavar="VHOST", help="only this vhost, without users", show_default=False)
+    ] = None,
+    data: Data = None,
+) -> None:
+    """Export the definitions of the node, with hashes of passwords, in RabbitMQ's format. Messages are not exported.
+
+    Example: penstock definitions export definitions.json
+    """
+    text = orjson.dumps(ask(data, "definitions_export", vhost=vhost), option=orjson.OPT_INDENT_2) + b"\n"
+    if file is None:
+        sys.stdout.write(text.decode())
+        return
+    unfinished = file.with_name(f"{file.name}.new")
+    try:
+        with open(unfinished, "wb", opener=private) as written:
+            written.write(text)
+            written.flush()
+            os.fsync(written.fileno())
+        unfinished.replace(file)
+    except OSError as error:
+        raise CommandError(f"cannot write {file}: {error.strerror}") from None
+
+
+@app.command("import")
+def import_(file: File, vhost: IntoVhost = None, skip_refused: SkipRefused = False, data: Data = None) -> None:
+    """Import definitions that penstock or RabbitMQ has exported. What has no meaning here is listed.
+
+    If something is refused, such as an exchange that exists with other properties, nothing is imported and the exit
+    status is 2. Users, permissions, limits and policies replace existing ones.
+
+    Example: penstock definitions import definitions.json
+    """
+    import_file(data, file, vhost, skip_refused=skip_refused)
+
+
+def import_file(
+    data: Path | None, file: Path, vhost: str | None, sections: Sequence[str] | None = None, skip_refused: bool = False
+) -> None:
+    """Import a file's definitions, of some sections or (None) all, and print the outcome. CommandError if the file
+    contains none, or if anything is refused.
+    """
+    found = ask(
+        data, "definitions_import",
+        definitions=read(file), vhost=vhost, sections=sections, skip_refused=skip_refused,
+    )  # fmt: skip
+    for text in found["ignored"] if sections is None else ():
+        print(f"ignored: {text}")
+    for text in found["refused"]:
+        print(f"refused: {text}")
+    counts = ", ".join(f"{count} {section.replace('_', ' ')}" for section, count in found["imported"].items())
+    if counts or not found["refused"]:
+        print(f"imported {counts or 'nothing'}")
+    if found["refused"]:
+        raise CommandError(f"{len(found['refused'])} refused" + ("" if counts else ", so nothing is imported"))
 
 
 def read(file: Path) -> dict[str, Any]:
-    """Read the definitions in a file. CommandError if it cannot be read or contains none."""
+    """Read the JSON object in a file. CommandError if it cannot be read, or is none."""
     try:
         definitions = orjson.loads(file.read_bytes())
     except OSError as error:
@@ -23,43 +104,5 @@ def read(file: Path) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise CommandError(f"{file} is not JSON: {error}") from None
     if not isinstance(definitions, dict):
-        raise CommandError(f"{file} contains no RabbitMQ definitions")
+        raise CommandError(f"{file} contains no definitions: it is not a JSON object")
     return definitions
-
-
-def rows(definitions: Mapping[str, Any], section: str, *fields: str) -> list[list[Any]]:
-    """Return the given fields of each record of a section, which may be missing. CommandError if a record lacks one."""
-    records = definitions.get(section, [])
-    if not isinstance(records, list):
-        raise CommandError(f"{section} is not a list")
-    found = []
-    for number, record in enumerate(records, 1):
-        for field in fields:
-            if not isinstance(record, dict) or field not in record:
-                raise CommandError(f"{section}, number {number}: no {field}")
-        found.append([record[field] for field in fields])
-    return found
-
-
-def accounts_of(file: Path) -> dict[str, list[Any]]:
-    """Return the arguments of `accounts_import`. CommandError if the file is no export of RabbitMQ's definitions."""
-    definitions = read(file)
-    users = rows(definitions, "users", "name", "password_hash")
-    records = definitions.get("users", [])
-    return {
-        "vhosts_named": [name for (name,) in rows(definitions, "vhosts", "name")],
-        "users": [_user(name, encoded, record) for (name, encoded), record in zip(users, records, strict=True)],
-        "permissions": rows(definitions, "permissions", "user", "vhost", "configure", "write", "read"),
-        "topic_permissions": rows(definitions, "topic_permissions", "user", "vhost", "exchange", "write", "read"),
-    }
-
-
-def _user(name: Any, encoded: Any, record: Mapping[str, Any]) -> list[Any]:
-    tags = record.get("tags", [])  # a string before 3.9: "administrator,monitoring"
-    if isinstance(tags, str):
-        tags = [tag.strip() for tag in tags.split(",") if tag.strip()]
-    try:
-        stored = passwords.from_rabbitmq(str(encoded), str(record.get("hashing_algorithm", DEFAULT_ALGORITHM)))
-    except ValueError as error:
-        raise CommandError(f"user '{name}': {error}") from None
-    return [name, stored, tags]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from ops.administration.definitions import File, IntoVhost, import_file
 from ops.administration.dry_run import would_stop
 from ops.administration.node import AsJson, ask, show
 from ops.errors import CommandError
@@ -28,8 +29,6 @@ Operator = Annotated[
 COLUMNS = ("vhost", "name", "operator", "pattern", "apply_to", "priority", "definition")
 STOPPED_COLUMNS = ("connection", "channel", "user", "client", "peer", "reason")
 APPLY_TO_DEFAULT = "all"
-SORTS = {"policies": False, "operator_policies": True}
-"""The lists of policies in RabbitMQ's definitions, and whether they are operator policies."""
 
 
 @app.command("set")
@@ -131,51 +130,12 @@ def explain(
 
 
 @app.command("import")
-def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="definitions exported by RabbitMQ, JSON")],
-    vhost: Annotated[str | None, typer.Option("--vhost", metavar="VHOST", help="into this vhost")] = None,
-    data: Data = None,
-) -> None:
-    """Set all policies and operator policies of RabbitMQ's definitions, or none if one is refused."""
-    try:
-        definitions = _json(file.read_bytes(), str(file))
-    except OSError as error:
-        raise CommandError(f"cannot read {file}: {error.strerror}") from None
-    count = ask(data, "policy_import", policies=imported(definitions, vhost))
-    print(f"{count} policies imported")
+def import_(file: File, vhost: IntoVhost = None, data: Data = None) -> None:
+    """Import only the policies and operator policies of exported definitions: all, or none if one is refused.
 
-
-def imported(definitions: Any, vhost: str | None) -> list[dict[str, Any]]:
-    """Return the policies in RabbitMQ's definitions, in the node's form. CommandError if they are malformed."""
-    if not isinstance(definitions, dict):
-        raise CommandError("the file contains no definitions: it is not a JSON object")
-    return [_fields(record, operator, vhost) for sort, operator in SORTS.items() for record in _list(definitions, sort)]
-
-
-def _list(definitions: dict[str, Any], sort: str) -> list[Any]:
-    """Return a list of policies. Definitions of one vhost, and of older nodes, have operator policies as parameters."""
-    found = definitions.get(sort, [])
-    parameters = definitions.get("parameters", [])
-    if not isinstance(found, list) or not isinstance(parameters, list):
-        raise CommandError(f"{sort} is not a list")
-    if not SORTS[sort]:
-        return found
-    older = [each for each in parameters if isinstance(each, dict) and each.get("component") == "operator_policy"]
-    return [*found, *({**each.get("value", {}), **each} for each in older)]
-
-
-def _fields(record: Any, operator: bool, vhost: str | None) -> dict[str, Any]:
-    if not isinstance(record, dict):
-        raise CommandError(f"{record!r} is not a policy")
-    return {
-        "vhost": record.get("vhost", "/") if vhost is None else vhost,
-        "operator": operator,
-        "name": record.get("name"),
-        "pattern": record.get("pattern"),
-        "apply_to": record.get("apply-to", APPLY_TO_DEFAULT),
-        "priority": record.get("priority", 0),
-        "definition": record.get("definition"),
-    }
+    Existing ones are replaced.
+    """
+    import_file(data, file, vhost, ("policies",))
 
 
 def _json(text: bytes, what: str) -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ops.administration import limits
-from ops.administration.definitions import accounts_of
+from ops.administration.definitions import File, import_file
 from ops.administration.node import AsJson, ask, show
 from ops.administration.processes import Processes
 from ops.errors import CommandError
@@ -85,18 +84,12 @@ def guesses(data: Data = None, as_json: AsJson = False) -> None:
 
 
 @app.command("import")
-def import_(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="definitions exported by RabbitMQ, JSON", show_default=False)
-    ],
-    data: Data = None,
-) -> None:
-    """Import the users, vhosts and permissions of RabbitMQ's exported definitions, passwords included.
+def import_(file: File, data: Data = None) -> None:
+    """Import only the users, vhosts and permissions of exported definitions, passwords included.
 
     All are imported or, if one is refused, none. Existing ones are replaced.
     """
-    counts = ask(data, "accounts_import", **accounts_of(file))
-    print("imported " + ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items()))
+    import_file(data, file, None, ("vhosts", "users", "permissions", "topic_permissions"))
 
 
 limits.add_commands(app, "user")

@@ -26,6 +26,8 @@ SALT_BYTES = 4
 _HASHER = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 _DIGESTS = {"sha256": hashlib.sha256, "sha512": hashlib.sha512}
 _RABBIT_ALGORITHMS = {"rabbit_password_hashing_sha256": "sha256", "rabbit_password_hashing_sha512": "sha512"}
+_ARGON2_ALGORITHM = "argon2id"
+"""The algorithm of our own hashes in definitions; RabbitMQ cannot verify them."""
 
 _TIME_MAX = 16
 _MEMORY_KIB_MAX = 256 * 1024
@@ -93,12 +95,25 @@ def from_rabbitmq(encoded: str, algorithm: str) -> str:
     """Convert a `password_hash` of RabbitMQ's definitions to its stored form. ValueError if that is impossible."""
     if encoded == "":
         return NONE
-    if algorithm not in _RABBIT_ALGORITHMS:
+    if algorithm == _ARGON2_ALGORITHM and is_slow(encoded):
+        stored = encoded
+    elif algorithm in _RABBIT_ALGORITHMS:
+        stored = f"{_RABBIT_ALGORITHMS[algorithm]}:{encoded}"
+    else:
         known = " and ".join(_RABBIT_ALGORITHMS)
         raise ValueError(f"hashing algorithm {algorithm!r} is not supported; {known} are")
-    stored = f"{_RABBIT_ALGORITHMS[algorithm]}:{encoded}"
     check(stored)
     return stored
+
+
+def to_rabbitmq(stored: str) -> tuple[str, str]:
+    """Return a stored password as `password_hash` and `hashing_algorithm` of definitions; the inverse of
+    `from_rabbitmq`.
+    """
+    if stored == NONE or is_slow(stored):
+        return stored, _ARGON2_ALGORITHM
+    name, _, encoded = stored.partition(":")
+    return encoded, next(algorithm for algorithm, short in _RABBIT_ALGORITHMS.items() if short == name)
 
 
 def _nbytes(password: str) -> bytes:

@@ -29,7 +29,7 @@ from penstock.settings.sections import (
     TelemetrySettings,
     WatchdogSettings,
 )
-from penstock.settings.values import MEMORY_SHARE, MIB, Bytes, Directory, LogLevel, MemoryLimit, ProcessCount
+from penstock.settings.values import MEMORY_SHARE, MIB, Bytes, Directory, FilePath, LogLevel, MemoryLimit, ProcessCount
 
 __all__ = ["Settings"]
 
@@ -65,6 +65,11 @@ class Settings(BaseModel):
         default_factory=default_data,
         description="directory of all data that survives a restart; used by one node at a time",
         json_schema_extra={"default_text": "`$XDG_DATA_HOME/penstock`, or `~/.local/share/penstock`"},
+    )
+    definitions: FilePath | None = Field(
+        default=None,
+        description="file of definitions, penstock's or RabbitMQ's, imported at each start before clients are served; "
+        "a new node then has no user but theirs",
     )
     log_level: LogLevel = Field(
         default="info", description="least severe log line written: debug, info, warning or error"

@@ -55,4 +55,5 @@ MemoryLimit = Annotated[Bytes, AfterValidator(lambda limit: limit or int(usable_
 Names = Annotated[tuple[str, ...], BeforeValidator(_parse_names)]
 Durability = Annotated[str, BeforeValidator(_parse_durability)]
 Directory = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+FilePath = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]

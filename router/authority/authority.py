@@ -64,6 +64,12 @@ class Authority:
         self._dead_acceptors: dict[int, int] = {}
         self.moves = Moves(ledger, self.placing, clock)
 
+    def trial(self) -> Authority:
+        """Return an authority over a copy of the topology, which finds out what requests would do."""
+        return Authority(
+            self.ledger.copy(), self.shards, self.defaults, self._name_key, self.clock, self.bounds, self.binding_limits
+        )
+
     @property
     def shards(self) -> list[int]:
         """The shards that queues may be placed on."""

@@ -39,6 +39,11 @@ class Ledger:
         self.recorded = 0
         self.usage = Usage(topology)
 
+    def copy(self) -> Ledger:
+        """Return a ledger over a copy of the topology, without steps."""
+        topology = Topology(self.topology.version, list(self.topology.changes()))
+        return Ledger(topology, self._slots.copy(), self.last_queue_id)
+
     def take_steps(self) -> list[Step]:
         """Return and forget the steps so far."""
         steps, self._steps = self._steps, []

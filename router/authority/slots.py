@@ -21,6 +21,12 @@ class Slots:
         free = [slot for slot in range(valid.start, self._next) if slot not in taken]
         self._freed: dict[int | None, deque[int]] = {None: deque(sorted(free, key=lambda slot: slot in open))}
 
+    def copy(self) -> Slots:
+        """Return slots with the same free ones."""
+        copied = Slots(range(self._next, self._end), ())
+        copied._freed = {shard: deque(freed) for shard, freed in self._freed.items()}
+        return copied
+
     def allocate(self, shard: int) -> int | None:
         """Return a slot for a queue of the shard; None if all are taken."""
         if self._freed.get(shard):

@@ -37,6 +37,13 @@ def user_add(administration: Administration, name: str, password_hash: str, tags
     _record(administration.ledger, User(name, password_hash, _known_tags(tags)))
 
 
+def user_import(administration: Administration, name: str, password_hash: str, tags: list[str]) -> None:
+    """Add a user, or replace it. Tags without a meaning here are kept."""
+    check_name("user", name)
+    _check_hash(password_hash)
+    _record(administration.ledger, User(name, password_hash, tags))
+
+
 def user_set(administration: Administration, name: str, password_hash: str | None, tags: list[Any] | None) -> None:
     """Change the fields that are not None. Open connections stay."""
     user = _user(administration.ledger, name)
@@ -141,67 +148,6 @@ def topic_permission_list(administration: Administration, user: str | None, vhos
     """Return the topic permissions of a user in a vhost (None: any), by vhost, exchange and user."""
     found = administration.ledger.topology.users.topic_permissions(user, vhost)
     return [asdict(topic) for topic in sorted(found, key=lambda each: (each.vhost, each.exchange, each.user))]
-
-
-# Import
-
-
-def accounts_import(
-    administration: Administration,
-    vhosts_named: list[Any],
-    users: list[Any],
-    permissions: list[Any],
-    topic_permissions: list[Any],
-) -> dict[str, int]:
-    """Import all of it or nothing, replacing existing accounts. Rows are the fields of the records, in order."""
-    ledger = administration.ledger
-    names = [_row("vhost", (name,), 1)[0] for name in vhosts_named]
-    new_users = [_imported_user(row) for row in users]
-    rights = [Permission(*_row("permission", row, 5)) for row in permissions]
-    topics = [TopicPermission(*_row("topic permission", row, 5)) for row in topic_permissions]
-    for name in names:
-        check_name("vhost", name)
-    known_vhosts = {*ledger.topology.vhosts(), *names}
-    known_users = {*(user.name for user in ledger.topology.users.all()), *(user.name for user in new_users)}
-    both: list[Permission | TopicPermission] = [*rights, *topics]
-    for right in both:
-        if right.user not in known_users:
-            raise Refusal("not_found", f"permissions for user '{right.user}', who does not exist")
-        if right.vhost not in known_vhosts:
-            raise Refusal("not_found", f"permissions in vhost '{right.vhost}', which does not exist")
-        _check_patterns(right.write, right.read, *([right.configure] if isinstance(right, Permission) else []))
-    for topic in topics:
-        check_name("exchange", topic.exchange)
-    for name in names:
-        vhosts.add(ledger, name)
-    for user in new_users:
-        _record(ledger, user)
-    for right in both:
-        _record(ledger, right)
-    return {
-        "vhosts": len(names), "users": len(new_users), "permissions": len(rights), "topic_permissions": len(topics),
-    }  # fmt: skip
-
-
-def _imported_user(row: object) -> User:
-    match row:
-        case [str(name), str(password_hash), list(tags)]:
-            check_name("user", name)
-            try:
-                passwords.check(password_hash)
-            except ValueError as error:
-                raise Refusal("invalid", f"user '{name}': {error}") from None
-            for tag in tags:
-                if not isinstance(tag, str):
-                    raise Refusal("invalid", f"user '{name}': tag {tag!r} is not text")
-            return User(name, password_hash, tags)
-    raise Refusal("invalid", f"not [user, password hash, [tag, …]]: {row!r:.100}")
-
-
-def _row(kind: str, row: Any, fields: int) -> list[str]:
-    if not isinstance(row, list | tuple) or len(row) != fields or not all(isinstance(field, str) for field in row):
-        raise Refusal("invalid", f"not a {kind} of {fields} texts: {row!r:.100}")
-    return list(row)
 
 
 # Checks

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.control.control import Refusal
 from penstock.limits.watermarks import FlowDefaults
@@ -19,9 +21,12 @@ NAME_BYTES_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class Administration:
-    """The objects that commands work on."""
+    """The objects that commands work on. The records of a long command pass `through` an iterator that shows the
+    progress.
+    """
 
     authority: Authority
+    through: Callable[[list[Any]], Iterable[Any]] = iter
     rebalancing: Rebalancing = field(default_factory=Rebalancing)
 
     @property

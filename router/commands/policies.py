@@ -8,7 +8,6 @@ policy_list      vhost | None                                                   
                                                                                  apply_to, priority, definition}]
 policy_explain   vhost, kind (queue, exchange), name                             {policy, operator_policy, others,
                                                                                  keys: [{key, value, effect}]}
-policy_import    policies: [{the arguments of policy_set}], all or none          how many
 """
 
 from __future__ import annotations
@@ -84,14 +83,6 @@ def policy_explain(administration: Administration, vhost: str, kind: str, name: 
     return explain_policies(record, topology)
 
 
-def policy_import(administration: Administration, policies: list[Any]) -> int:
-    """Set all of the policies or none, and return their number."""
-    checked = [_checked(administration, fields) for fields in policies]
-    for policy in checked:
-        set_policy(administration.ledger, policy, administration.defaults)
-    return len(checked)
-
-
 def _check_place(administration: Administration, vhost: str) -> None:
     """Refuse a vhost that does not exist; "" is the node."""
     if vhost:
@@ -121,5 +112,4 @@ COMMANDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "policy_delete": (policy_delete, {"vhost": str, "operator": bool, "name": str}),
     "policy_list": (policy_list, {"vhost": (str, type(None))}),
     "policy_explain": (policy_explain, {"vhost": str, "kind": str, "name": str}),
-    "policy_import": (policy_import, {"policies": list}),
 }

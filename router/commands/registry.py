@@ -14,12 +14,11 @@
     topic_permission_set     user, vhost, exchange, write, read                None
     topic_permission_delete  user, vhost, exchange | None                      None
     topic_permission_list    user | None, vhost | None                         [{user, vhost, exchange, …}, …]
-    accounts_import          vhosts_named, users, permissions,                 how many of each
-                             topic_permissions
 
 Further commands are in other modules of `router.commands`: on policies in `policies`, on flow control in `flow`,
 `stops` and `hold_offs`, on numbers of queues, connections, … in `limits`, on exchanges and bindings in `exchanges`, on
-placements of queues in `moves`, on shards in `shards`, on the lease of applying a plan in `rebalancing`.
+definitions in `definitions`, on placements of queues in `moves`, on shards in `shards`, on the lease of applying a plan
+in `rebalancing`.
 `router.process` passes `acceptors_restart` on to the supervisor.
 
 A password hash is in the format of `penstock.control.passwords`: the password itself does not leave the client that
@@ -34,7 +33,19 @@ from typing import Any
 from penstock.control.control import Refusal
 from penstock.node.logs import get_logger
 from router.authority import vhosts
-from router.commands import accounts, exchanges, flow, hold_offs, limits, moves, policies, rebalancing, shards, stops
+from router.commands import (
+    accounts,
+    definitions,
+    exchanges,
+    flow,
+    hold_offs,
+    limits,
+    moves,
+    policies,
+    rebalancing,
+    shards,
+    stops,
+)
 from router.commands.administration import Administration, check_name, check_vhost
 
 log = get_logger()
@@ -85,10 +96,6 @@ COMMANDS: dict[str, Command] = {
     ),
     "topic_permission_delete": (accounts.topic_permission_delete, {**_WHOSE, "exchange": _OPTIONAL}),
     "topic_permission_list": (accounts.topic_permission_list, _SELECTED),
-    "accounts_import": (
-        accounts.accounts_import,
-        dict.fromkeys(("vhosts_named", "users", "permissions", "topic_permissions"), list),
-    ),
     **policies.COMMANDS,
     **flow.COMMANDS,
     **stops.COMMANDS,
@@ -97,6 +104,7 @@ COMMANDS: dict[str, Command] = {
     **rebalancing.COMMANDS,
     **moves.COMMANDS,
     **exchanges.COMMANDS,
+    **definitions.COMMANDS,
     **shards.COMMANDS,
 }
 

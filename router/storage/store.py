@@ -154,6 +154,7 @@ class Stored:
     `turns` are the versions and frames that were published last in this epoch.
 
     `seeded`: whether a new node's first vhost and user have been stored; they are not made again once deleted.
+    `begun`: whether anything has been stored in this epoch.
     """
 
     version: int
@@ -161,6 +162,7 @@ class Stored:
     name_key: bytes
     changes: list[Change]
     seeded: bool
+    begun: bool = False
     turns: Sequence[tuple[int, bytes]] = ()
 
 
@@ -172,6 +174,7 @@ class Store:
         another database or a later state.
         """
         self.path = path
+        self._epoch = epoch
         self._witness = witness
         self._in_doubt = True  # a flush of a router that died may have failed
         try:
@@ -267,6 +270,7 @@ class Store:
                 self._fact("name_key", b""),
                 list(through(self.changes())),
                 bool(self._fact("seeded", 0)),
+                self._fact("begun", None) == self._epoch,
                 self._execute("SELECT version, published FROM turns ORDER BY version").fetchall(),
             )
         except (sqlite3.Error, ValueError) as error:
@@ -302,6 +306,7 @@ class Store:
                 self._set_fact("version", version)
                 self._set_fact("last_queue_id", last_queue_id)
                 self._set_fact("seeded", 1)
+                self._set_fact("begun", self._epoch)
                 self._keep_turn(version, published)
             self._inform_witness(version, durable)
         except (OSError, sqlite3.Error) as error:

@@ -1,4 +1,4 @@
-"""RabbitMQ's definitions: the parts that are read, and the errors for malformed ones."""
+"""`penstock definitions`: a file is exported, imported, and refused with reasons."""
 
 from __future__ import annotations
 
@@ -6,64 +6,65 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
+from ops.administration import definitions
+from tests.ops.commanded import Commanded
 
-from ops.administration.definitions import accounts_of
-from ops.errors import CommandError
-from tests.router.making import rabbit_hash
+FOREIGN: dict[str, Any] = {
+    "rabbit_version": "3.10.8",
+    "global_parameters": [{"name": "cluster_name", "value": "rabbit"}],
+    "queues": [{"name": "orders", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}],
+    "exchanges": [{"name": "events", "vhost": "/", "type": "topic", "durable": True}],
+    "bindings": [
+        {"source": "events", "vhost": "/", "destination": "orders", "destination_type": "queue", "routing_key": "#"}
+    ],
+}
 
-HASH = rabbit_hash("x")
-USER = {"name": "bob", "password_hash": HASH.removeprefix("sha256:"), "tags": ["management", "custom"]}
 
-
-def written(tmp_path: Path, definitions: Any) -> Path:
+def written(tmp_path: Path, definitions: Any) -> str:
     file = tmp_path / "definitions.json"
     file.write_text(definitions if isinstance(definitions, str) else json.dumps(definitions))
-    return file
+    return str(file)
 
 
-def test_what_is_read(tmp_path: Path) -> None:
-    topic = {"user": "bob", "vhost": "v", "exchange": "x", "write": "a", "read": "b"}
-    permission = {"user": "bob", "vhost": "v", "configure": "c", "write": "w", "read": "r", "more": 1}
-    file = written(
-        tmp_path,
-        {
-            "users": [USER, {**USER, "name": "old", "tags": "administrator, monitoring", "password_hash": ""}],
-            "vhosts": [{"name": "v", "limits": []}],
-            "permissions": [permission],
-            "topic_permissions": [topic],
-            "queues": [{}],
-        },
-    )
-    assert accounts_of(file) == {
-        "vhosts_named": ["v"],
-        "users": [["bob", HASH, ["management", "custom"]], ["old", "", ["administrator", "monitoring"]]],
-        "permissions": [["bob", "v", "c", "w", "r"]],
-        "topic_permissions": [["bob", "v", "x", "a", "b"]],
-    }
+def test_definitions_are_imported_and_what_has_no_meaning_is_listed(commanded: Commanded, tmp_path: Path) -> None:
+    said = commanded.run(definitions.app, "import", written(tmp_path, FOREIGN))
+    assert said == "ignored: global_parameters: cluster_name\nimported 1 exchanges, 1 queues, 1 bindings\n"
+    topology = commanded.node.router.topology
+    assert topology.queue("/", "orders") and len(topology.bindings_from("/", "events")) == 1
 
 
-def test_nothing_of_it(tmp_path: Path) -> None:
-    assert not any(accounts_of(written(tmp_path, {})).values())
+def test_an_export_is_a_file_that_only_its_owner_can_read(commanded: Commanded, tmp_path: Path) -> None:
+    commanded.run(definitions.app, "import", written(tmp_path, FOREIGN))
+    file = tmp_path / "exported.json"
+    assert commanded.run(definitions.app, "export", str(file)) == ""
+    assert file.stat().st_mode & 0o777 == 0o600
+    exported = json.loads(file.read_text())
+    assert [each["name"] for each in exported["queues"]] == ["orders"]
+    assert json.loads(commanded.run(definitions.app, "export")) == exported
+    assert "users" not in json.loads(commanded.run(definitions.app, "export", "--vhost", "/"))
+    assert commanded.run(definitions.app, "import", str(file)).startswith("imported 1 vhosts, 1 users, ")
 
 
-@pytest.mark.parametrize(
-    ("definitions", "text"),
-    [
-        ("{", "is not JSON"),
-        ([], "contains no RabbitMQ definitions"),
-        ({"users": {}}, "users is not a list"),
-        ({"users": [USER, {"name": "eve"}]}, "users, number 2: no password_hash"),
-        ({"vhosts": ["v"]}, "vhosts, number 1: no name"),
-        ({"users": [{**USER, "hashing_algorithm": "rabbit_password_hashing_md5"}]}, "user 'bob': hashing algorithm"),
-        ({"users": [{**USER, "password_hash": "x"}]}, "user 'bob': the sha256 password hash is not base64"),
-    ],
-)
-def test_refusals(tmp_path: Path, definitions: Any, text: str) -> None:
-    with pytest.raises(CommandError, match=text):
-        accounts_of(written(tmp_path, definitions))
+def test_nothing_is_imported_if_something_is_refused_unless_that_is_skipped(
+    commanded: Commanded, tmp_path: Path
+) -> None:
+    file = written(tmp_path, {**FOREIGN, "exchanges": [*FOREIGN["exchanges"], {"name": "d", "type": "x-no-such"}]})
+    assert commanded.refusal(definitions.app, "import", file) == "1 refused, so nothing is imported"
+    assert commanded.node.router.topology.queue("/", "orders") is None
+    assert commanded.refusal(definitions.app, "import", file, "--skip-refused") == "1 refused"
+    assert commanded.node.router.topology.queue("/", "orders") is not None
 
 
-def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="No such file"):
-        accounts_of(tmp_path / "none.json")
+def test_a_file_without_definitions_is_refused(commanded: Commanded, tmp_path: Path) -> None:
+    def refusal(file: str) -> str:
+        return commanded.refusal(definitions.app, "import", file)
+
+    assert refusal(str(tmp_path / "none.json")) == f"cannot read {tmp_path / 'none.json'}: No such file or directory"
+    assert "is not JSON" in refusal(written(tmp_path, "{"))
+    assert "is not a JSON object" in refusal(written(tmp_path, []))
+    assert refusal(written(tmp_path, {"queues": {}})) == "queues is not a list"
+
+
+def test_an_export_that_cannot_be_written_is_refused(commanded: Commanded, tmp_path: Path) -> None:
+    file = tmp_path / "none" / "definitions.json"
+    assert commanded.refusal(definitions.app, "export", str(file)).startswith(f"cannot write {file}: ")

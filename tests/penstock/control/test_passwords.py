@@ -42,6 +42,11 @@ def test_one_that_rabbitmq_made() -> None:
     assert passwords.verify(stored, "test12")
 
 
+@pytest.mark.parametrize("stored", [OURS, passwords.NONE, rabbit_hash("x"), rabbit_hash("x", algorithm="sha512")])
+def test_each_hash_survives_an_export(stored: str) -> None:
+    assert passwords.from_rabbitmq(*passwords.to_rabbitmq(stored)) == stored
+
+
 def test_no_password_opens_none() -> None:
     assert not passwords.verify(passwords.NONE, "")
     assert not passwords.verify(passwords.NONE, "x")

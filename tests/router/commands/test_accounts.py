@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from penstock.control.control import Refusal
-from router.authority.vhosts import PREDECLARED
 from router.model.topology import Topology
 from tests.router.making import Asked, rabbit_hash
 
@@ -124,45 +123,4 @@ def test_refusals_change_nothing(asked: Asked, name: str, arguments: dict[str, A
     with pytest.raises(Refusal) as refused:
         asked.command(name, **{**usual[name], **arguments})
     assert (refused.value.kind, str(refused.value)) == (kind, text)
-    assert len(asked.recorded) == before
-
-
-IMPORT: dict[str, Any] = {
-    "vhosts_named": ["/", "v"],
-    "users": [["guest", HASH, ["administrator"]], ["bob", "", ["custom"]]],
-    "permissions": [["bob", "v", "c", "w", "^(?!amq\\.).*"]],
-    "topic_permissions": [["bob", "v", "amq.topic", "^{username}\\.", ".*"]],
-}
-
-
-def test_import(asked: Asked) -> None:
-    counts = asked.command("accounts_import", **IMPORT)
-    assert counts == {"vhosts": 2, "users": 2, "permissions": 1, "topic_permissions": 1}
-    users = asked.topology.users
-    guest = users.user("guest")
-    assert guest is not None and guest.password_hash == HASH
-    assert users.may("bob", "v", "read", "q") and not users.may("bob", "v", "read", "amq.q")
-    assert len(asked.topology.exchanges_in("v")) == len(PREDECLARED)
-    asked.command("accounts_import", **IMPORT)
-
-
-@pytest.mark.parametrize(
-    ("section", "row", "text"),
-    [
-        ("vhosts_named", 1, "not a vhost of 1 texts: (1,)"),
-        ("users", ["a", "b"], "not [user, password hash, [tag, …]]: ['a', 'b']"),
-        ("users", ["a", "b", []], f"user 'a': {NO_HASH}"),
-        ("users", ["a", "", [1]], "user 'a': tag 1 is not text"),
-        ("permissions", ["x", "v", "", "", ""], "permissions for user 'x', who does not exist"),
-        ("permissions", ["bob", "w", "", "", ""], "permissions in vhost 'w', which does not exist"),
-        ("permissions", ["bob", "v", "[", "", ""], "'[' is not a regular expression: missing ]: ["),
-        ("permissions", ["bob", "v", "", ""], "not a permission of 5 texts: ['bob', 'v', '', '']"),
-        ("topic_permissions", ["bob", "v", "", "", ""], "the exchange name cannot be empty"),
-    ],
-)  # fmt: skip
-def test_an_import_is_all_or_nothing(asked: Asked, section: str, row: object, text: str) -> None:
-    before = len(asked.recorded)
-    with pytest.raises(Refusal) as refused:
-        asked.command("accounts_import", **{**IMPORT, section: [*IMPORT[section], row]})
-    assert str(refused.value) == text
     assert len(asked.recorded) == before

@@ -37,14 +37,13 @@ def refusal(asked: Asked, name: str, /, **arguments: object) -> tuple[str, str]:
     return refused.value.kind, str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["policy_set", "policy_try", "policy_import"])
+@pytest.mark.parametrize("name", ["policy_set", "policy_try"])
 def test_marks_go_with_the_settings_of_the_node(asked: Asked, name: str) -> None:
     fields = {**BOUNDS, "definition": {"max-length": 100, "overflow": "flow", "flow-resume-count": 90}}
-    arguments: dict[str, Any] = {"policies": [fields]} if name == "policy_import" else fields
     with pytest.raises(Refusal, match="resume mark 90 is above the stop mark 80"):
-        command(asked, name, **arguments)
+        command(asked, name, **fields)
     asked.authority.defaults = FlowDefaults(stop_percent=95)
-    command(asked, name, **arguments)
+    command(asked, name, **fields)
 
 
 def test_set_list_and_delete(asked: Asked) -> None:
@@ -67,15 +66,6 @@ def test_explain(asked: Asked) -> None:
     keys = [{"key": "max-length", "value": 5, "effect": "yes"}]
     assert reported == {"policy": "bounds", "operator_policy": None, "others": [], "keys": keys}
     assert command(asked, "policy_explain", vhost="/", kind="exchange", name="amq.topic")["policy"] is None
-
-
-def test_import_is_all_or_nothing(asked: Asked) -> None:
-    other = {**BOUNDS, "name": "other"}
-    wrong = {**BOUNDS, "name": "wrong", "definition": {"max-lenght": 5}}
-    kind, text = refusal(asked, "policy_import", policies=[other, wrong])
-    assert (kind, "did you mean 'max-length'?" in text) == ("invalid", True)
-    assert command(asked, "policy_import", policies=[BOUNDS, other]) == 2
-    assert command(asked, "policy_list", vhost=None) == [BOUNDS, other]
 
 
 @pytest.mark.parametrize(
@@ -102,11 +92,6 @@ def test_what_is_not_there(asked: Asked) -> None:
         refusal(asked, "policy_explain", vhost="/", kind="queue", name="q")[1] == "there is no queue 'q' in vhost '/'"
     )
     assert refusal(asked, "policy_list", vhost="v")[0] == "not_found"
-
-
-@pytest.mark.parametrize("record", [5, {}, {**BOUNDS, "more": 1}, {**BOUNDS, "priority": None}])
-def test_records_that_are_none(asked: Asked, record: object) -> None:
-    assert refusal(asked, "policy_import", policies=[record])[0] == "invalid"
 
 
 def test_a_deleted_vhost_takes_its_policies_along(asked: Asked) -> None:

@@ -240,6 +240,15 @@ def test_what_a_node_begins_with_is_made_once(path: Path) -> None:
     store.close()
 
 
+def test_each_epoch_begins_with_what_is_stored_first_in_it(path: Path) -> None:
+    for epoch in (1, 2):
+        store = Store(path, epoch)
+        assert not store.load().begun
+        store.commit([], epoch, 0)
+        assert store.load().begun
+        store.close()
+
+
 def test_only_the_owner_may_read_it(path: Path) -> None:
     """The file contains hashes of passwords."""
     path.parent.mkdir()
