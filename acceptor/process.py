@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from acceptor.clients.clock_origin import ClockOrigin
 from acceptor.clients.connection_stage import HANDSHAKE, ConnectionStage
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.clients.spool import Spool
+from acceptor.commands import COMMANDS, carry_out
 from acceptor.core import AcceptorCore
 from acceptor.holding.flow_files import FlowFiles
 from acceptor.logins.known_passwords import KnownPasswords
@@ -37,8 +37,9 @@ from penstock.bus.router_client import RouterClient
 from penstock.bus.shard_dialers import ShardDialers
 from penstock.bus.shard_incarnations import started
 from penstock.bus.turn_sockets import TurnSockets
+from penstock.control.audit import Administrator, Audit, outcome_of
 from penstock.control.control_server import ControlServer
-from penstock.control.questions import Question, answer
+from penstock.control.questions import answer
 from penstock.memory.gauges import Gauges
 from penstock.memory.shared_counts import SharedCounts
 from penstock.memory.shared_rates import SharedRates
@@ -102,8 +103,11 @@ class Acceptor:
         self.router = RouterClient(loop, self.context, node, identity, self.load, self.apply)
         for running in started(self.gauges):
             self.connect_shard(*running)
-        on_question = partial(self.on_question, questions.questions(self.core))
-        self.control = ControlServer(node.control_of("acceptor", index, incarnation), on_question)
+        self.questions = questions.questions(self.core)
+        self.audit = Audit(node.settings.data, "acceptor", index)
+        self.control = ControlServer(
+            node.control_of("acceptor", index, incarnation), self.on_question, self.audit_command
+        )  # fmt: skip
         neighbours = Neighbours(self.gauges, index)
         self.listener = Listener(
             loop, listener, lambda: ClientProtocol(self.sockets),
@@ -231,13 +235,21 @@ class Acceptor:
         self.flush_all(dirty)
         self.schedule.end()
 
-    def on_question(
-        self, questions: Mapping[str, Question], name: str, arguments: dict[str, Any],
-        answered: Callable[[dict[str, Any]], None],
-    ) -> None:  # fmt: skip
-        """Answer a question that an operator's command asks."""
+    def on_question(self, name: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
+        """Answer a question that an operator's command asks, or carry the command out."""
         self.state.now = self.loop.time()
-        answered(answer(questions, name, arguments))
+        if name in COMMANDS:
+            carry_out(self.core, name, arguments, answered)
+            self.schedule.ask()
+        else:
+            answered(answer(self.questions, name, arguments))
+
+    def audit_command(
+        self, who: Administrator, command: str, arguments: dict[str, Any], answer: dict[str, Any]
+    ) -> None:
+        """Write the audit record of a command, but not of a question that changes nothing."""
+        if command not in self.questions or command in questions.AUDITED:
+            self.audit.record(who, command, arguments, outcome_of(answer))
 
     def answered(self, done: Any) -> Any:
         """Wrap the callback of a request to the router: finish the turn after it."""

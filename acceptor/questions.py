@@ -3,7 +3,8 @@
     question    arguments   answer
     connections             as in `acceptor.amqp.listing`
     all_consumers           as in `acceptor.amqp.listing`
-    channels                as in `acceptor.holding.publishing_channels`
+    channels                as in `acceptor.amqp.listing`
+    publishing              as in `acceptor.holding.publishing_channels`
     held                    [{connection, peer, client, user, vhost, channel, held_seconds, notified_by (flow, blocked),
                             withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow, spent,
                             rung: {name, seconds, next, next_in} | None, causes: [cause]}]
@@ -15,6 +16,7 @@
     logins                  [{user, address, wrong (passwords), seconds}]: logins refused without a check for so long
     headcount               [{whose, name, limit, used}]: connections and channels (`acceptor.budgets.headcount`)
     ledger                  as in `acceptor.holding.ledger`
+    queue       vhost, name {id, shard, ready} | None if there is no such queue
     publishes               as in `acceptor.routing.counting`, of all channels since an operator began to ask
     consumers   ids         [{id, connection, peer, client, user, vhost, channel, tag, party}], of those that exist
 
@@ -43,30 +45,47 @@ from acceptor.clients.channel_state import ChannelState
 from acceptor.gates.gate import Gate
 from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.rates import RateGate
-from acceptor.holding.publishing_channels import channels, state
+from acceptor.holding import publishing_channels
+from acceptor.holding.publishing_channels import state
 from penstock.control.questions import Question
 
 if TYPE_CHECKING:
     from acceptor.core import AcceptorCore
 
 
+AUDITED = frozenset({"close"})
+"""Those that change something for an administrator."""
+
+
 def questions(core: AcceptorCore) -> dict[str, Question]:
     """Return the questions by name, each with its function and the types of its arguments."""
     return {
         "connections": (lambda: listing.connections(core.state), {}),
+        "channels": (lambda: listing.channels(core.state), {}),
         "all_consumers": (lambda: listing.consumers(core.state), {}),
         "close": (partial(listing.close, core.state), {"connection": str, "reason": str}),
-        "channels": (lambda: channels(core.state, core.routes), {}),
+        "publishing": (lambda: publishing_channels.channels(core.state, core.routes), {}),
         "held": (lambda: held(core), {}),
         "unread": (core.budgets.unread.report, {}),
         "logins": (core.logins.report, {}),
         "headcount": (core.headcount.report, {}),
         "entangled": (lambda: entangled(core), {}),
         "ledger": (lambda: core.holding.books.ledger.report(core.state.now), {}),
+        "queue": (partial(queue, core), {"vhost": str, "name": str}),
         "publishes": (lambda: core.routes.count(core.state.now), {}),
         "consumers": (lambda ids: consumers(core, ids), {"ids": list}),
         "refuse": (partial(refuse, core), {"connection": str, "channel": int, "id": int}),
     }
+
+
+def queue(core: AcceptorCore, vhost: str, name: str) -> dict[str, int] | None:
+    """Answer the question `queue`."""
+    found = core.topology.queue(vhost, name)
+    if found is None:
+        return None
+    gauge = core.state.gauges.queue_read(found.slot)
+    ready = gauge.ready if gauge is not None and gauge.queue_id == found.queue_id else 0
+    return {"id": found.queue_id, "shard": found.shard, "ready": ready}
 
 
 def held(core: AcceptorCore) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import typer
 
 from ops import configuration
 from ops.administration import (
+    channel,
     connection,
     consumer,
     definitions,
@@ -50,6 +51,7 @@ app.add_typer(vhost.app, name="vhost")
 app.add_typer(policy.app, name="policy")
 app.add_typer(queue.app, name="queue")
 app.add_typer(connection.app, name="connection")
+app.add_typer(channel.app, name="channel")
 app.add_typer(consumer.app, name="consumer")
 app.add_typer(exchange.app, name="exchange")
 app.add_typer(exchange.bindings, name="binding")
@@ -143,6 +145,30 @@ def ping(config: Config = None, data: DataOption = None) -> None:
     except NotRunning as reason:
         print(f"penstock: {reason}", file=sys.stderr)
         raise typer.Exit(1) from None
+
+
+@app.command()
+def health(
+    config: Config = None,
+    data: DataOption = None,
+    json: Annotated[bool, typer.Option("--json", help="print JSON instead of lines")] = False,
+) -> None:
+    """Check the node: its processes, its port with a connection of its own, its shards and its limits.
+
+    Exit status 1 if a check fails. Example: penstock health --data /var/lib/penstock
+    """
+    settings = load_settings(config, {"data": data})
+    from ops import health
+    from ops.status import NotRunning
+
+    try:
+        found = health.checks(settings.data)
+    except NotRunning as reason:
+        print(f"penstock: {reason}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    print(health.as_json(found) if json else "\n".join(health.lines(found)))
+    if not all(check.passed for check in found):
+        raise typer.Exit(1)
 
 
 def _print_version(wanted: bool) -> None:

@@ -78,13 +78,20 @@ def show(data: Path, as_json: bool) -> None:
 def ping(data: Path) -> str:
     """Return the address at which the node on `data` serves. NotRunning, with the reason, if it does not."""
     status = collect(data, measured=False)
+    if (reason := why_not_serving(status)) is not None:
+        raise NotRunning(reason)
+    return str(status.node["amqp"])
+
+
+def why_not_serving(status: Status) -> str | None:
+    """Return the first process that is not ready or not alive, in words; None if all are."""
     for facts in status.processes:
         name = f"{facts['role']} {facts['index']}"
         if facts["state"] != STATE_NAMES[READY]:
-            raise NotRunning(f"{name} is {facts['state']}")
+            return f"{name} is {facts['state']}"
         if facts["silent"] >= SILENT_SECONDS:
-            raise NotRunning(f"{name} has been silent for {shown(facts['silent'])} ({facts['work']})")
-    return str(status.node["amqp"])
+            return f"{name} has been silent for {shown(facts['silent'])} ({facts['work']})"
+    return None
 
 
 def collect(data: Path, measured: bool = True) -> Status:

@@ -6,6 +6,9 @@
 
     queues                         [id of each queue that it has]
 
+    messages    id, skip, count,   as in `shard.browsing`
+                body_bytes
+
     deadlock    id, circle,        the queue's action in a deadlock: "report"; "credit" or "spill", which has been
                 reported, early    done; or "nack", which an acceptor has to do; None if an earlier action has not
                                    reached the waiting producers yet
@@ -25,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.control.questions import Question
 from penstock.limits.features import CREDIT, REPORT, SPILL
+from shard.browsing import browse
 
 if TYPE_CHECKING:
     from shard.flow.flow import Flow
@@ -37,6 +41,7 @@ def questions(state: ShardState, flow: Flow) -> dict[str, Question]:
     return {
         "consumers": (lambda id: consumers(state, id), {"id": int}),
         "queues": (lambda: list(state.queues), {}),
+        "messages": (partial(browse, state), {"id": int, "skip": int, "count": int, "body_bytes": int}),
         "deadlock": (partial(deadlock, state, flow), {"id": int, "circle": str, "reported": bool, "early": bool}),
     }
 

@@ -10,6 +10,7 @@ from acceptor.clients.connection_stage import OPEN
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
+    from acceptor.clients.channel_state import ChannelState
     from acceptor.clients.state import AcceptorState
 
 log = get_logger()
@@ -33,6 +34,23 @@ def connections(state: AcceptorState) -> list[dict[str, Any]]:
     ]
 
 
+def channels(state: AcceptorState) -> list[dict[str, Any]]:
+    """Return the channels of open connections, those of the oldest connection first, with their modes and messages."""
+    return [
+        {
+            **channel.whose(),
+            "mode": _mode(channel),
+            "consumers": len(channel.consumers),
+            "unacked": channel.unacked.total,
+            "prefetch": channel.receiving.prefetch,
+            "shared_prefetch": channel.shared_prefetch.limit,
+            "held": channel.held_by is not None,
+        }
+        for connection in _open(state)
+        for channel in connection.channels.values()
+    ]
+
+
 def consumers(state: AcceptorState) -> list[dict[str, Any]]:
     """Return the consumers of open connections, those of the oldest connection first, with their queues and terms."""
     return [
@@ -50,6 +68,13 @@ def consumers(state: AcceptorState) -> list[dict[str, Any]]:
         for channel in connection.channels.values()
         for consumer in channel.consumers.values()
     ]
+
+
+def _mode(channel: ChannelState) -> str:
+    """Return "confirm", "transactional", or "plain" for neither (AMQP 0-9-1, 1.9, and RabbitMQ's confirm.select)."""
+    if channel.confirms is not None:
+        return "confirm"
+    return "plain" if channel.transaction is None else "transactional"
 
 
 def close(state: AcceptorState, connection: str, reason: str) -> bool:

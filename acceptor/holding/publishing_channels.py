@@ -1,7 +1,7 @@
 """The answer of an acceptor about its publishing channels: those that have published, or are held.
 
     question    answer
-    channels    [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
+    publishing  [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
                        parked_bytes, routes: [{exchanges, routing_key, queues, powerless (ids)}]}]
 
 Routes are the last that the channel has published along, at most `channel_routes.MOST`, as they are now: grants made
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def channels(acceptor: AcceptorState, routes: Routes) -> list[dict[str, Any]]:
-    """Return the answer to the question `channels`."""
+    """Return the answer to the question `publishing`."""
     return [
         entry_of(channel, routes)
         for channel in acceptor.channels()

@@ -32,7 +32,7 @@ def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts]
     powers = _Powers(trial["powers"])
     processes = Processes(data)
     publishes = publish_rates(processes) if trial["rates"] else []
-    present, gauges = processes.ask_acceptors("channels"), processes.gauges
+    present, gauges = processes.ask_acceptors("publishing"), processes.gauges
     stops = [
         *_queues(trial["queues"], powers, gauges),
         *_shared(trial["shared"], powers, present, gauges),

@@ -10,8 +10,8 @@ import typer
 
 from ops.administration.definitions import File, IntoVhost, import_file
 from ops.administration.dry_run import would_stop
+from ops.administration.input import json_object
 from ops.administration.node import AsJson, ask, show
-from ops.errors import CommandError
 from ops.naming import Data
 
 app = typer.Typer(
@@ -67,7 +67,7 @@ def set_(
         "pattern": pattern,
         "apply_to": apply_to,
         "priority": priority,
-        "definition": _json(definition.encode("utf-8", "surrogateescape"), "the definition"),
+        "definition": json_object(definition, "the definition"),
     }
     if dry_run:
         _show_trial(data, policy, as_json)
@@ -136,10 +136,3 @@ def import_(file: File, vhost: IntoVhost = None, data: Data = None) -> None:
     Existing ones are replaced.
     """
     import_file(data, file, vhost, ("policies",))
-
-
-def _json(text: bytes, what: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise CommandError(f"{what} is not JSON: {error}") from None

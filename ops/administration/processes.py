@@ -11,7 +11,7 @@ from ops.claim import Pointer
 from ops.errors import CommandError
 from ops.naming import data_directory
 from penstock.control import control
-from penstock.memory.gauges import Gauges
+from penstock.memory.gauges import READY, Gauges
 from penstock.node.node import Node, Role
 
 Facts = dict[str, Any]
@@ -29,11 +29,31 @@ class Processes:
 
     def ask(self, role: Role, index: int, question: str, **arguments: Any) -> Any:
         """Return the answer of one process. CommandError if it does not answer or refuses."""
+        try:
+            return self._call(role, index, question, arguments)
+        except control.Refusal as refusal:
+            raise CommandError(f"{role} {index}: {refusal}") from None
+
+    def command(self, command: str, /, **arguments: Any) -> Any:
+        """Have an acceptor carry out a command (`acceptor.commands`) or answer for the node; return its answer.
+        CommandError if none serves, or if it refuses.
+        """
+        serving = [
+            index
+            for index in range(self.gauges.acceptors)
+            if self.gauges.process_read("acceptor", index).state == READY
+        ]
+        if not serving:
+            raise CommandError("no acceptor serves; try again")
+        try:
+            return self._call("acceptor", serving[0], command, arguments)
+        except control.Refusal as refusal:
+            raise CommandError(str(refusal)) from None
+
+    def _call(self, role: Role, index: int, question: str, arguments: Facts) -> Any:
         incarnation = self.gauges.process_read(role, index).incarnation
         try:
             return control.call(self.node.control_of(role, index, incarnation), question, arguments)
-        except control.Refusal as refusal:
-            raise CommandError(f"{role} {index}: {refusal}") from None
         except (OSError, ValueError) as error:
             raise CommandError(f"{role} {index} does not answer: {error}; try again") from None
 

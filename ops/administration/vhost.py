@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from ops.administration import limits
+from ops.administration.input import confirm, counted
 from ops.administration.node import AsJson, ask, show
-from ops.errors import CommandError
 from ops.naming import Data
 
 app = typer.Typer(
@@ -48,11 +48,8 @@ def confirm_deletion(name: str, vhosts: Sequence[Mapping[str, Any]]) -> None:
     queues = sum(vhost["queues"] for vhost in vhosts if vhost["name"] == name)
     if not queues and name != DEFAULT:
         return
-    counted = "1 queue and its" if queues == 1 else f"{queues} queues and their"
-    try:
-        typer.confirm(f"Delete vhost '{name}' with {counted} messages?", abort=True)
-    except typer.Abort:
-        raise CommandError(f"vhost '{name}' is not deleted; --yes deletes it without a question") from None
+    contents = f"{counted(queues, 'queue')} and all messages"
+    confirm(f"Delete vhost '{name}' with {contents}?", f"vhost '{name}' is not deleted")
 
 
 @app.command("list")

@@ -21,17 +21,29 @@ def answer(questions: Mapping[str, Question], name: str, arguments: dict[str, An
     try:
         return {"result": _result(questions, name, arguments)}
     except Refusal as refusal:
-        return {"error": str(refusal), "kind": refusal.kind}
+        return refused(refusal)
+
+
+def refused(refusal: Refusal) -> dict[str, Any]:
+    """A refusal as it is sent over the socket."""
+    return {"error": str(refusal), "kind": refusal.kind}
+
+
+def check_arguments(name: str, wanted: Mapping[str, type], arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that are not the wanted ones, each of its type."""
+    if arguments.keys() != wanted.keys() or not all(isinstance(arguments[each], wanted[each]) for each in wanted):
+        raise Refusal("invalid", f"{name} takes {', '.join(wanted) or 'no arguments'}")
 
 
 def _result(questions: Mapping[str, Question], name: str, arguments: dict[str, Any]) -> Any:
     if name not in questions:
         raise Refusal("invalid", f"unknown command {name!r}")
     ask, wanted = questions[name]
-    if arguments.keys() != wanted.keys() or not all(isinstance(arguments[each], wanted[each]) for each in wanted):
-        raise Refusal("invalid", f"{name} takes {', '.join(wanted) or 'no arguments'}")
+    check_arguments(name, wanted, arguments)
     try:
         return ask(**arguments)
+    except Refusal:
+        raise
     except Exception:
         log.exception("question failed", question=name)
         raise Refusal("failed", f"{name} failed, the log has more") from None

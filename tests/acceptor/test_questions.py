@@ -203,3 +203,12 @@ def test_a_channel_is_refused_at_once_where_that_is_asked_for(node: Node) -> Non
         assert not ask(node, "refuse", **(named | other))
     idle = open_channel(node)
     assert not ask(node, "refuse", **(named | {"connection": idle.connection.id})), "it is not held"
+
+
+def test_a_queue_is_found_with_its_shard_and_ready_messages(node: Node) -> None:
+    client = open_channel(node)
+    publish(client, "full", b"1", b"2")
+    record = node.router.topology.queue("/", "full")
+    assert record is not None
+    assert ask(node, "queue", vhost="/", name="full") == {"id": record.queue_id, "shard": record.shard, "ready": 2}
+    assert ask(node, "queue", vhost="/", name="none") is None

@@ -157,7 +157,7 @@ def test_a_dry_run_says_whom_the_rate_of_an_unprivileged_queue_would_not_slow(pl
         """Return the channels that publish to the queue, by exchange."""
         return {
             route["exchanges"][0]: (channel["connection"], channel["channel"])
-            for channel in Processes(place.directory / "data").ask_acceptors("channels")
+            for channel in Processes(place.directory / "data").ask_acceptors("publishing")
             for route in channel["routes"]
             if id in route["queues"]
         }

@@ -17,6 +17,8 @@ import orjson
 import typer
 from typer.testing import CliRunner
 
+from acceptor.commands import COMMANDS, carry_out
+from acceptor.core import AcceptorCore
 from acceptor.questions import questions as questions_of_acceptor
 from ops.claim import Pointer, claimed
 from ops.errors import CommandError
@@ -56,7 +58,7 @@ class Commanded:
         servers = [ControlServer(self.facts.control, self._command)]
         for index, acceptor in self.node.running_acceptors():
             path = self.facts.control_of("acceptor", index, acceptor.incarnation)
-            servers.append(ControlServer(path, partial(self._answer, questions_of_acceptor(acceptor.core))))
+            servers.append(ControlServer(path, partial(self._ask_acceptor, acceptor.core)))
         for index, shard in self.node.running_shards():
             path = self.facts.control_of("shard", index, shard.incarnation)
             asked = questions_of_shard(shard.core.state, shard.core.flow)
@@ -108,6 +110,13 @@ class Commanded:
         if command == "queue_move_abort":
             return self.node.abort_move(arguments["name"])
         return self.node.command(command, **arguments)
+
+    def _ask_acceptor(self, core: AcceptorCore, name: str, arguments: dict[str, Any], answered: Answered) -> None:
+        if name in COMMANDS:
+            carry_out(core, name, arguments, answered)
+            self.node.settle()
+        else:
+            self._answer(questions_of_acceptor(core), name, arguments, answered)
 
     def _answer(self, asked: dict[str, Question], question: str, arguments: dict[str, Any], answered: Answered) -> None:
         answered(answer(asked, question, arguments))

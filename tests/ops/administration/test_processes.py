@@ -20,7 +20,7 @@ def test_the_answers_of_all_acceptors_are_joined() -> None:
         for client in clients:
             client.publish(1, b"x", routing_key="q")
         commanded.node.settle()
-        found = Processes(commanded.data).ask_acceptors("channels")
+        found = Processes(commanded.data).ask_acceptors("publishing")
     assert [each["connection"] for each in found] == [client.connection.id for client in clients]
 
 

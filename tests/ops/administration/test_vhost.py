@@ -22,12 +22,12 @@ def test_a_vhost_with_queues_is_deleted_only_if_that_is_confirmed(
     commanded: Commanded, answer: str, deleted: bool
 ) -> None:
     commanded.node.declare("q")
-    question = "Delete vhost '/' with 1 queue and its messages? [y/N]: "
+    question = "Delete vhost '/' with 1 queue and all messages? [y/N]: "
     if deleted:
         assert commanded.run(vhost.app, "delete", "/", input=answer).startswith(question)
     else:
         refused = commanded.refusal(vhost.app, "delete", "/", input=answer)
-        assert refused == "vhost '/' is not deleted; --yes deletes it without a question"
+        assert refused == "vhost '/' is not deleted; --yes does it without a question"
     assert commanded.node.router.topology.has_vhost("/") is not deleted
 
 

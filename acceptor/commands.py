@@ -1,0 +1,102 @@
+"""Commands of the node's operator on queues, which an acceptor carries out as it does a client's methods.
+
+    command        arguments                                      result
+    queue_declare  vhost, name, durable, auto_delete, arguments   {new, shard, messages, consumers}
+    queue_purge    vhost, name                                    number of ready messages dropped
+    queue_delete   vhost, name, if_unused, if_empty               number of ready messages it had
+
+A declared queue is nobody's: it counts towards no user's limits. Exclusive queues can be purged and deleted too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from acceptor.clients.asking import Answer, Asking, ask_router, ask_shard
+from penstock.amqp.errors import AMQPError
+from penstock.bus import to_shard
+from penstock.control.control import Refusal
+from penstock.control.questions import check_arguments, refused
+from penstock.node.logs import get_logger
+from router.model.records import Queue, described
+
+if TYPE_CHECKING:
+    from acceptor.core import AcceptorCore
+    from acceptor.moving.requests import Requests
+    from router.model.topology import Topology
+
+log = get_logger()
+
+Answered = Callable[[dict[str, Any]], None]
+
+
+def queue_declare(
+    topology: Topology, vhost: str, name: str, durable: bool, auto_delete: bool, arguments: dict[str, Any]
+) -> Asking:
+    """Declare a queue, unless an equal one exists."""
+    new = topology.queue(vhost, name) is None
+    found = yield from ask_router(
+        "queue_declare", vhost=vhost, name=name, passive=False, durable=durable, exclusive=False,
+        auto_delete=auto_delete, arguments=arguments, connection="", user=None,
+    )  # fmt: skip
+    stat = to_shard.Stat(found["queue_id"])
+    messages, consumers = yield from ask_shard(found["shard"], stat, about=described("queue", name, vhost))
+    return {"new": new, "shard": found["shard"], "messages": messages, "consumers": consumers}
+
+
+def queue_purge(topology: Topology, vhost: str, name: str) -> Asking:
+    """Drop the ready messages of a queue."""
+    queue = _find(topology, vhost, name)
+    return (yield from ask_shard(queue.shard, to_shard.Purge(queue.queue_id), about=str(queue)))
+
+
+def queue_delete(topology: Topology, vhost: str, name: str, if_unused: bool, if_empty: bool) -> Asking:
+    """Delete a queue with its messages; its consumers are cancelled."""
+    queue = _find(topology, vhost, name)
+    return (yield from ask_shard(queue.shard, to_shard.Delete(queue.queue_id, if_unused, if_empty), about=str(queue)))
+
+
+COMMANDS: dict[str, tuple[Callable[..., Asking], dict[str, type]]] = {
+    "queue_declare": (
+        queue_declare,
+        {"vhost": str, "name": str, "durable": bool, "auto_delete": bool, "arguments": dict},
+    ),
+    "queue_purge": (queue_purge, {"vhost": str, "name": str}),
+    "queue_delete": (queue_delete, {"vhost": str, "name": str, "if_unused": bool, "if_empty": bool}),
+}
+
+
+def carry_out(core: AcceptorCore, command: str, arguments: dict[str, Any], answered: Answered) -> None:
+    """Carry out one of the commands, and call `answered` with its answer (`penstock.control.control`)."""
+    act, types = COMMANDS[command]
+    try:
+        check_arguments(command, types, arguments)
+    except Refusal as refusal:
+        answered(refused(refusal))
+    else:
+        _go_on(core.requests, act(core.topology, **arguments), answered)
+
+
+def _go_on(requests: Requests, steps: Asking, answered: Answered, answer: Answer | None = None) -> None:
+    try:
+        request = next(steps) if answer is None else steps.send(answer)
+    except StopIteration as end:
+        answered({"result": end.value})
+    except Refusal as refusal:
+        answered(refused(refusal))
+    except AMQPError as error:
+        answered(refused(Refusal("not_found" if error.code == 404 else "invalid", error.text)))
+    except Exception:
+        log.exception("command failed")
+        answered(refused(Refusal("failed", "the command failed, the log has more")))
+    else:
+        requests.ask(request, partial(_go_on, requests, steps, answered))
+
+
+def _find(topology: Topology, vhost: str, name: str) -> Queue:
+    queue = topology.queue(vhost, name)
+    if queue is None:
+        raise Refusal("not_found", f"there is no {described('queue', name, vhost)}")
+    return queue

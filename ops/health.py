@@ -1,0 +1,85 @@
+"""The health of a node, check by check, without a request to any process but the client that one check is."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from ops.status import Status, collect, why_not_serving
+
+PORT_SECONDS = 5.0
+PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
+START = b"\x01\x00\x00"
+"""The beginning of a method frame on channel 0 (AMQP 0-9-1, 2.3.5): connection.start."""
+
+
+class Check(NamedTuple):
+    """The outcome of one check; `text` says what was found."""
+
+    name: str
+    passed: bool
+    text: str
+
+
+def checks(data: Path) -> list[Check]:
+    """Check the node on `data`. NotRunning if there is none."""
+    status = collect(data, measured=False)
+    return [Check(name, *check(status)) for name, check in CHECKS.items()]
+
+
+def _processes(status: Status) -> tuple[bool, str]:
+    """Whether all processes are ready, and alive."""
+    reason = why_not_serving(status)
+    return reason is None, reason or f"{len(status.processes)} ready"
+
+
+def _port(status: Status) -> tuple[bool, str]:
+    """Whether a client that connects gets connection.start."""
+    host, _, port = str(status.node["amqp"]).rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), PORT_SECONDS) as client:
+            client.sendall(PROTOCOL_HEADER)
+            answered = client.recv(len(START), socket.MSG_WAITALL)
+    except OSError as error:
+        return False, f"{status.node['amqp']} does not answer: {error.strerror or error}"
+    if answered != START:
+        return False, f"{status.node['amqp']} does not greet clients"
+    return True, f"{status.node['amqp']} greets clients"
+
+
+def _shards(status: Status) -> tuple[bool, str]:
+    """Whether no shard holds all its producers, for lack of memory or disk."""
+    holding = [f"shard {each['index']}: {each['reason']}" for each in status.processes if each.get("saturated")]
+    return not holding, "; ".join(holding) or "none holds all its producers"
+
+
+def _limits(status: Status) -> tuple[bool, str]:
+    """Whether no limit is nearly used up."""
+    near = [
+        f"{each['limit']} of {each['whose']} {each['name']}".rstrip() + f", {each['used']} of {each['number']}"
+        for each in status.limits
+    ]
+    return not near, "; ".join(near) or "none is nearly reached"
+
+
+CHECKS: dict[str, Callable[[Status], tuple[bool, str]]] = {
+    "processes": _processes,
+    "port": _port,
+    "shards": _shards,
+    "limits": _limits,
+}
+
+
+def as_json(found: list[Check]) -> str:
+    """Return the outcomes as a JSON list."""
+    return orjson.dumps([check._asdict() for check in found], option=orjson.OPT_INDENT_2).decode()
+
+
+def lines(found: list[Check]) -> Iterator[str]:
+    """Yield a line for each check."""
+    for check in found:
+        yield f"{'ok' if check.passed else 'FAILED':<7} {check.name:<10} {check.text}"

@@ -1,0 +1,82 @@
+"""`penstock health`: each check says what it found, and one that fails makes the exit status 1."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.health import CHECKS, Check, lines
+from ops.status import Status
+from penstock.memory.gauges import READY, STARTING, STATE_NAMES
+from tests.broker import Broker
+
+NEAR = {"limit": "max-queues", "whose": "vhost", "name": "/", "used": 9, "number": 10}
+
+
+def process(role: str, index: int, **facts: Any) -> dict[str, Any]:
+    return {"role": role, "index": index, "state": STATE_NAMES[READY], "silent": 0.0, "work": "serving", **facts}
+
+
+def checked(name: str, **facts: Any) -> tuple[bool, str]:
+    usual: dict[str, Any] = {"node": {"amqp": "127.0.0.1:5672"}, "limits": [], "processes": [], "queues": []}
+    return CHECKS[name](Status(**{**usual, **facts}))
+
+
+def test_processes_are_to_be_ready_and_alive() -> None:
+    good = [process("router", 0), process("shard", 0)]
+    assert checked("processes", processes=good) == (True, "2 ready")
+    starting = process("shard", 1, state=STATE_NAMES[STARTING])
+    assert checked("processes", processes=[*good, starting]) == (False, "shard 1 is starting")
+    silent = process("shard", 1, silent=5.0)
+    assert checked("processes", processes=[silent]) == (False, "shard 1 has been silent for 5.0 s (serving)")
+
+
+def test_no_shard_is_to_hold_all_its_producers() -> None:
+    full = process("shard", 1, saturated=True, reason="its store is full")
+    assert checked("shards", processes=[process("shard", 0, saturated=False, reason=None)])[0]
+    assert checked("shards", processes=[full]) == (False, "shard 1: its store is full")
+
+
+def test_no_limit_is_to_be_nearly_reached() -> None:
+    assert checked("limits")[0]
+    assert checked("limits", limits=[NEAR]) == (False, "max-queues of vhost /, 9 of 10")
+
+
+def test_a_port_is_to_greet_clients() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def hang_up() -> None:
+            with server.accept()[0] as client:
+                client.recv(8)
+
+        other = threading.Thread(target=hang_up)
+        other.start()
+        assert checked("port", node={"amqp": address}) == (False, f"{address} does not greet clients")
+        other.join()
+    passed, text = checked("port", node={"amqp": address})
+    assert not passed and text.startswith(f"{address} does not answer: ")
+
+
+def test_each_check_is_a_line() -> None:
+    found = [Check("port", True, "greets"), Check("limits", False, "near")]
+    assert [*lines(found)] == ["ok      port       greets", "FAILED  limits     near"]
+
+
+@pytest.mark.broker
+def test_a_running_node_is_healthy_and_a_stopped_one_is_not(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker:
+        done = broker.penstock("health")
+        assert done.returncode == 0
+        assert [line.split()[:2] for line in done.stdout.splitlines()] == [["ok", name] for name in CHECKS]
+        assert f"{broker.address.host}:{broker.address.port} greets clients" in done.stdout
+        assert all(check["passed"] for check in json.loads(broker.penstock("health", "--json").stdout))
+        broker.stop()
+        done = broker.penstock("health")
+        assert (done.returncode, done.stdout) == (1, "")
+        broker.start()
