@@ -70,6 +70,7 @@ class Settings(BaseModel):
         default=None,
         description="file of definitions, penstock's or RabbitMQ's, imported at each start before clients are served; "
         "a new node then has no user but theirs",
+        json_schema_extra={"default_text": "none"},
     )
     log_level: LogLevel = Field(
         default="info", description="least severe log line written: debug, info, warning or error"
