@@ -172,9 +172,9 @@ class Authority:
             return queue_result(existing)
         if given:
             check_new_name("queue", name)
-        return queue_result(self._make_queue(vhost, name, not given, durable, auto_delete, owner, arguments, user))
+        return queue_result(self.make_queue(vhost, name, not given, durable, auto_delete, owner, arguments, user))
 
-    def _make_queue(
+    def make_queue(
         self,
         vhost: str,
         name: str,
@@ -185,6 +185,7 @@ class Authority:
         arguments: Arguments,
         user: str | None,
     ) -> Queue:
+        """Make a queue, whose name has been checked."""
         subject = described("queue", name, vhost)
         queue_arguments.check_arguments(subject, arguments, self.defaults)
         kind = queue_arguments.queue_type(arguments)

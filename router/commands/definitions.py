@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,15 @@ from penstock.amqp.errors import AMQPError
 from penstock.control import passwords
 from penstock.control.control import Refusal
 from router.authority import vhosts
-from router.authority.checks import RESERVED
+from router.authority.checks import RESERVED, check_equivalent, check_new_name
 from router.commands import accounts, limits, policies
 from router.commands.administration import Administration, check_name, check_vhost
-from router.commands.document import Document, DocumentError, Fields, read
+from router.commands.document import OPERATOR_POLICY, VHOST_LIMITS, Document, DocumentError, Fields, read
 from router.model.records import Arguments, Policy, described
 from router.model.resource_limits import Holder
 from router.model.topology import Topology
+
+SERVER_NAMED = "amq.gen-"
 
 PRODUCT: dict[str, Any] = {"product_name": "penstock", "product_version": __version__}
 
@@ -114,10 +116,17 @@ def _import_exchange(administration: Administration, **fields: Any) -> None:
     administration.authority.exchange_declare(**fields, passive=False, user=None)
 
 
-def _import_queue(administration: Administration, **fields: Any) -> None:
-    administration.authority.queue_declare(
-        **fields, passive=False, exclusive=False, connection=None, user=None, request=""
-    )
+def _import_queue(
+    administration: Administration, vhost: str, name: str, durable: bool, auto_delete: bool, arguments: Arguments
+) -> None:
+    authority = administration.authority
+    existing = authority.topology.queue(vhost, name)
+    if existing is not None:
+        check_equivalent(existing, durable, auto_delete, None, arguments)
+        return
+    check_vhost(administration.ledger, vhost)
+    check_new_name("queue", name.removeprefix(SERVER_NAMED))  # its first server has made it up
+    authority.make_queue(vhost, name, False, durable, auto_delete, None, arguments, None)
 
 
 def _import_binding(
@@ -163,7 +172,7 @@ SECTIONS: dict[str, tuple[Callable[[Fields], str], Callable[..., object]]] = {
 def definitions_export(administration: Administration, vhost: str | None) -> dict[str, Any]:
     """Return the definitions of the node, or of one vhost: without its users, and with policies of the node left out.
 
-    What clients cannot declare is left out: predeclared exchanges, exclusive and server-named queues.
+    Predeclared exchanges and exclusive queues are left out.
     """
     topology = administration.ledger.topology
     if vhost is not None:
@@ -175,13 +184,12 @@ def definitions_export(administration: Administration, vhost: str | None) -> dic
         "topic_permissions": [
             row for row in accounts.topic_permission_list(administration, None, None) if row["vhost"] in names
         ],
-        "parameters": [
-            {"component": "vhost-limits", "vhost": name, "name": "limits", "value": dict(found)}
+        "parameters": [each for name in names for each in _parameters(topology, name)],
+        "policies": [
+            {"vhost": name, "name": policy.name, **_policy(policy)}
             for name in names
-            if (found := topology.limits.of(Holder("vhost", name)))
+            for policy in topology.policies(name, operator=False)
         ],
-        "policies": _policies(topology, names, operator=False),
-        "operator_policies": _policies(topology, names, operator=True),
         "exchanges": [each for name in names for each in _exchanges(topology, name)],
         "queues": [each for name in names for each in _queues(topology, name)],
         "bindings": [each for name in names for each in _bindings(topology, name)],
@@ -189,7 +197,7 @@ def definitions_export(administration: Administration, vhost: str | None) -> dic
     if vhost is not None:
         return {**PRODUCT, **of_vhosts}
     node_policies = [
-        {**_policy(policy), "operator": operator}
+        {"name": policy.name, **_policy(policy), "operator": operator}
         for operator in (False, True)
         for policy in topology.policies("", operator=operator)
     ]
@@ -209,15 +217,17 @@ def _users(topology: Topology) -> list[Fields]:
     return found
 
 
-def _policies(topology: Topology, names: list[str], *, operator: bool) -> list[Fields]:
-    return [
-        {"vhost": name, **_policy(policy)} for name in names for policy in topology.policies(name, operator=operator)
-    ]
+def _parameters(topology: Topology, vhost: str) -> Iterator[Fields]:
+    """Yield what RabbitMQ keeps as parameters of a vhost: its limits and operator policies."""
+    if found := topology.limits.of(Holder("vhost", vhost)):
+        yield {"component": VHOST_LIMITS, "vhost": vhost, "name": "limits", "value": dict(found)}
+    for policy in topology.policies(vhost, operator=True):
+        yield {"component": OPERATOR_POLICY, "vhost": vhost, "name": policy.name, "value": _policy(policy)}
 
 
 def _policy(policy: Policy) -> Fields:
     return {
-        "name": policy.name, "pattern": policy.pattern, "apply-to": policy.apply_to, "priority": policy.priority,
+        "pattern": policy.pattern, "apply-to": policy.apply_to, "priority": policy.priority,
         "definition": dict(policy.definition),
     }  # fmt: skip
 
@@ -241,7 +251,7 @@ def _queues(topology: Topology, vhost: str) -> list[Fields]:
             "arguments": dict(queue.arguments),
         }
         for queue in sorted(topology.queues_in(vhost), key=lambda queue: queue.name)
-        if queue.owner is None and not queue.name.startswith(RESERVED)
+        if queue.owner is None
     ]
 
 

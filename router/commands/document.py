@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from penstock.control import passwords
 
@@ -92,6 +92,13 @@ def _ignored(name: str, records: object) -> Iterator[str]:
     for record in records:
         own = record.get("name") if isinstance(record, Mapping) else None
         yield f"{name}: {own}" if isinstance(own, str) else name
+
+
+def _is_pairs(value: object) -> TypeGuard[list[list[Any]]]:
+    """Whether a value is a list of names with their values."""
+    return isinstance(value, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in value
+    )
 
 
 class _Record:
@@ -198,8 +205,10 @@ class _Reader:
     def _parameter(self, record: _Record) -> None:
         component, where = record.get("component", str), self._where(record)
         if component == OPERATOR_POLICY:
-            value = _Record(record.place, {**record.get("value", dict), "name": record.get("name", str)})
-            self._policy(value, where, operator=True)
+            value = {**record.get("value", dict), "name": record.get("name", str)}
+            if _is_pairs(definition := value.get("definition")):  # as 3.10 writes it
+                value["definition"] = dict(definition)
+            self._policy(_Record(record.place, value), where, operator=True)
         elif component == VHOST_LIMITS:
             self._limits("vhost", where["vhost"], record.table("value"))
         else:

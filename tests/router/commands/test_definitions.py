@@ -23,12 +23,14 @@ DEFINITIONS: dict[str, Any] = {
     ],
     "parameters": [{"component": "vhost-limits", "vhost": "v", "name": "limits", "value": {"max-queues": 7}}],
     "policies": [{"vhost": "v", "name": "p", "pattern": "^q", "definition": {"max-length": 5, "overflow": "flow"}}],
+    "operator_policies": [{"vhost": "v", "name": "o", "pattern": ".*", "definition": {"max-length": 50}}],
     "exchanges": [
         {"vhost": "v", "name": "x", "type": "topic", "arguments": {"alternate-exchange": "y"}},
         {"vhost": "v", "name": "y", "type": "fanout", "internal": True},
     ],
     "queues": [
         {"vhost": "v", "name": "q", "arguments": {"x-message-ttl": 60000, "other": [1, {"a": 1.5}, None, True]}},
+        {"vhost": "v", "name": "amq.gen-jNTy", "durable": True},
         {"vhost": "v", "name": "transient", "durable": False, "auto_delete": True},
     ],
     "bindings": [
@@ -38,8 +40,8 @@ DEFINITIONS: dict[str, Any] = {
     ],
 }
 NUMBERS = {
-    "vhosts": 2, "users": 2, "permissions": 1, "topic_permissions": 1, "limits": 2, "policies": 1, "exchanges": 2,
-    "queues": 2, "bindings": 3,
+    "vhosts": 2, "users": 2, "permissions": 1, "topic_permissions": 1, "limits": 2, "policies": 2, "exchanges": 2,
+    "queues": 3, "bindings": 3,
 }  # fmt: skip
 
 
@@ -84,7 +86,7 @@ def test_an_exported_node_is_imported_as_the_same() -> None:
     exported = asked.command("definitions_export", vhost=None)
     assert imported(other, exported)["refused"] == []
     assert other.command("definitions_export", vhost=None) == exported
-    assert [queue["name"] for queue in exported["queues"]] == ["q", "transient"]
+    assert [queue["name"] for queue in exported["queues"]] == ["amq.gen-jNTy", "q", "transient"]
     assert len(exported["bindings"]) == 3 and len(exported["node_policies"]) == 1
 
 
@@ -94,8 +96,8 @@ def test_one_vhost_is_exported_without_users_and_imported_into_another() -> None
     asked.command("vhost_add", name="w")
     exported = asked.command("definitions_export", vhost="v")
     assert "users" not in exported and exported["vhosts"] == [{"name": "v"}]
-    found = imported(asked, exported, vhost="w", sections=["policies", "exchanges", "queues", "bindings"])
-    assert found["imported"] == {"policies": 1, "exchanges": 2, "queues": 2, "bindings": 3}
+    found = imported(asked, exported, vhost="w", sections=["limits", "policies", "exchanges", "queues", "bindings"])
+    assert found["imported"] == {"limits": 1, "policies": 2, "exchanges": 2, "queues": 3, "bindings": 3}
     again = asked.command("definitions_export", vhost="w")
     assert [{**each, "vhost": "v"} for each in again["bindings"]] == exported["bindings"]
 
@@ -129,7 +131,8 @@ def test_one_vhost_is_exported_without_users_and_imported_into_another() -> None
             {"vhost": "v", "name": "s", "type": "stream"},
             "queue 's' in vhost 'v': invalid arg 'x-queue-type' for queue 's' in vhost 'v'",
         ),
-        ("queues", {"vhost": "none", "name": "s"}, "queue 's' in vhost 'none': vhost none not found"),
+        ("queues", {"vhost": "none", "name": "s"}, "queue 's' in vhost 'none': there is no vhost 'none'"),
+        ("queues", {"vhost": "v", "name": "amq.x"}, "queue 'amq.x' in vhost 'v': queue name 'amq.x' contains reserved"),
         (
             "bindings",
             {"vhost": "v", "source": "none", "destination": "q"},

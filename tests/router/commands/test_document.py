@@ -19,6 +19,8 @@ FIELDS = {
     "definition": {"max-length": 5},
 }  # fmt: skip
 
+OPERATOR = {"vhost": "v", "component": "operator_policy", "name": "p"}
+
 
 def test_accounts_are_read() -> None:
     topic = {"user": "bob", "vhost": "v", "exchange": "x", "write": "a", "read": "b"}
@@ -85,9 +87,11 @@ def test_declarations_are_read() -> None:
 
 def test_operator_policies_stand_in_one_of_two_places_and_those_of_the_node_in_a_third() -> None:
     operator = {**FIELDS, "operator": True}
-    parameter = {"vhost": "v", "component": "operator_policy", "name": "p", "value": {**POLICY}}
+    parameter = {**OPERATOR, "value": {**POLICY}}
     assert read({"policies": [POLICY]}).policies == [FIELDS]
     assert read({"policies": [], "parameters": [parameter]}).policies == [operator]
+    pairs = {**parameter, "value": {**POLICY, "definition": [["max-length", 5]]}}
+    assert read({"parameters": [pairs]}).policies == [operator]
     assert read({"operator_policies": [POLICY]}).policies == [operator]
     assert read({"node_policies": [POLICY]}).policies == [{**FIELDS, "vhost": ""}]
 
@@ -123,6 +127,7 @@ def test_what_has_no_meaning_here_is_named() -> None:
         ({"users": [{**USER, "tags": [1]}]}, "users, number 1: tags cannot be [1]"),
         ({"vhosts": ["v"]}, "vhosts, number 1: not an object"),
         ({"policies": [{**POLICY, "priority": True}]}, "policies, number 1: priority cannot be True"),
+        ({"parameters": [{**OPERATOR, "value": {**POLICY, "definition": [["x"]]}}]}, "definition cannot be [['x']]"),
         ({"queues": [{"name": ""}]}, "queues, number 1: the name is empty"),
         ({"queues": [{"name": "q", "durable": 1}]}, "queues, number 1: durable cannot be 1"),
         ({"queues": [{"name": "\ud800"}]}, "queues, number 1: '\\ud800' is not UTF-8"),
