@@ -146,15 +146,20 @@ def on_reload(loop: asyncio.AbstractEventLoop, reread: Callable[[], object]) -> 
 def keep_buffers() -> None:
     """Keep freed buffers of up to 32 MiB in the process (mallopt(3)); call before any thread starts.
 
-    Returned to the kernel, they would cost a page fault every 4 KiB when they are allocated again.
+    Returned to the kernel, they would cost a page fault every 4 KiB when they are allocated again. Only glibc can be
+    told; musl decides by itself.
     """
-    _libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
-    _libc.mallopt(_M_TRIM_THRESHOLD, 64 << 20)
+    if hasattr(_libc, "mallopt"):
+        _libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+        _libc.mallopt(_M_TRIM_THRESHOLD, 64 << 20)
 
 
 def give_back_buffers() -> None:
-    """Return freed buffers to the kernel (malloc_trim(3)): takes some 50 ms a GiB, during which nothing is freed."""
-    _libc.malloc_trim(0)
+    """Return freed buffers to the kernel (malloc_trim(3)): takes some 50 ms a GiB, during which nothing is freed. Only
+    glibc keeps any.
+    """
+    if hasattr(_libc, "malloc_trim"):
+        _libc.malloc_trim(0)
 
 
 def report_ready(context: zmq.Context[Any], node: Node, role: Role, index: int, incarnation: int) -> None:

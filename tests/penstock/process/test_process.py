@@ -8,10 +8,12 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from penstock.process import process
 from penstock.process.process import NAME_MAX, process_name, record_parent
 from tests.waiting import wait_for
 
@@ -109,3 +111,10 @@ def test_open_files_are_raised_to_what_is_allowed() -> None:
     out, _ = child.communicate()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert out == f"{hard} {hard}\n"
+
+
+def test_a_c_library_that_cannot_be_told_about_buffers_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """musl has neither mallopt nor malloc_trim."""
+    monkeypatch.setattr(process, "_libc", SimpleNamespace())
+    process.keep_buffers()
+    process.give_back_buffers()
