@@ -88,11 +88,17 @@ def import_file(
         print(f"ignored: {text}")
     for text in found["refused"]:
         print(f"refused: {text}")
-    counts = ", ".join(f"{count} {section.replace('_', ' ')}" for section, count in found["imported"].items())
+    counts = ", ".join(_counted(number, section) for section, number in found["imported"].items())
     if counts or not found["refused"]:
         print(f"imported {counts or 'nothing'}")
     if found["refused"]:
         raise CommandError(f"{len(found['refused'])} refused" + ("" if counts else ", so nothing is imported"))
+
+
+def _counted(number: int, section: str) -> str:
+    words = section.replace("_", " ")
+    one = words.removesuffix("ies") + "y" if words.endswith("ies") else words.removesuffix("s")
+    return f"{number} {one if number == 1 else words}"
 
 
 def read(file: Path) -> dict[str, Any]:

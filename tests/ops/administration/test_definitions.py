@@ -28,7 +28,7 @@ def written(tmp_path: Path, definitions: Any) -> str:
 
 def test_definitions_are_imported_and_what_has_no_meaning_is_listed(commanded: Commanded, tmp_path: Path) -> None:
     said = commanded.run(definitions.app, "import", written(tmp_path, FOREIGN))
-    assert said == "ignored: global_parameters: cluster_name\nimported 1 exchanges, 1 queues, 1 bindings\n"
+    assert said == "ignored: global_parameters: cluster_name\nimported 1 exchange, 1 queue, 1 binding\n"
     topology = commanded.node.router.topology
     assert topology.queue("/", "orders") and len(topology.bindings_from("/", "events")) == 1
 
@@ -42,7 +42,7 @@ def test_an_export_is_a_file_that_only_its_owner_can_read(commanded: Commanded, 
     assert [each["name"] for each in exported["queues"]] == ["orders"]
     assert json.loads(commanded.run(definitions.app, "export")) == exported
     assert "users" not in json.loads(commanded.run(definitions.app, "export", "--vhost", "/"))
-    assert commanded.run(definitions.app, "import", str(file)).startswith("imported 1 vhosts, 1 users, ")
+    assert commanded.run(definitions.app, "import", str(file)).startswith("imported 1 vhost, 1 user, ")
 
 
 def test_nothing_is_imported_if_something_is_refused_unless_that_is_skipped(

@@ -78,7 +78,7 @@ def test_definitions_are_imported_and_counted_or_nothing_is(commanded: Commanded
     file = tmp_path / "definitions.json"
     file.write_text(json.dumps({"users": [BOB], "vhosts": [{"name": "eu"}], "permissions": [right]}))
     said = commanded.run(user.app, "import", str(file))
-    assert said == "imported 1 vhosts, 1 users, 1 permissions\n"
+    assert said == "imported 1 vhost, 1 user, 1 permission\n"
     assert known(commanded, "bob") == User("bob", rabbit_hash("x"), ["monitoring"])
     file.write_text(json.dumps({"users": [{**BOB, "name": "eve"}], "permissions": [{**right, "vhost": "us"}]}))
     assert commanded.refusal(user.app, "import", str(file)) == "1 refused, so nothing is imported"
