@@ -2,7 +2,7 @@
 
 The page's blocks of Python are files, named by their first line. A line that begins with `$ ` is a command, and the
 lines after it are its output: `…` stands for any text, or alone in its line for any lines; numbers, spaces and the
-lines of tables need not be the same. A command that only looks is repeated until it shows what the page says, as a user
+lines of tables need not be the same. A command that changes nothing is repeated until it shows what the page says, as a user
 would.
 """
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.broker
 
 PAGE = ROOT / "docs" / "first-hour.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LOOKS = re.compile(r"^(cat|penstock (ping|health|flow\b|queue get))")
+READ_ONLY = re.compile(r"^(cat|penstock (ping|health|flow\b|queue get))")
 NUMBER = re.compile(r"\d[\d.,:]*")
 RULE = re.compile(r"[━┏┓┡┩└┘─┬┴┳┻╇┃]+")
 
@@ -81,7 +81,7 @@ class Reader:
         (self.directory / name).write_text(text.replace("@127.0.0.1/", f"@{self.address}/"))
 
     def follow(self, command: str, printed: list[str]) -> None:
-        """Run a command, and compare its output; again and again if it only looks."""
+        """Run a command, and compare its output; again and again if it changes nothing."""
         if command.endswith("&"):
             self._start(command.removesuffix("&"))
             return
@@ -93,7 +93,7 @@ class Reader:
             return pattern.fullmatch(found) is not None
 
         with suppress(AssertionError):  # the one below says more
-            wait_for(is_shown) if LOOKS.match(command) else is_shown()
+            wait_for(is_shown) if READ_ONLY.match(command) else is_shown()
         assert pattern.fullmatch(found), f"{command}: {printed}, but found:\n{found}"
 
     def __enter__(self) -> Self:
