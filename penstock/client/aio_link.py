@@ -30,7 +30,7 @@ HANDLERS: Final = {
     "unblocked": "_Connection__handle_connection_unblocked",
     "close": "_Connection__handle_close",
 }
-"""aiormq's methods for frames on channel 0. There is no public way to receive these."""
+"""aiormq's methods for frames on channel 0. There is no public way to receive these: the extra limits its version."""
 
 
 class Listener(Protocol):
@@ -45,7 +45,11 @@ class AioLink:
     """One connection with one confirming channel, from `open` until `lost` is done."""
 
     def __init__(self, url: str, name: str, listener: Listener) -> None:
-        """Prepare a connection. `lost` ends with the broker's words as it closed: reply code (0: none) and text."""
+        """Prepare a connection. `lost` ends with the broker's words as it closed: reply code (0: none) and text.
+
+        ImportError if the version of aiormq is not one that the extra allows, and has other methods.
+        """
+        check_methods()
         properties: dict[str, Any] = {
             "product": PRODUCT,
             "platform": f"aiormq {version('aiormq')}, Python {platform.python_version()}",
@@ -130,6 +134,14 @@ class AioLink:
             await put(item)
 
         channel.frames.put = tapped
+
+
+def check_methods() -> None:
+    """Check that aiormq has the methods of `HANDLERS`. ImportError if not."""
+    missing = [handler for handler in HANDLERS.values() if not hasattr(aiormq.Connection, handler)]
+    if missing:
+        text = f"aiormq {version('aiormq')} has no {', '.join(missing)}"
+        raise ImportError(f"{text}: pip install 'penstock[client]' brings a version that has")
 
 
 def check(exchange: str, routing_key: str, properties: dict[str, Any]) -> None:

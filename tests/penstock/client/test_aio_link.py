@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from asyncio import to_thread
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiormq
 import pytest
 from aiormq.exceptions import DeliveryError, PublishError
 
-from penstock.client.aio_link import AioLink, check, refused
+from penstock.client.aio_link import HANDLERS, AioLink, check, check_methods, refused
 from penstock.client.outbox import Message
 from tests.penstock.client.peer import Listener, Peer
 from tests.waiting import PATIENCE
@@ -194,3 +196,17 @@ def test_what_cannot_be_encoded_is_refused_before_it_is_sent(exchange: str, prop
     check("x", "k", {"priority": 5, "headers": {"a": 1}})
     with pytest.raises((ValueError, TypeError)):
         check(exchange, "k", properties)
+
+
+def test_aiormq_has_the_private_methods_that_are_tapped() -> None:
+    check_methods()
+    for handler in HANDLERS.values():
+        assert inspect.iscoroutinefunction(getattr(aiormq.Connection, handler)), handler
+
+
+def test_another_version_of_aiormq_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(aiormq.Connection, HANDLERS["close"])
+    with pytest.raises(
+        ImportError, match=r"^aiormq 7\S+ has no _Connection__handle_close: pip install 'penstock\[client\]'"
+    ):
+        check_methods()
