@@ -9,15 +9,18 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-import aiormq
-from aiormq.exceptions import DeliveryError, PublishError
-from yarl import URL
-
-from penstock.client.aio_link import AioLink, check, refused
 from penstock.client.core import INNOCENT, Core, Metrics, log, report_commands, resolve
 from penstock.client.errors import Closed, ConnectionLost, TimedOut
+from penstock.client.extra import needs_extra
 from penstock.client.options import OnFull, Options
 from penstock.client.outbox import Message
+
+with needs_extra("client"):
+    import aiormq
+    from aiormq.exceptions import DeliveryError, PublishError
+    from yarl import URL
+
+    from penstock.client.aio_link import AioLink, check, refused
 
 CLOSE_SECONDS: Final = 5.0
 

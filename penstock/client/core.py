@@ -201,9 +201,7 @@ class Core:
         self, message_id: str, code: int, text: str, exchange: str, routing_key: str, headers: dict[str, object]
     ) -> None:
         """Handle basic.return; the message's ack follows."""
-        error: ProducerError = Unroutable(code, text, exchange, routing_key, headers)
-        if code not in ROUTELESS:
-            error = Rejected(f"refused by {self.target}: {error}", headers)
+        error = error_of_return(self.target, code, text, exchange, routing_key, headers)
         self.outbox.returned(message_id, error)
 
     def settled(self, tag: int, multiple: bool, taken: bool, now: float) -> None:
@@ -257,6 +255,14 @@ class Core:
             if len(outbox) < outbox.limit_count:
                 text = f"{outbox.nbytes} of {outbox.limit_bytes} bytes to {self.target} are not confirmed"
             self.holding.hold("window", text, now)
+
+
+def error_of_return(
+    target: str, code: int, text: str, exchange: str, routing_key: str, headers: dict[str, object]
+) -> Unroutable | Rejected:
+    """Return the error for a message that `target` has returned (basic.return)."""
+    error = Unroutable(code, text, exchange, routing_key, headers)
+    return error if code in ROUTELESS else Rejected(f"refused by {target}: {error}", headers)
 
 
 def resolve(outcomes: list[tuple[Receipt, str | ProducerError]]) -> None:

@@ -27,6 +27,12 @@ class TimedOut(ProducerError, TimeoutError):
     """There was no room, or no confirm, within the given time; the text says what held the producer."""
 
 
+class Unconfirmed(ProducerError):
+    """The message was sent, and no confirm came within the given time: it may still be queued, then or later. The text
+    says what held it.
+    """
+
+
 class Rejected(ProducerError):
     """The broker refused the message: basic.nack, or basic.return for another reason than a missing route.
 

@@ -12,13 +12,16 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-import pika
-from pika.exceptions import AMQPError
-
 from penstock.client.core import Core, Metrics, report_commands, resolve
 from penstock.client.errors import Closed, ConnectionLost, TimedOut
-from penstock.client.link import CLOSE_SECONDS, Link, parameters_of
+from penstock.client.extra import needs_extra
 from penstock.client.options import OnFull, Options
+
+with needs_extra("client"):
+    import pika
+    from pika.exceptions import AMQPError
+
+    from penstock.client.link import CLOSE_SECONDS, Link, parameters_of
 
 log = logging.getLogger("penstock.client")
 

@@ -14,6 +14,10 @@ from typing import Any
 from celery import Celery
 from kombu import Queue
 
+import penstock.client.kombu
+
+penstock.client.kombu.register()
+
 PRIORITIES = 10
 PREFIX = os.environ.get("CELERY_TESTS_PREFIX", "tests")
 """The prefix of all queue names: several tests may share a broker."""

@@ -18,9 +18,12 @@ from tests.waiting import PATIENCE
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("celery-rpc")]
 
 
-@pytest.fixture(scope="module")
-def worker(address: Address, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    with running(Worker(address.url, tmp_path_factory.mktemp("celery"), results="rpc")) as worker:
+@pytest.fixture(scope="module", params=["amqp", "penstock"])
+def worker(
+    request: pytest.FixtureRequest, address: Address, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Worker]:
+    url = address.url.replace("amqp", request.param, 1)
+    with running(Worker(url, tmp_path_factory.mktemp("celery"), results="rpc")) as worker:
         yield worker
 
 

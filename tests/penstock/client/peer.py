@@ -62,12 +62,12 @@ class Peer:
         self.send("connection.open-ok")
         self.open_channel()
 
-    def open_channel(self) -> None:
+    def open_channel(self, number: int = 1) -> None:
         """Open the channel for confirms."""
         self.take("channel.open")
-        self.send("channel.open-ok", 1)
+        self.send("channel.open-ok", number)
         self.take("confirm.select")
-        self.send("confirm.select-ok", 1)
+        self.send("confirm.select-ok", number)
 
     def send(self, name: str, channel: int = 0, **arguments: Any) -> None:
         """Send a method."""
