@@ -41,7 +41,7 @@ from load.probe import prepare
 from load.processes import MIB, living
 from load.target import Target
 from load.wire import FRAME_END, FRAME_OVERHEAD, METHOD_FRAME, Method, Wire, method_frame, short_string, table
-from penstock.process.process_memory import private_memory, shared_memory
+from penstock.process.node_memory import private_memory, shared_memory
 
 BASIC_GET: Method = (60, 70)
 BASIC_GET_OK = struct.pack("!HH", 60, 71)

@@ -11,7 +11,7 @@ from ops.administration.node import AsJson, show
 from ops.naming import Config
 from penstock.settings.sources import Configuration, read_configuration
 
-app = typer.Typer(help="The configuration of a node: a file, the environment and defaults.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 COLUMNS = ("setting", "value", "origin")
 DEFAULT = "default"

@@ -10,13 +10,17 @@ an error wherever one must exist.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ops.errors import CommandError
-from penstock.settings.sources import load_settings
+from penstock.settings.default_data import default_data
+
+PREFIX = "PENSTOCK_"
+DATA = "PENSTOCK_DATA"
 
 
 def inherited(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> Any:
@@ -37,7 +41,7 @@ def _given_directory(context: typer.Context, parameter: typer.CallbackParam, val
             return Path(data)
         config = here.params.get("config")
         if config is not None:
-            return load_settings(config).data
+            return named_directory(config, None)
         here = here.parent
     return None
 
@@ -56,9 +60,22 @@ Config = Annotated[
 ]
 
 
+def named_directory(config: Path | None, data: Path | None) -> Path:
+    """Return the data directory as settings name it (`penstock.settings.sources`). SettingsError if one of them is
+    wrong. They are read only if there are any: importing their model takes longer than most commands.
+    """
+    given = {name for name in os.environ if name.upper().startswith(PREFIX)}
+    if config is not None or given - {DATA}:
+        from penstock.settings.sources import load_settings
+
+        return load_settings(config, {"data": data}).data
+    named = os.environ.get(DATA) if data is None else data
+    return (default_data() if named is None else Path(named)).expanduser().absolute()
+
+
 def data_directory(data: Path | None, *, new: bool = False) -> Path:
     """Return the data directory of a command. CommandError if it does not exist, unless it may be `new`."""
-    directory = load_settings(None, {"data": data}).data
+    directory = named_directory(None, data)
     if not new and not directory.is_dir():
         raise CommandError(f"there is no data directory {directory}")
     return directory

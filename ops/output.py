@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -31,6 +32,16 @@ class Output(Console):
 def output(**options: Any) -> Output:
     """Return a console for standard output."""
     return Output(width=None if sys.stdout.isatty() else UNBOUNDED, **options)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of plain texts."""
+    table = Table()
+    for column in columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    output().print(table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from penstock.control.audit import Audit
 from penstock.node import logs
 from penstock.node.node import Node
 from penstock.settings.changes import Change, changes, with_live
-from penstock.settings.sources import Configuration, SettingsError
+from penstock.settings.errors import SettingsError
+from penstock.settings.sources import Configuration
 
 log = logs.get_logger()
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 app = typer.Typer(
-    help="Analyse telemetry on Spark: held producers, full queues, hot shards.",
     no_args_is_help=True,
 )
 

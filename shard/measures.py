@@ -10,7 +10,8 @@ import psutil
 
 from penstock.memory.gauges import Gauges
 from penstock.node.clock import now_us
-from penstock.process.process_memory import IdleMemory, NodeMemory
+from penstock.process.node_memory import NodeMemory
+from penstock.process.process_memory import IdleMemory
 from penstock.process.recent_samples import LoopLag, RecentSamples
 from shard.turns.room import PROCESSES
 

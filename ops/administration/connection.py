@@ -13,7 +13,7 @@ from ops.errors import CommandError
 from ops.naming import Data
 from penstock.text.durations import shown
 
-app = typer.Typer(help="Connections of a running node's clients: list and close them.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 COLUMNS = (
     "connection", "peer", "client", "user", "vhost", "open_for", "channels", "consumers", "unacked", "held", "read",

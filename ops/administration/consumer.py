@@ -11,7 +11,7 @@ from ops.administration.permission import OneUser, OneVhost
 from ops.administration.processes import Facts, Processes, selected
 from ops.naming import Data
 
-app = typer.Typer(help="Consumers of a running node's clients.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 COLUMNS = ("connection", "channel", "user", "vhost", "queue", "tag", "acks", "prefetch", "priority")
 

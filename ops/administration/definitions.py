@@ -16,10 +16,7 @@ from ops.errors import CommandError
 from ops.naming import Data
 from penstock.files.directories import private
 
-app = typer.Typer(
-    help="Definitions of a running node: vhosts, users, policies, exchanges, queues and bindings as a file.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="definitions exported by penstock or RabbitMQ, JSON", show_default=False)

@@ -8,8 +8,8 @@ from ops.administration.node import AsJson, ask, show_rows
 from ops.administration.permission import OneVhost
 from ops.naming import Data
 
-app = typer.Typer(help="Exchanges of a running node.", no_args_is_help=True)
-bindings = typer.Typer(help="Bindings of a running node.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
+bindings = typer.Typer(no_args_is_help=True)
 
 COLUMNS = ("vhost", "name", "type", "durable", "auto_delete", "internal", "alternate", "policy", "arguments")
 BINDING_COLUMNS = ("vhost", "source", "destination", "key", "arguments")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,9 @@ from ops.administration.node import AsJson, ask, show
 from ops.administration.processes import Processes
 from ops.errors import CommandError
 from ops.naming import Data
-from router.model.resource_limits import Scope
+
+if TYPE_CHECKING:
+    from router.model.resource_limits import Scope
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="name of the vhost or user", show_default=False)]
 Limits = Annotated[

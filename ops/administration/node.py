@@ -8,16 +8,13 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from ops.claim import Pointer, is_claimed
 from ops.errors import CommandError
 from ops.naming import data_directory, inherited
-from ops.output import output
+from ops.running import Running
 from penstock.control import control
 from penstock.memory.gauges import Gauges
-from penstock.node.node import Node
 from penstock.text.utf8 import readable
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of a table", callback=inherited)]
@@ -44,7 +41,7 @@ def ask(data: Path | None, command: str, **arguments: Any) -> Any:
     try:
         if pointer is None:
             raise FileNotFoundError
-        return control.call(Node.load(pointer.runtime).control, command, arguments)
+        return control.call(Running.load(pointer.runtime).control, command, arguments)
     except (FileNotFoundError, ConnectionRefusedError):
         raise CommandError(f"the node on {directory} is starting or stopping; try again") from None
     except control.Refusal as refusal:
@@ -58,12 +55,9 @@ def show(records: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: 
     if as_json:
         print(orjson.dumps(records, option=orjson.OPT_INDENT_2).decode())
         return
-    table = Table()
-    for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
-    for record in records:
-        table.add_row(*(escape(_shown(record[column])) for column in columns))
-    output().print(table)
+    from ops.output import print_table  # not at the top: most commands print a line
+
+    print_table(columns, [[_shown(record[column]) for column in columns] for record in records])
 
 
 def show_rows(

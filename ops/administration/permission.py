@@ -10,7 +10,6 @@ from ops.administration.node import AsJson, ask, show
 from ops.naming import Data
 
 app = typer.Typer(
-    help="Permissions of users in vhosts: regular expressions for the names of queues and exchanges.",
     no_args_is_help=True,
 )
 

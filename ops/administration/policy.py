@@ -9,13 +9,11 @@ import orjson
 import typer
 
 from ops.administration.definitions import File, IntoVhost, import_file
-from ops.administration.dry_run import would_stop
 from ops.administration.input import json_object
 from ops.administration.node import AsJson, ask, show
 from ops.naming import Data
 
 app = typer.Typer(
-    help="Policies of a running node: limits and features of queues and exchanges, by their names.",
     no_args_is_help=True,
 )
 
@@ -77,6 +75,8 @@ def set_(
 
 
 def _show_trial(data: Path | None, policy: dict[str, Any], as_json: bool) -> None:
+    from ops.administration.dry_run import would_stop  # not at the top: it imports the router's model
+
     reached, stopped, ungranted = would_stop(data, policy)
     if as_json:
         answer = {"reached": reached, "stopped": stopped, "ungranted": ungranted}

@@ -10,9 +10,10 @@ from ops.administration.node import gauges_of
 from ops.claim import Pointer
 from ops.errors import CommandError
 from ops.naming import data_directory
+from ops.running import Running
 from penstock.control import control
 from penstock.memory.gauges import READY, Gauges
-from penstock.node.node import Node, Role
+from penstock.node.runtime_paths import Role
 
 Facts = dict[str, Any]
 
@@ -25,7 +26,7 @@ class Processes:
         pointer = Pointer.load(data_directory(data))
         if pointer is None:
             raise CommandError("the node has stopped")
-        self.node = Node.load(pointer.runtime)
+        self.node = Running.load(pointer.runtime)
 
     def ask(self, role: Role, index: int, question: str, **arguments: Any) -> Any:
         """Return the answer of one process. CommandError if it does not answer or refuses."""

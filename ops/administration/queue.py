@@ -14,10 +14,7 @@ from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
 from ops.naming import Data
 
-app = typer.Typer(
-    help="Queues of a running node: declare, purge, delete and move them, look at their messages.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 
 COLUMNS = ("vhost", "name", "shard", "durable", "immovable")
 DONE = ("moved", "already-there")

@@ -15,7 +15,7 @@ EACH_SECONDS = 30.0
 """How long one process may take to be replaced."""
 POLL_SECONDS = 0.05
 
-app = typer.Typer(help="Replace processes of a running node while it goes on serving.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()

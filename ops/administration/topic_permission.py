@@ -11,7 +11,6 @@ from ops.administration.permission import OneUser, OneVhost, User, Vhost, patter
 from ops.naming import Data
 
 app = typer.Typer(
-    help="Routing keys of topic exchanges with which users may publish and bind; all, unless permissions are set.",
     no_args_is_help=True,
 )
 

@@ -16,7 +16,7 @@ from ops.naming import Data
 from penstock.control import passwords
 from penstock.text.durations import shown
 
-app = typer.Typer(help="Users of a running node, their passwords and tags.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="USER", help="the name to log in with", show_default=False)]
 Tags = Annotated[

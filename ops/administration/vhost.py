@@ -12,9 +12,7 @@ from ops.administration.input import confirm, counted
 from ops.administration.node import AsJson, ask, show
 from ops.naming import Data
 
-app = typer.Typer(
-    help="Virtual hosts of a running node: separate exchanges, queues and permissions.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 DEFAULT = "/"
 Name = Annotated[str, typer.Argument(metavar="VHOST", help="name of the vhost", show_default=False)]

@@ -20,7 +20,6 @@ from ops.operator_name import operator_name
 from penstock.text.durations import seconds_of, shown
 
 app = typer.Typer(
-    help="Show which producers are held, why and for how much longer; stop producers by hand.",
     invoke_without_command=True,
 )
 

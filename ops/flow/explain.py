@@ -7,14 +7,12 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 
 from ops.administration.node import AsJson, ask, gauges_of, show
 from ops.naming import Data
 from ops.overshoot import overshoot
 from penstock.limits.watermarks import Marks
 from penstock.memory.gauges import Gauges
-from router.model.shared_limits import counted
 
 Vhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="its vhost")]
 
@@ -59,7 +57,7 @@ def explain(
         above = max(facts["over_count"], facts["beyond_count"])
         state += f", at most {above} of {facts['over_count_bound']} messages above its stop mark"
     line = f"queue '{name}' in vhost '{vhost}': {facts['messages']} messages, {sizes}, {state}"
-    Console(width=None).print(line, highlight=False, markup=False, soft_wrap=True)
+    print(line)
     settings = [{**each, "value": "-" if each["value"] is None else each["value"]} for each in facts["settings"]]
     show(settings, COLUMNS, as_json=False)
     if facts["bindings"]:
@@ -73,6 +71,8 @@ def _measured(limit: dict[str, Any], gauges: Gauges) -> dict[str, Any]:
     that (in bytes, one message of each acceptor may come on top).
     """
     slots = limit.pop("slots")
+    from router.model.shared_limits import counted  # not at the top: it imports the settings
+
     count, nbytes = counted(limit["how"], gauges.depths(array("q", slots)))
     marks = Marks(limit["stop_count"], limit["resume_count"], limit["stop_bytes"], limit["resume_bytes"])
     bound, bound_bytes = marks.shared_bound()

@@ -9,8 +9,6 @@ import typer
 
 from ops.administration.node import AsJson, show_rows
 from ops.administration.processes import Facts, Processes
-from ops.flow.incidents import events as recorded
-from ops.flow.incidents import incidents as collected
 from ops.naming import Data, data_directory
 from penstock.limits.watermarks import depth_of_mark
 from penstock.text.durations import shown
@@ -46,6 +44,8 @@ def incidents(
     """List past deadlocks and stops: cause, held producers, actions. Stops of less than a second that recur within a
     minute are summed up. The node need not run.
     """
+    from ops.flow.incidents import incidents as collected  # not at the top: it imports the log
+
     found = collected(data_directory(data))[:last]
     show_rows(found, INCIDENT_COLUMNS, _incident_row, "there were no incidents", as_json)
 
@@ -56,6 +56,8 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """List the flow events of queues: near, stop, resume, limits, escalation. The node need not run."""
+    from ops.flow.incidents import events as recorded  # not at the top: it imports the log
+
     found = recorded(data_directory(data))[:last]
     show_rows(found, EVENT_COLUMNS, _event_row, "there were no events", as_json)
 

@@ -33,7 +33,6 @@ CPU_SECONDS = 1.0
 """How long CPU use is measured if rows come from a file."""
 
 app = typer.Typer(
-    help="Even out the load of shards by moving queues: make plans, apply them, follow them.",
     no_args_is_help=True,
 )
 

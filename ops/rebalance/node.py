@@ -35,7 +35,7 @@ class RunningNode:
     def __init__(self, data: Path | None) -> None:
         self.processes = Processes(data)
         self.gauges = self.processes.gauges
-        self.settings: Settings = self.processes.node.settings
+        self.settings = Settings.from_resolved(self.processes.node.settings)
         clock.adopt(self.processes.node.clock_ahead_us)
 
     def ask(self, command: str, **arguments: Any) -> Any:

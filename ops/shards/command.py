@@ -29,7 +29,6 @@ from penstock.memory.gauges import STATE_NAMES
 from penstock.text.utf8 import readable
 
 app = typer.Typer(
-    help="Shards of a running node: add, drain and remove them. Changes survive a restart of the node.",
     no_args_is_help=True,
 )
 

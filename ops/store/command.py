@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ops.store.check import Findings
 
 app = typer.Typer(
-    help="Stores of a node: check, back up, compact, dump, restore, salvage.",
     no_args_is_help=True,
 )
 

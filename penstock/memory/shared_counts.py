@@ -14,7 +14,7 @@ from pathlib import Path
 
 from penstock.memory import shared_rows
 from penstock.memory.shared_rows import SharedRows, Use
-from penstock.settings.values import NO_LIMIT
+from penstock.text.amounts import NO_LIMIT
 
 LIMIT_BYTES = 8
 NUMBER_BYTES = 8

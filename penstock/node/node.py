@@ -7,20 +7,24 @@ from there, and reloads it when the supervisor reports changed settings.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from penstock.batch.consumer_ids import MOST_SHARDS
-from penstock.settings import Settings
+from penstock.node.runtime_paths import Role, RuntimePaths
 
-Role = Literal["supervisor", "router", "shard", "acceptor", "console"]
+if TYPE_CHECKING:
+    from penstock.settings import Settings
+
+__all__ = ["NODE_FILE", "Node", "Role", "places_of"]
 
 NODE_FILE = "node.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Node(RuntimePaths):
     """The facts of one node, the same in every process of it.
 
     `epoch` is the boot time of the node in microseconds since 1970; `host` and `port` are where AMQP is served (the
@@ -53,67 +57,12 @@ class Node:
     @property
     def shard_places(self) -> int:
         """The maximum number of shards while the node runs: their indexes are below it."""
-        return min(max(self.shards) + 1 + self.settings.spare_shards, MOST_SHARDS)
-
-    @property
-    def router_requests(self) -> str:
-        """ROUTER socket of the router: requests and their replies."""
-        return f"ipc://{self.runtime}/router.requests"
-
-    @property
-    def router_changes(self) -> str:
-        """PUB socket of the router: changes of the topology."""
-        return f"ipc://{self.runtime}/router.changes"
-
-    @property
-    def control(self) -> Path:
-        """Unix socket of the router: commands of the node's user (`penstock.control.control`)."""
-        return self.runtime / "control"
-
-    def control_of(self, role: Role, index: int, incarnation: int) -> Path:
-        """Unix socket of an incarnation of an acceptor or a shard: questions of the node's
-        user (`penstock.control`).
-        """
-        return self.runtime / f"{role}-{index}.{incarnation}.c"
-
-    @property
-    def known_passwords(self) -> Path:
-        """File shared by the acceptors: passwords verified before."""
-        return self.runtime / "passwords"
-
-    @property
-    def shared_counts(self) -> Path:
-        """File shared by acceptors and router: numbers of objects that have limits."""
-        return self.runtime / "counts"
+        return places_of(self.shards, self.settings.spare_shards)
 
     @property
     def counting(self) -> int:
         """How many processes count in `shared_counts`: each acceptor, by its index, and last the router."""
         return self.acceptors + 1
-
-    @property
-    def shared_hands(self) -> Path:
-        """File shared by the shards: users who have used up most of their limit of unacked messages."""
-        return self.runtime / "hands"
-
-    @property
-    def shared_rates(self) -> Path:
-        """File shared by the acceptors: recent use of each limited rate."""
-        return self.runtime / "rates"
-
-    @property
-    def process_events(self) -> str:
-        """PUB socket of the supervisor: processes that started or died."""
-        return f"ipc://{self.runtime}/supervisor.events"
-
-    @property
-    def process_reports(self) -> str:
-        """PULL socket of the supervisor: children report that they are ready."""
-        return f"ipc://{self.runtime}/supervisor.reports"
-
-    def shard(self, index: int, incarnation: int) -> Path:
-        """Socket for turns of one incarnation of a shard: turns for a dead one never reach the next."""
-        return self.runtime / f"shard-{index}.{incarnation}"
 
     def store(self) -> None:
         """Write the node file. OSError if the runtime directory cannot be written."""
@@ -134,6 +83,8 @@ class Node:
     @classmethod
     def load(cls, runtime: Path) -> Node:
         """Read the node file of a runtime directory. OSError or ValueError if there is none that can be read."""
+        from penstock.settings import Settings  # not at the top: see penstock.settings
+
         facts = json.loads((runtime / NODE_FILE).read_text())
         return cls(
             epoch=facts["epoch"],
@@ -146,3 +97,8 @@ class Node:
             known_shards=tuple(facts["known_shards"]),
             identity=facts["identity"],
         )
+
+
+def places_of(shards: Iterable[int], spare: int) -> int:
+    """The maximum number of shards of a node that starts with these and may get `spare` more."""
+    return min(max(shards) + 1 + spare, MOST_SHARDS)

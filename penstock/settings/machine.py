@@ -1,4 +1,4 @@
-"""Resources of the machine, for settings that default to a share of them, and the default data directory."""
+"""Resources of the machine, for settings that default to a share of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,6 @@ from pathlib import Path
 import psutil
 
 from penstock.settings.control_groups import cores_limit, memory_limit
-
-
-def default_data() -> Path:
-    """The user's data directory for penstock (XDG base directory specification)."""
-    home = os.environ.get("XDG_DATA_HOME", "")
-    base = Path(home) if os.path.isabs(home) else Path("~/.local/share").expanduser()
-    return base / "penstock"
 
 
 def half_the_cores() -> int:

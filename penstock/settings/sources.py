@@ -20,7 +20,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from pydantic_settings import SettingsError as SourceError
 
-from penstock.settings import Settings
+from penstock.settings.errors import SettingsError
+from penstock.settings.model import Settings
 
 ENV_PREFIX = "PENSTOCK_"
 ENV_NESTED = "__"
@@ -37,10 +38,6 @@ FOREIGN = {
     "systemUsage.tempUsage": "store.spill_limit",
 }
 """Settings of Qpid C++ and ActiveMQ, with their names here."""
-
-
-class SettingsError(ValueError):
-    """A setting that cannot be used; the text is one line for its author, naming the key and its origin."""
 
 
 class Sourced(Settings, BaseSettings):

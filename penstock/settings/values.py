@@ -14,14 +14,13 @@ from penstock.text import amounts
 MEMORY_SHARE = 0.4
 KIB = 1024
 MIB = 1024 * KIB
-NO_LIMIT = -1
 
 
 def _parse_bytes(value: object) -> object:
     """Parse a size such as "64 MiB"; a number is bytes, and -1 no limit where a limit is optional."""
     if not isinstance(value, str):
         return value
-    return NO_LIMIT if value.strip() == str(NO_LIMIT) else amounts.size(value)
+    return amounts.NO_LIMIT if value.strip() == str(amounts.NO_LIMIT) else amounts.size(value)
 
 
 def _parse_names(value: object) -> object:

@@ -18,6 +18,8 @@ _UNITS = {"": 1, "B": 1, "kB": 1000} | {
     f"{letter}{end}": base**power for letter, power in _POWERS.items() for end, base in (("B", 1000), ("iB", 1024))
 }
 PERCENT_MAX = 100
+NO_LIMIT = -1
+"""The number that stands for no limit, where a limit is optional."""
 
 
 class AmountError(ValueError):

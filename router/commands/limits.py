@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.control.control import Refusal
-from penstock.settings.values import NO_LIMIT
+from penstock.text.amounts import NO_LIMIT
 from router.authority.ledger import Ledger
 from router.commands.administration import Administration, check_user, check_vhost
 from router.model.resource_limits import LIMITS, Counted, Holder, HolderLimits, Scope

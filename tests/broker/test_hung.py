@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from ops.status import collect
-from penstock.process.pulse import SILENT_SECONDS
+from penstock.process.silence import SILENT_SECONDS
 from tests.broker.process import Broker
 from tests.raw import Client
 from tests.waiting import wait_for

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.process.process_memory import LEAST, private_memory
+from penstock.process.node_memory import private_memory
+from penstock.process.process_memory import LEAST
 from tests.broker import Broker
 from tests.raw import CAPABILITIES, Channel, Client
 from tests.waiting import wait_for

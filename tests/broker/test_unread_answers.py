@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.process.process_memory import private_memory
+from penstock.process.node_memory import private_memory
 from tests.broker import Broker
 from tests.frames import method_frame, publish_frames
 from tests.raw import Client

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from ops.configuration import app, settings_of
 from penstock.settings import Settings
-from penstock.settings.sources import SettingsError, known_keys, read_configuration
+from penstock.settings.errors import SettingsError
+from penstock.settings.sources import known_keys, read_configuration
 
 
 @pytest.fixture

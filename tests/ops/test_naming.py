@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from ops import cli
 from ops.errors import CommandError
 from ops.naming import data_directory, inherited
-from penstock.settings.sources import SettingsError
+from penstock.settings.errors import SettingsError
 
 Flag = Annotated[bool, typer.Option("--flag", callback=inherited)]
 

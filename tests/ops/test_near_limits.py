@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ops.near_limits import SHOWN_MOST, near_limits, near_table
+from ops.near_limits import near_limits
+from ops.running import Running
+from ops.status_tables import SHOWN_MOST, near_table
 from penstock.memory import shared_counts, shared_rates
 from penstock.memory.shared_counts import SharedCounts
 from penstock.memory.shared_rates import Rate, SharedRates
@@ -20,7 +22,7 @@ from penstock.settings.limits import LimitSettings
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
+def node(tmp_path: Path) -> Running:
     """A node with its files, one acceptor and one shard: at most 10 queues, and a connection a second per address."""
     settings = Settings(
         acceptors=1, shards=1, data=tmp_path, max_queues=10, limits=LimitSettings(address_connection_rate=1)
@@ -29,10 +31,11 @@ def node(tmp_path: Path) -> Node:
     shared_counts.create(node.shared_counts, node.counting)
     shared_counts.create(node.shared_hands, node.shard_places)
     shared_rates.create(node.shared_rates)
-    return node
+    node.store()
+    return Running.load(tmp_path)
 
 
-def rows(node: Node, queues: int = 0) -> list[tuple[Any, ...]]:
+def rows(node: Running, queues: int = 0) -> list[tuple[Any, ...]]:
     return [tuple(each.values()) for each in near_limits(node, queues)]
 
 
@@ -43,12 +46,12 @@ def drawn(near: list[dict[str, Any]]) -> str:
     return capture.get()
 
 
-def test_a_limit_is_near_from_nine_tenths_on(node: Node) -> None:
+def test_a_limit_is_near_from_nine_tenths_on(node: Running) -> None:
     assert rows(node, 8) == []
     assert rows(node, 9) == [("max_queues", "node", "", 9, 10)]
 
 
-def test_all_files_are_read_and_the_most_used_limit_is_first(node: Node) -> None:
+def test_all_files_are_read_and_the_most_used_limit_is_first(node: Running) -> None:
     SharedCounts.open(node.shared_counts, node.counting, 0).put(row_name("max-channels", "user", "\udcff"), 92, 100)
     SharedCounts.open(node.shared_hands, node.shard_places, 0).put(row_name("unacked", "user", "ann"), 95, 100)
     rate = Rate(row_name("connection-rate", "address", "10.0.0.1"), 1)
@@ -71,7 +74,7 @@ def test_the_table_is_of_a_bounded_length_and_has_no_markup() -> None:
     assert text.count("user [red]") == SHOWN_MOST and "Limits nearly reached, and 3 more" in text
 
 
-def test_a_node_that_is_gone_is_an_error(node: Node) -> None:
+def test_a_node_that_is_gone_is_an_error(node: Running) -> None:
     node.shared_rates.unlink()
     with pytest.raises(OSError, match="No such file"):
         near_limits(node, 0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from ops import near_limits, status
+from ops import status, status_tables
 from penstock.memory.gauges import STARTING, Gauges
 from penstock.memory.shared_counts import SharedCounts
 from penstock.memory.shared_rates import Rate, SharedRates
@@ -41,8 +41,7 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     children = node.wait_children(5)
     with Gauges.open(node.node.gauges) as gauges:
         fill(gauges)
-    status.show(node.data, as_json=True)
-    facts = json.loads(capsys.readouterr().out)
+    facts = asdict(status.collect(node.data))
     assert facts["node"]["amqp"] == f"127.0.0.1:{node.node.port}"
     assert (facts["node"]["pid"], facts["node"]["topology_version"]) == (node.process.pid, 33)
     assert facts["node"]["in_flight"] == 4096
@@ -66,7 +65,7 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     assert orders["saturated_since"].endswith("+00:00")
     assert (idle["name"], idle["saturated"], idle["saturated_since"], idle["saturated_for"]) == ("idle", False, None, 0)
 
-    status.show(node.data, as_json=False)
+    status_tables.show(status.collect(node.data))
     text = capsys.readouterr().out
     assert "rungs reached by held producers: park 5, pause 4, reject 2, close-channel 1, messages refused 77" in text
     assert "connections refused by limits: 6" in text
@@ -84,7 +83,7 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
 def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.CaptureFixture[str]) -> None:
     node = start_node(limits=LimitSettings(address_connection_rate=1), max_queues=1)
     node.wait_ready()
-    status.show(node.data, as_json=False)
+    status_tables.show(status.collect(node.data))
     assert "Limits nearly reached" not in capsys.readouterr().out
     counts = SharedCounts.open(node.node.shared_counts, node.node.counting, 0)
     counts.put(row_name("max-channels", "user", "[red] \udcff"), 9, 10)
@@ -95,15 +94,14 @@ def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.Ca
     assert SharedRates.open(node.node.shared_rates).acquire([rate], ahead) is None
     with Gauges.open(node.node.gauges) as gauges:
         gauges.queue_open(gauges.shards, 71, "/", "q", 1)
-    status.show(node.data, as_json=True)
-    limits = json.loads(capsys.readouterr().out)["limits"]
+    limits = status.collect(node.data).limits
     assert limits.pop(0)["limit"] == "connection-rate"
     assert limits == [
         {"limit": "max-connections", "whose": "node", "name": "", "used": 90, "number": 80},
         {"limit": "max_queues", "whose": "node", "name": "", "used": 1, "number": 1},
         {"limit": "max-channels", "whose": "user", "name": "[red] \ufffd", "used": 9, "number": 10},
     ]
-    status.show(node.data, as_json=False)
+    status_tables.show(status.collect(node.data))
     text = capsys.readouterr().out
     rows = [re.sub(r"[│ ]+", " ", line).strip() for line in text.splitlines() if "max" in line or "-rate" in line]
     assert rows[1:] == [
@@ -111,9 +109,9 @@ def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.Ca
         "max_queues the node 1 1",
         "max-channels user [red] \ufffd 9 10",
     ]
-    for number in range(near_limits.SHOWN_MOST):
+    for number in range(status_tables.SHOWN_MOST):
         counts.put(row_name("max-connections", "address", str(number)), 1, 1)
-    status.show(node.data, as_json=False)
+    status_tables.show(status.collect(node.data))
     assert "Limits nearly reached, and 4 more" in capsys.readouterr().out
 
 
@@ -121,11 +119,11 @@ def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.Ca
 def test_a_node_serves_if_all_of_its_processes_do(start_node: StartNode) -> None:
     node = start_node()
     node.wait_ready()
-    assert status.ping(node.data) == f"127.0.0.1:{node.node.port}"
+    assert status.address_of(node.data) == f"127.0.0.1:{node.node.port}"
 
     def reason() -> str:
         try:
-            return "" if status.ping(node.data) else "no address"
+            return "" if status.address_of(node.data) else "no address"
         except status.NotRunning as reason:
             return str(reason)
 
@@ -136,7 +134,7 @@ def test_a_node_serves_if_all_of_its_processes_do(start_node: StartNode) -> None
     assert reason() == "router 0 is starting"
     node.stop()
     with pytest.raises(status.NotRunning, match="no node runs on"):
-        status.ping(node.data)
+        status.address_of(node.data)
 
 
 def test_a_node_that_is_not_there(tmp_path: Path) -> None:
@@ -159,11 +157,11 @@ def test_a_node_that_was_killed(start_node: StartNode) -> None:
     ("size", "text"), [(0, "0 B"), (1023, "1023 B"), (2048, "2 KiB"), (5 << 20, "5 MiB"), (3 << 30, "3.0 GiB")]
 )
 def test_sizes_for_people(size: int, text: str) -> None:
-    assert status._size(size) == text
+    assert status_tables._size(size) == text
 
 
 @pytest.mark.parametrize(
     ("count", "size", "text"), [(0, 0, "-"), (1000, 0, "1,000"), (0, 2048, "2 KiB"), (5, 2048, "5 / 2 KiB")]
 )
 def test_marks(count: int, size: int, text: str) -> None:
-    assert status._mark(count, size) == text
+    assert status_tables._mark(count, size) == text

@@ -18,7 +18,7 @@ FORKS = """
     import os, signal, sys
     from pathlib import Path
     from penstock.memory.gauges import Gauges, READY
-    from penstock.process.process_memory import NodeMemory, bytes_of
+    from penstock.process.node_memory import NodeMemory, bytes_of
 
     def fork(role, index):
         pid = os.fork()
@@ -44,7 +44,8 @@ FORKS = """
 PROGRAM = """
     import json, os
     from penstock.process import process, process_memory
-    from penstock.process.process_memory import IdleMemory, private_memory
+    from penstock.process.node_memory import private_memory
+    from penstock.process.process_memory import IdleMemory
 
     def check(held, scarce=False, times=process_memory.CHECKS):
         for _ in range(times):

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from penstock.memory.gauges import Gauges
-from penstock.process.pulse import Pulse, Work, silence
+from penstock.process.pulse import Pulse, Work
+from penstock.process.silence import silence
 from tests.waiting import PATIENCE
 
 

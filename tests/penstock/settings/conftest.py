@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.settings.sources import SettingsError, load_settings
+from penstock.settings.errors import SettingsError
+from penstock.settings.sources import load_settings
 
 
 @pytest.fixture(autouse=True)
