@@ -5,32 +5,48 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import orjson
 import typer
 
 from ops.naming import Config, Data, named_directory
+from ops.selection import Sort, Where, selected_rows
 from ops.status import NotRunning, address_of, collect
+from ops.watching import watch
 
 
 def status(
     config: Config = None,
     data: Data = None,
+    where: Where = None,
+    sort: Sort = None,
+    again: Annotated[bool, typer.Option("--watch", help="print it again and again, until Ctrl-C")] = False,
+    every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="pause of --watch")] = 2.0,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of tables")] = False,
 ) -> None:
     """Reads shared memory only, so it works while the node's processes are busy and costs them nothing. Exit status 1
-    if no node runs there.
-    """
-    with _running():
-        found = collect(named_directory(config, data))
-    if json:
-        print(orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2).decode())
-        return
-    from ops.status_tables import show  # not at the top: it imports what draws tables
+    if no node runs there. --where and --sort select and order the queues, by the fields that --json prints.
 
-    show(found)
+    Example: penstock status --watch --where 'vhost=eu' --where 'saturated=yes' --sort ready
+    """
+    directory = named_directory(config, data)
+
+    def text() -> str:
+        found = collect(directory)
+        found = replace(found, queues=selected_rows(found.queues, where, sort))
+        if json:
+            return orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2).decode() + "\n"
+        from ops.status_tables import drawn  # not at the top: it imports what draws tables
+
+        return drawn(found)
+
+    with _running():
+        if again:
+            watch(text, every)
+        else:
+            print(text(), end="")
 
 
 def ping(config: Config = None, data: Data = None) -> None:

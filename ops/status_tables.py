@@ -8,7 +8,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from ops.output import Column, fitted, output
+from ops.output import Column, Output, fitted, output
 from ops.status import Facts, Status
 from penstock.memory.gauges import Counters
 from penstock.process.silence import SILENT_SECONDS
@@ -18,9 +18,15 @@ SHOWN_MOST = 20
 """Limits shown at most: thousands of addresses may be near theirs."""
 
 
-def show(status: Status) -> None:
-    """Print the status of a node."""
+def drawn(status: Status) -> str:
+    """Return the status of a node as it is printed."""
     console = output()
+    with console.capture() as capture:
+        _print(console, status)
+    return capture.get()
+
+
+def _print(console: Output, status: Status) -> None:
     console.print(_summary(status.node), highlight=False, markup=False)
     for facts in status.processes:
         if facts.get("saturated"):

@@ -10,6 +10,7 @@ from ops.administration.node import AsJson, show_rows
 from ops.administration.permission import OneUser, OneVhost
 from ops.administration.processes import Facts, Processes, selected
 from ops.naming import Data
+from ops.selection import Sort, Where, selected_rows
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -26,6 +27,8 @@ def list_(
     connection: OneConnection = None,
     user: OneUser = None,
     vhost: OneVhost = None,
+    where: Where = None,
+    sort: Sort = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -33,10 +36,10 @@ def list_(
 
     Prefetch is that of each consumer started from now on, and after a slash that of all consumers of the channel.
 
-    Example: penstock channel list --user orders
+    Example: penstock channel list --user orders --sort unacked
     """
     found = selected(Processes(data).ask_acceptors("channels"), connection=connection, user=user, vhost=vhost)
-    show_rows(found, COLUMNS, _row, "no channels", as_json)
+    show_rows(selected_rows(found, where, sort), COLUMNS, _row, "no channels", as_json)
 
 
 def _row(channel: Facts) -> dict[str, Any]:

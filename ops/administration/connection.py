@@ -11,6 +11,7 @@ from ops.administration.permission import OneUser, OneVhost
 from ops.administration.processes import Facts, Processes, selected
 from ops.errors import CommandError
 from ops.naming import Data
+from ops.selection import Sort, Where, selected_rows
 from penstock.text.durations import shown
 
 app = typer.Typer(no_args_is_help=True)
@@ -22,13 +23,20 @@ CLOSED = "closed by an operator"
 
 
 @app.command("list")
-def list_(user: OneUser = None, vhost: OneVhost = None, data: Data = None, as_json: AsJson = False) -> None:
+def list_(
+    user: OneUser = None,
+    vhost: OneVhost = None,
+    where: Where = None,
+    sort: Sort = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
     """List connections with their users, unacked messages and held channels.
 
-    Example: penstock connection list --user orders
+    Example: penstock connection list --user orders --where 'held_channels>0' --sort unacked
     """
     found = selected(Processes(data).ask_acceptors("connections"), user=user, vhost=vhost)
-    show_rows(found, COLUMNS, _row, "no connections", as_json)
+    show_rows(selected_rows(found, where, sort), COLUMNS, _row, "no connections", as_json)
 
 
 @app.command()

@@ -7,6 +7,7 @@ import typer
 from ops.administration.node import AsJson, ask, show_rows
 from ops.administration.permission import OneVhost
 from ops.naming import Data
+from ops.selection import Sort, Where, selected_rows
 
 app = typer.Typer(no_args_is_help=True)
 bindings = typer.Typer(no_args_is_help=True)
@@ -16,21 +17,27 @@ BINDING_COLUMNS = ("vhost", "source", "destination", "key", "arguments")
 
 
 @app.command("list")
-def list_(vhost: OneVhost = None, data: Data = None, as_json: AsJson = False) -> None:
+def list_(
+    vhost: OneVhost = None, where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False
+) -> None:
     """List exchanges, the predeclared ones included.
 
     Example: penstock exchange list --vhost orders
     """
-    show_rows(ask(data, "exchange_list", vhost=vhost), COLUMNS, _row, "no exchanges", as_json)
+    found = ask(data, "exchange_list", vhost=vhost)
+    show_rows(selected_rows(found, where, sort), COLUMNS, _row, "no exchanges", as_json)
 
 
 @bindings.command("list")
-def list_bindings(vhost: OneVhost = None, data: Data = None, as_json: AsJson = False) -> None:
+def list_bindings(
+    vhost: OneVhost = None, where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False
+) -> None:
     """List bindings. That of each queue to the default exchange is implied.
 
     Example: penstock binding list --vhost orders
     """
-    show_rows(ask(data, "binding_list", vhost=vhost), BINDING_COLUMNS, _binding_row, "no bindings", as_json)
+    found = ask(data, "binding_list", vhost=vhost)
+    show_rows(selected_rows(found, where, sort), BINDING_COLUMNS, _binding_row, "no bindings", as_json)
 
 
 def _row(exchange: dict[str, object]) -> dict[str, object]:

@@ -8,6 +8,7 @@ import typer
 
 from ops.administration.node import AsJson, ask, show
 from ops.naming import Data
+from ops.selection import Sort, Where, selected_rows
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -50,7 +51,14 @@ def delete(user: User, vhost: Vhost = "/", data: Data = None) -> None:
 
 
 @app.command("list")
-def list_(user: OneUser = None, vhost: OneVhost = None, data: Data = None, as_json: AsJson = False) -> None:
+def list_(
+    user: OneUser = None,
+    vhost: OneVhost = None,
+    where: Where = None,
+    sort: Sort = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
     """List the permissions."""
     found = ask(data, "permission_list", user=user, vhost=vhost)
-    show(found, ("vhost", "user", "configure", "write", "read"), as_json)
+    show(selected_rows(found, where, sort), ("vhost", "user", "configure", "write", "read"), as_json)

@@ -12,6 +12,7 @@ from ops.administration.definitions import File, IntoVhost, import_file
 from ops.administration.input import json_object
 from ops.administration.node import AsJson, ask, show
 from ops.naming import Data
+from ops.selection import Sort, Where, selected_rows
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -99,11 +100,13 @@ def delete(name: Name, operator: Operator = False, vhost: Vhost = "/", node: OfN
 @app.command("list")
 def list_(
     vhost: Annotated[str | None, typer.Option("--vhost", metavar="VHOST", help="only this vhost")] = None,
+    where: Where = None,
+    sort: Sort = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List the policies by vhost, the highest priority first."""
-    policies = ask(data, "policy_list", vhost=vhost)
+    policies = selected_rows(ask(data, "policy_list", vhost=vhost), where, sort)
     if not as_json:
         policies = [{**policy, "definition": orjson.dumps(policy["definition"]).decode()} for policy in policies]
     show(policies, COLUMNS, as_json)

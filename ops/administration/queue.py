@@ -13,6 +13,7 @@ from ops.administration.node import AsJson, ask, show
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
 from ops.naming import Data
+from ops.selection import Sort, Where, selected_rows
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -28,11 +29,14 @@ Shard = Annotated[int, typer.Argument(metavar="SHARD", help="number of the targe
 @app.command("list")
 def list_(
     vhost: Annotated[str | None, typer.Option("--vhost", help="only this vhost", show_default=False)] = None,
+    where: Where = None,
+    sort: Sort = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List queues with their shards, and the reason for each that cannot be moved."""
-    show(ask(data, "placement", vhost=vhost)["queues"], COLUMNS, as_json)
+    found = ask(data, "placement", vhost=vhost)["queues"]
+    show(selected_rows(found, where, sort), COLUMNS, as_json)
 
 
 @app.command()

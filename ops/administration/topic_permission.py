@@ -9,6 +9,7 @@ import typer
 from ops.administration.node import AsJson, ask, show
 from ops.administration.permission import OneUser, OneVhost, User, Vhost, pattern
 from ops.naming import Data
+from ops.selection import Sort, Where, selected_rows
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,7 +45,14 @@ def delete(
 
 
 @app.command("list")
-def list_(user: OneUser = None, vhost: OneVhost = None, data: Data = None, as_json: AsJson = False) -> None:
+def list_(
+    user: OneUser = None,
+    vhost: OneVhost = None,
+    where: Where = None,
+    sort: Sort = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
     """List the topic permissions."""
     found = ask(data, "topic_permission_list", user=user, vhost=vhost)
-    show(found, ("vhost", "user", "exchange", "write", "read"), as_json)
+    show(selected_rows(found, where, sort), ("vhost", "user", "exchange", "write", "read"), as_json)

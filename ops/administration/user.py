@@ -13,6 +13,7 @@ from ops.administration.node import AsJson, ask, show
 from ops.administration.processes import Processes
 from ops.errors import CommandError
 from ops.naming import Data
+from ops.selection import Sort, Where, selected_rows
 from penstock.control import passwords
 from penstock.text.durations import shown
 
@@ -71,9 +72,9 @@ def delete(name: Name, data: Data = None) -> None:
 
 
 @app.command("list")
-def list_(data: Data = None, as_json: AsJson = False) -> None:
+def list_(where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False) -> None:
     """List the users."""
-    show(ask(data, "user_list"), ("name", "tags", "password", "vhosts"), as_json)
+    show(selected_rows(ask(data, "user_list"), where, sort), ("name", "tags", "password", "vhosts"), as_json)
 
 
 @app.command()

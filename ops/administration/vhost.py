@@ -11,6 +11,7 @@ from ops.administration import limits
 from ops.administration.input import confirm, counted
 from ops.administration.node import AsJson, ask, show
 from ops.naming import Data
+from ops.selection import Sort, Where, selected_rows
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -51,9 +52,9 @@ def confirm_deletion(name: str, vhosts: Sequence[Mapping[str, Any]]) -> None:
 
 
 @app.command("list")
-def list_(data: Data = None, as_json: AsJson = False) -> None:
+def list_(where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False) -> None:
     """List the vhosts."""
-    show(ask(data, "vhost_list"), ("name", "queues", "exchanges"), as_json)
+    show(selected_rows(ask(data, "vhost_list"), where, sort), ("name", "queues", "exchanges"), as_json)
 
 
 limits.add_commands(app, "vhost")

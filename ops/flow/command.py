@@ -17,6 +17,7 @@ from ops.flow.history import events, incidents, ledger
 from ops.flow.why import explained
 from ops.naming import Data
 from ops.operator_name import operator_name
+from ops.selection import Sort, Where, selected_rows
 from penstock.text.durations import seconds_of, shown
 
 app = typer.Typer(
@@ -60,7 +61,9 @@ app.command()(events)
 
 
 @app.callback()
-def held(context: typer.Context, data: Data = None, as_json: AsJson = False) -> None:
+def held(
+    context: typer.Context, where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False
+) -> None:
     """List the held channels: connection, client, user, for how long, how, what they wait for, when they resume."""
     if context.invoked_subcommand is not None:
         return
@@ -74,7 +77,7 @@ def held(context: typer.Context, data: Data = None, as_json: AsJson = False) -> 
             cause.update(drained.get(cause.get("slot"), {}))
             if cause.get("until") is not None:
                 cause["resumes_in"] = round(max(cause["until"] - now, 0), 1)
-    show_rows(channels, HELD_COLUMNS, _row, "no producer is held", as_json)
+    show_rows(selected_rows(channels, where, sort), HELD_COLUMNS, _row, "no producer is held", as_json)
 
 
 @app.command()
@@ -93,7 +96,10 @@ def why(
 
 
 @app.command()
-def unread(data: Data = None, as_json: AsJson = False) -> None:
+def unread(
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
     """List connections that are not read, as the broker keeps too much for them: answers they do not read, bodies."""
     show_rows(asking.unread(Processes(data)), UNREAD_COLUMNS, _unread_row, "all connections are read", as_json)
 
@@ -155,7 +161,10 @@ def start(
 
 
 @app.command()
-def stops(data: Data = None, as_json: AsJson = False) -> None:
+def stops(
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
     """List the operator's stops."""
     show_rows(ask(data, "flow_stops"), STOP_COLUMNS, _stop_row, "nothing is stopped", as_json)
 

@@ -23,6 +23,7 @@ from ops.rebalance.command import (
 )
 from ops.rebalance.node import RunningNode
 from ops.rebalance.records import Records
+from ops.selection import Sort, Where, selected_rows
 from ops.shards.draining import Drain
 from penstock.control.control import Refusal
 from penstock.memory.gauges import STATE_NAMES
@@ -44,9 +45,9 @@ Index = Annotated[int, typer.Argument(metavar="SHARD", help="number of the shard
 
 
 @app.command("list")
-def list_(data: Data = None, as_json: AsJson = False) -> None:
+def list_(where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False) -> None:
     """List the shards: state (starting, serving, draining, leaving), process, and contents."""
-    show(shard_rows(RunningNode(data)), COLUMNS, as_json)
+    show(selected_rows(shard_rows(RunningNode(data)), where, sort), COLUMNS, as_json)
 
 
 @app.command()

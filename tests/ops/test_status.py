@@ -65,7 +65,7 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     assert orders["saturated_since"].endswith("+00:00")
     assert (idle["name"], idle["saturated"], idle["saturated_since"], idle["saturated_for"]) == ("idle", False, None, 0)
 
-    status_tables.show(status.collect(node.data))
+    print(status_tables.drawn(status.collect(node.data)))
     text = capsys.readouterr().out
     assert "rungs reached by held producers: park 5, pause 4, reject 2, close-channel 1, messages refused 77" in text
     assert "connections refused by limits: 6" in text
@@ -83,7 +83,7 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
 def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.CaptureFixture[str]) -> None:
     node = start_node(limits=LimitSettings(address_connection_rate=1), max_queues=1)
     node.wait_ready()
-    status_tables.show(status.collect(node.data))
+    print(status_tables.drawn(status.collect(node.data)))
     assert "Limits nearly reached" not in capsys.readouterr().out
     counts = SharedCounts.open(node.node.shared_counts, node.node.counting, 0)
     counts.put(row_name("max-channels", "user", "[red] \udcff"), 9, 10)
@@ -101,7 +101,7 @@ def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.Ca
         {"limit": "max_queues", "whose": "node", "name": "", "used": 1, "number": 1},
         {"limit": "max-channels", "whose": "user", "name": "[red] \ufffd", "used": 9, "number": 10},
     ]
-    status_tables.show(status.collect(node.data))
+    print(status_tables.drawn(status.collect(node.data)))
     text = capsys.readouterr().out
     rows = [re.sub(r"[│ ]+", " ", line).strip() for line in text.splitlines() if "max" in line or "-rate" in line]
     assert rows[1:] == [
@@ -111,7 +111,7 @@ def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.Ca
     ]
     for number in range(status_tables.SHOWN_MOST):
         counts.put(row_name("max-connections", "address", str(number)), 1, 1)
-    status_tables.show(status.collect(node.data))
+    print(status_tables.drawn(status.collect(node.data)))
     assert "Limits nearly reached, and 4 more" in capsys.readouterr().out
 
 
