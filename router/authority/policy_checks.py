@@ -16,6 +16,7 @@ from penstock.limits.watermarks import ArgumentError, FlowDefaults
 from penstock.text.amounts import AmountError, percentage
 from penstock.text.patterns import PatternError, pattern
 from router.authority import queue_arguments
+from router.authority.plain_words import in_plain_words
 from router.model.fields import shown
 from router.model.policy_keys import (
     APPLY_TO,
@@ -86,7 +87,7 @@ def _check_key(policy: Policy, key: str, value: object, written: str) -> None:
         raise _invalid(policy, f"key '{written}' does not apply to {policy.apply_to}")
     reason = _PROBLEMS.get(key, _problem)(key, value)
     if reason is not None:
-        raise _invalid(policy, f"key '{written}': {reason.strip(chr(34))}")
+        raise _invalid(policy, f"key '{written}': {in_plain_words(reason)}")
 
 
 def _may_apply(key: str, apply_to: str) -> bool:
@@ -192,7 +193,7 @@ def _in_keys(reason: str, keys: Mapping[str, str], written: Mapping[str, str]) -
     for key in ("overflow", "flow"):  # the reason has their values in penstock's words
         if key in written and written[key] != key:
             names[KEYS[key].argument] = f"{key} ({written[key]})"
-    return _ARGUMENT.sub(lambda found: names[found[0]], reason.strip('"'))
+    return _ARGUMENT.sub(lambda found: names[found[0]], in_plain_words(reason))
 
 
 def _make_comparable(given: dict[str, Any], dimension: Dimension) -> None:
