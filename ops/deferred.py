@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any, ClassVar, Final
 
 import typer
@@ -18,7 +19,8 @@ MARKUP: Final = "markdown"
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """A command, or a group of commands. Its help is `summary`, followed by the docstring of a command; `target` is
+    """A command, or a group of commands. Its help is `summary`, followed by the docstring of a command, or of a
+    group that is one by itself; `target` is
     where it is: "module:name" of a function or of a `typer.Typer`.
     """
 
@@ -45,8 +47,11 @@ class Placeholder(TyperGroup):
         else:
             holder.command(name)(target)
         command: Any = typer.main.get_group(holder).commands[name]
-        if not isinstance(target, typer.Typer):
-            command.help = "\n\n".join(filter(None, (summary, command.help)))
+        said = command.help
+        if isinstance(target, typer.Typer):
+            alone = target.registered_callback if command.invoke_without_command else None
+            said = cleandoc((alone and alone.callback and alone.callback.__doc__) or "")
+        command.help = "\n\n".join(filter(None, (summary, said)))
         return command  # type: ignore[no-any-return]
 
 

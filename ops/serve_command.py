@@ -42,6 +42,8 @@ def serve(
 ) -> None:
     """Print one line, `penstock ready amqp=HOST:PORT pid=PID`, once the broker accepts connections. Settings come from
     the file, then from PENSTOCK_… variables, then from these options; later sources win.
+
+    Example: penstock serve --data /var/lib/penstock --set flow.max_count=100000
     """
     flags = {"host": host, "port": port, "acceptors": acceptors, "shards": shards, "data": data, "log_level": log_level}
     read = partial(read_configuration, config, flags, assignments or ())

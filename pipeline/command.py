@@ -67,7 +67,10 @@ def compact(
     master: Master = None,
     conf: Conf = None,
 ) -> None:
-    """Convert closed hours to Parquet. Run it every hour; running it twice does no harm."""
+    """Convert closed hours to Parquet. Run it every hour; running it twice does no harm.
+
+    Example: penstock pipeline compact --telemetry /var/lib/penstock/telemetry
+    """
     grace_us = _length(grace)
     keep_us = None if keep_live is None else _length(keep_live)
     spark = _session("compact", master, conf, little_java=True)
@@ -113,7 +116,10 @@ def report(
     master: Master = None,
     conf: Conf = None,
 ) -> None:
-    """Answer all questions for a range of time, as a page, as JSON, or both."""
+    """Answer all questions for a range of time, as a page, as JSON, or both.
+
+    Example: penstock pipeline report --telemetry DIR --html report.html
+    """
     if html is None and json is None:
         raise PipelineError("no output given: use --html FILE, --json FILE or both")
     begin, end = _range(since, until)
@@ -143,7 +149,10 @@ def inputs(
     master: Master = None,
     conf: Conf = None,
 ) -> None:
-    """Write the facts of each queue that `penstock rebalance plan` needs."""
+    """Write the facts of each queue that `penstock rebalance plan` needs.
+
+    Example: penstock pipeline inputs --telemetry DIR --output inputs.json
+    """
     begin, end = _range(since, until)
     spark = _session("inputs", master, conf)
     from pipeline.inputs import inputs as run
@@ -167,7 +176,10 @@ def alerts(
     master: Master = None,
     conf: Conf = None,
 ) -> None:
-    """Watch telemetry as nodes write it and publish alerts, until SIGTERM or Ctrl-C."""
+    """Watch telemetry as nodes write it and publish alerts, until SIGTERM or Ctrl-C.
+
+    Example: penstock pipeline alerts --telemetry DIR --checkpoint DIR --url amqp://ann:secret@host/
+    """
     full_s, held_s, trigger_s = (_length(text) / 1e6 for text in (full_in, held, trigger))
     _need_extra()
     from pipeline.alerts.board import Limits

@@ -30,22 +30,34 @@ Limit = Annotated[str, typer.Argument(metavar="LIMIT", help="one limit, such as 
 Near = Annotated[bool, typer.Option("--near", help="only limits used to nine tenths or more")]
 NEAR_PERCENT = 90
 COLUMNS = ("name", "limit", "number", "used", "set")
+SET, CLEAR, LIST = (
+    "set-limits NAME '{\"max-connections\": 256}'",
+    "clear-limits NAME max-connections",
+    "list-limits --near",
+)
+"""Examples."""
 
 
 def add_commands(app: typer.Typer, scope: Scope) -> None:
     """Add the commands for the limits of vhosts, or of users."""
 
-    @app.command("set-limits", help=f"Set limits of a {scope}; limits that are not named stay as they are.")
+    @app.command(
+        "set-limits", help=_help(scope, f"Set limits of a {scope}; limits that are not named stay as they are.", SET)
+    )
     def set_(name: Name, limits: Limits, data: Data = None) -> None:
         set_limits(data, scope, name, limits)
 
-    @app.command("clear-limits", help="Clear limits: the defaults of the settings apply again.")
+    @app.command("clear-limits", help=_help(scope, "Clear limits: the defaults of the settings apply again.", CLEAR))
     def clear(name: Name, limit: Limit = "all", data: Data = None) -> None:
         clear_limits(data, scope, name, limit)
 
-    @app.command("list-limits", help=f"List the limits of all {scope}s, and their use.")
+    @app.command("list-limits", help=_help(scope, f"List the limits of all {scope}s, and their use.", LIST))
     def list_(near: Near = False, data: Data = None, as_json: AsJson = False) -> None:
         list_limits(data, scope, near, as_json)
+
+
+def _help(scope: Scope, summary: str, example: str) -> str:
+    return f"{summary}\n\nExample: penstock {scope} {example}"
 
 
 def set_limits(data: Path | None, scope: Scope, name: str, definition: str) -> None:

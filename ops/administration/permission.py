@@ -38,14 +38,20 @@ def set_(
     vhost: Vhost = "/",
     data: Data = None,
 ) -> None:
-    """Let a user into a vhost. Regular expressions match anywhere in a name unless anchored; '' allows nothing."""
+    """Let a user into a vhost. Regular expressions match anywhere in a name unless anchored; '' allows nothing.
+
+    Example: penstock permission set ann '^ann' '.*' '.*' --vhost eu
+    """
     ask(data, "permission_set", user=user, vhost=vhost, configure=configure, write=write, read=read)
     print(f"permissions of user '{user}' in vhost '{vhost}' set")
 
 
 @app.command()
 def delete(user: User, vhost: Vhost = "/", data: Data = None) -> None:
-    """Revoke a user's access to a vhost. Open connections stay, but may do nothing any more."""
+    """Revoke a user's access to a vhost. Open connections stay, but may do nothing any more.
+
+    Example: penstock permission delete ann --vhost eu
+    """
     ask(data, "permission_delete", user=user, vhost=vhost)
     print(f"permissions of user '{user}' in vhost '{vhost}' deleted")
 
@@ -59,6 +65,9 @@ def list_(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the permissions."""
+    """List the permissions.
+
+    Example: penstock permission list --user ann
+    """
     found = ask(data, "permission_list", user=user, vhost=vhost)
     show(selected_rows(found, where, sort), ("vhost", "user", "configure", "write", "read"), as_json)

@@ -58,7 +58,10 @@ def set_(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add a policy, or change it. Existing queues and exchanges follow at once."""
+    """Add a policy, or change it. Existing queues and exchanges follow at once.
+
+    Example: penstock policy set short '^eu' '{"max-length": 1000}' --apply-to queues
+    """
     policy = {
         "vhost": "" if node else vhost,
         "operator": operator,
@@ -92,7 +95,10 @@ def _show_trial(data: Path | None, policy: dict[str, Any], as_json: bool) -> Non
 
 @app.command()
 def delete(name: Name, operator: Operator = False, vhost: Vhost = "/", node: OfNode = False, data: Data = None) -> None:
-    """Delete a policy. Queues and exchanges that it governed follow at once."""
+    """Delete a policy. Queues and exchanges that it governed follow at once.
+
+    Example: penstock policy delete short --vhost eu
+    """
     ask(data, "policy_delete", vhost="" if node else vhost, operator=operator, name=name)
     print(f"policy '{name}' deleted")
 
@@ -105,7 +111,10 @@ def list_(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the policies by vhost, the highest priority first."""
+    """List the policies by vhost, the highest priority first.
+
+    Example: penstock policy list --vhost eu
+    """
     policies = selected_rows(ask(data, "policy_list", vhost=vhost), where, sort)
     if not as_json:
         policies = [{**policy, "definition": orjson.dumps(policy["definition"]).decode()} for policy in policies]
@@ -120,7 +129,10 @@ def explain(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain which policies govern a queue or an exchange, and the effect of each of their keys."""
+    """Explain which policies govern a queue or an exchange, and the effect of each of their keys.
+
+    Example: penstock policy explain orders --vhost eu
+    """
     answer = ask(data, "policy_explain", vhost=vhost, kind="exchange" if exchange else "queue", name=name)
     if as_json:
         print(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
@@ -137,5 +149,7 @@ def import_(file: File, vhost: IntoVhost = None, data: Data = None) -> None:
     """Import only the policies and operator policies of exported definitions: all, or none if one is refused.
 
     Existing ones are replaced.
+
+    Example: penstock policy import definitions.json --vhost eu
     """
     import_file(data, file, vhost, ("policies",))

@@ -34,7 +34,10 @@ def list_(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List queues with their shards, and the reason for each that cannot be moved."""
+    """List queues with their shards, and the reason for each that cannot be moved.
+
+    Example: penstock queue list --where shard=2 --where 'name=eu.*'
+    """
     found = ask(data, "placement", vhost=vhost)["queues"]
     show(selected_rows(found, where, sort), COLUMNS, as_json)
 
@@ -127,6 +130,8 @@ def move(vhost: Vhost, queue: Queue, shard: Shard, data: Data = None, as_json: A
 
     Its producers and consumers wait meanwhile; nothing is lost, repeated or reordered. Exit status 2 if it was not
     moved: it is then where it was.
+
+    Example: penstock queue move / orders 2
     """
     found = ask(data, "queue_move", vhost=vhost, name=queue, shard=shard, placement_version=None, plan=None)
     if as_json:
@@ -139,7 +144,10 @@ def move(vhost: Vhost, queue: Queue, shard: Shard, data: Data = None, as_json: A
 
 @app.command()
 def abort(vhost: Vhost, queue: Queue, data: Data = None) -> None:
-    """Roll back the move of a queue, unless it has been completed."""
+    """Roll back the move of a queue, unless it has been completed.
+
+    Example: penstock queue abort / orders
+    """
     rolled_back = ask(data, "queue_move_abort", vhost=vhost, name=queue)
     print("the move is rolled back" if rolled_back else "there is no move to roll back")
 

@@ -29,6 +29,8 @@ def acceptors(data: Data = None) -> None:
 
     Clients of the acceptor being replaced are disconnected (320 CONNECTION_FORCED) and reconnect; their unacked
     messages are requeued.
+
+    Example: penstock restart acceptors --data /var/lib/penstock
     """
     with gauges_of(data) as gauges:
         before = _incarnations(gauges)

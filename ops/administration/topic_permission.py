@@ -25,7 +25,10 @@ def set_(
     vhost: Vhost = "/",
     data: Data = None,
 ) -> None:
-    """Limit a user's routing keys. In a regular expression {username} and {vhost} stand for those of the user."""
+    """Limit a user's routing keys. In a regular expression {username} and {vhost} stand for those of the user.
+
+    Example: penstock topic-permission set ann events '^eu' '.*' --vhost eu
+    """
     ask(data, "topic_permission_set", user=user, vhost=vhost, exchange=exchange, write=write, read=read)
     print(f"topic permissions of user '{user}' for exchange '{exchange}' in vhost '{vhost}' set")
 
@@ -39,7 +42,10 @@ def delete(
     vhost: Vhost = "/",
     data: Data = None,
 ) -> None:
-    """Lift the limits on a user's routing keys in a vhost."""
+    """Lift the limits on a user's routing keys in a vhost.
+
+    Example: penstock topic-permission delete ann events --vhost eu
+    """
     ask(data, "topic_permission_delete", user=user, vhost=vhost, exchange=exchange)
     print(f"topic permissions of user '{user}' in vhost '{vhost}' deleted")
 
@@ -53,6 +59,9 @@ def list_(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the topic permissions."""
+    """List the topic permissions.
+
+    Example: penstock topic-permission list --user ann
+    """
     found = ask(data, "topic_permission_list", user=user, vhost=vhost)
     show(selected_rows(found, where, sort), ("vhost", "user", "exchange", "write", "read"), as_json)

@@ -36,6 +36,8 @@ def add(name: Name, tags: Tags = None, data: Data = None) -> None:
     """Add a user. The password is prompted for, or read from standard input: one line.
 
     A new user may do nothing until permissions are set.
+
+    Example: penstock user add ann --tag monitoring
     """
     ask(data, "user_add", name=name, password_hash=passwords.hashed(_password()), tags=_tags(tags or []))
     print(f"user '{name}' added")
@@ -47,7 +49,10 @@ def password(
     none: Annotated[bool, typer.Option("--none", help="remove the password: none is accepted any more")] = False,
     data: Data = None,
 ) -> None:
-    """Set a user's password, prompted for or read from standard input. Open connections stay."""
+    """Set a user's password, prompted for or read from standard input. Open connections stay.
+
+    Example: penstock user password ann < password.txt
+    """
     new = passwords.NONE if none else passwords.hashed(_password())
     ask(data, "user_set", name=name, password_hash=new, tags=None)
     print(f"password of user '{name}' {'removed' if none else 'set'}")
@@ -59,27 +64,39 @@ def tag(
     tags: Annotated[list[str], typer.Argument(metavar="TAG…", help="all of them, or none", show_default=False)],
     data: Data = None,
 ) -> None:
-    """Set a user's tags; tags that are not named are removed."""
+    """Set a user's tags; tags that are not named are removed.
+
+    Example: penstock user tag ann administrator
+    """
     ask(data, "user_set", name=name, password_hash=None, tags=_tags(tags))
     print(f"tags of user '{name}' set")
 
 
 @app.command()
 def delete(name: Name, data: Data = None) -> None:
-    """Delete a user with all permissions; open connections are closed."""
+    """Delete a user with all permissions; open connections are closed.
+
+    Example: penstock user delete ann
+    """
     ask(data, "user_delete", name=name)
     print(f"user '{name}' deleted")
 
 
 @app.command("list")
 def list_(where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False) -> None:
-    """List the users."""
+    """List the users.
+
+    Example: penstock user list --where tags=administrator
+    """
     show(selected_rows(ask(data, "user_list"), where, sort), ("name", "tags", "password", "vhosts"), as_json)
 
 
 @app.command()
 def guesses(data: Data = None, as_json: AsJson = False) -> None:
-    """List addresses and users whose passwords are not verified at present, because too many were wrong."""
+    """List addresses and users whose passwords are not verified at present, because too many were wrong.
+
+    Example: penstock user guesses --json
+    """
     found = sorted(Processes(data).ask_acceptors("logins"), key=lambda each: -each["wrong"])
     show([{**each, "for": shown(each["seconds"])} for each in found], ("user", "address", "wrong", "for"), as_json)
 
@@ -89,6 +106,8 @@ def import_(file: File, data: Data = None) -> None:
     """Import only the users, vhosts and permissions of exported definitions, passwords included.
 
     All are imported or, if one is refused, none. Existing ones are replaced.
+
+    Example: penstock user import definitions.json
     """
     import_file(data, file, None, ("vhosts", "users", "permissions", "topic_permissions"))
 

@@ -21,7 +21,10 @@ Name = Annotated[str, typer.Argument(metavar="VHOST", help="name of the vhost", 
 
 @app.command()
 def add(name: Name, data: Data = None) -> None:
-    """Add a vhost with its predeclared exchanges. No user may use it until permissions are set."""
+    """Add a vhost with its predeclared exchanges. No user may use it until permissions are set.
+
+    Example: penstock vhost add eu
+    """
     new = ask(data, "vhost_add", name=name)
     print(f"vhost '{name}' {'added' if new else 'exists already'}")
 
@@ -35,6 +38,8 @@ def delete(
     """Delete a vhost with its queues, messages and permissions; its connections are closed.
 
     It asks first if the vhost has queues, or is the default one.
+
+    Example: penstock vhost delete eu --yes
     """
     if not yes:
         confirm_deletion(name, ask(data, "vhost_list"))
@@ -53,7 +58,10 @@ def confirm_deletion(name: str, vhosts: Sequence[Mapping[str, Any]]) -> None:
 
 @app.command("list")
 def list_(where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False) -> None:
-    """List the vhosts."""
+    """List the vhosts.
+
+    Example: penstock vhost list --sort queues
+    """
     show(selected_rows(ask(data, "vhost_list"), where, sort), ("name", "queues", "exchanges"), as_json)
 
 

@@ -64,7 +64,10 @@ app.command()(events)
 def held(
     context: typer.Context, where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False
 ) -> None:
-    """List the held channels: connection, client, user, for how long, how, what they wait for, when they resume."""
+    """List the held channels: connection, client, user, for how long, how, what they wait for, when they resume.
+
+    Example: penstock flow --where user=ann --sort held_seconds
+    """
     if context.invoked_subcommand is not None:
         return
     processes = Processes(data)
@@ -86,7 +89,10 @@ def why(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain what a connection waits for, which consumers should make room there, and what keeps them from it."""
+    """Explain what a connection waits for, which consumers should make room there, and what keeps them from it.
+
+    Example: penstock flow why 0.1.17
+    """
     lines = explained(Processes(data), connection)
     if as_json:
         print(orjson.dumps([{"depth": depth, "text": text} for depth, text in lines]).decode())
@@ -100,7 +106,10 @@ def unread(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List connections that are not read, as the broker keeps too much for them: answers they do not read, bodies."""
+    """List connections that are not read, as the broker keeps too much for them: answers they do not read, bodies.
+
+    Example: penstock flow unread --json
+    """
     show_rows(asking.unread(Processes(data)), UNREAD_COLUMNS, _unread_row, "all connections are read", as_json)
 
 
@@ -124,6 +133,8 @@ def stop(
 
     They wait as at a full queue: clients are notified, nothing is lost, consumers go on. A stop survives a restart of
     the node, unless it names a connection.
+
+    Example: penstock flow stop --queue orders --for 10m --reason maintenance
     """
     names = _selector(every, vhost, exchange, key, queue, user, connection)
     try:
@@ -150,7 +161,10 @@ def start(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Lift a stop, by its number or by the same options that made it. Other stops stay."""
+    """Lift a stop, by its number or by the same options that made it. Other stops stay.
+
+    Example: penstock flow start --queue orders
+    """
     if number is not None:
         lifted = [ask(data, "flow_lift", number=number)]
     else:
@@ -165,7 +179,10 @@ def stops(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the operator's stops."""
+    """List the operator's stops.
+
+    Example: penstock flow stops --json
+    """
     show_rows(ask(data, "flow_stops"), STOP_COLUMNS, _stop_row, "nothing is stopped", as_json)
 
 

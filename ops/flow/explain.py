@@ -27,7 +27,10 @@ def explain(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain what limits a queue and stops its producers: the value of each setting, and its source."""
+    """Explain what limits a queue and stops its producers: the value of each setting, and its source.
+
+    Example: penstock flow explain orders --vhost eu
+    """
     answer = ask(data, "flow_explain", vhost=vhost, name=name)
     with gauges_of(data) as gauges:
         queue = gauges.queue_read(answer["slot"])

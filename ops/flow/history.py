@@ -25,7 +25,10 @@ By = Literal["connection", "user", "vhost", "exchange", "queue"]
 def ledger(
     by: Annotated[By, typer.Option(help="account to sum up by")] = "queue", data: Data = None, as_json: AsJson = False
 ) -> None:
-    """Sum up for how long producers have been held since the node started, longest first."""
+    """Sum up for how long producers have been held since the node started, longest first.
+
+    Example: penstock flow ledger --json
+    """
     accounts: dict[tuple[str, str], Facts] = {}
     for each in Processes(data).ask_acceptors("ledger"):
         if each["by"] == by:
@@ -43,6 +46,8 @@ def incidents(
 ) -> None:
     """List past deadlocks and stops: cause, held producers, actions. Stops of less than a second that recur within a
     minute are summed up. The node need not run.
+
+    Example: penstock flow incidents --last 5
     """
     from ops.flow.incidents import incidents as collected  # not at the top: it imports the log
 
@@ -55,7 +60,10 @@ def events(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the flow events of queues: near, stop, resume, limits, escalation. The node need not run."""
+    """List the flow events of queues: near, stop, resume, limits, escalation. The node need not run.
+
+    Example: penstock flow events --last 100
+    """
     from ops.flow.incidents import events as recorded  # not at the top: it imports the log
 
     found = recorded(data_directory(data))[:last]

@@ -13,7 +13,7 @@ from ops.errors import CommandError
 from ops.naming import Data
 from penstock.text.durations import shown
 
-app = typer.Typer(help="Users refused from an address because their producers were held too long.")
+app = typer.Typer()
 
 COLUMNS = ("user", "host", "times", "left", "forgotten_in", "reason")
 NOBODY = "no user is held off"
@@ -24,14 +24,20 @@ Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="fro
 
 @app.callback(invoke_without_command=True)
 def hold_offs(context: typer.Context, data: Data = None, as_json: AsJson = False) -> None:
-    """List users who are or were held off: how often, for how much longer, when that is forgotten, and why."""
+    """List users who are or were held off: how often, for how much longer, when that is forgotten, and why.
+
+    Example: penstock flow hold-offs --json
+    """
     if context.invoked_subcommand is None:
         show_rows(ask(data, "flow_hold_offs"), COLUMNS, _row, NOBODY, as_json)
 
 
 @app.command()
 def clear(user: User = None, host: Host = None, data: Data = None, as_json: AsJson = False) -> None:
-    """Readmit users who are held off, and forget how often they were: all, or only a user, or from an address."""
+    """Readmit users who are held off, and forget how often they were: all, or only a user, or from an address.
+
+    Example: penstock flow hold-offs clear --user ann
+    """
     found = ask(data, "flow_readmit", user=user, host=host)
     if not found and (user, host) != (None, None):
         raise CommandError("there is no such hold-off; `penstock flow hold-offs` lists them")

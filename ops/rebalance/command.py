@@ -106,6 +106,8 @@ def plan(
     """Make a plan of moves and show it; nothing is moved. The plan is kept for `apply`, by its id.
 
     The load of queues is watched for a while, or read from a file; their depths and places are the present ones.
+
+    Example: penstock rebalance plan --window 5m --moves-max 10
     """
     node, now = RunningNode(data), clock.now()
     rules = rules_of(node.settings.rebalance, low_rate, moves_max, min_coverage, pin, exclude, leave)
@@ -144,6 +146,8 @@ def apply(
     """Make the moves of a plan, one at a time. Ctrl-C ends it cleanly; repeat the command to continue.
 
     Exit status 1 unless all moves are made.
+
+    Example: penstock rebalance apply PLAN --bytes-per-second '50 MB'
     """
     records, node = Records(directory_of(data)), RunningNode(data)
     wanted = records.plan(name)
@@ -163,7 +167,10 @@ def apply(
 
 @app.command()
 def status(data: Data = None, as_json: AsJson = False) -> None:
-    """Show the plan that is being applied: its progress, its limits, and the cause of a wait."""
+    """Show the plan that is being applied: its progress, its limits, and the cause of a wait.
+
+    Example: penstock rebalance status --json
+    """
     lease = ask(data, "rebalance_lease")
     if as_json:
         print(orjson.dumps(lease, option=orjson.OPT_INDENT_2).decode())
@@ -187,7 +194,10 @@ def limit(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the limits of the plan that is being applied."""
+    """Change the limits of the plan that is being applied.
+
+    Example: penstock rebalance limit --messages-per-second 10000
+    """
     given = given_limits(messages_per_second, bytes_per_second, moves, loop_lag_ms, stopped_percent, fill_percent)
     if not given:
         raise CommandError("no limit is given")
@@ -196,7 +206,10 @@ def limit(
 
 @app.command()
 def abort(name: OptionalPlan = None, data: Data = None, as_json: AsJson = False) -> None:
-    """End the plan that is being applied. The present move is rolled back if it still can be."""
+    """End the plan that is being applied. The present move is rolled back if it still can be.
+
+    Example: penstock rebalance abort PLAN
+    """
     _show_lease(ask(data, "rebalance_abort", plan=name), as_json)
 
 
@@ -205,6 +218,8 @@ def verify(name: OptionalPlan = None, window: Window = "0 s", data: Data = None,
     """Check that each queue is on exactly the shard where the router has it, and those of a plan on their targets.
 
     With `--window` the load of the shards is measured as well. Exit status 1 if anything is wrong.
+
+    Example: penstock rebalance verify PLAN
     """
     node = RunningNode(data)
     wanted = None if name is None else Records(directory_of(data)).plan(name)
@@ -233,7 +248,10 @@ def verify(name: OptionalPlan = None, window: Window = "0 s", data: Data = None,
 
 @app.command()
 def undo(name: PlanName, data: Data = None, as_json: AsJson = False) -> None:
-    """Make the plan that reverts a plan's moves, and show it; nothing is moved. `apply` it by its id."""
+    """Make the plan that reverts a plan's moves, and show it; nothing is moved. `apply` it by its id.
+
+    Example: penstock rebalance undo PLAN
+    """
     node, records = RunningNode(data), Records(directory_of(data))
     lasts = node.settings.rebalance.plan_seconds
     made = undo_plan(records.plan(name), node.world(), now=clock.now(), lasts=lasts)
@@ -242,7 +260,10 @@ def undo(name: PlanName, data: Data = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def history(name: OptionalPlan = None, data: Data = None, as_json: AsJson = False) -> None:
-    """List the plans that were applied, or the moves of one with their results. The node need not run."""
+    """List the plans that were applied, or the moves of one with their results. The node need not run.
+
+    Example: penstock rebalance history PLAN
+    """
     if name is None:
         found = _history(data)
         if as_json or not found:

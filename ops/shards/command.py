@@ -46,7 +46,10 @@ Index = Annotated[int, typer.Argument(metavar="SHARD", help="number of the shard
 
 @app.command("list")
 def list_(where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False) -> None:
-    """List the shards: state (starting, serving, draining, leaving), process, and contents."""
+    """List the shards: state (starting, serving, draining, leaving), process, and contents.
+
+    Example: penstock shard list --where state=draining
+    """
     show(selected_rows(shard_rows(RunningNode(data)), where, sort), COLUMNS, as_json)
 
 
@@ -61,6 +64,8 @@ def add(
 
     All shards share the limits of the node (memory_limit, store.limit, store.spill_limit), so the share of each gets
     smaller.
+
+    Example: penstock shard add 2
     """
     node = RunningNode(data)
     present = _ask(node, "shard_list")
@@ -89,6 +94,8 @@ def drain(
 
     Ctrl-C or `penstock rebalance abort` ends it; repeat the command to continue. `penstock shard undrain` lets the
     shard take queues again. Exit status 1 if queues remain: each is named, with the reason.
+
+    Example: penstock shard drain 3 --bytes-per-second '50 MB'
     """
     node, records = RunningNode(data), Records(directory_of(data))
     _ask(node, "shard_drain", shard=shard)
@@ -108,14 +115,20 @@ def drain(
 
 @app.command()
 def undrain(shard: Index, data: Data = None) -> None:
-    """Let a drained shard take queues again. Queues that have left it stay where they are."""
+    """Let a drained shard take queues again. Queues that have left it stay where they are.
+
+    Example: penstock shard undrain 3
+    """
     _ask(RunningNode(data), "shard_undrain", shard=shard)
     print(f"shard {shard} takes queues")
 
 
 @app.command()
 def remove(shard: Index, data: Data = None) -> None:
-    """Remove a shard for good, once it is drained and empty. Its store is deleted."""
+    """Remove a shard for good, once it is drained and empty. Its store is deleted.
+
+    Example: penstock shard remove 3
+    """
     node = RunningNode(data)
     deadline = time.monotonic() + STORE_SECONDS
     while True:

@@ -51,7 +51,10 @@ def _claim_unless_live(data: Path | None) -> Iterator[tuple[Path, bool]]:
 
 @app.command()
 def check(data: Data = None, as_json: AsJson = False) -> None:
-    """Read every record, and check it against those that refer to it. Exit status 1 if anything is wrong."""
+    """Read every record, and check it against those that refer to it. Exit status 1 if anything is wrong.
+
+    Example: penstock store check --data /var/lib/penstock
+    """
     from ops.store.check_all import check_all
 
     with _claim_unless_live(data) as (directory, live):
@@ -81,7 +84,10 @@ NewBackup = Annotated[Path, typer.Argument(metavar="DIR", help="a directory that
 
 @app.command()
 def backup(new: NewBackup, data: Data = None) -> None:
-    """Copy all stores as they are at one moment; the node may be running. Exit status 1 if a store was damaged."""
+    """Copy all stores as they are at one moment; the node may be running. Exit status 1 if a store was damaged.
+
+    Example: penstock store backup /backup/monday --data /var/lib/penstock
+    """
     from ops.store.backup import backup as back_up
 
     with _claim_unless_live(data) as (directory, live):
@@ -94,7 +100,10 @@ def backup(new: NewBackup, data: Data = None) -> None:
 
 @app.command()
 def accept(data: Data = None) -> None:
-    """Go on without missing and unreadable stores, and with stores from another time; nothing is deleted."""
+    """Go on without missing and unreadable stores, and with stores from another time; nothing is deleted.
+
+    Example: penstock store accept --data /var/lib/penstock
+    """
     from ops.store.recognition import accept as accept_stores
 
     with _claim(data) as directory:
@@ -105,7 +114,10 @@ def accept(data: Data = None) -> None:
 
 @app.command()
 def compact(data: Data = None, as_json: AsJson = False) -> None:
-    """Shrink the store files as far as their contents allow. The disk needs room for a second copy of one at a time."""
+    """Shrink the store files as far as their contents allow. The disk needs room for a second copy of one at a time.
+
+    Example: penstock store compact --data /var/lib/penstock
+    """
     from ops.store.compact import compact as compact_store
     from ops.store.opened import store_paths
 
@@ -121,7 +133,10 @@ New = Annotated[Path, typer.Argument(metavar="NEW", help="a new data directory",
 
 @app.command()
 def salvage(new: New, data: Data = None) -> None:
-    """Save all that is readable in damaged stores into a new data directory. Exit status 1 if anything is lost."""
+    """Save all that is readable in damaged stores into a new data directory. Exit status 1 if anything is lost.
+
+    Example: penstock store salvage /var/lib/saved --data /var/lib/penstock
+    """
     from ops.store.salvage import salvage as salvage_stores
 
     with _claim(data) as directory, claimed(new):
@@ -141,7 +156,10 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="the file to write; m
 
 @app.command()
 def dump(file: File, data: Data = None) -> None:
-    """Write users, policies, exchanges, queues, bindings and all persistent messages to a new file."""
+    """Write users, policies, exchanges, queues, bindings and all persistent messages to a new file.
+
+    Example: penstock store dump /backup/all.dump --data /var/lib/penstock
+    """
     from ops.store.dump import dump as dump_stores
 
     with _claim(data) as directory:
@@ -157,7 +175,10 @@ Source = Annotated[
 
 @app.command()
 def restore(source: Source, data: Data = None) -> None:
-    """Restore a dump into a new data directory, or a backup into any: existing stores are renamed, not deleted."""
+    """Restore a dump into a new data directory, or a backup into any: existing stores are renamed, not deleted.
+
+    Example: penstock store restore /backup/monday --data /var/lib/penstock
+    """
     if source.is_dir():
         _restore_backup(source, data)
     elif source.is_file():

@@ -2,8 +2,8 @@
 
 The page's blocks of Python are files, named by their first line. A line that begins with `$ ` is a command, and the
 lines after it are its output: `…` stands for any text, or alone in its line for any lines; numbers, spaces and the
-lines of tables need not be the same. A command that changes nothing is repeated until it shows what the page says, as a user
-would.
+lines of tables need not be the same. A command that changes nothing is repeated until it shows what the page says, as a
+user would.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -71,6 +73,24 @@ def test_a_command_says_of_itself_what_the_list_says(deferred: Any) -> None:
     module, _, name = deferred.target.partition(":")
     target = getattr(import_module(module), name)
     assert not isinstance(target, typer.Typer) or not isinstance(target.info.help, str), "its summary is in ops.cli"
+
+
+def commands_of(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a command, or those of a group, by their names."""
+    inner = getattr(command, "commands", None)
+    if inner is None or command.invoke_without_command:
+        yield name, command
+    for word, each in (inner or {}).items():
+        yield from commands_of(f"{name} {word}", each)
+
+
+@pytest.mark.parametrize("deferred", cli.COMMANDS, ids=lambda deferred: deferred.name)
+def test_every_command_shows_an_example_that_is_one(deferred: Any) -> None:
+    for name, command in commands_of(deferred.name, Placeholder(deferred).load()):
+        _, _, example = (command.help or "").partition("Example: ")
+        words = shlex.split(example.partition(" < ")[0])
+        assert words[: len(name.split()) + 1] == ["penstock", *name.split()], name
+        command.make_context(name, words[len(name.split()) + 1 :])
 
 
 def test_all_commands_are_listed_in_order() -> None:
