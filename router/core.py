@@ -29,6 +29,7 @@ from router.commands.administration import Administration, check_vhost
 from router.commands.moves import MOVE, MOVE_ARGUMENTS
 from router.commands.registry import check_arguments, execute
 from router.commands.stops import lift_expired
+from router.model.hashing import HASH_HEADER, HASH_PROPERTY
 from router.model.record_kind import Change
 from router.model.records import Exchange, Queue
 from router.storage.recent import Recent
@@ -40,9 +41,11 @@ SNAPSHOT = "snapshot"
 LIST_OF_FOUR = b"\x94"
 """The first byte of a list of four in msgpack."""
 
+EXCHANGE_ARGUMENTS = frozenset(("alternate-exchange", HASH_HEADER, HASH_PROPERTY))
+
 DECLARED: dict[str, tuple[int, frozenset[str]]] = {
     record_type.record_kind.name: (1 + record_type.record_kind.fields.index("arguments"), known)
-    for record_type, known in ((Queue, queue_arguments.KNOWN), (Exchange, frozenset({"alternate-exchange"})))
+    for record_type, known in ((Queue, queue_arguments.KNOWN), (Exchange, EXCHANGE_ARGUMENTS))
 }
 """The index of a declaration's arguments in its change, and the arguments that replicas use."""
 

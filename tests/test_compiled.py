@@ -94,6 +94,11 @@ HOT: dict[str, dict[str, str]] = {
         "UnackedTags.emit": "body",
         "UnackedTags.compact": "body",
     },
+    "router.model.rendezvous_cy": {
+        "Rendezvous.choose": "loops",
+        "mixed": "body",
+        "score_of": "body",
+    },
 }
 # Lines that call Python all the same, with the reasons.
 NONE_CHECK = "the call is the error that None has no length, never made"
@@ -130,6 +135,11 @@ EXCEPTIONS = {
     ),
     "if at + SETTLED_ROW > len(self.rows):": NONE_CHECK,
     "resize(self.rows, max(2 * len(self.rows), 8 * SETTLED_ROW))": GROWTH,
+    # router.model.rendezvous_cy
+    "for member in self.members:": "steps through a list",
+    "if best is None or score < least or (score == least and member.name < best.name):": (
+        "two members with the same score, of 2**53 scores"
+    ),
 }
 
 # Cython gives each line a weight: 5 for a call of Python's C API, 2 for a call of its own wrappers, 1 for a macro that

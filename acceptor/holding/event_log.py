@@ -29,7 +29,7 @@ class EventLog:
         """Publish and record an event of a time in seconds since 1970: at most once, and to no queue that is full."""
         if len(self.records) < MOST_RECORDS:
             self.records.append({"at": at, **facts})
-        targets = event_targets(self.topology, self.gauges, facts)
+        targets = event_targets(self.topology, self.gauges, facts, int(at))
         if not targets:
             return
         batch = event_batch(facts, int(at))

@@ -43,7 +43,7 @@ def state(channel: ChannelState) -> dict[str, Any]:
 
 
 def recent_routes(channel: ChannelState, routes: Routes) -> Iterable[Route]:
-    """Return a channel's last routes as they are at present; where headers decide, as they were."""
+    """Return a channel's last routes as they are at present; where properties decide, as they were."""
     found: dict[Route, None] = {}
     for route in channel.routes.recent:
         try:
@@ -52,7 +52,7 @@ def recent_routes(channel: ChannelState, routes: Routes) -> Iterable[Route]:
             continue
         except Unfinished:
             now = route
-        found[route if now.by_headers else now] = None
+        found[route if now.by_properties else now] = None
     return found
 
 

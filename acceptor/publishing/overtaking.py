@@ -68,7 +68,7 @@ class Overtaking:
             route = self.routes.route_for(channel, run)
         except AMQPError:
             return None
-        if route is None or route.by_headers:
+        if route is None or route.by_properties:
             return None
         return frozenset(queue for target in route.targets for queue in target.queues)
 
@@ -115,7 +115,7 @@ class Overtaking:
                 route = self.routes.find(channel, address, further)
             except (AMQPError, Unfinished):
                 return
-            if route.by_headers:
+            if route.by_properties:
                 return
             ahead.update(route.gates_for(channel.connection.id))
         for gate in [gate for gate in channel.gates if gate not in ahead]:

@@ -18,10 +18,10 @@ from acceptor.routing.route import Route
 from acceptor.routing.routing import Unfinished
 from penstock.amqp.encode_cy import RETURN
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.amqp.properties import PROPERTIES_AT, headers
+from penstock.amqp.properties import PROPERTIES_AT, decode_some
 from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.spec import BY_NAME
-from penstock.batch.batch_cy import HAS_EXPIRATION, HAS_HEADERS
+from penstock.batch.batch_cy import HAS_EXPIRATION
 from penstock.bus import MESSAGE_WEIGHT
 
 if TYPE_CHECKING:
@@ -158,8 +158,8 @@ class Publishing:
             elif channel.transaction is not None:
                 channel.published_along(route)
                 channel.transaction.publish(run)
-            elif route.by_headers:
-                self.forward_by_headers(channel, run, route, most)
+            elif route.by_properties:
+                self.forward_by_properties(channel, run, route, most)
             else:
                 self.forward_along(channel, run, route, most)
         except AMQPError as error:
@@ -259,13 +259,13 @@ class Publishing:
             return age
         return 0
 
-    def forward_by_headers(self, channel: ChannelState, run: ParkedRun, route: Route, most: int) -> None:
+    def forward_by_properties(self, channel: ChannelState, run: ParkedRun, route: Route, most: int) -> None:
         """Send a run message by message, each along a route of its own. A share of the room is not enforced, but the
         gates are.
         """
         share = UNLIMITED if most == UNLIMITED else UNLIMITED - 1
         while run.count:
-            route_of_it = self.route_by_headers(channel, run, route)
+            route_of_it = self.route_by_properties(channel, run, route)
             if route_of_it is None:
                 channel.wait_at(self.gates.routing)
                 return
@@ -275,11 +275,10 @@ class Publishing:
                 return
             run.advance(1)
 
-    def route_by_headers(self, channel: ChannelState, run: ParkedRun, route: Route) -> Route | None:
-        """Return the route that its headers give to the first message of a run; None if that needs another turn."""
+    def route_by_properties(self, channel: ChannelState, run: ParkedRun, route: Route) -> Route | None:
+        """Return the route that its properties give to the first message of a run; None if that needs another turn."""
         _, header, _ = run.batch.record(run.first)
-        found = headers(header[PROPERTIES_AT:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
-        return self.routes.by_headers(channel, run, route, found)
+        return self.routes.by_properties(channel, run, route, decode_some(header[PROPERTIES_AT:], route.reads))
 
     def next_piece(self, channel: ChannelState, rest: ParkedRun) -> tuple[ParkedRun, Route] | None:
         """Remove from a run the messages that go the same way; return them and their route, or None if that needs
@@ -288,10 +287,10 @@ class Publishing:
         route = self.routes.route_for(channel, rest)
         if route is None:
             return None
-        if not route.by_headers:
+        if not route.by_properties:
             piece = ParkedRun(rest.address, rest.mandatory, rest.batch, rest.first, rest.count, 0, rest.further)
         else:
-            route = self.route_by_headers(channel, rest, route)
+            route = self.route_by_properties(channel, rest, route)
             if route is None:
                 return None
             piece = first_of(rest)

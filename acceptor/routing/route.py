@@ -16,7 +16,7 @@ from acceptor.gates.rates import RateGate
 from acceptor.gates.stops import StopGate
 from acceptor.routing.counting import Meter
 from router.model.grants import NOBODY
-from router.model.matching import HeadersIndex
+from router.model.matching import PropertyIndex
 
 if TYPE_CHECKING:
     from acceptor.links.shard_link import ShardLink
@@ -48,13 +48,13 @@ class Route:
     queues with marks, those that lag (`fan`) hold no producer. `returning` are the queues that return mandatory
     messages for which they have no room; `powerless` queues neither hold its publishes nor refuse them
     (router/model/grants.py), and have no gates on it. Confirms wait for the shards of `keepers` targets. The route
-    `expires` if one of the queues has a TTL. If headers exchanges are on the way, `by_headers` has their indexes, and
-    each message has a route of its own.
+    `expires` if one of the queues has a TTL. If exchanges on the way look at properties of messages, `by_properties`
+    has their indexes, `reads` these properties, and each message has a route of its own.
     """
 
     __slots__ = (
         "barriers",
-        "by_headers",
+        "by_properties",
         "exchange",
         "exchanges",
         "expires",
@@ -68,6 +68,7 @@ class Route:
         "powerless",
         "queue_gates",
         "rates",
+        "reads",
         "returning",
         "targets",
     )
@@ -77,7 +78,7 @@ class Route:
         exchange: str,
         key: str,
         further: tuple[str, ...],
-        by_headers: Sequence[HeadersIndex],
+        by_properties: Sequence[PropertyIndex],
         targets: tuple[Target, ...],
         exchanges: tuple[str, ...] = (),
         barriers: tuple[Barrier, ...] = (),
@@ -95,7 +96,8 @@ class Route:
         self.exchanges = exchanges
         self.key = key
         self.further = further
-        self.by_headers = by_headers
+        self.by_properties = by_properties
+        self.reads = frozenset(index.reads for index in by_properties)
         self.targets = targets
         self.keepers = sum(target.keeps for target in targets)
         self.barriers = barriers

@@ -22,7 +22,7 @@ from penstock.bus import to_shard
 from penstock.limits.features import message_ttl_on_wire
 from penstock.limits.watermarks import overflow_on_wire
 from router.model.grants import NOBODY, Grants
-from router.model.matching import HeadersIndex, Pair
+from router.model.matching import PropertyIndex
 from router.model.policy_keys import SHARED
 from router.model.records import DEFAULT_EXCHANGE
 from router.model.topics_cy import Work
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
 CACHE_SIZE = 65536
 # The most characters that the further routing keys of a cached route have together.
 CACHED_KEYS = 1024
-# Routes cached by headers, the most pairs of headers that one may depend on, and the most examined to find these.
-HEADERS_CACHE_SIZE = 8192
-CACHED_PAIRS = 64
+# Routes cached by properties, the most traits of a message that one may depend on, and the most places visited to find
+# these.
+PROPERTIES_CACHE_SIZE = 8192
+CACHED_TRAITS = 64
 EXAMINED_MAX = 1024
 
 
@@ -65,7 +66,7 @@ class Routes:
         self.moves = moves
         self.grants = Grants(topology)
         self.cache: dict[tuple[Any, ...], Route] = {}
-        self.headers_cache: dict[tuple[Any, ...], Route] = {}
+        self.properties_cache: dict[tuple[Any, ...], Route] = {}
         self.epoch = 0
         self.counting = Counting()
 
@@ -73,7 +74,7 @@ class Routes:
         """Empty the cache and end its `epoch`, as something that routes are made of has changed."""
         self.epoch += 1
         self.cache.clear()
-        self.headers_cache.clear()
+        self.properties_cache.clear()
 
     def count(self, now: float) -> dict[str, Any]:
         """Return the publishes counted so far (`Counting.report`); start counting if it is not on."""
@@ -159,8 +160,8 @@ class Routes:
             return False
         except Unfinished:
             return True
-        if route.by_headers:
-            return True  # the headers are gone
+        if route.by_properties:
+            return True  # the properties are gone
         return queue_gate in route.queue_gates and (route.fan is None or queue_gate not in route.fan.leavers())
 
     def making(self, work: Work, access: Access, address: bytes, further: tuple[str, ...]) -> Working[Route]:
@@ -170,49 +171,51 @@ class Routes:
             yield
         work.spend(ROUTE + len(further))
         exchange, key = names(address)
-        by_headers = self.topology.headers_indexes(access.vhost, exchange)
-        if by_headers:
-            return Route(exchange, key, further, by_headers, ())
+        by_properties = self.topology.property_indexes(access.vhost, exchange)
+        if by_properties:
+            return Route(exchange, key, further, by_properties, ())
         return (yield from self.route(work, access, exchange, key, None, further))
 
-    def by_headers(self, channel: RoutingChannel, run: Run, route: Route, headers: dict[str, object]) -> Route | None:
-        """Return the route of a run's first message, by its headers too; None if it needs another turn."""
+    def by_properties(
+        self, channel: RoutingChannel, run: Run, route: Route, properties: dict[str, object]
+    ) -> Route | None:
+        """Return the route of a run's first message, by its properties too; None if it needs another turn."""
         work = channel.budget()
         work.spend(MESSAGE)
         if work.left <= 0:
             return None
-        pairs = pairs_of(route.by_headers, headers, work)
-        where = None if pairs is None else (channel.access, run.address, run.further, pairs)
-        found = None if where is None else self.headers_cache.get(where)
+        traits = traits_of(route.by_properties, properties, work)
+        where = None if traits is None else (channel.access, run.address, run.further, traits)
+        found = None if where is None else self.properties_cache.get(where)
         if found is None:
-            routing = self.routing(channel, run, lambda: self.of_message(work, channel.access, route, headers))
+            routing = self.routing(channel, run, lambda: self.of_message(work, channel.access, route, properties))
             found = routing.advance()
             if found is not None:
                 channel.routes.in_the_making = None
                 if where is not None and routing.epoch == self.epoch:
-                    if len(self.headers_cache) >= HEADERS_CACHE_SIZE:
-                        self.headers_cache.clear()
-                    self.headers_cache[where] = found
+                    if len(self.properties_cache) >= PROPERTIES_CACHE_SIZE:
+                        self.properties_cache.clear()
+                    self.properties_cache[where] = found
         return found
 
-    def of_message(self, work: Work, access: Access, route: Route, headers: dict[str, object]) -> Working[Route]:
-        """Make the route of a message by its headers."""
+    def of_message(self, work: Work, access: Access, route: Route, properties: dict[str, object]) -> Working[Route]:
+        """Make the route of a message by its properties."""
         while work.left <= 0:
             yield
         work.spend(ROUTE)
-        return (yield from self.route(work, access, route.exchange, route.key, headers, route.further))
+        return (yield from self.route(work, access, route.exchange, route.key, properties, route.further))
 
     def route(
-        self, work: Work, access: Access, exchange: str, key: str, headers: dict[str, object] | None,
+        self, work: Work, access: Access, exchange: str, key: str, properties: dict[str, object] | None,
         further: tuple[str, ...],
     ) -> Working[Route]:  # fmt: skip
         """Find the queues of a publish, and make its route."""
         keys = (key, *further)
         passed: dict[str, None] = {}
-        queues = yield from self.topology.routing(work, access.vhost, exchange, keys, headers, passed)
-        powerless = yield from self.grants.powerless(work, access.vhost, exchange, keys, headers, passed, queues)
+        queues = yield from self.topology.routing(work, access.vhost, exchange, keys, properties, passed)
+        powerless = yield from self.grants.powerless(work, access.vhost, exchange, keys, properties, passed, queues)
         work.spend(len(queues))
-        return self.made(access, exchange, keys, headers is not None, passed, self.now(queues), powerless)
+        return self.made(access, exchange, keys, properties is not None, passed, self.now(queues), powerless)
 
     def now(self, queues: tuple[Queue, ...]) -> tuple[Queue, ...]:
         """Return those of the queues that still exist, in their current state."""
@@ -220,7 +223,7 @@ class Routes:
         return tuple(queue for queue in found if queue is not None)
 
     def made(
-        self, access: Access, exchange: str, keys: tuple[str, ...], by_headers: bool, passed: dict[str, None],
+        self, access: Access, exchange: str, keys: tuple[str, ...], by_properties: bool, passed: dict[str, None],
         queues: tuple[Queue, ...], powerless: frozenset[int],
     ) -> Route:  # fmt: skip
         """Return the route to queues by way of the exchanges that were passed."""
@@ -229,7 +232,7 @@ class Routes:
         targets = self.targets(queues, powerless)
         if self.gates.pools.active:
             self.put_before(targets, self.gates.pools.of(access, passed, key, heeded))
-        if exchange == DEFAULT_EXCHANGE and not by_headers:
+        if exchange == DEFAULT_EXCHANGE and not by_properties:
             targets += self.reply_targets(keys)
         stops = [gate for gate in self.gates.stops.values() if gate.concerns(access, exchange, keys, queues)]
         rates = self.gates.rates.of(access, passed, key, heeded)
@@ -313,13 +316,13 @@ def names(address: bytes) -> tuple[str, str]:
     return short_string(address[1:split]), short_string(address[split + 1 :])
 
 
-def pairs_of(
-    indexes: Sequence[HeadersIndex], headers: dict[str, object], work: Work
-) -> tuple[frozenset[Pair], ...] | None:
-    """Return the headers that a message's route depends on. None if examining or caching them is not worthwhile."""
-    examined = len(indexes) * len(headers)
+def traits_of(
+    indexes: Sequence[PropertyIndex], properties: dict[str, object], work: Work
+) -> tuple[Collection[object], ...] | None:
+    """Return what a message's route depends on beside its keys. None if examining or caching it is not worthwhile."""
+    examined = sum(index.examining(properties) for index in indexes)
     if examined > EXAMINED_MAX:
         return None
     work.spend(examined)
-    pairs = tuple(index.pairs(headers) for index in indexes)
-    return pairs if sum(map(len, pairs)) <= CACHED_PAIRS else None
+    traits = tuple(index.traits(properties) for index in indexes)
+    return traits if sum(map(len, traits)) <= CACHED_TRAITS else None

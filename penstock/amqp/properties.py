@@ -6,7 +6,7 @@ properties follow in that order. Short strings are `str` as in `methods`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from struct import Struct, error
 
 from penstock.amqp.errors import FrameSyntaxError
@@ -35,6 +35,7 @@ PROPERTIES: tuple[tuple[str, str], ...] = (
 """(name, domain) from bit 15 down."""
 
 _FLAGS = Struct(">H")
+_SIZE = Struct(">I")
 _TIMESTAMP = Struct(">Q")
 # Bit 0 would announce more flags, bit 1 a property that class basic does not have.
 _UNKNOWN_FLAGS = 3
@@ -52,13 +53,15 @@ def decode_properties(payload: bytes | bytearray | memoryview) -> dict[str, obje
     return properties
 
 
-def headers(payload: bytes | bytearray | memoryview) -> dict[str, object]:
-    """Decode only the table `headers`, empty if there is none; later properties are not checked. Errors as for
+def decode_some(payload: bytes | bytearray | memoryview, wanted: Collection[str]) -> dict[str, object]:
+    """Decode only some properties, by name; those behind the last of them are not checked. Errors as for
     `decode_properties`.
     """
-    table = _read(bytes(payload), "headers")[0].get("headers", {})
-    assert isinstance(table, dict)
-    return table
+    data = bytes(payload)
+    try:
+        return _read_some(data, wanted)
+    except (error, IndexError):
+        raise _cut_short() from None
 
 
 def header_types(payload: bytes) -> dict[str, str]:
@@ -101,13 +104,39 @@ def _read(data: bytes, last: str) -> tuple[dict[str, object], int]:
     try:
         return _read_announced(data, last)
     except (error, IndexError):
-        raise FrameSyntaxError(501, "the properties are cut short") from None
+        raise _cut_short() from None
 
 
-def _read_announced(data: bytes, last: str) -> tuple[dict[str, object], int]:
+def _cut_short() -> FrameSyntaxError:
+    return FrameSyntaxError(501, "the properties are cut short")
+
+
+def _flags(data: bytes) -> int:
     (flags,) = _FLAGS.unpack_from(data)
     if flags & _UNKNOWN_FLAGS:
         raise FrameSyntaxError(501, f"the property flags {flags:#06x} announce what class basic does not have")
+    return int(flags)
+
+
+def _read_some(data: bytes, wanted: Collection[str]) -> dict[str, object]:
+    flags = _flags(data)
+    properties: dict[str, object] = {}
+    at, bit, left = _FLAGS.size, 1 << 15, len(wanted)
+    for name, domain in PROPERTIES:
+        if not left:
+            break
+        if name in wanted:
+            left -= 1
+            if flags & bit:
+                properties[name], at = _value(data, at, domain)
+        elif flags & bit:
+            at = _end(data, at, domain)
+        bit >>= 1
+    return properties
+
+
+def _read_announced(data: bytes, last: str) -> tuple[dict[str, object], int]:
+    flags = _flags(data)
     properties: dict[str, object] = {}
     at = _FLAGS.size
     bit = 1 << 15
@@ -131,6 +160,19 @@ def _value(data: bytes, at: int, domain: str) -> tuple[object, int]:
     if domain == "table":
         return decode_table(data, at, len(data))
     return Timestamp(_TIMESTAMP.unpack_from(data, at)[0]), at + _TIMESTAMP.size
+
+
+def _end(data: bytes, at: int, domain: str) -> int:
+    """The end of a value that is not decoded."""
+    if domain == "shortstr":
+        end = at + 1 + data[at]
+    elif domain == "table":
+        end = at + _SIZE.size + int(_SIZE.unpack_from(data, at)[0])
+    else:
+        end = at + (1 if domain == "octet" else _TIMESTAMP.size)
+    if end > len(data):
+        raise IndexError
+    return end
 
 
 def encode_properties(properties: Mapping[str, object]) -> bytes:

@@ -21,6 +21,7 @@ from router.authority.checks import (
     RESERVED,
     check_access,
     check_equivalent,
+    check_exchange_arguments,
     check_new_name,
     check_not_default,
     missing,
@@ -108,6 +109,7 @@ class Authority:
             check_new_name("exchange", name)
             if "alternate-exchange" in arguments:
                 queue_arguments.check_exchange_name(wanted, "alternate-exchange", arguments["alternate-exchange"])
+            check_exchange_arguments(type, arguments)
             extent.check(wanted, self.ledger.usage, self.topology, self.bounds)
             self.ledger.add_exchange(governed_exchange(wanted, self.topology))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.amqp.errors import AMQPError, amqp_error
+from router.model.hashing import CONSISTENT_HASH, weight_of
 from router.model.matching import headers_pattern
 from router.model.records import Binding, described
 from router.model.topics_cy import words_of
@@ -43,7 +44,7 @@ def full(binding: Binding, whose: str, there: int, setting: str) -> AMQPError:
 
 
 def check_pattern(binding: Binding, exchange_type: str, limits: BindingLimits) -> None:
-    """AMQPError (406) if the pattern of a binding is too long or invalid."""
+    """AMQPError (406) if the pattern of a binding is too long or invalid, or its weight."""
     if exchange_type == "headers":
         try:
             headers = len(headers_pattern(binding.arguments).wanted)
@@ -53,6 +54,11 @@ def check_pattern(binding: Binding, exchange_type: str, limits: BindingLimits) -
             raise amqp_error(
                 406, f"{binding} asks for {headers} headers, more than {limits.headers} (amqp.binding_headers)"
             )
+    if exchange_type == CONSISTENT_HASH:
+        try:
+            weight_of(binding.key)
+        except ValueError as error:
+            raise amqp_error(406, str(error)) from None
     if exchange_type == "topic":
         words = len(words_of(binding.key))
         if limits.words and words > limits.words:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.amqp.errors import AMQPError, amqp_error
 from router.authority import equivalence, queue_arguments
+from router.model.hashing import CONSISTENT_HASH, check_hashed
 from router.model.records import DEFAULT_EXCHANGE, Arguments, Queue
 
 RESERVED = "amq."
@@ -37,6 +38,15 @@ def check_new_name(kind: str, name: str) -> None:
         raise amqp_error(406, f"{kind} name '{name}' is not UTF-8") from None
     if len(data) > NAME_BYTES_MAX:
         raise amqp_error(406, f"{kind} name of {len(data)} bytes is longer than {NAME_BYTES_MAX}")
+
+
+def check_exchange_arguments(type: str, arguments: Arguments) -> None:
+    """406 for arguments that an exchange of that type cannot have."""
+    if type == CONSISTENT_HASH:
+        try:
+            check_hashed(arguments)
+        except ValueError as error:
+            raise amqp_error(406, str(error)) from None
 
 
 def check_access(queue: Queue, connection: str | None) -> None:

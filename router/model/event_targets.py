@@ -10,7 +10,10 @@ from router.model.records import Queue
 from router.model.topology import Topology
 
 
-def event_targets(topology: Topology, gauges: Gauges, facts: dict[str, Any]) -> list[Queue]:
-    """Return the queues that get the message of an event (`penstock.flow.flow_events.event_batch`)."""
-    found = topology.route(facts["vhost"], EXCHANGE, routing_key(facts), facts)
+def event_targets(topology: Topology, gauges: Gauges, facts: dict[str, Any], seconds: int) -> list[Queue]:
+    """Return the queues that get the message of an event (`penstock.flow.flow_events.event_batch`); `seconds` since
+    1970.
+    """
+    properties = {"headers": facts, "timestamp": seconds}
+    found = topology.route(facts["vhost"], EXCHANGE, routing_key(facts), properties)
     return [queue for queue in found if queue.queue_id not in topology.moves and not gauges.saturated(queue.slot)]

@@ -16,12 +16,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.limits.features import UNCONSUMED, granted_on_wire, unprivileged_reason_on_wire
-from router.model.matching import INDEXES, Index
+from router.model.matching import INDEXES, Index, counting
 from router.model.records import DEFAULT_EXCHANGE, Binding, Destination, Queue
 from router.model.topics_cy import Memory, Work
 
 if TYPE_CHECKING:
-    from router.model.topology import Headers, Topology
+    from router.model.topology import Properties, Topology
     from router.model.working import Working
 
 NOBODY: frozenset[int] = frozenset()
@@ -84,7 +84,7 @@ class Grants:
         vhost: str,
         exchange: str,
         keys: tuple[str, ...],
-        headers: Headers,
+        properties: Properties,
         exchanges: Collection[str],
         queues: Collection[Queue],
     ) -> Working[frozenset[int]]:
@@ -96,7 +96,7 @@ class Grants:
             return NOBODY
         self._refresh()
         strong, known = self._strong, self._open
-        for queue in queues:  # plain loops: with a headers exchange they run for each message
+        for queue in queues:  # plain loops: where exchanges look at properties they run for each message
             if queue.queue_id not in strong:
                 break
         else:
@@ -107,7 +107,7 @@ class Grants:
                 return NOBODY
         found = [queue.queue_id for queue in queues if not self._has_power(queue)]
         if not all(self._is_open(vhost, name) for name in exchanges):
-            reached = {queue.queue_id for queue in (yield from self._reached(work, vhost, exchange, keys, headers))}
+            reached = {queue.queue_id for queue in (yield from self._reached(work, vhost, exchange, keys, properties))}
             others = (queue for queue in queues if queue.queue_id not in reached)
             found += [queue.queue_id for queue in others if not granted_on_wire(queue.features)]
         return frozenset(found) if found else NOBODY
@@ -158,15 +158,15 @@ class Grants:
         return True
 
     def _reached(
-        self, work: Work, vhost: str, exchange: str, keys: tuple[str, ...], headers: Headers
+        self, work: Work, vhost: str, exchange: str, keys: tuple[str, ...], properties: Properties
     ) -> Working[tuple[Queue, ...]]:
         """Return the queues that a publish reaches by granting bindings alone."""
-        known = headers() if callable(headers) else headers or {}
+        known = properties() if callable(properties) else properties or {}
         by = self._granting(work, vhost, keys, known)
         return self.topology.routing(work, vhost, exchange, keys, known, by=by)
 
     def _granting(
-        self, work: Work, vhost: str, keys: tuple[str, ...], headers: Mapping[str, object]
+        self, work: Work, vhost: str, keys: tuple[str, ...], properties: Mapping[str, object]
     ) -> Callable[[str, Destination], Working[bool]]:
         """Return a predicate: whether a binding that the publish takes from an exchange to a destination grants."""
 
@@ -178,8 +178,8 @@ class Grants:
             if len(able) in (0, len(by_maker)):
                 return bool(able)
             index = self._index(work, way, able)
-            for key in keys:
-                walk = index.walk(key, headers)
+            for key in counting(index, keys):
+                walk = index.walk(key, properties)
                 while not walk.advance(work):
                     yield
                 if walk.found:
@@ -207,7 +207,7 @@ class Grants:
         if index is None:
             exchange = self.topology.exchange(way[0], way[1])
             assert exchange is not None
-            index = INDEXES[exchange.type](Memory(0))
+            index = INDEXES[exchange.type](Memory(0), exchange.arguments)
             for maker in makers:
                 for binding in self._bindings[way][maker]:
                     index.add(binding)

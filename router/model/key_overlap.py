@@ -34,7 +34,7 @@ class Keys(NamedTuple):
     exact: str | None = None
 
     def through(self, binding: Binding, exchange_type: str) -> Keys | None:
-        """Return those of the keys that match a binding, None if none does. Fanout and headers exchanges match any."""
+        """Return those of the keys that match a binding, None if none does. Exchanges of other types match any."""
         if not self.wanted or exchange_type not in ("direct", "topic"):
             return self
         if exchange_type == "direct" or {"*", "#"}.isdisjoint(words_of(binding.key)):

@@ -5,17 +5,21 @@ An index follows the bindings of its exchange. It returns each destination once,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from penstock.amqp.values import type_name
 from router.model.fields import Typed, shown, typed
+from router.model.hashing import CONSISTENT_HASH, HashIndex, PropertyHashIndex, hash_index
 from router.model.records import Arguments, Binding, Destination
 from router.model.tally import Tally
 from router.model.topics_cy import Memory, TopicIndex, Work
 
 Headers: TypeAlias = Mapping[str, object]
+
+Properties: TypeAlias = Mapping[str, object]
+"""Properties of a message by name (`penstock.amqp.properties`); at least those that the index `reads`."""
 
 
 class Walk(Protocol):
@@ -42,14 +46,14 @@ class Index(Protocol):
         """Remove a binding that is there."""
         ...
 
-    def walk(self, routing_key: str, headers: Headers) -> Walk:
+    def walk(self, routing_key: str, properties: Properties) -> Walk:
         """Begin the walk of a message."""
         ...
 
 
-def match(index: Index, routing_key: str, headers: Headers) -> Collection[Destination]:
+def match(index: Index, routing_key: str, properties: Properties) -> Collection[Destination]:
     """Return all destinations at once, whatever the cost."""
-    walk = index.walk(routing_key, headers)
+    walk = index.walk(routing_key, properties)
     walk.advance(Work())
     assert walk.found is not None
     return walk.found
@@ -79,7 +83,7 @@ class FanoutIndex:
     def remove(self, binding: Binding) -> None:
         self._tally.remove(binding.target)
 
-    def walk(self, routing_key: str, headers: Headers) -> Walk:
+    def walk(self, routing_key: str, properties: Properties) -> Walk:
         return LookupWalk(self._tally)
 
 
@@ -98,7 +102,7 @@ class DirectIndex:
         if not tally:
             del self._by_key[binding.key]
 
-    def walk(self, routing_key: str, headers: Headers) -> Walk:
+    def walk(self, routing_key: str, properties: Properties) -> Walk:
         return LookupWalk(self._by_key.get(routing_key, ()))
 
 
@@ -135,6 +139,8 @@ class HeadersIndex:
     patterns were found when it was added. Complexity, for h headers and d destinations: O(h + c + d) with c patterns
     found by the message's pairs. These may be all patterns: a pair that every pattern asks for does not discriminate.
     """
+
+    reads = "headers"
 
     def __init__(self) -> None:
         self._asked: dict[Pair, _WantedPair] = {}
@@ -191,9 +197,13 @@ class HeadersIndex:
         if not needing[wanted]:
             del needing[wanted], self._found_by[wanted]
 
-    def pairs(self, headers: Headers) -> frozenset[Pair]:
-        """Return the pairs of a message that patterns ask for: messages with the same pairs match the same bindings."""
-        return frozenset(asked.pair for asked in self._asked_of(headers))
+    def examining(self, properties: Properties) -> int:
+        """Return the places that `traits` visits."""
+        return len(headers_of(properties))
+
+    def traits(self, properties: Properties) -> Collection[Pair]:
+        """Return what a message's route depends on: its pairs that patterns ask for."""
+        return frozenset(asked.pair for asked in self._asked_of(headers_of(properties)))
 
     def _asked_of(self, headers: Headers) -> Iterator[_WantedPair]:
         for name, value in headers.items():
@@ -202,7 +212,8 @@ class HeadersIndex:
                     if (asked := self._asked.get(pair)) is not None:
                         yield asked
 
-    def walk(self, routing_key: str, headers: Headers) -> Walk:
+    def walk(self, routing_key: str, properties: Properties) -> Walk:
+        headers = headers_of(properties)
         return HeadersWalk(self._always, list(self._asked_of(headers)), len(headers))
 
 
@@ -264,10 +275,31 @@ def headers_pattern(arguments: Arguments) -> HeadersPattern:
     return HeadersPattern("all" if mode.startswith("all") else "any", wanted)
 
 
-INDEXES: dict[str, Callable[[Memory], Index]] = {
-    "direct": lambda memory: DirectIndex(),
-    "fanout": lambda memory: FanoutIndex(),
-    "topic": TopicIndex,
-    "headers": lambda memory: HeadersIndex(),
+def headers_of(properties: Properties) -> Headers:
+    """Return the headers among a message's properties; empty if it has none."""
+    headers = properties.get("headers", {})
+    assert isinstance(headers, Mapping)
+    return headers
+
+
+PropertyIndex: TypeAlias = HeadersIndex | PropertyHashIndex
+"""The indexes that look at the property `reads` of a message: messages with equal `traits` match the same bindings."""
+
+
+def counting(index: Index, keys: Sequence[str]) -> Sequence[str]:
+    """Return those of a message's routing keys that an index looks at: a hash index at the first alone, since it sends
+    a message to one destination.
+    """
+    return keys[:1] if isinstance(index, HashIndex) else keys
+
+
+INDEXES: dict[str, Callable[[Memory, Arguments], Index]] = {
+    "direct": lambda memory, arguments: DirectIndex(),
+    "fanout": lambda memory, arguments: FanoutIndex(),
+    "topic": lambda memory, arguments: TopicIndex(memory),
+    "headers": lambda memory, arguments: HeadersIndex(),
+    CONSISTENT_HASH: lambda memory, arguments: hash_index(arguments),
 }
-"""The types of exchange, each with its index; a topic index remembers its states in the process's `Memory`."""
+"""The types of exchange, each with its index by the arguments of the exchange; a topic index remembers its states in
+the process's `Memory`.
+"""

@@ -10,12 +10,12 @@ in `router.model.kinds`, and one more:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from router.model.kinds import KINDS
-from router.model.matching import INDEXES, HeadersIndex, Index
+from router.model.matching import INDEXES, Index, PropertyIndex, counting
 from router.model.record_kind import Change, Keeper, Record, Records
 from router.model.records import (
     DEFAULT_EXCHANGE,
@@ -47,8 +47,8 @@ COUNTERS = (PLACEMENT_VERSION, LAST_STOP)
 
 __all__ = ["Binding", "Change", "Exchange", "HoldOff", "Move", "Policy", "Queue", "Stop", "Topology"]
 
-Headers = Mapping[str, object] | Callable[[], Mapping[str, object]] | None
-"""A message's headers, or how to get them: they are decoded only where a headers exchange is reached."""
+Properties = Mapping[str, object] | Callable[[], Mapping[str, object]] | None
+"""A message's properties, or how to get them: they are decoded only where an exchange looks at them."""
 
 
 class _Place:
@@ -59,7 +59,7 @@ class _Place:
     def __init__(self, exchange: Exchange, memory: Memory) -> None:
         self.exchange = exchange
         self.bindings: dict[Binding, Binding] = {}
-        self.index = INDEXES[exchange.type](memory)
+        self.index = INDEXES[exchange.type](memory, exchange.arguments)
         self.makers: dict[str | None, int] = {}
         self.onward = Tally()
 
@@ -318,19 +318,19 @@ class Topology:
     # Routing
 
     def route(
-        self, vhost: str, exchange: str, routing_key: str, headers: Headers = None,
+        self, vhost: str, exchange: str, routing_key: str, properties: Properties = None,
         passed: dict[str, None] | None = None,
     ) -> tuple[Queue, ...]:  # fmt: skip
         """Return the queues that a message goes to (`routing`) without pausing, whatever the cost."""
-        return at_once(self.routing(Work(), vhost, exchange, (routing_key,), headers, passed))
+        return at_once(self.routing(Work(), vhost, exchange, (routing_key,), properties, passed))
 
     def routing(
         self,
         work: Work,
         vhost: str,
         exchange: str,
-        keys: Collection[str],
-        headers: Headers = None,
+        keys: Sequence[str],
+        properties: Properties = None,
         passed: dict[str, None] | None = None,
         by: Callable[[str, Destination], Working[bool]] | None = None,
     ) -> Working[tuple[Queue, ...]]:
@@ -356,10 +356,10 @@ class Topology:
                 continue
             if place is None:
                 continue
-            if isinstance(place.index, HeadersIndex) and not isinstance(headers, Mapping):
-                headers = headers() if headers else {}
+            if isinstance(place.index, PropertyIndex) and not isinstance(properties, Mapping):
+                properties = properties() if properties else {}
             destinations = yield from _matching(
-                work, place.index, keys, headers if isinstance(headers, Mapping) else {}
+                work, place.index, counting(place.index, keys), properties if isinstance(properties, Mapping) else {}
             )
             if by is not None and destinations:
                 destinations = yield from _chosen(destinations, by, name)
@@ -379,12 +379,12 @@ class Topology:
         """Return the present record of a queue, None if it is gone."""
         return self._by_id.get(queue.queue_id)
 
-    def headers_indexes(self, vhost: str, exchange: str) -> list[HeadersIndex]:
-        """Return the indexes of the headers exchanges that messages from an exchange may pass: only by these can the
-        routes of messages with the same routing key differ.
+    def property_indexes(self, vhost: str, exchange: str) -> list[PropertyIndex]:
+        """Return the indexes that look at properties, of the exchanges that messages from an exchange may pass: only by
+        these can the routes of messages with the same routing key differ.
         """
         inside = self._vhosts.get(vhost)
-        found: list[HeadersIndex] = []
+        found: list[PropertyIndex] = []
         if inside is None:
             return found
         passed = {exchange}
@@ -393,7 +393,7 @@ class Topology:
             place = inside.places.get(waiting.pop())
             if place is None:
                 continue
-            if isinstance(place.index, HeadersIndex):
+            if isinstance(place.index, PropertyIndex):
                 found.append(place.index)
             for _, destination in (*place.onward, *_alternate(place.exchange)):
                 if destination not in passed:
@@ -423,12 +423,12 @@ def _appliers(record_type: type[Record], keeper: Keeper) -> dict[str, Callable[[
 
 
 def _matching(
-    work: Work, index: Index, keys: Collection[str], headers: Mapping[str, object]
+    work: Work, index: Index, keys: Sequence[str], properties: Mapping[str, object]
 ) -> Working[Collection[Destination]]:
     """Return the destinations of an exchange's bindings that match any of the keys."""
     found: dict[Destination, None] = {}
     for key in keys:
-        walk = index.walk(key, headers)
+        walk = index.walk(key, properties)
         while not walk.advance(work):
             yield
         assert walk.found is not None

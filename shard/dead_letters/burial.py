@@ -19,7 +19,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from penstock.amqp.tables_cy import decode_table
+from penstock.amqp.properties import PROPERTIES_AT, decode_properties
 from penstock.batch.batch_cy import HAS_EXPIRATION, HAS_HEADERS, SENT_AGAIN, BatchBuilder
 from penstock.node.logs import get_logger
 from router.model.grants import Grants
@@ -238,15 +238,12 @@ class Burial:
 
         With `cut`, targets where it would cycle are left out.
         """
-        found: dict[int, Queue] = {}
         passed: dict[str, None] = {}
         keys = tuple(key.decode("utf-8", "surrogateescape") for key in letter.keys)
-        headers = lru_cache(maxsize=1)(lambda: _decoded(letter.headers))
-        for key in keys:
-            for queue in self.state.topology.route(vhost, exchange, key, headers, passed=passed):
-                found[queue.queue_id] = queue
-        powerless = at_once(self.grants.powerless(Work(), vhost, exchange, keys, headers, passed, found.values()))
-        targets = (queue for queue in found.values() if not cut or not letter.would_cycle(_nbytes(queue.name)))
+        properties = lru_cache(maxsize=1)(lambda: decode_properties(letter.record[1][PROPERTIES_AT:]))
+        found = at_once(self.state.topology.routing(Work(), vhost, exchange, keys, properties, passed))
+        powerless = at_once(self.grants.powerless(Work(), vhost, exchange, keys, properties, passed, found))
+        targets = (queue for queue in found if not cut or not letter.would_cycle(_nbytes(queue.name)))
         return tuple(targets), powerless
 
     def publish(self, targets: Targets, builder: BatchBuilder, nbytes: int, grave: Grave) -> None:
@@ -273,7 +270,3 @@ def _safe(grave: Grave, arrived: Callable[[], None]) -> None:
 
 def _nbytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
-
-
-def _decoded(table: bytes) -> dict[str, object]:
-    return decode_table(table, 0, len(table))[0]

@@ -91,7 +91,7 @@ class Events:
         for facts in waiting:
             if self.dropped:
                 facts["dropped"], self.dropped = self.dropped, 0
-            targets = event_targets(self.state.topology, self.state.gauges, facts)
+            targets = event_targets(self.state.topology, self.state.gauges, facts, self.state.wall_seconds())
             if targets:
                 self.publish(targets, facts)
 

@@ -40,13 +40,10 @@ class Death(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """The message to publish, its routing keys, its table of headers, and (queue, reason) of its deaths, newest
-    first.
-    """
+    """The message to publish, its routing keys, and (queue, reason) of its deaths, newest first."""
 
     record: Record
     keys: list[bytes]
-    headers: bytes
     deaths: list[tuple[bytes | None, bytes | None]]
 
     @property
@@ -78,12 +75,11 @@ def dead_letter(record: Record, death: Death) -> DeadLetter:
     entry = _entry(death, exchange, keys, properties.pop("expiration", None))
     deaths = _with_death(headers, death, entry)
     _set_death_headers(headers, death, exchange)
-    properties["headers"] = joined = join_table(headers)
+    properties["headers"] = join_table(headers)
     to = keys if death.routing_key is None else [death.routing_key]
     return DeadLetter(
         (shortstr(death.exchange) + shortstr(to[0]), header[:PROPERTIES_AT] + join_properties(properties), body),
         to,
-        joined,
         deaths,
     )
 

@@ -142,6 +142,28 @@ def test_topics(connect: Callable[[], pika.BlockingConnection], names: Names) ->
         assert channel.basic_get(queues[pattern])[0] is None
 
 
+@pytest.mark.usefixtures("penstock_only")
+def test_partitions(connect: Callable[[], pika.BlockingConnection], names: Names) -> None:
+    """Workers share the orders; all orders of a customer go to the same one, in order."""
+    exchange = names("orders")
+    publisher = connect().channel()
+    publisher.exchange_declare(exchange, "x-consistent-hash", arguments={"hash-header": "customer"})
+    workers = [connect().channel() for _ in range(3)]
+    queues = {worker.queue_declare("", exclusive=True).method.queue: worker for worker in workers}
+    for queue, worker in queues.items():
+        worker.queue_bind(queue, exchange, routing_key="10")
+    publisher.confirm_delivery()
+    for number in range(90):
+        properties = pika.BasicProperties(headers={"customer": f"c{number % 30}"})
+        publisher.basic_publish(exchange, "new", b"%d" % number, properties, mandatory=True)
+    counts = {queue: worker.queue_declare(queue, passive=True).method.message_count for queue, worker in queues.items()}
+    assert sum(counts.values()) == 90
+    for queue, worker in queues.items():
+        orders = [int(body) for body in receive(worker, queue, counts[queue])] if counts[queue] else []
+        customers = {order % 30 for order in orders}
+        assert orders == sorted(orders) and len(orders) == 3 * len(customers)
+
+
 def serve_rpc(url: str, queue: str, ready: threading.Event, stop: threading.Event) -> None:
     """Serve the RPC program, in a thread of its own with a connection of its own."""
 

@@ -107,6 +107,20 @@ def test_one_version_and_one_transaction_a_turn(core: RouterCore) -> None:
     assert core.store.load().version == 2
 
 
+def test_replicas_get_the_arguments_that_decide_where_messages_go(core: RouterCore) -> None:
+    decisive = {"alternate-exchange": "amq.fanout", "hash-header": "h"}
+    arguments = {**decisive, "unknown": "x"}
+    core.receive(ME, request(1, "exchange_declare", name="x", type="x-consistent-hash", arguments=arguments))
+    core.receive(ME, request(2, "snapshot", have=-1))
+    turn = core.finish_turn()
+    assert turn.published is not None
+    _, snapshot = replies(turn)
+    for changes in (unpack(turn.published)[1], snapshot[2]["changes"]):
+        (made,) = (change for change in changes if change[:3] == ["exchange", "/", "x"])
+        assert made[7] == decisive
+    assert core.authority.topology.exchange("/", "x").arguments == arguments  # type: ignore[union-attr]
+
+
 def test_nothing_changed(core: RouterCore) -> None:
     core.receive(ME, request(1, "queue_lookup", name="a"))
     turn = core.finish_turn()

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from acceptor.routing.route import Route
-from acceptor.routing.routes import CACHED_KEYS, CACHED_PAIRS, EXAMINED_MAX, Routes, names, pairs_of
+from acceptor.routing.routes import CACHED_KEYS, CACHED_TRAITS, EXAMINED_MAX, Routes, names, traits_of
 from penstock.amqp.errors import AMQPError
+from router.model.hashing import CONSISTENT_HASH
 from router.model.matching import HeadersIndex
 from router.model.records import Binding
 from router.model.topics_cy import Work
@@ -126,6 +127,44 @@ def test_names_that_are_not_utf_8_are_refused(data: bytes) -> None:
     assert refused.value.code == 501
 
 
+def hashing(node: Node, **arguments: str) -> None:
+    """Declare a consistent hash exchange with eight queues."""
+    node.ask("exchange_declare", name="hash", type=CONSISTENT_HASH, arguments=arguments)
+    for number in range(8):
+        node.declare(f"h{number}")
+        node.ask("queue_bind", queue=f"h{number}", source="hash", key="1")
+    node.settle()
+
+
+def test_a_routing_key_is_hashed_once(node: Node, routes: Routes, client: Client) -> None:
+    hashing(node)
+    for _ in range(50):
+        for number in range(20):
+            client.publish(1, b"x", "hash", f"k{number}")
+        node.settle()
+    assert len(routes.cache) == 20 and not routes.properties_cache
+    assert {len(target.queues) for route in routes.cache.values() for target in route.targets} == {1}
+
+
+def test_further_keys_do_not_lead_to_further_destinations(node: Node, client: Client) -> None:
+    hashing(node)
+    found = find(client, "hash", "k", tuple(f"k{number}" for number in range(50)))
+    assert [target.queues for target in found.targets] == [t.queues for t in find(client, "hash", "k").targets]
+
+
+@pytest.mark.parametrize("arguments", [{"hash_property": "message_id"}, {"hash_header": "h"}])
+def test_messages_share_routes_by_destination_whatever_the_values_hashed(
+    node: Node, routes: Routes, client: Client, arguments: dict[str, str]
+) -> None:
+    hashing(node, **{name.replace("_", "-"): value for name, value in arguments.items()})
+    for number in range(300):
+        client.publish(1, b"x", "hash", message_id=str(number), headers={"h": number, "other": number})
+    node.settle()
+    assert len(routes.properties_cache) == 8
+    depths = [node.state(f"h{number}").contents.ready for number in range(8)]
+    assert sum(depths) == 300 and min(depths) > 10
+
+
 def headers_index(*arguments: dict[str, object]) -> HeadersIndex:
     index = HeadersIndex()
     for number, each in enumerate(arguments):
@@ -133,19 +172,23 @@ def headers_index(*arguments: dict[str, object]) -> HeadersIndex:
     return index
 
 
-def test_the_pairs_of_headers_that_no_binding_asks_for_do_not_count() -> None:
+def traits(index: HeadersIndex, headers: dict[str, object], work: Work) -> object:
+    return traits_of([index], {"headers": headers}, work)
+
+
+def test_headers_that_no_binding_asks_for_do_not_count() -> None:
     index, work = headers_index({"a": 1}, {"b": 2}), Work(1000)
-    found = pairs_of([index], {"a": 1, "id": 5}, work)
-    assert found == pairs_of([index], {"a": 1, "id": 6}, work)
-    assert found != pairs_of([index], {"a": 1, "b": 2, "id": 5}, work)
+    found = traits(index, {"a": 1, "id": 5}, work)
+    assert found == traits(index, {"a": 1, "id": 6}, work)
+    assert found != traits(index, {"a": 1, "b": 2, "id": 5}, work)
     assert work.left == 1000 - 2 - 2 - 3
 
 
 def test_too_many_headers_are_not_worth_looking_at() -> None:
     index = headers_index({f"k{number}": 1 for number in range(EXAMINED_MAX)})
-    few = {f"k{number}": 1 for number in range(CACHED_PAIRS)}
-    assert pairs_of([index], few, Work(0)) is not None
-    assert pairs_of([index], {**few, "k100": 1}, Work(0)) is None
+    few: dict[str, object] = {f"k{number}": 1 for number in range(CACHED_TRAITS)}
+    assert traits(index, few, Work(0)) is not None
+    assert traits(index, {**few, "k100": 1}, Work(0)) is None
     work = Work(5)
-    assert pairs_of([index], dict.fromkeys(map(str, range(EXAMINED_MAX + 1)), 1), work) is None
+    assert traits(index, dict.fromkeys(map(str, range(EXAMINED_MAX + 1)), 1), work) is None
     assert work.left == 5

@@ -113,7 +113,7 @@ def test_messages_with_the_same_pairs_share_a_route(node: Node) -> None:
     for number in range(100):
         client.publish(1, b"x", exchange="h", headers={"k1": 1, "asked": 1, "id": number})
     node.settle()
-    assert len(node.core(0).routes.headers_cache) == 1
+    assert len(node.core(0).routes.properties_cache) == 1
     assert confirmed(client) == 100
     assert len(bodies(node, "bound")) == 100
 

@@ -11,10 +11,10 @@ import struct
 from collections.abc import Iterator
 from itertools import pairwise
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from penstock.amqp.errors import FrameSyntaxError
-from penstock.amqp.properties import decode_properties, headers
+from penstock.amqp.properties import decode_properties
 from penstock.batch.batch_cy import (
     HAS_CC,
     HAS_DIRECT_REPLY_TO,
@@ -165,7 +165,7 @@ def _flags(header: bytes) -> int:
     ):
         if name in properties:
             flags |= flag
-    flags |= HAS_CC if {"CC", "BCC"} & set(headers(header[12:])) else 0
+    flags |= HAS_CC if {"CC", "BCC"} & set(cast("dict[str, object]", properties.get("headers", {}))) else 0
     flags |= HAS_DIRECT_REPLY_TO if properties.get("reply_to") == "amq.rabbitmq.reply-to" else 0
     odd = re.fullmatch(r"[0-9]{1,11}", str(properties.get("expiration", "0"))) is None
     return flags | (ODD_EXPIRATION if odd else 0)

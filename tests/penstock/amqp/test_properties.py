@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pika
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.amqp.errors import FrameSyntaxError
-from penstock.amqp.properties import PROPERTIES, decode_properties, encode_properties, headers
+from penstock.amqp.properties import PROPERTIES, decode_properties, decode_some, encode_properties
 from penstock.amqp.values import Timestamp
 from tests.penstock.amqp import corpus, strategies
 from tests.penstock.amqp.outcomes import outcome
@@ -27,11 +28,14 @@ DOMAINS: dict[str, strategies.Strategy] = {
 any_properties = st.fixed_dictionaries({}, optional={name: DOMAINS[domain] for name, domain in PROPERTIES})
 
 
-@given(any_properties)
-def test_what_was_written_is_read_back(properties: dict[str, Any]) -> None:
+some_names = st.sets(st.sampled_from([name for name, _ in PROPERTIES]), max_size=3)
+
+
+@given(any_properties, some_names)
+def test_what_was_written_is_read_back(properties: dict[str, Any], wanted: set[str]) -> None:
     encoded = encode_properties(properties)
     assert decode_properties(encoded) == properties
-    assert headers(encoded) == properties.get("headers", {})
+    assert decode_some(encoded, wanted) == {name: value for name, value in properties.items() if name in wanted}
 
 
 @pytest.mark.parametrize("at", range(14))
@@ -57,10 +61,10 @@ def test_a_timestamp_stays_one_when_it_moves_into_a_table() -> None:
     assert type(decode_properties(encode_properties({"timestamp": 5}))["timestamp"]) is Timestamp
 
 
-def test_headers_are_found_without_reading_on() -> None:
-    encoded = encode_properties({"content_type": "a", "headers": {"n": 1}, "app_id": "abc"})
-    assert headers(encoded[:-2]) == {"n": 1}
-    assert headers(memoryview(encoded)) == {"n": 1}
+def test_some_properties_are_found_without_reading_on() -> None:
+    encoded = encode_properties({"content_type": "a", "headers": {"n": 1}, "message_id": "7", "app_id": "abc"})
+    assert decode_some(encoded[:-2], {"headers"}) == {"headers": {"n": 1}}
+    assert decode_some(memoryview(encoded)[:-2], {"message_id", "timestamp"}) == {"message_id": "7"}
 
 
 @pytest.mark.parametrize(
@@ -110,15 +114,17 @@ flags_and_more = st.builds(
         flags_and_more,
         strategies.damaged(any_properties.map(encode_properties)),
         strategies.damaged(st.sampled_from(corpus.nbytes("properties"))),
-    )
+    ),
+    some_names,
 )
-def test_any_bytes_are_read_or_end_in_the_documented_error(data: bytes) -> None:
+def test_any_bytes_are_read_or_end_in_the_documented_error(data: bytes, wanted: set[str]) -> None:
     properties = outcome(decode_properties, data)
     if isinstance(properties, FrameSyntaxError):
         assert properties.code in (501, 502)
     else:
         assert repr(decode_properties(encode_properties(properties))) == repr(properties)
-        assert repr(headers(data)) == repr(properties.get("headers", {}))
+        some = {name: value for name, value in properties.items() if name in wanted}
+        assert repr(decode_some(data, wanted)) == repr(some)
 
 
 @given(
@@ -136,7 +142,7 @@ def test_what_the_scanner_lets_in_can_be_read(data: bytes) -> None:
     assert let_in == isinstance(outcome(decode_properties, data), dict)
 
 
-@given(st.binary(max_size=80) | flags_and_more)
-def test_headers_are_read_or_end_in_the_documented_error(data: bytes) -> None:
-    table = outcome(headers, data)
-    assert isinstance(table, dict) or table.code in (501, 502)
+@given(st.binary(max_size=80) | flags_and_more, some_names)
+def test_some_properties_are_read_or_end_in_the_documented_error(data: bytes, wanted: set[str]) -> None:
+    found = outcome(partial(decode_some, wanted=wanted), data)
+    assert isinstance(found, dict) or found.code in (501, 502)

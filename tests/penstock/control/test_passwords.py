@@ -42,7 +42,11 @@ def test_one_that_rabbitmq_made() -> None:
     assert passwords.verify(stored, "test12")
 
 
-@pytest.mark.parametrize("stored", [OURS, passwords.NONE, rabbit_hash("x"), rabbit_hash("x", algorithm="sha512")])
+@pytest.mark.parametrize(
+    "stored",
+    [OURS, passwords.NONE, rabbit_hash("x"), rabbit_hash("x", algorithm="sha512")],
+    ids=["argon2", "none", "sha256", "sha512"],
+)
 def test_each_hash_survives_an_export(stored: str) -> None:
     assert passwords.from_rabbitmq(*passwords.to_rabbitmq(stored)) == stored
 

@@ -16,7 +16,7 @@ def asked() -> Asked:
 
 
 def names(asked: Asked, exchange: str, key: str = "", headers: dict[str, Any] | None = None) -> list[str]:
-    return sorted(queue.name for queue in asked.topology.route("/", exchange, key, headers))
+    return sorted(queue.name for queue in asked.topology.route("/", exchange, key, {"headers": headers or {}}))
 
 
 QUORUM_ADDED = "received the value 'quorum' of type 'longstr' but current is none"

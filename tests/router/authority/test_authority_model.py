@@ -137,7 +137,7 @@ class Requests(RuleBasedStateMachine):
     def all_copies_route_alike(self, exchange: str, key: str, headers: dict[str, Any]) -> None:
         self.follow()
         snapshot = Topology(0, self.asked.topology.changes())
-        routes = [set(topology.route("/", exchange, key, headers))
+        routes = [set(topology.route("/", exchange, key, {"headers": headers}))
                   for topology in (self.asked.topology, self.replica, snapshot)]  # fmt: skip
         assert routes[0] == routes[1] == routes[2]
 

@@ -28,7 +28,7 @@ def client(node: Node) -> Client:
 
 def targets(node: Node, **changed: object) -> list[str]:
     gauges: Gauges = node.gauges
-    return sorted(queue.name for queue in event_targets(node.router.topology, gauges, {**FACTS, **changed}))
+    return sorted(queue.name for queue in event_targets(node.router.topology, gauges, {**FACTS, **changed}, 5))
 
 
 def test_events_go_to_the_queues_bound_with_their_key_in_their_vhost(node: Node) -> None:

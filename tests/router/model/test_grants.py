@@ -49,9 +49,10 @@ class Granted(Asked):
         """Return the names of the queues that a publish reaches and that have no power over it."""
         self.version = self.topology.version = self.version + 1
         passed: dict[str, None] = {}
+        properties = {"headers": headers or {}}
         work = Work(1_000_000)
-        queues = at_once(self.topology.routing(work, "/", exchange, keys, headers, passed))
-        found = at_once(self.grants.powerless(work, "/", exchange, keys, headers, passed, queues))
+        queues = at_once(self.topology.routing(work, "/", exchange, keys, properties, passed))
+        found = at_once(self.grants.powerless(work, "/", exchange, keys, properties, passed, queues))
         return {queue.name for queue in queues if queue.queue_id in found}
 
 

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.model.hashing import CONSISTENT_HASH
 from router.model.kinds import KINDS
 from router.model.record_kind import Change
 from router.model.topology import COUNTERS, Topology
 from tests.router.making import ME, Asked
 from tests.router.model.test_matching import NAIVE
+from tests.router.naive_choice import naive_choice
 from tests.router.strategies import header_arguments, headers, topics
 
 EXCHANGES = ["w", "x", "y", "z"]
@@ -27,8 +29,8 @@ def asked() -> Asked:
     return asked
 
 
-def names(asked: Asked, exchange: str, key: str = "", headers: Any = None) -> list[str]:
-    return sorted(queue.name for queue in asked.topology.route("/", exchange, key, headers))
+def names(asked: Asked, exchange: str, key: str = "", properties: Any = None) -> list[str]:
+    return sorted(queue.name for queue in asked.topology.route("/", exchange, key, properties))
 
 
 def declare(asked: Asked, *names: str, kind: str = "fanout", **arguments: Any) -> None:
@@ -47,8 +49,8 @@ def test_what_is_not_there(asked: Asked) -> None:
     assert asked.topology.exchange("no", "amq.direct") is None
     assert asked.topology.queue("no", "one") is None
     assert asked.topology.queue_by_id(99) is None
-    assert not asked.topology.headers_indexes("no", "amq.headers")
-    assert not asked.topology.headers_indexes("/", "no")
+    assert not asked.topology.property_indexes("no", "amq.headers")
+    assert not asked.topology.property_indexes("/", "no")
 
 
 def test_a_queue_once_however_many_ways_lead_to_it(asked: Asked) -> None:
@@ -107,9 +109,9 @@ class TestHeaders:
 
     def test_as_a_map_and_as_a_function(self, asked: Asked) -> None:
         asked.done("queue_bind", source="amq.headers", queue="one", arguments={"a": 1})
-        assert names(asked, "amq.headers", "", {"a": 1}) == ["one"]
-        assert names(asked, "amq.headers", "", lambda: {"a": 1}) == ["one"]
-        assert names(asked, "amq.headers", "", {"a": True}) == []
+        assert names(asked, "amq.headers", "", {"headers": {"a": 1}}) == ["one"]
+        assert names(asked, "amq.headers", "", lambda: {"headers": {"a": 1}}) == ["one"]
+        assert names(asked, "amq.headers", "", {"headers": {"a": True}}) == []
         assert names(asked, "amq.headers", "", None) == []
 
     def test_asked_for_once_and_not_in_vain(self, asked: Asked) -> None:
@@ -127,16 +129,16 @@ class TestHeaders:
         names(asked, "x", "", decode)
         assert len(calls) == 1
 
-    def test_headers_indexes(self, asked: Asked) -> None:
+    def test_property_indexes(self, asked: Asked) -> None:
         declare(asked, "x", "y", "loop")
         declare(asked, "z", arguments={"alternate-exchange": "amq.match"})
         for source, destination in (("x", "y"), ("y", "x"), ("y", "amq.headers"), ("loop", "loop")):
             asked.done("exchange_bind", source=source, destination=destination)
         depends = [name for name in ("x", "y", "z", "loop", "amq.headers", "amq.topic", "")
-                   if asked.topology.headers_indexes("/", name)]  # fmt: skip
+                   if asked.topology.property_indexes("/", name)]  # fmt: skip
         assert depends == ["x", "y", "z", "amq.headers"]
         asked.done("exchange_unbind", source="y", destination="amq.headers")
-        assert not asked.topology.headers_indexes("/", "x")
+        assert not asked.topology.property_indexes("/", "x")
 
 
 def naive_route(topology: Topology, exchange: str, key: str, headers: dict[str, Any]) -> set[str]:
@@ -147,8 +149,11 @@ def naive_route(topology: Topology, exchange: str, key: str, headers: dict[str, 
         for kind, name in reached:
             record = topology.exchange("/", name) if kind == "exchange" else None
             if record is not None:
-                matching = {binding.target for binding in topology.bindings_from("/", name)
-                            if NAIVE[record.type](binding, key, headers)}  # fmt: skip
+                bindings = topology.bindings_from("/", name)
+                if record.type == CONSISTENT_HASH:
+                    matching = naive_choice(bindings, key)
+                else:
+                    matching = {each.target for each in bindings if NAIVE[record.type](each, key, headers)}
                 alternate = {("exchange", record.alternate)} if record.alternate and not matching else set()
                 more |= matching | alternate
         if more == reached:
@@ -163,7 +168,7 @@ bindings = st.lists(
 
 @settings(max_examples=200)
 @given(
-    kinds=st.tuples(*[st.sampled_from(["direct", "fanout", "topic", "headers"])] * len(EXCHANGES)),
+    kinds=st.tuples(*[st.sampled_from(["direct", "fanout", "topic", "headers", CONSISTENT_HASH])] * len(EXCHANGES)),
     alternates=st.tuples(*[st.sampled_from([None, *EXCHANGES])] * len(EXCHANGES)),
     bound=bindings,
     exchange=st.sampled_from(EXCHANGES),
@@ -182,11 +187,13 @@ def test_route_agrees_with_a_naive_one(
     for source, destination, binding_key, arguments in bound:
         operation = "queue_bind" if destination in QUEUES else "exchange_bind"
         target = {"queue" if destination in QUEUES else "destination": destination}
+        if kinds[EXCHANGES.index(source)] == CONSISTENT_HASH:
+            binding_key = str(1 + len(binding_key))
         asked.done(operation, source=source, key=binding_key, arguments=arguments, **target)
-    found = asked.topology.route("/", exchange, key, headers)
+    found = asked.topology.route("/", exchange, key, {"headers": headers})
     assert len({queue.name for queue in found}) == len(found)
     assert {queue.name for queue in found} == naive_route(asked.topology, exchange, key, headers)
-    if not asked.topology.headers_indexes("/", exchange):
+    if not asked.topology.property_indexes("/", exchange):
         assert set(asked.topology.route("/", exchange, key)) == set(found)
 
 
