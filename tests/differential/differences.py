@@ -7,6 +7,8 @@ import re
 TEXTS = {
     # RabbitMQ 3.10 uses one or the other, depending on whether the name is a known atom; 4.x uses one.
     r"(unknown|invalid) exchange type": "unknown exchange type",
+    # RabbitMQ quotes an atom that has a hyphen once more.
+    "''x-consistent-hash''": "'x-consistent-hash'",
 }
 
 

@@ -14,7 +14,7 @@ MISSING = "qmissing"
 """A queue that is rarely declared."""
 ANY_QUEUE = [*QUEUES, "q1", "q2", "", MISSING]
 ANY_EXCHANGE = [*EXCHANGES, "amq.direct", "amq.fanout", "amq.topic", "amq.headers", "amq.match", "", "xmissing"]
-KEYS = ["", "q1", "q2", "a", "a.b", "a.*", "#", "a.#.b"]
+KEYS = ["", "q1", "q2", "a", "a.b", "a.*", "#", "a.#.b", "1", "-2"]
 BINDING_TABLES: list[dict[str, Any]] = [
     {}, {}, {}, {"x-match": "all", "h": "1"}, {"x-match": "any", "h": "1", "k": 2}, {"x-match": "zz"}, {"x-match": 1},
 ]  # fmt: skip
@@ -211,6 +211,41 @@ DEATHS = st.builds(
 """The death of a process of penstock. Its place is known, unlike that of the acceptor that has a connection."""
 PROGRAMS = programs(STEPS)
 
+HASH = "x-consistent-hash"
+HASHED: list[dict[str, Any]] = [
+    {}, {"hash-header": "h"}, {"hash-property": "message_id"}, {"hash-property": "timestamp"}, {"hash-header": ""},
+    {"hash-property": "app_id"}, {"hash-header": "h", "hash-property": "message_id"},
+]  # fmt: skip
+HASH_DECLARE = method(
+    "exchange.declare", exchange=st.sampled_from(EXCHANGES), type=st.just(HASH), arguments=st.sampled_from(HASHED)
+)
+"""Not part of `STEPS`: RabbitMQ chooses among several destinations by other hashes."""
+ONE_DESTINATION = [
+    Step(0, "queue.declare", {"queue": "q1"}),
+    *(
+        step
+        for number, table in enumerate(HASHED)
+        for step in (
+            Step(0, "exchange.declare", {"exchange": "x1", "type": HASH, "arguments": table}),
+            *(
+                Step(at, name, {"queue": "q1", "exchange": "x1", "routing_key": key})
+                for at, key in enumerate(["1", ("", "0", "-1", "a", "1.0", " 1", "é")[number]])
+                for name in ("queue.bind", "queue.unbind", "queue.bind")
+            ),
+            *(
+                Step(0, "basic.publish", {"exchange": "x1", "routing_key": key, "mandatory": True, **more})
+                for key, more in (("k", {}), ("", {"message_id": "7", "headers": {"h": 1, "CC": ["l", "q1"]}}))
+            ),
+            Step(1, "exchange.declare", {"exchange": "x1", "type": HASH, "arguments": HASHED[number - 1]}),
+            Step(1, "exchange.declare", {"exchange": "x1", "type": "direct"}),
+            Step(0, "exchange.delete", {"exchange": "x1", "if_unused": True}),
+            Step(0, "queue.unbind", {"queue": "q1", "exchange": "x1", "routing_key": "1"}),
+            Step(0, "exchange.delete", {"exchange": "x1"}),
+        )
+    ),
+]
+"""Consistent hash exchanges with all arguments, each with one destination at most."""
+
 
 def outliving(program: list[Step]) -> list[Step]:
     """Return the program with durable queues and persistent messages if a shard dies in it: whether others outlive that
@@ -222,4 +257,4 @@ def outliving(program: list[Step]) -> list[Step]:
     return [step._replace(arguments={**step.arguments, **kept.get(step.name, {})}) for step in program]
 
 
-PROGRAMS_WITH_DEATHS = programs(st.one_of(STEPS, STEPS, DEATHS)).map(outliving)
+PROGRAMS_WITH_DEATHS = programs(st.one_of(STEPS, STEPS, HASH_DECLARE, DEATHS)).map(outliving)

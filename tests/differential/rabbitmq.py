@@ -41,7 +41,7 @@ def serve(directory: Path) -> Iterator[Address]:
 
 
 def _environment(directory: Path, amqp: int, distribution: int, names: int) -> dict[str, str]:
-    (directory / "enabled_plugins").write_text("[].\n")
+    (directory / "enabled_plugins").write_text("[rabbitmq_consistent_hash_exchange].\n")
     return {
         "HOME": str(directory),
         "ERL_EPMD_PORT": str(names),

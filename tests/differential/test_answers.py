@@ -18,7 +18,7 @@ from hypothesis import given
 from tests.broker import Broker
 from tests.differential import rabbitmq
 from tests.differential.comparison import Compared, compare, examples
-from tests.differential.programs import CONNECTIONS, PROGRAMS, Step
+from tests.differential.programs import CONNECTIONS, ONE_DESTINATION, PROGRAMS, Step
 from tests.raw import Address, Client
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -48,3 +48,9 @@ def brokers(
 def test_a_program_is_answered_as_by_rabbitmq(brokers: tuple[Address, Address], program: list[Step]) -> None:
     both = [Compared(partial(Client.connect, address)) for address in brokers]
     compare(both, CONNECTIONS, program, f"d{os.getpid()}-{next(RUNS)}-")
+
+
+@pytest.mark.timeout(600)
+def test_consistent_hash_exchanges_are_answered_as_by_rabbitmq(brokers: tuple[Address, Address]) -> None:
+    both = [Compared(partial(Client.connect, address)) for address in brokers]
+    compare(both, CONNECTIONS, ONE_DESTINATION, f"d{os.getpid()}-{next(RUNS)}-")
