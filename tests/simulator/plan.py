@@ -16,7 +16,8 @@ CONSUMER_TIMEOUT, TRANSACTION_TIMEOUT = AmqpSettings().consumer_timeout, AmqpSet
 SHORT_SECONDS = 0.1
 """The duration of half of the plays, and the longest that a fault lasts in them."""
 FANOUT = "fan"
-"""The exchange to which some of the queues are bound."""
+HASH = "hash"
+"""The exchanges to which some of the queues are bound: with the second a message goes to one of them."""
 DEAD = "dead"
 """The queue to which others send their dead messages; nobody publishes to it."""
 TEMPORARY = ("t1", "t2", "t3")
@@ -81,7 +82,7 @@ class Deed(StrEnum):
 
 
 class QueuePlan(NamedTuple):
-    """A queue, the shard that it begins on, whether it is bound to the fanout exchange, and whether by a user who may
+    """A queue, the shard that it begins on, whether it is bound to the exchanges, and whether by a user who may
     not write to that.
     """
 

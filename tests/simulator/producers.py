@@ -8,7 +8,8 @@ from functools import partial
 from penstock.limits.ladder import CLOSE_CHANNEL
 from tests.frames import Event
 from tests.simulator.engine import Engine
-from tests.simulator.plan import DEAD, FANOUT, TEMPORARY, TRANSACTION_TIMEOUT, ClientPlan, Habit
+from tests.simulator.hashed import key_of
+from tests.simulator.plan import DEAD, FANOUT, HASH, TEMPORARY, TRANSACTION_TIMEOUT, ClientPlan, Habit
 from tests.simulator.transactions import Transacting
 from tests.simulator.truth import Id, Truth
 
@@ -20,7 +21,7 @@ class Producer(Transacting):
 
     def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan) -> None:
         super().__init__(engine, truth, plan)
-        self.targets = [queue.name for queue in engine.plan.queues if queue.name != DEAD] + [FANOUT]
+        self.targets = [queue.name for queue in engine.plan.queues if queue.name != DEAD] + [FANOUT, HASH]
         if any(client.habit is Habit.DECLARING for client in engine.plan.clients):
             self.targets += TEMPORARY
         self.published = 0
@@ -56,10 +57,10 @@ class Producer(Transacting):
             self.end_transaction()
 
     def publish(self, target: str) -> None:
-        """Publish a persistent message to a queue or to the fanout exchange."""
+        """Publish a persistent message to a queue or to an exchange."""
         self.published += 1
         id = Id(self.plan.number, self.published)
-        to = (target, "") if target == FANOUT else ("", target)
+        to = (target, key_of(*id)) if target in (FANOUT, HASH) else ("", target)
         self.truth.published(id, target, self.timeline.now, self.channels)
         body = b"%d %d " % id + bytes(self.chance.choice(SIZES))
         when_read = None if self.transacts else partial(self.truth.was_read, id, self.client.acceptor)

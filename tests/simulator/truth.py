@@ -13,7 +13,8 @@ from enum import Enum
 from math import inf
 from typing import NamedTuple
 
-from tests.simulator.plan import CONSUMER_TIMEOUT, FANOUT, TEMPORARY, Deed, Mishap, Plan
+from tests.simulator.hashed import chosen, key_of
+from tests.simulator.plan import CONSUMER_TIMEOUT, FANOUT, HASH, TEMPORARY, Deed, Mishap, Plan
 
 
 class Id(NamedTuple):
@@ -130,11 +131,12 @@ class Truth:
 
     def published(self, id: Id, target: str, now: float, connection: int) -> None:
         """Record a publish that was written."""
-        self.messages[id] = (
-            Message(self.bound, False, now, connection)
-            if target == FANOUT
-            else Message((target,), True, now, connection)
-        )
+        queues: tuple[str, ...] = (target,)
+        if target == FANOUT:
+            queues = self.bound
+        elif target == HASH:
+            queues = chosen(self.bound, key_of(*id))
+        self.messages[id] = Message(queues, target not in (FANOUT, HASH), now, connection)
 
     def was_read(self, id: Id, acceptor: int) -> None:
         """Record that an acceptor has read a publish."""

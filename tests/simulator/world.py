@@ -6,16 +6,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from router.model.hashing import CONSISTENT_HASH
 from router.model.records import LEAVING, STARTING
 from tests.simulator.clients import DRAINER, make_client
 from tests.simulator.connections import ClientConnection, connections_of
 from tests.simulator.engine import Engine
 from tests.simulator.faults import Faults
+from tests.simulator.hashed import weight
 from tests.simulator.invariants.gates import is_stopped
 from tests.simulator.lessees import Lessee
 from tests.simulator.operators import Operators
 from tests.simulator.person import Person
-from tests.simulator.plan import FANOUT, ClientPlan, Habit, Lull, Plan
+from tests.simulator.plan import FANOUT, HASH, ClientPlan, Habit, Lull, Plan
 from tests.simulator.producers import Producer
 from tests.simulator.promises import Promises
 from tests.simulator.supervisor import START_SECONDS
@@ -74,15 +76,17 @@ class World:
         self.operators.begin()
 
     def declare(self) -> None:
-        """Make the users, the exchange and the queues of the plan."""
+        """Make the users, the exchanges and the queues of the plan."""
         self.node.add_user(EVE)
         self.node.add_user(MALLORY, NOWHERE)
         self.node.ask("exchange_declare", name=FANOUT, type="fanout", durable=True)
+        self.node.ask("exchange_declare", name=HASH, type=CONSISTENT_HASH, durable=True)
         for queue in self.plan.queues:
             self.node.declare(queue.name, queue.shard, self.plan.stores, **queue.arguments)
             if queue.bound:
                 user = MALLORY if queue.unprivileged else "guest"
                 self.node.ask("queue_bind", queue=queue.name, source=FANOUT, key="", user=user)
+                self.node.ask("queue_bind", queue=queue.name, source=HASH, key=weight(queue.name), user=user)
         if self.plan.share is not None:
             self.node.policy("share", "", {"flow-share": f"{self.plan.share} %"}, "exchanges")
 
