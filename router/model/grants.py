@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.limits.features import UNCONSUMED, granted_on_wire, unprivileged_reason_on_wire
-from router.model.matching import INDEXES, Index, counting
+from router.model.matching import INDEXES, Index, keys_read
 from router.model.records import DEFAULT_EXCHANGE, Binding, Destination, Queue
 from router.model.topics_cy import Memory, Work
 
@@ -178,7 +178,7 @@ class Grants:
             if len(able) in (0, len(by_maker)):
                 return bool(able)
             index = self._index(work, way, able)
-            for key in counting(index, keys):
+            for key in keys_read(index, keys):
                 walk = index.walk(key, properties)
                 while not walk.advance(work):
                     yield

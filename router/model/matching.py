@@ -286,7 +286,7 @@ PropertyIndex: TypeAlias = HeadersIndex | PropertyHashIndex
 """The indexes that look at the property `reads` of a message: messages with equal `traits` match the same bindings."""
 
 
-def counting(index: Index, keys: Sequence[str]) -> Sequence[str]:
+def keys_read(index: Index, keys: Sequence[str]) -> Sequence[str]:
     """Return those of a message's routing keys that an index looks at: a hash index at the first alone, since it sends
     a message to one destination.
     """

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from router.model.kinds import KINDS
-from router.model.matching import INDEXES, Index, PropertyIndex, counting
+from router.model.matching import INDEXES, Index, PropertyIndex, keys_read
 from router.model.record_kind import Change, Keeper, Record, Records
 from router.model.records import (
     DEFAULT_EXCHANGE,
@@ -359,7 +359,7 @@ class Topology:
             if isinstance(place.index, PropertyIndex) and not isinstance(properties, Mapping):
                 properties = properties() if properties else {}
             destinations = yield from _matching(
-                work, place.index, counting(place.index, keys), properties if isinstance(properties, Mapping) else {}
+                work, place.index, keys_read(place.index, keys), properties if isinstance(properties, Mapping) else {}
             )
             if by is not None and destinations:
                 destinations = yield from _chosen(destinations, by, name)

@@ -38,6 +38,7 @@ from router.authority.moving import Moves as RouterMoves
 from router.authority.shards import Shards
 from router.core import RouterCore, Turn
 from router.model.grants import NOBODY, Grants
+from router.model.hashing import HashIndex
 from router.processes import Processes
 from router.storage.store import Store as RouterStore
 from router.storage.store import StoreError as RouterStoreError
@@ -150,6 +151,11 @@ def a_fanout_forgets_a_queue(
     if len(publish.queues) > 1:
         publish = publish._replace(queues=publish.queues[:-1])
     return right(intake, link, parts, turn, index, publish, **options)
+
+
+@plant(HashIndex, "choose")
+def every_key_has_the_same_queue(right: Any, index: HashIndex, value: object) -> Any:
+    return right(index, None)
 
 
 @plant(Consuming, "settle")

@@ -45,6 +45,12 @@ DEFAULT = (403, "operation not permitted on the default exchange")
         ),
         (
             "exchange_declare",
+            {"name": "new", "type": "x-consistent-hash", "arguments": {"hash-property": "app_id"}},
+            406,
+            "Unsupported property: app_id",
+        ),
+        (
+            "exchange_declare",
             {"name": "amq.topic"},
             406,
             "inequivalent arg 'type' for exchange 'amq.topic' in vhost '/': received 'direct' but current is 'topic'",

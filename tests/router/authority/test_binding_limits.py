@@ -80,3 +80,13 @@ def test_a_binding_asks_for_so_many_headers(asked: Asked) -> None:
         "asks for 3 headers, more than 2 (amqp.binding_headers)"
     )
     asked.done("queue_bind", queue="q", source="amq.topic", arguments=wide)
+
+
+def test_a_binding_to_a_consistent_hash_exchange_needs_a_weight(asked: Asked) -> None:
+    asked.done("exchange_declare", name="x", type="x-consistent-hash")
+    asked.done("exchange_bind", source="x", destination="amq.fanout", key="3")
+    for key, text in (("a", 'must be an integer: <<"a">>'), ("0", "must be greater than 0")):
+        bound = {"source": "x", "destination": "amq.direct", "key": key}
+        assert asked.refused("exchange_bind", **bound) == (406, f"The binding key {text}")
+        asked.done("exchange_unbind", **bound)
+    assert len(asked.topology.bindings_from("/", "x")) == 1
