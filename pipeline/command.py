@@ -54,6 +54,7 @@ To = Annotated[
         show_default=False,
     ),
 ]
+JobLimit = Annotated[str, typer.Option(help="how long one job may take before the command fails")]
 
 
 @app.command()
@@ -64,6 +65,7 @@ def compact(
         str | None,
         typer.Option(help="remove compacted live files this long after the end of their hour", show_default=False),
     ] = None,
+    job_limit: JobLimit = "1h",
     master: Master = None,
     conf: Conf = None,
 ) -> None:
@@ -73,6 +75,7 @@ def compact(
     """
     grace_us = _length(grace)
     keep_us = None if keep_live is None else _length(keep_live)
+    limit_s = _length(job_limit) / 1e6
     spark = _session("compact", master, conf, little_java=True)
     from pipeline.compact import compact as run
     from pipeline.compact import remove_live
@@ -80,7 +83,7 @@ def compact(
 
     now = _now()
     began = time.monotonic()
-    for done in run(spark, root, now, grace_us):
+    for done in run(spark, root, now, grace_us, limit_s=limit_s):
         manifest = done.manifest
         seconds, began = time.monotonic() - began, time.monotonic()
         _report_progress(
@@ -113,6 +116,7 @@ def report(
     hot_factor: Annotated[
         float, typer.Option(min=1.0, help="load relative to the node's mean above which a shard is hot")
     ] = 1.5,
+    job_limit: JobLimit = "1h",
     master: Master = None,
     conf: Conf = None,
 ) -> None:
@@ -123,7 +127,7 @@ def report(
     if html is None and json is None:
         raise PipelineError("no output given: use --html FILE, --json FILE or both")
     begin, end = _range(since, until)
-    wait_s, refill_s = _length(longest_wait) / 1e6, _length(refill) / 1e6
+    wait_s, refill_s, limit_s = (_length(text) / 1e6 for text in (longest_wait, refill, job_limit))
     spark = _session("report", master, conf)
     from pipeline.jobs.hot_shards import Limits
     from pipeline.jobs.marks import Goals
@@ -133,7 +137,8 @@ def report(
     from pipeline.report.page import page
 
     goals = Goals(longest_wait_s=wait_s, refill_s=refill_s, stop_percent=stop_percent, resume_percent=resume_percent)
-    gathered = gather(Telemetry(spark, root), begin, end, goals, Limits(factor=hot_factor), _report_progress)
+    limits = Limits(factor=hot_factor)
+    gathered = gather(Telemetry(spark, root), begin, end, goals, limits, _report_progress, limit_s)
     if html is not None:
         _write(html, page(gathered))
     if json is not None:
@@ -146,6 +151,7 @@ def inputs(
     output: Annotated[Path, typer.Option(metavar="FILE", help="JSON; - for stdout")],
     since: From = None,
     until: To = None,
+    job_limit: JobLimit = "1h",
     master: Master = None,
     conf: Conf = None,
 ) -> None:
@@ -154,11 +160,12 @@ def inputs(
     Example: penstock pipeline inputs --telemetry DIR --output inputs.json
     """
     begin, end = _range(since, until)
+    limit_s = _length(job_limit) / 1e6
     spark = _session("inputs", master, conf)
     from pipeline.inputs import inputs as run
     from pipeline.read import Telemetry
 
-    _write(output, run(Telemetry(spark, root), begin, end))
+    _write(output, run(Telemetry(spark, root), begin, end, _report_progress, limit_s))
 
 
 @app.command()

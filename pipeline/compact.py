@@ -15,19 +15,23 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.telemetry.schema import TABLES, Table
 from pipeline import layout
+from pipeline.errors import PipelineError, is_read_failure, reason
 from pipeline.files import Files
 from pipeline.layout import Hour, Manifest
 from pipeline.parts import parts
 from pipeline.read import live_files, live_rows, manifests
+from pipeline.runner import LIMIT_S, Runner
 from pipeline.schema import CORRUPT, PARTITION, partitioned
+from pipeline.unreadable import separate, try_live
 
 SORTED_BY = {
     "depth": ("vhost", "queue"),
@@ -44,8 +48,6 @@ ROWS_AT_ONCE = 1_000_000
 """Hours are compacted together up to this size: the smallest job costs a second or two."""
 ROWS_BY_DRIVER = 20_000_000
 """Parts made by Arrow pass through the driver, which writes them wherever Spark can: some five bytes a row."""
-LOTS_AT_ONCE = 2
-"""While one lot plans, lists, renames or waits for its last task, the other has tasks for all cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +83,36 @@ class Staged:
 
 
 def compact(
-    spark: SparkSession, root: str, now: int, grace_us: int, tables: Sequence[str] = tuple(TABLES)
+    spark: SparkSession,
+    root: str,
+    now: int,
+    grace_us: int,
+    tables: Sequence[str] = tuple(TABLES),
+    limit_s: float = LIMIT_S,
 ) -> Iterator[Compacted]:
     """Compact every closed hour with new live files, the oldest first; yield each once it and all before it are done.
 
-    `now` is in µs since 1970. PipelineError if files cannot be read or written.
+    `now` is in µs since 1970; `limit_s`: seconds that hours compacted together may take. PipelineError if files cannot
+    be read or written, or in time.
     """
     files = Files(spark)
-    pool = ThreadPoolExecutor(LOTS_AT_ONCE, "compact")
-    try:
+    with Runner(spark, limit_s) as runner:
         begun = list[Future[list[Compacted]]]()
         for name in tables:
             for left in files.matching(f"{layout.history_base(root, name)}/_staging-*"):
                 files.delete(left)
             found = pending(files, root, name, now, grace_us)
-            begun += [pool.submit(compact_hours, spark, root, name, lot) for lot in lots(found)]
+            for lot in lots(found):
+                job = partial(compact_hours, spark, root, name, lot)
+                begun.append(runner.submit(f"{lot[0].hour} {name}", job))
         for each in begun:
-            yield from each.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+            try:
+                done = each.result()
+            except PipelineError:
+                raise
+            except Exception as error:
+                raise PipelineError(reason(error)) from error
+            yield from done
 
 
 def pending(files: Files, root: str, name: str, now: int, grace_us: int) -> Iterator[Pending]:
@@ -166,12 +179,15 @@ def _stage(spark: SparkSession, root: str, table: Table, lot: Sequence[Pending],
     readable, unreadable = [path for each in lot for path in each.new], list[str]()
     try:
         found, corrupt = _stage_by_spark(spark, root, table, readable, lot, staging)
-    except Exception:  # a file that is truncated or not zstd ends the job, and Spark does not always name it
+    except Exception as error:  # a file that is truncated or not zstd ends the job
+        if not is_read_failure(error):
+            raise
         if len(lot) > 1:
             return None
-        readable, unreadable = _separate_unreadable(spark, readable)
+        unreadable = separate(readable, partial(try_live, spark, table))
         if not unreadable:
             raise
+        readable = [path for path in readable if path not in unreadable]
         found, corrupt = _stage_by_spark(spark, root, table, readable, lot, staging)
     written = layout.by_hour(files.matching(f"{staging}/dt=*/hour=*/part-*.parquet"), layout.PART)
     found_parts = {hour: {path: files.parquet_rows(path) for path in paths} for hour, paths in written.items()}
@@ -220,7 +236,7 @@ def _put_in_place(files: Files, root: str, name: str, each: Pending, staged: Sta
         corrupt=each.before.corrupt + staged.corrupt,
         unreadable=tuple(sorted(unreadable.union(each.before.unreadable))),
     )
-    files.write(f"{directory}/{layout.MANIFEST}", manifest.to_json().encode())
+    files.replace(f"{directory}/{layout.MANIFEST}", manifest.to_json().encode())
     _sweep(files, directory, frozenset(names))
     return Compacted(name, each.hour, len(each.new), manifest)
 
@@ -252,19 +268,6 @@ def _stage_by_spark(
         return 0, 0
     counts = seen.get
     return int(counts["rows"]), int(counts["bad"])
-
-
-def _separate_unreadable(spark: SparkSession, paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Separate readable files from those that are truncated or not zstd: one of the latter would end the job."""
-    try:
-        spark.read.option("ignoreMissingFiles", True).text(list(paths)).agg(F.max(F.length("value"))).first()
-    except Exception:
-        if len(paths) == 1:
-            return [], list(paths)
-        middle = len(paths) // 2
-        halves = _separate_unreadable(spark, paths[:middle]), _separate_unreadable(spark, paths[middle:])
-        return halves[0][0] + halves[1][0], halves[0][1] + halves[1][1]
-    return list(paths), []
 
 
 def _sweep(files: Files, directory: str, names: frozenset[str]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipeline.errors import PipelineError
-from pipeline.session import first_line
+from pipeline.errors import PipelineError, reason
 
 WRITE_BYTES = 1 << 20
 """Bytes passed to Java at once."""
@@ -18,6 +18,7 @@ class Files:
 
     def __init__(self, spark: SparkSession) -> None:
         self.java: Any = spark._jvm
+        self.gateway: Any = spark.sparkContext._gateway
         self.configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
 
     def matching(self, pattern: str) -> list[str]:
@@ -31,7 +32,7 @@ class Files:
             # as one text: fetching each path costs a round trip
             return str(self.java.scala.runtime.ScalaRunTime.genericWrapArray(paths).mkString("\n")).split("\n")
         except Exception as error:
-            raise PipelineError(f"{pattern} cannot be listed: {first_line(error)}") from error
+            raise PipelineError(f"{pattern} cannot be listed: {reason(error)}") from error
 
     def exists(self, name: str) -> bool:
         """Whether the file or directory exists."""
@@ -66,7 +67,7 @@ class Files:
             finally:
                 reader.close()
         except Exception as error:
-            raise PipelineError(f"{name} cannot be read: {first_line(error)}") from error
+            raise PipelineError(f"{name} cannot be read: {reason(error)}") from error
 
     def write(self, name: str, data: bytes) -> None:
         """Write a small file, replacing an existing one."""
@@ -79,7 +80,21 @@ class Files:
             finally:
                 sink.close()
         except Exception as error:
-            raise PipelineError(f"{name} cannot be written: {first_line(error)}") from error
+            raise PipelineError(f"{name} cannot be written: {reason(error)}") from error
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a small file at once: readers see the old or the new contents."""
+        aside = f"{name.rpartition('/')[0]}/_new-{uuid.uuid4().hex}"
+        self.write(aside, data)
+        hadoop = self.java.org.apache.hadoop.fs
+        kind = getattr(hadoop, "Options$Rename")
+        options = self.gateway.new_array(kind, 1)
+        options[0] = kind.OVERWRITE
+        try:
+            source, target = self._of(aside)[0], self._of(name)[0]
+            hadoop.FileContext.getFileContext(source.toUri(), self.configuration).rename(source, target, options)
+        except Exception as error:
+            raise PipelineError(f"{name} cannot be replaced: {reason(error)}") from error
 
     def make_directory(self, name: str) -> None:
         """Create a directory and its parents; existing ones are kept."""
@@ -103,4 +118,4 @@ class Files:
             path = self.java.org.apache.hadoop.fs.Path(name)
             return path, path.getFileSystem(self.configuration)
         except Exception as error:
-            raise PipelineError(f"{name} is on no file system that Spark knows: {first_line(error)}") from error
+            raise PipelineError(f"{name} is on no file system that Spark knows: {reason(error)}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -11,9 +12,11 @@ from pyspark.sql.types import StructType
 
 from penstock.telemetry.schema import TABLES, Table
 from pipeline import layout
+from pipeline.errors import file_of
 from pipeline.files import Files
 from pipeline.layout import Hour, Manifest
 from pipeline.schema import CORRUPT, PARTITION, empty, struct, with_corrupt
+from pipeline.unreadable import separate, try_live, try_parts
 
 
 @dataclass(slots=True)
@@ -34,6 +37,8 @@ class Telemetry:
         self.root = root
         self.files = Files(spark)
         self._listed: dict[str, tuple[dict[Hour, list[str]], dict[Hour, Manifest]]] = {}
+        self._asked: set[tuple[str, int, int]] = set()
+        self._left_out: set[str] = set()
 
     def rows(self, name: str, since: int, until: int) -> DataFrame:
         """Return rows with `since` <= ts < `until` (µs since 1970), without those that do not fit their schema."""
@@ -60,7 +65,8 @@ class Telemetry:
         return compacted + (count_corrupt(self._live(table, live), table) if live else 0)
 
     def paths(self, name: str, since: int, until: int) -> Paths:
-        """Return the files that may have rows of that time; no row is in two of them."""
+        """Return the files that may have rows of that time and can be read; no row is in two of them."""
+        self._asked.add((name, since, until))
         live, manifests = self._list(name)
         base = layout.history_base(self.root, name)
         chosen = Paths()
@@ -70,7 +76,39 @@ class Telemetry:
                 chosen.live += layout.late_files(live.get(hour, ()), manifest)
                 if manifest:
                     chosen.parts += [f"{base}/{hour.path}/{part}" for part in manifest.parts]
-        return chosen
+        return Paths(*([path for path in own if path not in self._left_out] for own in (chosen.live, chosen.parts)))
+
+    def unreadable(self, name: str, since: int, until: int) -> list[str]:
+        """Return the names of the files of that time that were left out: by compactions, and here."""
+        _, manifests = self._list(name)
+        hours = {hour for hour in manifests if layout.reaches(hour, since, until)}
+        found = {file for hour in hours for file in manifests[hour].unreadable}
+        bases = layout.live_base(self.root, name), layout.history_base(self.root, name)
+        for path in self._left_out:
+            hour = layout.hour_of(path)
+            if hour is not None and layout.reaches(hour, since, until) and any(f"{base}/" in path for base in bases):
+                found.add(layout.name_of(path))
+        return sorted(found)
+
+    def relist(self) -> bool:
+        """List again; return whether a compaction has changed the history of a table that was asked for."""
+        before = {name: manifests for name, (_, manifests) in self._listed.items()}
+        self._listed.clear()
+        return any(self._list(name)[1] != manifests for name, manifests in before.items())
+
+    def leave_out_unreadable(self, error: Exception) -> list[str]:
+        """Read the files asked for so far, of the table and tier whose file an error names, and leave out from now on
+        those that cannot be read. Returns their paths.
+        """
+        named = file_of(error)
+        found: set[str] = set()
+        for name, since, until in sorted(self._asked):
+            paths = self.paths(name, since, until)
+            for own, attempt in ((paths.live, try_live), (paths.parts, try_parts)):
+                if named is None or layout.name_of(named) in map(layout.name_of, own):
+                    found.update(separate(own, partial(attempt, self.spark, TABLES[name])))
+        self._left_out |= found
+        return sorted(found)
 
     def hours(self) -> list[Hour]:
         """Return all hours for which some table has files."""

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 import penstock
 import pipeline
 from penstock import telemetry
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, first_line
 
 JAVA_LEAST = 17
 """The version that Spark 4 needs."""
@@ -40,7 +40,7 @@ DEFAULTS = {
     "spark.sql.files.openCostInBytes": "512k",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
     "spark.ui.enabled": "false",
-    "spark.log.level": "ERROR",
+    "spark.log.level": "FATAL",  # Spark would print pages of Java for each error that is one line here
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -163,8 +163,3 @@ def java_version(command: Sequence[str]) -> int:
     if found is None:
         raise PipelineError(f"{command[0]} prints no version: {first_line(done.stderr or done.stdout)}")
     return int(found[1])
-
-
-def first_line(error: object) -> str:
-    """Return the first line of an error's text that is not empty, else the name of its class."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

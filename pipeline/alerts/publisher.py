@@ -12,8 +12,7 @@ import pika
 from pika.exceptions import AMQPError
 
 from pipeline.alerts.board import Alert
-from pipeline.errors import PipelineError
-from pipeline.session import first_line
+from pipeline.errors import PipelineError, reason
 
 PAUSE_S = 1.0
 
@@ -36,7 +35,7 @@ class Publisher:
                 return self._publish(alerts)
             except (AMQPError, OSError) as error:
                 if time.monotonic() > deadline:
-                    raise PipelineError(f"alerts cannot be published: {first_line(error)}") from error
+                    raise PipelineError(f"alerts cannot be published: {reason(error)}") from error
                 time.sleep(PAUSE_S)
 
     def check(self) -> None:
@@ -44,7 +43,7 @@ class Publisher:
         try:
             self._publish(())
         except (AMQPError, OSError) as error:
-            raise PipelineError(f"no alert can be published: {first_line(error) or type(error).__name__}") from error
+            raise PipelineError(f"no alert can be published: {reason(error)}") from error
 
     def _publish(self, alerts: Sequence[Alert]) -> None:
         connection = pika.BlockingConnection(pika.URLParameters(self.url))

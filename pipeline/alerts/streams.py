@@ -14,11 +14,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.telemetry.schema import DEPTH, FLOW, SHARD, Table
 from pipeline import layout
 from pipeline.alerts.board import FACTS, Alert, Board, Limits
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, reason
 from pipeline.files import Files
 from pipeline.jobs import time_to_full
 from pipeline.schema import partitioned
-from pipeline.session import first_line
 
 WINDOW_MS = 120_000
 WINDOW, SLIDE = f"{WINDOW_MS // 1000} seconds", "20 seconds"
@@ -57,7 +56,7 @@ class Alerts:
             self._start("flow", flow_rows(self._rows(FLOW)), "append", in_order, Board.flow)
         except Exception as error:
             self.stop()
-            raise PipelineError(f"alerts cannot be started: {first_line(error)}") from error
+            raise PipelineError(f"alerts cannot be started: {reason(error)}") from error
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Watch until `until` returns True. PipelineError if a query fails."""
@@ -65,7 +64,7 @@ class Alerts:
             for query in self.queries:
                 if not query.isActive:
                     failed = query.exception()
-                    raise PipelineError(f"alerts of {query.name} ended: {first_line(failed or 'stopped')}")
+                    raise PipelineError(f"alerts of {query.name} ended: {reason(failed or 'stopped')}")
             self._publish("tick", None, self.board.tick(time.time_ns() // 1000))
             time.sleep(TICK_S)
 
@@ -79,7 +78,7 @@ class Alerts:
         base = layout.live_base(self.root, table.name)
         self.files.make_directory(base)
         reader = self.spark.readStream.schema(partitioned(table)).option("maxFilesPerTrigger", FILES_A_BATCH)
-        frame = reader.option("ignoreMissingFiles", True).json(base)
+        frame = reader.option("ignoreMissingFiles", True).option("ignoreCorruptFiles", True).json(base)
         return frame.where(F.col("ts").isNotNull()).withColumn("time", F.timestamp_micros("ts"))
 
     def _start(
@@ -106,7 +105,7 @@ class Alerts:
             if number is not None:
                 self.board.batches[name] = number
             if alerts or number is not None:
-                self.files.write(self.state, self.board.to_json().encode())
+                self.files.replace(self.state, self.board.to_json().encode())
 
 
 def queue_rows(depth: DataFrame) -> DataFrame:

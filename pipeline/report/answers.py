@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -28,12 +28,14 @@ from pipeline.jobs import (
 )
 from pipeline.jobs.marks import Goals
 from pipeline.read import Telemetry
+from pipeline.recovery import on_readable_files
+from pipeline.runner import LIMIT_S, Runner
 
 ROWS_MOST = 200
 """Rows of an answer that are kept; for all rows, run the job itself."""
 LOAD_ROWS_MOST = 20_000
-JOBS_AT_ONCE = 2
-"""While one job is planned, or waits for its last task, the other has tasks for all cores."""
+SHARED = (("queues", episodes.TABLE.name, shard_load.TABLE.name), (marks.TABLE.name,), (what_if.STOPS.name,))
+"""Frames that several answers use, each after those that it uses itself."""
 CURVES = 4
 POINTS = 240
 
@@ -64,12 +66,15 @@ class Curve:
 
 @dataclass(slots=True)
 class Report:
-    """The contents of the report. `counts`: rows, corrupt rows and rows that writers dropped, by table."""
+    """The contents of the report. `counts`: rows, corrupt rows and rows that writers dropped, by table; `unreadable`:
+    names of the files that were left out, by table.
+    """
 
     root: str
     since: int
     until: int
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    unreadable: dict[str, list[str]] = field(default_factory=dict)
     answers: dict[str, Answer] = field(default_factory=dict)
     curves: list[Curve] = field(default_factory=list)
 
@@ -81,39 +86,73 @@ def gather(
     goals: Goals,
     limits: hot_shards.Limits,
     report_progress: ReportProgress,
+    limit_s: float = LIMIT_S,
 ) -> Report:
-    """Run all jobs on the rows with `since` <= ts < `until` (µs since 1970), and report progress."""
+    """Run all jobs on the rows with `since` <= ts < `until` (µs since 1970), and report progress.
+
+    Unreadable files are left out. PipelineError if a job fails for another reason, or takes longer than `limit_s`.
+    """
+    with Runner(telemetry.spark, limit_s) as runner:
+        job = partial(_gather, telemetry, runner, since, until, goals, limits, report_progress)
+        return on_readable_files(telemetry, runner, job, report_progress)
+
+
+def _gather(
+    telemetry: Telemetry,
+    runner: Runner,
+    since: int,
+    until: int,
+    goals: Goals,
+    limits: hot_shards.Limits,
+    report_progress: ReportProgress,
+) -> Report:
     frames = {name: telemetry.rows(name, since, until) for name in TABLES}
-    report = Report(telemetry.root, since, until)
     facts = queues.queues(frames["depth"])
-    jobs = list(_jobs(frames, facts, since, until, goals, limits))
-    tables = (episodes.TABLE, what_if.STOPS, marks.TABLE, shard_load.TABLE)
-    kept = [facts, *(frame for table, frame in jobs if table in tables)]  # inputs of other jobs, computed once
-    pool = ThreadPoolExecutor(JOBS_AT_ONCE, "report")
+    jobs = {table.name: (table, frame) for table, frame in _jobs(frames, facts, since, until, goals, limits)}
+    shared = {"queues": facts} | {name: frame for name, (_, frame) in jobs.items()}
+    report = Report(telemetry.root, since, until)
+
+    def count(name: str) -> dict[str, int]:
+        return _count(frames[name], telemetry.corrupt(name, since, until))
 
     def answer(number: int, table: Table, frame: DataFrame) -> Answer:
         report_progress(f"{number} of {len(jobs)}: {table.name.replace('_', ' ')}")
         return _answer(table, frame)
 
-    def count(name: str) -> dict[str, int]:
-        return _count(frames[name], telemetry.corrupt(name, since, until))
-
     try:
-        for frame in kept:
-            frame.persist()
-        answers = {
-            table.name: pool.submit(answer, number, table, frame) for number, (table, frame) in enumerate(jobs, 1)
-        }
-        counts = {name: pool.submit(count, name) for name in TABLES}
-        report.answers = {name: each.result() for name, each in answers.items()}
-        report_progress("curves of queues that held producers")
-        report.curves = _curves(frames["depth"], report.answers[marks.TABLE.name].rows, since, until)
+        report_progress("rows, and facts that several answers use")
+        counts = {name: runner.submit(f"rows of {name}", partial(count, name)) for name in TABLES}
         report.counts = {name: each.result() for name, each in counts.items()}
+        for names in SHARED:
+            kept = [runner.submit(name.replace("_", " "), partial(keep, shared[name])) for name in names]
+            for each in kept:
+                each.result()
+        answers = {
+            name: runner.submit(name.replace("_", " "), partial(answer, number, table, frame))
+            for number, (name, (table, frame)) in enumerate(jobs.items(), 1)
+        }
+        report.answers = {name: result.result() for name, result in answers.items()}
+        report_progress("curves of queues that held producers")
+        most = report.answers[marks.TABLE.name].rows
+        report.curves = runner.run("curves", partial(_curves, frames["depth"], most, since, until))
     finally:
-        pool.shutdown(cancel_futures=True)
-        for frame in kept:
-            frame.unpersist()
+        runner.cancel()
+        if runner.has_java:
+            for name in (name for names in SHARED for name in names):
+                shared[name].unpersist()
+    report.unreadable = {name: telemetry.unreadable(name, since, until) for name in TABLES}
     return report
+
+
+def keep(frame: DataFrame) -> None:
+    """Compute a frame and keep it for the jobs that use it.
+
+    Spark computes a kept frame when a job first asks for it, under a lock; a task that then fails makes it take the
+    locks of all frames that use this one. Two jobs that do both at once wait for each other for ever. So frames are
+    computed before jobs that share them run side by side.
+    """
+    frame.persist()
+    frame.count()
 
 
 def _jobs(

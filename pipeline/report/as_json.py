@@ -11,8 +11,8 @@ VERSION = 1
 
 
 def as_json(report: Report) -> str:
-    """Return one JSON object: version, since, until (µs since 1970), root, counts by table, and for each answer its
-    meaning, columns, rows, and whether there were more.
+    """Return one JSON object: version, since, until (µs since 1970), root, counts and unreadable files by table, and
+    for each answer its meaning, columns, rows, and whether there were more.
     """
     content: dict[str, Any] = {
         "version": VERSION,
@@ -20,6 +20,7 @@ def as_json(report: Report) -> str:
         "since": report.since,
         "until": report.until,
         "counts": report.counts,
+        "unreadable": report.unreadable,
         "answers": {
             name: {
                 "meaning": answer.table.meaning,

@@ -57,7 +57,7 @@ tr:hover td { background: var(--soft); }
 .facts { display: flex; flex-wrap: wrap; gap: 0.6rem; margin: 1rem 0; padding: 0; list-style: none; }
 .facts li { border: 1px solid var(--line); border-radius: 0.5rem; padding: 0.4rem 0.9rem; }
 .facts b { display: block; font-size: 1.25rem; }
-.bad b { color: var(--hot); }
+.bad > b { color: var(--hot); }
 @media print { nav { display: none; } }
 """
 
@@ -140,14 +140,21 @@ def _table(answer: Answer) -> Iterator[str]:
 
 def _sources(report: Report) -> Iterator[str]:
     yield '<section id="sources"><h2>Sources</h2>'
-    yield f'<p class="what">Telemetry in {escape(report.root)}. Corrupt rows do not fit their table and are left out; '
-    yield "lost rows were dropped by their writers for lack of room.</p>"
-    yield '<table><thead><tr><th>table</th><th class="number">rows</th><th class="number">corrupt</th>'
-    yield '<th class="number">lost</th></tr></thead><tbody>'
+    yield f'<p class="what">Telemetry in {escape(report.root)}. Corrupt rows do not fit their table and are left out, '
+    yield "as are files that cannot be read; lost rows were dropped by their writers for lack of room.</p>"
+    kinds = ("rows", "corrupt", "lost", "unreadable files")
+    yield "<table><thead><tr><th>table</th>" + "".join(f'<th class="number">{kind}</th>' for kind in kinds)
+    yield "</tr></thead><tbody>"
     for name, counts in report.counts.items():
-        cells = "".join(f'<td class="number">{counts[kind]:,}</td>' for kind in ("rows", "corrupt", "lost"))
+        amounts = *(counts[kind] for kind in kinds[:3]), len(report.unreadable[name])
+        cells = "".join(f'<td class="number">{amount:,}</td>' for amount in amounts)
         yield f"<tr><td>{name}</td>{cells}</tr>"
-    yield "</tbody></table></section>\n"
+    yield "</tbody></table>"
+    for name, files in report.unreadable.items():
+        if files:
+            more = f" and {len(files) - ROWS_SHOWN:,} more" if len(files) > ROWS_SHOWN else ""
+            yield f'<p class="bad"><b>Unreadable files of {name}:</b> {escape(", ".join(files[:ROWS_SHOWN]))}{more}</p>'
+    yield "</section>\n"
 
 
 def _heading(column: Column) -> str:

@@ -37,7 +37,7 @@ class Checker(HTMLParser):
 def reported(rows: int) -> Report:
     """Return a report with `rows` rows of each answer: every text nasty, every other row null where possible."""
     counts = {name: {"rows": 1, "corrupt": 0, "lost": 0} for name in TABLES}
-    report = Report("/telemetry", SINCE, UNTIL, counts)
+    report = Report("/telemetry", SINCE, UNTIL, counts, {name: [NASTY] * (name == "flow") for name in TABLES})
     for table in ANSWERS:
         report.answers[table.name] = Answer(table, [row(table, number) for number in range(rows)], rows > 30, 1.0)
     if rows:
@@ -64,6 +64,15 @@ def test_names_are_texts_and_nothing_else() -> None:
     assert "&lt;script&gt;" in text
     assert all(link.startswith("#") for link in re.findall(r'href="([^"]*)"', text))
     assert "of more than 40 rows" in text
+
+
+def test_files_that_were_left_out_are_counted_and_named() -> None:
+    report = reported(1)
+    report.unreadable = {**{name: [] for name in TABLES}, "depth": [f"file-{number}" for number in range(50)]}
+    text = page(report)
+    assert '<td class="number">50</td>' in text
+    assert "Unreadable files of depth:" in text and "file-19 and 30 more" in text
+    assert "Unreadable files of flow" not in text
 
 
 def test_a_report_of_nothing_says_so() -> None:
