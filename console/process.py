@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -130,7 +131,9 @@ class Console:
         """Sweep the files of all processes of the node, in a thread: the disk may be slow."""
         settings = self.node.settings
         self.next_sweep = self.loop.call_later(SWEEP_SECONDS, self.sweep)
-        self.sweeper.submit(try_sweep, settings.telemetry_directory, settings.telemetry_node, settings.telemetry.limit)
+        self.sweeper.submit(
+            try_sweep, settings.telemetry_directory, self.node.telemetry_names, settings.telemetry.limit
+        )
 
     def close(self) -> None:
         """Record the gauges a last time, and close: all other processes but the router have ended."""
@@ -146,10 +149,10 @@ class Console:
         self.context.destroy(linger=0)
 
 
-def try_sweep(root: Path, node: str, limit: int) -> None:
+def try_sweep(root: Path, names: Collection[str], limit: int) -> None:
     """Sweep telemetry files; an OSError is logged."""
     try:
-        sweep(root, node, limit)
+        sweep(root, names, limit)
     except OSError as error:
         log.error("cannot sweep telemetry", problem=str(error))
 

@@ -34,11 +34,11 @@ from pipeline.schema import CORRUPT, PARTITION, partitioned
 from pipeline.unreadable import separate, try_live
 
 SORTED_BY = {
-    "depth": ("vhost", "queue"),
-    "flow": ("vhost", "queue"),
+    "depth": ("node", "vhost", "queue"),
+    "flow": ("node", "vhost", "queue"),
     "shard": ("node", "shard"),
     "connection": ("node", "connection"),
-    "placement": ("vhost", "queue"),
+    "placement": ("node", "vhost", "queue"),
 }
 """Columns by which rows are sorted, before time; rows that are equal in them are in one part."""
 ROWS_A_PART = 500_000

@@ -120,7 +120,7 @@ def plan(
             rows, world = node.watched(_seconds("--window", window), on_progress)
     else:
         source = str(inputs)
-        rows, world = node.recorded(read_rows(inputs), CPU_SECONDS)
+        rows, world = node.recorded(read_rows(inputs, node.telemetry_name), CPU_SECONDS)
     try:
         lasts = node.settings.rebalance.plan_seconds
         pauses = Records(directory_of(data)).pauses()

@@ -16,12 +16,13 @@ FILE_MAX = 512 * 1024 * 1024
 """The largest file that is read, in bytes."""
 
 
-def read_rows(path: Path) -> list[QueueRow]:
+def read_rows(path: Path, node: str) -> list[QueueRow]:
     """Read rows from a file: a JSON array, an object with such an array as `queues`, JSON lines, or Parquet (a file, or
-    a directory of files as Spark writes it). CommandError if it cannot be read or has anything else.
+    a directory of files as Spark writes it). If they are of several nodes, by a column `node`, those of `node` count.
+    CommandError if it cannot be read or has anything else.
     """
     try:
-        return rows_of(_records(path))
+        return rows_of(_of_node(list(_records(path)), node))
     except RowError as error:
         raise CommandError(f"{path}: {error}") from None
     except (OSError, ValueError) as error:
@@ -41,6 +42,15 @@ def read_plan(path: Path) -> Plan:
 def plan_text(plan: Plan) -> str:
     """Return the text that `read_plan` reads. Names that are not UTF-8 keep their bytes (PEP 383)."""
     return json.dumps(plan.to_json(), indent=2) + "\n"
+
+
+def _of_node(records: list[Mapping[str, Any]], node: str) -> list[Mapping[str, Any]]:
+    names = {str(record["node"]) for record in records if isinstance(record, Mapping) and "node" in record}
+    if len(names) < 2:
+        return records
+    if node not in names:
+        raise RowError(f"its rows are of the nodes {', '.join(sorted(names))}, and none of this one, {node}")
+    return [record for record in records if not isinstance(record, Mapping) or record.get("node") == node]
 
 
 def _records(path: Path) -> Iterator[Mapping[str, Any]]:

@@ -20,8 +20,7 @@ from ops.rebalance.sampling import Samples, with_present_depths
 from penstock.control import control
 from penstock.memory.gauges import READY, QueueGauge
 from penstock.node import clock
-from penstock.node.node import Role
-from penstock.settings import Settings
+from penstock.node.node import Node, Role
 
 SAMPLE_SECONDS = 1.0
 """Between two readings of the gauges."""
@@ -35,7 +34,9 @@ class RunningNode:
     def __init__(self, data: Path | None) -> None:
         self.processes = Processes(data)
         self.gauges = self.processes.gauges
-        self.settings = Settings.from_resolved(self.processes.node.settings)
+        node = Node.load(self.processes.node.runtime)
+        self.settings = node.settings
+        self.telemetry_name = node.telemetry_name
         clock.adopt(self.processes.node.clock_ahead_us)
 
     def ask(self, command: str, **arguments: Any) -> Any:

@@ -7,6 +7,8 @@ from there, and reloads it when the supervisor reports changed settings.
 from __future__ import annotations
 
 import json
+import re
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +62,23 @@ class Node(RuntimePaths):
         return places_of(self.shards, self.settings.spare_shards)
 
     @property
+    def telemetry_name(self) -> str:
+        """Its name in telemetry, by default the machine's and eight digits of `identity`: nodes of one machine, and
+        machines of the same name, differ.
+        """
+        if self.settings.telemetry.node or not self.identity:
+            return self.settings.telemetry.node or machine_name()
+        return f"{machine_name()[:55]}-{self.identity % 2**32:08x}"
+
+    @property
+    def telemetry_names(self) -> frozenset[str]:
+        """The names of its telemetry files. In the node's own directory the machine's name alone is one: earlier
+        releases wrote that.
+        """
+        owns_directory = self.settings.telemetry.directory is None
+        return frozenset({self.telemetry_name, *((machine_name(),) if owns_directory else ())})
+
+    @property
     def counting(self) -> int:
         """How many processes count in `shared_counts`: each acceptor, by its index, and last the router."""
         return self.acceptors + 1
@@ -102,3 +121,8 @@ class Node(RuntimePaths):
 def places_of(shards: Iterable[int], spare: int) -> int:
     """The maximum number of shards of a node that starts with these and may get `spare` more."""
     return min(max(shards) + 1 + spare, MOST_SHARDS)
+
+
+def machine_name() -> str:
+    """Return the machine's name without characters unfit for a file name."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname())[:64]

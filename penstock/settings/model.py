@@ -6,8 +6,6 @@ reads neither files nor the environment.
 
 from __future__ import annotations
 
-import re
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -134,11 +132,6 @@ class Settings(BaseModel):
     def telemetry_directory(self) -> Path:
         """The directory of telemetry files."""
         return self.telemetry.directory or self.data / "telemetry"
-
-    @property
-    def telemetry_node(self) -> str:
-        """The name of the node in telemetry; by default the machine's, without characters unfit for a file name."""
-        return self.telemetry.node or re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname())[:64]
 
     @classmethod
     def from_resolved(cls, facts: Mapping[str, Any]) -> Self:

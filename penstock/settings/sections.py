@@ -412,8 +412,8 @@ class TelemetrySettings(BaseModel):
     node: str = Field(
         default="",
         pattern=r"^[A-Za-z0-9._-]{0,64}$",
-        description="name of the node in all rows; nodes that share a directory each need their own",
-        json_schema_extra={"default_text": "the machine's name"},
+        description="name of the node in all rows, different from those of other nodes in the same directory",
+        json_schema_extra={"default_text": "the machine's name and a number of the data directory"},
     )
     frame_seconds: float = Field(
         default=2.0, ge=0.05, le=60, description="interval of writing rows, in seconds; a crash may lose as much"

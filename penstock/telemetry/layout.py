@@ -9,7 +9,7 @@ still being written, or abandoned by a dead writer; readers skip it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -48,8 +48,8 @@ def partition(root: Path, table: str, hour: int) -> Path:
     return root / table / f"v={VERSION}" / f"dt={day:%Y-%m-%d}" / f"hour={day.hour}"
 
 
-def files(root: Path, node: str) -> Iterator[tuple[FileName, Path]]:
-    """Yield the files of a node, finished or not, in no order, without those of the compacted tier."""
+def files(root: Path, names: Collection[str]) -> Iterator[tuple[FileName, Path]]:
+    """Yield the files of the node of these names, finished or not, in no order, without those of the compacted tier."""
     for directory in root.glob("*/v=*/dt=*/hour=*"):
         try:
             paths = list(directory.iterdir())
@@ -57,5 +57,5 @@ def files(root: Path, node: str) -> Iterator[tuple[FileName, Path]]:
             continue
         for path in paths:
             name = FileName.parse(path.name)
-            if name is not None and name.node == node:
+            if name is not None and name.node in names:
                 yield name, path

@@ -60,7 +60,7 @@ def _listed(words: tuple[str, ...]) -> str:
 COMMON = (
     Column("v", "smallint", "", "version of the table"),
     Column("ts", "bigint", "µs since 1970 (UTC)", "time of the sample, or of the event"),
-    Column("node", "string", "", "name of the node (`telemetry.node`)"),
+    Column("node", "string", "", "name of the node (`telemetry.node`), different for nodes that share a directory"),
     Column("epoch", "bigint", "µs since 1970 (UTC)", "start of the node"),
     Column("writer", "string", "", "process that wrote the row: its role, index and incarnation, as in `acceptor.0.1`"),
     Column("seq", "bigint", "rows", "number of the row among its writer's rows in this table, from 1; a gap is loss"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,12 +19,12 @@ YOUNG_SECONDS = 60.0
 """A younger empty file may be one whose writer has not locked it yet."""
 
 
-def sweep(root: Path, node: str, limit: int) -> int:
-    """Finish and delete files; return the bytes of the finished files that remain. Failed steps are left for the next
-    sweep.
+def sweep(root: Path, names: Collection[str], limit: int) -> int:
+    """Finish and delete the files of the node of these names; return the bytes of the finished files that remain.
+    Failed steps are left for the next sweep.
     """
     finished: list[tuple[FileName, Path]] = []
-    for name, path in files(root, node):
+    for name, path in files(root, names):
         if name.finished:
             finished.append((name, path))
         else:

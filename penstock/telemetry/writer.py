@@ -68,7 +68,7 @@ class Writer:
         if not settings.telemetry.enabled:
             return None
         process = f"{role}.{index}.{incarnation}"
-        return cls(settings.telemetry_directory, settings.telemetry_node, node.epoch, process, settings.telemetry)
+        return cls(settings.telemetry_directory, node.telemetry_name, node.epoch, process, settings.telemetry)
 
     def put(self, table: Table, ts: int, facts: dict[str, Any]) -> None:
         """Queue a row (`penstock.telemetry.rows.Put`)."""

@@ -21,7 +21,9 @@ FACTS = ("depth", "depth_bytes", "stop_count", "stop_bytes")
 
 Kind = Literal["queue-full", "shard-hot", "producer-held"]
 Subject = tuple[str, ...]
-"""The subject of an alert: vhost and queue, node and shard, or node, connection, channel and user."""
+"""The subject of an alert: node, vhost and queue; node and shard; or node, connection, channel and user."""
+WORDS: dict[Kind, int] = {"queue-full": 3, "shard-hot": 2, "producer-held": 4}
+"""How many words a subject of each kind has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class Alert:
 
     @property
     def routing_key(self) -> str:
-        """The routing key, such as `queue-full.raised./.orders`: a name with dots gives more words, and the key is cut
-        at 255 bytes.
+        """The routing key, such as `queue-full.raised.node-1./.orders`: a name with dots gives more words, and the key
+        is cut at 255 bytes.
         """
         key = ".".join((self.kind, self.state, *self.subject))
         return key.encode()[:255].decode(errors="ignore")
@@ -91,15 +93,16 @@ class Board:
         return []
 
     def queues(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
-        """Process rows of `streams.queue_rows`: vhost, queue, at, `seconds` until full (None: not foreseen), and
+        """Process rows of `streams.queue_rows`: node, vhost, queue, at, `seconds` until full (None: not foreseen), and
         `FACTS`.
         """
         found = []
         for row in rows:
             seconds = row["seconds"]
             badness = 0.0 if seconds is None else self.limits.full_s / max(seconds, 1e-3)
+            subject = row["node"], row["vhost"], row["queue"]
             facts = {"full_in": seconds, **{name: row[name] for name in FACTS}}
-            found += self.assess("queue-full", (row["vhost"], row["queue"]), badness, row["at"], facts)
+            found += self.assess("queue-full", subject, badness, row["at"], facts)
         return found
 
     def shards(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
@@ -164,6 +167,8 @@ class Board:
         try:
             state = json.loads(text or "{}")
             standing = {(kind, tuple(subject)): (int(at), int(seen)) for kind, subject, at, seen in state["standing"]}
+            if any(len(subject) != WORDS[kind] for kind, subject in standing):  # of an earlier release
+                return cls(limits)
             board.standing = standing
             board.held = {tuple(channel): int(at) for channel, at in state["held"]}
             board.batches = {name: int(number) for name, number in state["batches"].items()}

@@ -17,6 +17,7 @@ from pipeline.alerts.board import FACTS, Alert, Board, Limits
 from pipeline.errors import PipelineError, reason
 from pipeline.files import Files
 from pipeline.jobs import time_to_full
+from pipeline.jobs.queues import PLACE
 from pipeline.schema import partitioned
 
 WINDOW_MS = 120_000
@@ -111,7 +112,7 @@ class Alerts:
 def queue_rows(depth: DataFrame) -> DataFrame:
     """Fit a straight line to the depths of each queue in each window."""
     windowed = time_to_full.points(depth, 0).withWatermark("time", LATE)
-    groups = windowed.groupBy(F.window("time", WINDOW, SLIDE).alias("window"), "vhost", "queue")
+    groups = windowed.groupBy(F.window("time", WINDOW, SLIDE).alias("window"), *PLACE)
     return time_to_full.forecast(time_to_full.lines(groups), time_to_full.SAMPLES_LEAST)
 
 
@@ -138,15 +139,13 @@ def latest_queues(batch: DataFrame, board: Board) -> Rows:
     board.
     """
     enough = batch.where(F.col("samples") >= time_to_full.SAMPLES_LEAST)
-    latest = enough.groupBy("vhost", "queue").agg(
-        F.max_by(F.struct("seconds", *FACTS, "at"), "window.end").alias("last")
-    )
-    flat = latest.select("vhost", "queue", "last.*")
+    latest = enough.groupBy(*PLACE).agg(F.max_by(F.struct("seconds", *FACTS, "at"), "window.end").alias("last"))
+    flat = latest.select(*PLACE, "last.*")
     standing = [subject for kind, subject in board.standing if kind == "queue-full"]
     wanted = F.col("seconds") <= board.limits.full_s
     if standing:
-        known = batch.sparkSession.createDataFrame(standing, "vhost string, queue string")
-        flat = flat.join(F.broadcast(known.withColumn("stands", F.lit(True))), ["vhost", "queue"], "left")
+        known = batch.sparkSession.createDataFrame(standing, "node string, vhost string, queue string")
+        flat = flat.join(F.broadcast(known.withColumn("stands", F.lit(True))), [*PLACE], "left")
         wanted = wanted | F.col("stands")
     return [row.asDict() for row in flat.where(wanted).collect()]
 

@@ -8,12 +8,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.telemetry.schema import Column, Table
+from pipeline.jobs.queues import PLACE
 from pipeline.schema import shaped
 
 TABLE = Table(
     "consumers",
     "Queues whose consumers fail them; those that held producers longest come first. The first verdict to fit counts.",
     (
+        Column("node", "string", "", "name of the node"),
         Column("vhost", "string", "", "virtual host of the queue"),
         Column("queue", "string", "", "name of the queue"),
         Column("verdict", "string", "", "`hostile`: nothing was ever delivered or acked, and the queue held producers "
@@ -67,4 +69,4 @@ def consumers(queues: DataFrame, limits: Limits) -> DataFrame:
         )
     )
     result = ends.withColumn("verdict", verdict).where(F.col("verdict").isNotNull())
-    return shaped(result, TABLE).orderBy(F.desc("stopped_ms"), F.desc("depth"), "vhost", "queue")
+    return shaped(result, TABLE).orderBy(F.desc("stopped_ms"), F.desc("depth"), *PLACE)

@@ -25,6 +25,7 @@ TABLE = Table(
     "culprits",
     "Time for which channels were held, by cause, fault and waiting user; the longest first.",
     (
+        Column("node", "string", "", "name of the node"),
         Column("vhost", "string", "", "virtual host of the channels"),
         Column("queue", "string", "", "the full queue; the cause in brackets if no single queue held the channels"),
         Column("fault", "string", "", "`no consumers`, `consumers stuck` (they acked nothing), `consumers slow` (less "
@@ -64,14 +65,14 @@ def culprits(episodes: DataFrame, depth: DataFrame, until: int) -> DataFrame:
     fault = F.when(F.col("queue").isNull(), "limit").otherwise(F.coalesce("fault", F.lit("unknown")))
     product = F.coalesce("product", F.lit(UNKNOWN))
     grouped = judged.groupBy(
-        "vhost", named_queue().alias("queue"), fault.alias("fault"), "user", product.alias("product")
+        "node", "vhost", named_queue().alias("queue"), fault.alias("fault"), "user", product.alias("product")
     ).agg(F.expr("sum(us) div 1000").alias("stopped_ms"), F.countDistinct("episode").alias("episodes"))
     result = grouped.join(_pushers(episodes), [*PLACE], "left")
-    return shaped(result, TABLE).orderBy(F.desc("stopped_ms"), "vhost", "queue", "fault", "user", "product")
+    return shaped(result, TABLE).orderBy(F.desc("stopped_ms"), *PLACE, "fault", "user", "product")
 
 
 def faults(depth: DataFrame, episodes: DataFrame) -> DataFrame:
-    """Return vhost, queue, minute (since 1970) and fault for each minute of the queues that held a channel."""
+    """Return node, vhost, queue, minute (since 1970) and fault for each minute of the queues that held a channel."""
     concerned = episodes.select(*PLACE).where(F.col("queue").isNotNull()).distinct()
     minutes = (
         depth.join(F.broadcast(concerned), [*PLACE], "left_semi")
@@ -102,7 +103,7 @@ def _pushers(episodes: DataFrame) -> DataFrame:
     first by name.
     """
     pushed = F.coalesce("parked", F.lit(0)) + F.coalesce("after_stop", F.lit(0))
-    users = episodes.groupBy("vhost", named_queue().alias("queue"), "user").agg(F.sum(pushed).alias("pushed"))
+    users = episodes.groupBy("node", "vhost", named_queue().alias("queue"), "user").agg(F.sum(pushed).alias("pushed"))
     most = users.where(F.col("pushed") > 0).groupBy(*PLACE)
     return most.agg(
         F.min_by("user", F.struct(-F.col("pushed"), F.col("user"))).alias("pusher"),

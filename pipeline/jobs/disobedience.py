@@ -14,6 +14,7 @@ TABLE = Table(
     "Reaction of clients to a stop, by product and version; those that published most after it come first. Episodes "
     "that are open or lost are not counted, as their end is not known.",
     (
+        Column("node", "string", "", "name of the node"),
         Column("product", "string", "", f"product that the client names; `{UNKNOWN}` if it names none"),
         Column(
             "product_version",
@@ -41,11 +42,11 @@ def disobedience(episodes: DataFrame, connections: DataFrame) -> DataFrame:
         versions, ["node", "epoch", "connection"], "left"
     )
     keys = [F.coalesce(name, F.lit(UNKNOWN)).alias(name) for name in ("product", "product_version")]
-    grouped = known.groupBy(*keys).agg(
+    grouped = known.groupBy("node", *keys).agg(
         F.count(F.lit(1)).alias("episodes"),
         F.count("obeyed").alias("notified"),
         F.count_if("obeyed").alias("obeyed"),
         F.sum(F.coalesce("after_stop", F.lit(0))).alias("after_stop"),
         F.percentile(F.coalesce("after_stop", F.lit(0)), 0.99).alias("p99_after_stop"),
     )
-    return shaped(grouped, TABLE).orderBy(F.desc("after_stop"), "product", "product_version")
+    return shaped(grouped, TABLE).orderBy(F.desc("after_stop"), "node", "product", "product_version")

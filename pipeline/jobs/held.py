@@ -15,6 +15,7 @@ TABLE = Table(
     "held",
     "How long producers were held, by user, product and cause; the longest first.",
     (
+        Column("node", "string", "", "name of the node"),
         Column("user", "string", "", "user of the connection"),
         Column("product", "string", "", f"product that the client names; `{UNKNOWN}` if it names none"),
         Column("vhost", "string", "", "virtual host of the channels"),
@@ -34,6 +35,7 @@ TABLE = Table(
 def held(episodes: DataFrame) -> DataFrame:
     """Sum up held time; `episodes` has the columns of `pipeline.jobs.episodes.TABLE`."""
     keys = {
+        "node": F.col("node"),
         "user": F.col("user"),
         "product": F.coalesce("product", F.lit(UNKNOWN)),
         "vhost": F.col("vhost"),
@@ -49,7 +51,7 @@ def held(episodes: DataFrame) -> DataFrame:
         F.sum(F.coalesce("after_stop", F.lit(0))).alias("after_stop"),
         F.count_if(F.col("outcome") == "open").alias("open"),
     )
-    return shaped(grouped, TABLE).orderBy(F.desc("stopped_ms"), "user", "product", "vhost", "queue")
+    return shaped(grouped, TABLE).orderBy(F.desc("stopped_ms"), "node", "user", "product", "vhost", "queue")
 
 
 def named_queue() -> Expression:

@@ -25,6 +25,7 @@ TABLE = Table(
     "Marks for queues whose consumers were seen at work, in messages, and in bytes for queues with such marks; those "
     "that held producers longest come first. The limit is derived from the present stop mark.",
     (
+        Column("node", "string", "", "name of the node"),
         Column("vhost", "string", "", "virtual host of the queue"),
         Column("queue", "string", "", "name of the queue"),
         Column("stop_count", "bigint", "messages", "recommended stop mark"),

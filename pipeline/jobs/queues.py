@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-PLACE = ("vhost", "queue")
+PLACE = ("node", "vhost", "queue")
+"""The key of a queue: nodes may have queues of the same name."""
 PRESENT = ("stop_count", "resume_count", "stop_bytes", "resume_bytes")
 COUNTED = ("published", "delivered", "acked", "redelivered", "dropped")
 
@@ -25,7 +26,7 @@ def whole_bytes() -> Column:
 def queues(depth: DataFrame) -> DataFrame:
     """Return a row for each queue, in no order. `depth` has rows of the table.
 
-    - vhost, queue; `last`: shard, depth, bytes and the four marks of the queue's last row;
+    - node, vhost, queue; `last`: shard, depth, bytes and the four marks of the queue's last row;
     - messages: `first_depth`; `peak_depth`; sums `published`, `delivered`, `acked`, `redelivered`, `dropped`;
     - bytes of whole messages: `peak_bytes`; `message_bytes` (mean size, by rows that have `whole_bytes`, else of
       bodies; null: the queue was always empty);

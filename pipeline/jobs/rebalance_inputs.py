@@ -15,6 +15,7 @@ TABLE = Table(
     "rebalance_inputs",
     "A row for each queue, in order of names. Rates count messages in and out, in slots of a minute.",
     (
+        Column("node", "string", "", "name of the node"),
         Column("vhost", "string", "", "virtual host of the queue"),
         Column("queue", "string", "", "name of the queue"),
         Column("shard", "int", "", "last shard of the queue"),

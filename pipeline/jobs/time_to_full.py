@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from penstock.telemetry.schema import Column, Table
-from pipeline.jobs.queues import backlog, whole_bytes
+from pipeline.jobs.queues import PLACE, backlog, whole_bytes
 from pipeline.schema import shaped
 
 WINDOW_US = 600_000_000
@@ -17,6 +17,7 @@ TABLE = Table(
     "time_to_full",
     "Queues that are full, or will be by a straight line through their depths; the soonest first.",
     (
+        Column("node", "string", "", "name of the node"),
         Column("vhost", "string", "", "virtual host of the queue"),
         Column("queue", "string", "", "name of the queue"),
         Column("shard", "int", "", "shard of the queue"),
@@ -41,8 +42,8 @@ def time_to_full(
     fewer than `samples_least` rows or a line that does not rise.
     """
     recent = depth.where((F.col("ts") >= at - window_us) & (F.col("ts") < at))
-    result = forecast(lines(points(recent, at).groupBy("vhost", "queue")), samples_least)
-    return shaped(result.where(F.col("seconds").isNotNull()), TABLE).orderBy("seconds", "vhost", "queue")
+    result = forecast(lines(points(recent, at).groupBy(*PLACE)), samples_least)
+    return shaped(result.where(F.col("seconds").isNotNull()), TABLE).orderBy("seconds", *PLACE)
 
 
 def points(depth: DataFrame, at: int) -> DataFrame:

@@ -26,6 +26,7 @@ STOPS = Table(
     "what_if_stops",
     "Each time that producers would have been stopped.",
     (
+        Column("node", "string", "", "name of the node"),
         Column("vhost", "string", "", "virtual host of the queue"),
         Column("queue", "string", "", "name of the queue"),
         Column("started", "bigint", "µs since 1970 (UTC)", "when the stop mark would have been exceeded"),
@@ -41,6 +42,7 @@ TABLE = Table(
     "Channels that would have been stopped. Telemetry knows a channel to publish to a queue only if the queue held it "
     "in the range; a queue without known channels has one row without a channel.",
     (
+        Column("node", "string", "", "name of the node"),
         Column("vhost", "string", "", "virtual host of the queue"),
         Column("queue", "string", "", "name of the queue"),
         Column("stop_count", "bigint", "messages", "the stop mark that was tried"),
@@ -71,8 +73,8 @@ class Stop:
 
 
 def stops(depth: DataFrame, marks: DataFrame) -> DataFrame:
-    """Replay each queue in `marks`. `depth` has rows of the table; `marks` has vhost, queue and the four marks to try
-    (0: none).
+    """Replay each queue in `marks`. `depth` has rows of the table; `marks` has node, vhost, queue and the four marks to
+    try (0: none).
 
     The result has the columns of `STOPS`.
     """

@@ -57,6 +57,7 @@ class Answer:
 class Curve:
     """Depth of a queue over time: the greatest of each slot, in messages, with its marks (0: none)."""
 
+    node: str
     vhost: str
     queue: str
     points: list[tuple[int, int]]
@@ -200,16 +201,16 @@ def _count(frame: DataFrame, corrupt: int) -> dict[str, int]:
 
 def _curves(depth: DataFrame, recommended: list[Row], since: int, until: int) -> list[Curve]:
     """Return the depths of the queues that held producers longest."""
-    chosen = [(row["vhost"], row["queue"]) for row in recommended if row["stopped_ms"]][:CURVES]
+    chosen = [_place(row) for row in recommended if row["stopped_ms"]][:CURVES]
     if not chosen:
         return []
     slot = max((until - since) // POINTS, 1)
     wanted = F.lit(False)
-    for vhost, queue in chosen:
-        wanted = wanted | ((F.col("vhost") == vhost) & (F.col("queue") == queue))
+    for node, vhost, queue in chosen:
+        wanted = wanted | ((F.col("node") == node) & (F.col("vhost") == vhost) & (F.col("queue") == queue))
     rows = (
         depth.where(wanted)
-        .groupBy("vhost", "queue", F.expr(f"(ts - {since}) div {slot}").alias("slot"))
+        .groupBy(*queues.PLACE, F.expr(f"(ts - {since}) div {slot}").alias("slot"))
         .agg(
             F.max(queues.backlog()).alias("depth"),
             F.max("stop_count").alias("stop_count"),
@@ -220,7 +221,11 @@ def _curves(depth: DataFrame, recommended: list[Row], since: int, until: int) ->
     )
     curves = []
     for place in chosen:
-        own = [row for row in rows if (row["vhost"], row["queue"]) == place]
+        own = [row for row in rows if _place(row.asDict()) == place]
         points = [(since + row["slot"] * slot, row["depth"]) for row in own]
         curves.append(Curve(*place, points, own[-1]["stop_count"], own[-1]["resume_count"]))
     return curves
+
+
+def _place(row: Row) -> tuple[str, str, str]:
+    return row["node"], row["vhost"], row["queue"]

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.telemetry.schema import Column
 from penstock.text.durations import shown
 from pipeline.report import plots
-from pipeline.report.answers import Answer, Report
+from pipeline.report.answers import Answer, Report, Row
 
 TITLES = {
     "time_to_full": "Time to full",
@@ -26,6 +26,7 @@ TITLES = {
 }
 """The page's sections in order."""
 ROWS_SHOWN = 20
+HOUR_S = 3600
 NOTHING = {
     "time_to_full": "No queue is full, or grows towards its mark.",
     "held": "No producer was held.",
@@ -79,25 +80,50 @@ def page(report: Report) -> str:
 
 def _head(report: Report) -> Iterator[str]:
     yield "<h1>What held producers, and what will</h1>"
-    span = shown((report.until - report.since) / 1e6)
-    yield f'<p class="range">{_time(report.since)} to {_time(report.until)} (UTC), {span}</p>'
+    span, nodes = shown((report.until - report.since) / 1e6), _nodes(report)
+    where = f", {', '.join(map(escape, nodes))}" if nodes else ""
+    yield f'<p class="range">{_time(report.since)} to {_time(report.until)} (UTC), {span}{where}</p>'
     yield "<nav>" + "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title in TITLES.items()) + "</nav>"
-    answers = report.answers
-    stopped = sum(row["stopped_ms"] for row in answers["held"].rows)
-    full = [row for row in answers["time_to_full"].rows if row["seconds"] == 0]
-    soon = [row for row in answers["time_to_full"].rows if 0 < row["seconds"] < 3600]
-    hot = [row for row in answers["hot_shards"].rows if row["hot"]]
-    facts = [
-        ("producers held", shown(stopped / 1000), stopped > 0),
-        ("queues full at the end", f"{len(full):,}", bool(full)),
-        ("full within an hour", f"{len(soon):,}", bool(soon)),
-        ("hot shards", f"{len(hot):,}", bool(hot)),
-        ("queues with harmful consumers", _amount(answers["consumers"]), bool(answers["consumers"].rows)),
-    ]
     yield '<ul class="facts">'
-    for name, value, bad in facts:
+    for name, value, bad in _facts(report, None):
         yield f"<li{' class=bad' if bad else ''}><b>{escape(value)}</b>{escape(name)}</li>"
     yield "</ul>\n"
+    if len(nodes) > 1:
+        yield '<div class="scroll"><table id="nodes"><thead><tr><th>node</th>'
+        yield "".join(f'<th class="number">{escape(name)}</th>' for name, _, _ in _facts(report, None))
+        yield "</tr></thead><tbody>"
+        for node in nodes:
+            values = "".join(f'<td class="number">{escape(value)}</td>' for _, value, _ in _facts(report, node))
+            yield f"<tr><td>{escape(node)}</td>{values}</tr>"
+        yield "</tbody></table></div>\n"
+
+
+def _nodes(report: Report) -> list[str]:
+    """Return the nodes that the answers name."""
+    return sorted({row["node"] for answer in report.answers.values() for row in answer.rows if "node" in row})
+
+
+def _facts(report: Report, node: str | None) -> Iterator[tuple[str, str, bool]]:
+    """Yield the figures of a node, or of all together: name, value, and whether it is bad. A + stands for rows that the
+    report does not have.
+    """
+
+    def rows(name: str) -> list[Row]:
+        return [row for row in report.answers[name].rows if node in (None, row["node"])]
+
+    def amount(name: str, wanted: list[Row]) -> str:
+        more = report.answers[name].more and len(wanted) == len(rows(name))
+        return f"{len(wanted):,}{'+' if more else ''}"
+
+    held, full = rows("held"), [row for row in rows("time_to_full") if row["seconds"] == 0]
+    soon = [row for row in rows("time_to_full") if 0 < row["seconds"] < HOUR_S]
+    hot, harmful = [row for row in rows("hot_shards") if row["hot"]], rows("consumers")
+    stopped = sum(row["stopped_ms"] for row in held) / 1000
+    yield "held, summed over channels", shown(stopped) + ("+" if report.answers["held"].more else ""), stopped > 0
+    yield "queues full at the end", amount("time_to_full", full), bool(full)
+    yield "full within an hour", amount("time_to_full", soon), bool(soon)
+    yield "hot shards", amount("hot_shards", hot), bool(hot)
+    yield "queues with harmful consumers", amount("consumers", harmful), bool(harmful)
 
 
 def _section(report: Report, name: str) -> Iterator[str]:
@@ -108,7 +134,7 @@ def _section(report: Report, name: str) -> Iterator[str]:
         yield f"<p>{escape(NOTHING[name])}</p>"
     else:
         yield from _pictures(report, name)
-        yield from _table(answer)
+        yield from _table(answer, len(_nodes(report)) > 1)
     yield "</section>\n"
 
 
@@ -119,11 +145,12 @@ def _pictures(report: Report, name: str) -> Iterator[str]:
         yield plots.shard_load(report.answers["shard_load"].rows, report.since, report.until)
     elif name == "marks":
         for curve in report.curves:
-            yield f"<h3>{escape(curve.queue)} in {escape(curve.vhost)}</h3>{plots.depth(curve)}"
+            where = f"{curve.vhost} on {curve.node}" if len(_nodes(report)) > 1 else curve.vhost
+            yield f"<h3>{escape(curve.queue)} in {escape(where)}</h3>{plots.depth(curve)}"
 
 
-def _table(answer: Answer) -> Iterator[str]:
-    columns = answer.table.columns
+def _table(answer: Answer, with_node: bool) -> Iterator[str]:
+    columns = [column for column in answer.table.columns if with_node or column.name != "node"]
     yield '<div class="scroll"><table><thead><tr>'
     for column in columns:
         unit = "" if _is_time(column) else escape(column.unit)
@@ -196,10 +223,6 @@ def _size(value: float) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} TiB"
-
-
-def _amount(answer: Answer) -> str:
-    return f"{len(answer.rows):,}{'+' if answer.more else ''}"
 
 
 def _time(at: int) -> str:

@@ -92,7 +92,7 @@ def held(rows: list[Row]) -> str:
 
 def depth(curve: Curve) -> str:
     """Plot the depth of a queue over time, against its marks."""
-    with _axes(f"{curve.vhost}/{curve.queue}", 2.4) as (figure, axes):
+    with _axes(f"{curve.node}/{curve.vhost}/{curve.queue}", 2.4) as (figure, axes):
         times = [_time(at) for at, _ in curve.points]
         depths = [deep for _, deep in curve.points]
         axes.fill_between(times, depths, step="post", color=COLOURS[0], alpha=0.25)

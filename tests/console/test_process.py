@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.memory.gauges import READY
+from penstock.node.node import machine_name
 from penstock.settings import Settings
 from penstock.telemetry.frames import frame
 from penstock.telemetry.layout import FileName, partition
@@ -67,7 +68,7 @@ def test_at_its_end_it_has_written_shards_and_queues_with_their_places(alone: Al
 
 def test_the_files_of_the_dead_are_swept_at_its_start_and_after_a_death(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path)
-    telemetry, node = settings.telemetry_directory, settings.telemetry_node
+    telemetry, node = settings.telemetry_directory, machine_name()
     first = leave(telemetry, 1, node)
     with Alone("console", tmp_path) as alone:
         alone.wait_ready()

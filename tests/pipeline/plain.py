@@ -7,7 +7,8 @@ from collections import defaultdict
 from pipeline.jobs import episodes
 from tests.pipeline.tables import Row
 
-Place = tuple[str, str]
+Place = tuple[str, str, str]
+"""Node, vhost and queue."""
 
 
 def plain_episodes(flow: list[Row], until: int) -> list[Row]:
@@ -57,7 +58,7 @@ def by_place(rows: list[Row]) -> dict[Place, list[Row]]:
     """Return the rows of each queue, in order of time."""
     found: dict[Place, list[Row]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: (row["ts"], row["seq"])):
-        found[row["vhost"], row["queue"]].append(row)
+        found[row["node"], row["vhost"], row["queue"]].append(row)
     return found
 
 

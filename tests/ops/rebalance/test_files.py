@@ -30,14 +30,24 @@ RECORDS = [asdict(each) for each in ROWS]
 def test_rows_of_json(tmp_path: Path, text: str) -> None:
     path = tmp_path / "inputs.json"
     path.write_text(text)
-    assert read_rows(path) == ROWS
+    assert read_rows(path, "here") == ROWS
+
+
+def test_of_rows_of_several_nodes_those_of_this_one_count(tmp_path: Path) -> None:
+    path = tmp_path / "inputs.json"
+    path.write_text(json.dumps([{**record, "node": node} for record in RECORDS for node in ("here", "there")]))
+    assert read_rows(path, "here") == ROWS
+    with pytest.raises(CommandError, match=r"its rows are of the nodes here, there, and none of this one, gone$"):
+        read_rows(path, "gone")
+    path.write_text(json.dumps([{**record, "node": "renamed"} for record in RECORDS]))
+    assert read_rows(path, "here") == ROWS
 
 
 def test_rows_of_files_that_spark_wrote(tmp_path: Path) -> None:
     for number, record in enumerate(RECORDS):
         (tmp_path / f"part-{number}.json").write_text(json.dumps(record) + "\n")
     (tmp_path / "_SUCCESS").touch()
-    assert read_rows(tmp_path) == ROWS
+    assert read_rows(tmp_path, "here") == ROWS
 
 
 def test_rows_of_parquet(tmp_path: Path) -> None:
@@ -45,14 +55,14 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     (tmp_path / "inputs").mkdir()
     parquet.write_table(pyarrow.Table.from_pylist(RECORDS), tmp_path / "inputs" / "part-0.parquet")
-    assert read_rows(tmp_path / "inputs") == ROWS
+    assert read_rows(tmp_path / "inputs", "here") == ROWS
 
 
 def test_an_unusable_row_is_named_with_its_file(tmp_path: Path) -> None:
     path = tmp_path / "inputs.json"
     path.write_text(json.dumps([RECORDS[0], {**RECORDS[1], "shard": -1}]))
     with pytest.raises(CommandError, match=f"^{path}: row 2: shard is -1, not a number from 0 on$"):
-        read_rows(path)
+        read_rows(path, "here")
 
 
 @pytest.mark.parametrize("text", ["", "{", "7", '{"queues": 1}', "[" * 100_000, '{"a":' * 100_000, "\x00"])
@@ -60,11 +70,11 @@ def test_files_that_hold_something_else(tmp_path: Path, text: str) -> None:
     path = tmp_path / "inputs.json"
     path.write_text(text)
     with pytest.raises(CommandError):
-        read_rows(path)
+        read_rows(path, "here")
     with pytest.raises(CommandError):
         read_plan(path)
     with pytest.raises(CommandError, match=r"cannot read .*: No such file or directory"):
-        read_rows(tmp_path / "none")
+        read_rows(tmp_path / "none", "here")
 
 
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.node.node import NODE_FILE, Node
+from penstock.node.node import NODE_FILE, Node, machine_name
 from penstock.settings import Settings
+from penstock.telemetry.layout import FileName
 
 
 @pytest.fixture
@@ -37,6 +38,27 @@ def test_a_node_file_is_replaced_as_a_whole(node: Node, tmp_path: Path) -> None:
     with (tmp_path / NODE_FILE).open() as reader:
         replace(node, port=1).store()
         assert json.load(reader)["port"] == 5672
+
+
+def test_nodes_of_one_machine_have_different_names_in_telemetry(node: Node) -> None:
+    names = {replace(node, identity=number).telemetry_name for number in (1, 2, 2**61 + 3)}
+    assert len(names) == 3
+    for name in names:
+        file = FileName(name, "console.0.1", 5, True)
+        assert FileName.parse(str(file)) == file
+        assert len(name) <= 64
+    telemetry = node.settings.telemetry.model_copy(update={"node": "mine"})
+    named = replace(node, settings=node.settings.model_copy(update={"telemetry": telemetry}))
+    assert named.telemetry_name == "mine"
+
+
+def test_files_under_the_name_of_earlier_releases_are_the_node_s_in_its_own_directory(
+    node: Node, tmp_path: Path
+) -> None:
+    assert node.telemetry_names == {node.telemetry_name, machine_name()}
+    telemetry = node.settings.telemetry.model_copy(update={"directory": tmp_path / "shared"})
+    elsewhere = replace(node, settings=node.settings.model_copy(update={"telemetry": telemetry}))
+    assert elsewhere.telemetry_names == {node.telemetry_name}
 
 
 @pytest.mark.parametrize("text", ["", "[", '{"epoch": '])

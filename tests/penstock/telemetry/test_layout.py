@@ -38,7 +38,7 @@ def test_files_of_a_node_are_found_and_no_others(tmp_path: Path) -> None:
         directory.mkdir(parents=True)
         for name in ("n-p-1.jsonl.zst", ".n-p-2.jsonl.zst", "other-p-1.jsonl.zst", "_SUCCESS", "n-p-1.parquet"):
             (directory / name).touch()
-    assert sorted(files(tmp_path, "n")) == [
+    assert sorted(files(tmp_path, {"n"})) == [
         (FileName("n", "p", 1, True), here / "n-p-1.jsonl.zst"),
         (FileName("n", "p", 2, False), here / ".n-p-2.jsonl.zst"),
     ]

@@ -37,7 +37,7 @@ def test_a_file_of_a_dead_writer_is_cut_at_its_last_whole_frame(
     torn = frames[count][: rest % len(frames[count])]
     path = leave(root, 1, b"".join(frames[:count]) + torn)
     os.utime(path, (1, 1))
-    sweep(root, "n", PLENTY)
+    sweep(root, {"n"}, PLENTY)
     assert not path.exists()
     found = visible(root, "depth")
     assert [line for path in found for line in lines(path)] == [
@@ -48,9 +48,9 @@ def test_a_file_of_a_dead_writer_is_cut_at_its_last_whole_frame(
 
 def test_a_file_that_is_written_is_left_alone(tmp_path: Path) -> None:
     file = LiveFile(partition(tmp_path, "depth", 1), FileName("n", "console.0.1", 1, True))
-    sweep(tmp_path, "n", PLENTY)
+    sweep(tmp_path, {"n"}, PLENTY)
     file.append(frame([b"1\n"]))
-    sweep(tmp_path, "n", PLENTY)
+    sweep(tmp_path, {"n"}, PLENTY)
     assert not visible(tmp_path, "depth")
     file.append(frame([b"2\n"]))
     file.finish()
@@ -60,14 +60,14 @@ def test_a_file_that_is_written_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_new_file_that_is_not_locked_yet_is_left_alone(tmp_path: Path) -> None:
     path = leave(tmp_path, 1, b"")
-    sweep(tmp_path, "n", PLENTY)
+    sweep(tmp_path, {"n"}, PLENTY)
     assert path.exists()
 
 
 def test_what_is_another_nodes_is_left_alone(tmp_path: Path) -> None:
     other = leave(tmp_path, 1, frame([b"1\n"]), node="other")
     finished = leave(tmp_path, 2, bytes(1000), finished=True, node="other")
-    assert sweep(tmp_path, "n", 1) == 0
+    assert sweep(tmp_path, {"n"}, 1) == 0
     assert other.exists() and finished.exists()
 
 
@@ -78,7 +78,7 @@ def test_the_oldest_files_go_until_the_rest_is_within_the_limit(
 ) -> None:
     root = tmp_path_factory.mktemp("t")
     paths = [leave(root, begun, bytes(size), finished=True) for begun, size in enumerate(sizes)]
-    left = sweep(root, "n", limit)
+    left = sweep(root, {"n"}, limit)
     kept = [path for path in paths if path.exists()]
     assert left == sum(path.stat().st_size for path in kept) <= limit
     assert kept == paths[len(paths) - len(kept) :]

@@ -213,13 +213,13 @@ def test_a_writer_that_is_killed_costs_its_last_frames_only(tmp_path: Path) -> N
     try:
         assert process.stdout
         assert any(map(int, process.stdout)), "no frame that is whole"
-        sweep(tmp_path, "n", 2**40)
+        sweep(tmp_path, {"n"}, 2**40)
         assert not visible(tmp_path, "placement")
     finally:
         process.kill()
         process.wait()
         process.stdout.close()
-    sweep(tmp_path, "n", 2**40)
+    sweep(tmp_path, {"n"}, 2**40)
     found = rows(tmp_path, "placement")
     kept = [row["seq"] for row in found if not row["rows_lost"]]
     assert kept[0] == 1 and len(found) >= 1

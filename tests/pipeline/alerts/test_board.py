@@ -16,7 +16,7 @@ LIMITS = Limits(full_s=600, hot=1.5, held_s=30)
 
 
 def queue(seconds: float | None, at: int = 0, name: str = "q") -> dict[str, Any]:
-    return {"vhost": "/", "queue": name, "at": at, "seconds": seconds, "depth": 5, "depth_bytes": 900,
+    return {"node": "n", "vhost": "/", "queue": name, "at": at, "seconds": seconds, "depth": 5, "depth_bytes": 900,
             "stop_count": 9, "stop_bytes": 0}  # fmt: skip
 
 
@@ -44,8 +44,8 @@ def test_a_queue_that_fills() -> None:
     assert board.queues([queue(0), queue(601), queue(800)]) == []
     (cleared,) = board.queues([queue(None, 11 * SECOND)])
     assert (cleared.state, cleared.facts["seconds"]) == ("cleared", 10.0)
-    assert cleared.routing_key == "queue-full.cleared./.q"
-    assert json.loads(cleared.body())["subject"] == ["/", "q"]
+    assert cleared.routing_key == "queue-full.cleared.n./.q"
+    assert json.loads(cleared.body())["subject"] == ["n", "/", "q"]
 
 
 def test_a_shard_that_is_hot_among_those_of_its_node() -> None:
@@ -100,7 +100,16 @@ def test_a_restart_goes_on_where_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", "{", "[]", '{"standing": [[1]]}', '{"standing": 3, "held": [], "batches": {}}']
+    "text",
+    [
+        None,
+        "",
+        "{",
+        "[]",
+        '{"standing": [[1]]}',
+        '{"standing": 3, "held": [], "batches": {}}',
+        '{"standing": [["queue-full", ["/", "q"], 1, 1]], "held": [], "batches": {}}',
+    ],
 )
 def test_what_was_not_saved_whole_is_begun_anew(text: str | None) -> None:
     assert Board.from_json(LIMITS, text) == Board(LIMITS)

@@ -98,7 +98,7 @@ def test_what_goes_wrong_is_told_once_and_once_when_it_is_over(
         live.write(tmp_path, "shard", loads(day, now - 300 * SECOND), "one")
         live.write(tmp_path, "flow", [stop], "one")
         (full,) = wait_for(lambda: reported("queue-full", "raised"), PATIENCE, "a queue that fills")
-        assert full["subject"] == ["/", "orders"]
+        assert full["subject"] == [day.depth[0]["node"], "/", "orders"]
         assert full["full_in"] == pytest.approx((2_000 - 790) / 10)
         assert (full["depth"], full["depth_bytes"]) == (790, 800 * 29)
         (hot,) = wait_for(lambda: reported("shard-hot", "raised"), PATIENCE, "a hot shard")

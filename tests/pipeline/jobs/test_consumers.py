@@ -31,8 +31,9 @@ def verdict(facts: Row, limits: Limits) -> str | None:
 
 def plain_consumers(depth: list[Row], limits: Limits) -> list[Row]:
     results = []
-    for (vhost, queue), rows in by_place(depth).items():
-        facts: Row = {"vhost": vhost, "queue": queue, "consumers": max(row["consumers"] for row in rows)}
+    for (node, vhost, queue), rows in by_place(depth).items():
+        facts: Row = {"node": node, "vhost": vhost, "queue": queue}
+        facts["consumers"] = max(row["consumers"] for row in rows)
         facts |= {"depth": backlog(rows[-1]), "growth": backlog(rows[-1]) - backlog(rows[0])}
         for name in ("published", "delivered", "acked", "redelivered", "dropped"):
             facts[name] = sum(row[f"n_{name}"] for row in rows)
@@ -44,7 +45,7 @@ def plain_consumers(depth: list[Row], limits: Limits) -> list[Row]:
         facts["verdict"] = verdict(facts, limits)
         if facts["verdict"]:
             results.append(facts)
-    return sorted(results, key=lambda row: (-row["stopped_ms"], -row["depth"], row["vhost"], row["queue"]))
+    return sorted(results, key=lambda row: (-row["stopped_ms"], -row["depth"], row["node"], row["vhost"], row["queue"]))
 
 
 def test_whose_consumers_do_harm(spark: SparkSession, day: Day) -> None:

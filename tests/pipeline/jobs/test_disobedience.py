@@ -19,9 +19,10 @@ def plain_disobedience(found: list[Row], connections: list[Row]) -> list[Row]:
     for row in found:
         if row["outcome"] not in ("open", "lost"):
             version = versions.get((row["node"], row["epoch"], row["connection"]))
-            groups[row["product"] or "(unknown)", version or "(unknown)"].append(row)
+            groups[row["node"], row["product"] or "(unknown)", version or "(unknown)"].append(row)
     results = [
         {
+            "node": node,
             "product": product,
             "product_version": version,
             "episodes": len(rows),
@@ -30,9 +31,9 @@ def plain_disobedience(found: list[Row], connections: list[Row]) -> list[Row]:
             "after_stop": sum(row["after_stop"] or 0 for row in rows),
             "p99_after_stop": percentile([row["after_stop"] or 0 for row in rows], 0.99),
         }
-        for (product, version), rows in groups.items()
+        for (node, product, version), rows in groups.items()
     ]
-    return sorted(results, key=lambda row: (-row["after_stop"], row["product"], row["product_version"]))
+    return sorted(results, key=lambda row: (-row["after_stop"], row["node"], row["product"], row["product_version"]))
 
 
 def test_who_publishes_on(spark: SparkSession, day: Day) -> None:

@@ -15,10 +15,10 @@ from tests.pipeline.tables import Row, assert_same, frame, percentile
 def plain_held(found: list[Row]) -> list[Row]:
     groups = defaultdict(list)
     for row in found:
-        groups[row["user"], row["product"] or held.UNKNOWN, row["vhost"], named_queue(row)].append(row)
+        groups[row["node"], row["user"], row["product"] or held.UNKNOWN, row["vhost"], named_queue(row)].append(row)
     results = [
         {
-            **dict(zip(("user", "product", "vhost", "queue"), key, strict=True)),
+            **dict(zip(("node", "user", "product", "vhost", "queue"), key, strict=True)),
             "episodes": len(rows),
             "channels": len({(row["node"], row["epoch"], row["connection"], row["channel"]) for row in rows}),
             "stopped_ms": sum(row["stopped_ms"] for row in rows),
@@ -31,7 +31,8 @@ def plain_held(found: list[Row]) -> list[Row]:
         for key, rows in groups.items()
     ]
     return sorted(
-        results, key=lambda row: (-row["stopped_ms"], row["user"], row["product"], row["vhost"], row["queue"])
+        results,
+        key=lambda row: (-row["stopped_ms"], row["node"], row["user"], row["product"], row["vhost"], row["queue"]),
     )
 
 

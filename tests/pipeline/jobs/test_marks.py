@@ -18,7 +18,7 @@ from tests.pipeline.tables import Row, assert_same, frame, percentile, rows_of
 
 def plain_marks(depth: list[Row], found: list[Row], goals: Goals) -> list[Row]:
     results = []
-    for (vhost, queue), rows in by_place(depth).items():
+    for (node, vhost, queue), rows in by_place(depth).items():
         timed = [row for row in rows if row["interval_ms"] > 0]
         busy = [row for row in timed if backlog(row) and row["consumers"]]
         drain = percentile([row["n_acked"] * 1000 / row["interval_ms"] for row in busy], 0.5) if busy else 0
@@ -28,7 +28,8 @@ def plain_marks(depth: list[Row], found: list[Row], goals: Goals) -> list[Row]:
         over = [
             max(row["peak_depth"] - row["mark"], 0)
             for row in found
-            if (row["vhost"], row["queue"], row["cause"]) == (vhost, queue, "count") and row["peak_depth"] is not None
+            if (row["node"], row["vhost"], row["queue"], row["cause"]) == (node, vhost, queue, "count")
+            and row["peak_depth"] is not None
         ]
         net = percentile([(row["n_published"] - row["n_acked"]) * 1000 / row["interval_ms"] for row in timed], 0.99)
         overshoot = math.ceil(percentile(over, 0.99)) if over else math.ceil(max(net, 0) * goals.reaction_s)
@@ -50,6 +51,7 @@ def plain_marks(depth: list[Row], found: list[Row], goals: Goals) -> list[Row]:
             resume_bytes = math.floor(min(resume * size, most * (goals.resume_percent / 100)))
         results.append(
             {
+                "node": node,
                 "vhost": vhost,
                 "queue": queue,
                 "stop_count": stop,
@@ -66,7 +68,7 @@ def plain_marks(depth: list[Row], found: list[Row], goals: Goals) -> list[Row]:
                 "stopped_ms": sum(row["interval_ms"] for row in rows if row["saturated"]),
             }
         )
-    return sorted(results, key=lambda row: (-row["stopped_ms"], row["vhost"], row["queue"]))
+    return sorted(results, key=lambda row: (-row["stopped_ms"], row["node"], row["vhost"], row["queue"]))
 
 
 @pytest.mark.parametrize("goals", [Goals(), Goals(longest_wait_s=600.0, refill_s=400.0), Goals(refill_s=50.0)])

@@ -16,7 +16,7 @@ def test_of_rows_of_one_time_the_number_decides(spark: SparkSession, day: Day) -
     rows: list[Row] = []
     for row in day.depth:
         rows += [row, {**row, "seq": row["seq"] + 10**6, "ready": row["ready"] + 7, "shard": 9}]
-    found = {(row["vhost"], row["queue"]): row for row in rows_of(queues(frame(spark, DEPTH, rows)))}
+    found = {(row["node"], row["vhost"], row["queue"]): row for row in rows_of(queues(frame(spark, DEPTH, rows)))}
     for place, own in by_place(rows).items():
         assert found[place]["first_depth"] == backlog(own[0])
         assert found[place]["last"]["depth"] == backlog(own[-1]) == backlog(own[-2]) + 7

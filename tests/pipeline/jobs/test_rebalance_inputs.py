@@ -18,7 +18,7 @@ MINUTE = 60_000_000
 
 def plain_rebalance_inputs(depth: list[Row], since: int, until: int) -> list[Row]:
     results = []
-    for (vhost, queue), rows in sorted(by_place(depth).items()):
+    for (node, vhost, queue), rows in sorted(by_place(depth).items()):
         moved: dict[int, int] = defaultdict(int)
         moved_bytes: dict[int, int] = defaultdict(int)
         for row in rows:
@@ -27,6 +27,7 @@ def plain_rebalance_inputs(depth: list[Row], since: int, until: int) -> list[Row
         covered = sum(row["interval_ms"] for row in rows)
         results.append(
             {
+                "node": node,
                 "vhost": vhost,
                 "queue": queue,
                 "shard": rows[-1]["shard"],

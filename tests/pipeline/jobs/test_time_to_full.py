@@ -27,7 +27,7 @@ def line(points: list[tuple[float, float]]) -> tuple[float | None, float | None]
 def plain_time_to_full(depth: list[Row], at: int, window: int, least: int) -> list[Row]:
     recent = [row for row in depth if at - window <= row["ts"] < at]
     results = []
-    for (vhost, queue), rows in by_place(recent).items():
+    for (node, vhost, queue), rows in by_place(recent).items():
         last, found = rows[-1], {}
         for mark, of in (("count", backlog), ("bytes", nbytes)):
             slope, fit = line([((row["ts"] - at) / 1e6, of(row)) for row in rows])
@@ -43,6 +43,7 @@ def plain_time_to_full(depth: list[Row], at: int, window: int, least: int) -> li
             results.append(
                 {
                     **{name: last[name] for name in ("shard", "stop_count", "stop_bytes")},
+                    "node": node,
                     "vhost": vhost,
                     "queue": queue,
                     "depth": backlog(last),
@@ -55,7 +56,7 @@ def plain_time_to_full(depth: list[Row], at: int, window: int, least: int) -> li
                     "samples": len(rows),
                 }
             )
-    return sorted(results, key=lambda row: (row["seconds"], row["vhost"], row["queue"]))
+    return sorted(results, key=lambda row: (row["seconds"], row["node"], row["vhost"], row["queue"]))
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 1.0])

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from penstock.telemetry.schema import DEPTH, Column, Table
 from pipeline.jobs import episodes, what_if
-from pipeline.jobs.queues import queues
-from tests.pipeline.day import Day
+from pipeline.jobs.queues import PLACE, queues
+from tests.pipeline.day import NODE, Day
 from tests.pipeline.plain import backlog, by_place, nbytes, plain_episodes
 from tests.pipeline.tables import Row, assert_same, frame, rows_of
 
@@ -19,10 +19,15 @@ MARKS = Table(
     "tried",
     "",
     (
-        *(Column(name, "string", "", "") for name in ("vhost", "queue")),
+        *(Column(name, "string", "", "") for name in PLACE),
         *(Column(name, "bigint", "", "") for name in ("stop_count", "resume_count", "stop_bytes", "resume_bytes")),
     ),
 )
+
+
+def place_of(row: Row) -> tuple[str, ...]:
+    """Return node, vhost and queue."""
+    return tuple(row[name] for name in PLACE)
 
 
 def mark_of(marks: Row, name: str, row: Row) -> float:
@@ -37,7 +42,7 @@ def plain_stops(depth: list[Row], tried: list[Row]) -> list[Row]:
     """Return the stops, computed from the messages that came, those that wait and those that are in the queue."""
     results = []
     for marks in tried:
-        rows = by_place(depth).get((marks["vhost"], marks["queue"]), [])
+        rows = by_place(depth).get(place_of(marks), [])
         rates = sorted(
             row["n_acked"] / row["interval_ms"]
             for row in rows
@@ -55,7 +60,7 @@ def plain_stops(depth: list[Row], tried: list[Row]) -> list[Row]:
                 room = max(stop + 1 - inside, 0)
                 inside, waiting = inside + min(room, waiting), waiting - min(room, waiting)
                 if inside > stop:
-                    current = {"vhost": marks["vhost"], "queue": marks["queue"], "started": row["ts"], "ended": None}
+                    current = {**{name: marks[name] for name in PLACE}, "started": row["ts"], "ended": None}
                     current |= {"peak_depth": 0, "peak_waiting": 0}
                     results.append(current)
             if current is not None:
@@ -74,19 +79,19 @@ def plain_stops(depth: list[Row], tried: list[Row]) -> list[Row]:
 def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: list[Row]) -> list[Row]:
     groups = defaultdict(list)
     for row in stops:
-        groups[row["vhost"], row["queue"]].append(row)
-    marks = {(row["vhost"], row["queue"]): row for row in tried}
+        groups[place_of(row)].append(row)
+    marks = {place_of(row): row for row in tried}
     results = []
     for place, rows in groups.items():
-        held = sum(row["interval_ms"] for row in depth if (row["vhost"], row["queue"]) == place and row["saturated"])
+        held = sum(row["interval_ms"] for row in depth if place_of(row) == place and row["saturated"])
         sessions = {
             (row["user"], row["product"] or "(unknown)", row["connection"], row["channel"])
             for row in found
-            if (row["vhost"], row["queue"]) == place
+            if place_of(row) == place
         }
         results += [
             {
-                **dict(zip(("vhost", "queue"), place, strict=True)),
+                **dict(zip(PLACE, place, strict=True)),
                 **dict(zip(("user", "product", "connection", "channel"), session, strict=True)),
                 **{name: marks[place][name] for name in ("stop_count", "resume_count")},
                 "stops": len(rows),
@@ -97,18 +102,26 @@ def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: l
             }
             for session in sorted(sessions, key=lambda session: session[2:]) or [(None, None, None, None)]
         ]
-    return sorted(results, key=lambda row: (-row["stopped_ms"], row["vhost"], row["queue"]))
+    return sorted(results, key=lambda row: (-row["stopped_ms"], *place_of(row)))
 
 
 def tried_on(day: Day, share: float) -> list[Row]:
     """Return marks at a share of the present ones, also for queues without marks and for one that does not exist."""
     lasts = {place: rows[-1] for place, rows in by_place(day.depth).items()}
     tried = [
-        {"vhost": vhost, "queue": queue}
+        {"node": node, "vhost": vhost, "queue": queue}
         | {name: int(last[name] * share) for name in ("stop_count", "resume_count", "stop_bytes", "resume_bytes")}
-        for (vhost, queue), last in lasts.items()
+        for (node, vhost, queue), last in lasts.items()
     ]
-    absent = {"vhost": "/", "queue": "absent", "stop_count": 1, "resume_count": 0, "stop_bytes": 0, "resume_bytes": 0}
+    absent = {
+        "node": NODE,
+        "vhost": "/",
+        "queue": "absent",
+        "stop_count": 1,
+        "resume_count": 0,
+        "stop_bytes": 0,
+        "resume_bytes": 0,
+    }
     return [*tried, absent]
 
 
@@ -138,7 +151,7 @@ def test_messages_that_are_all_header_are_stopped_at_a_mark_in_bytes(spark: Spar
          "n_published": 10, "n_dropped": 0}
         for step in range(1, 9)
     ]  # fmt: skip
-    tried = {"vhost": "/", "queue": "headers", "stop_count": 0, "resume_count": 0}
+    tried = {"node": NODE, "vhost": "/", "queue": "headers", "stop_count": 0, "resume_count": 0}
     marks = frame(spark, MARKS, [{**tried, "stop_bytes": 200_000, "resume_bytes": 100_000}])
     (stop,) = rows_of(what_if.stops(frame(spark, DEPTH, rows), marks))
     assert (stop["started"], stop["ended"], stop["peak_depth"]) == (day.since + 5, None, 41)

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from penstock.telemetry.schema import TABLES, Table
+from penstock.text.durations import shown
 from pipeline.answers import TABLES as ANSWERS
 from pipeline.report.answers import Answer, Curve, Report
 from pipeline.report.page import NOTHING, TITLES, page
@@ -41,7 +42,7 @@ def reported(rows: int) -> Report:
     for table in ANSWERS:
         report.answers[table.name] = Answer(table, [row(table, number) for number in range(rows)], rows > 30, 1.0)
     if rows:
-        report.curves = [Curve("/", NASTY, [(SINCE + step * 1_000_000, step) for step in range(30)], 20, 10)]
+        report.curves = [Curve("node-1", "/", NASTY, [(SINCE + step * 1_000_000, step) for step in range(30)], 20, 10)]
     return report
 
 
@@ -64,6 +65,23 @@ def test_names_are_texts_and_nothing_else() -> None:
     assert "&lt;script&gt;" in text
     assert all(link.startswith("#") for link in re.findall(r'href="([^"]*)"', text))
     assert "of more than 40 rows" in text
+
+
+def test_several_nodes_are_shown_apart_and_together() -> None:
+    report = reported(2)
+    assert 'id="nodes"' not in page(report)
+    assert ">node<" not in page(report)
+    for answer in report.answers.values():
+        for row, node in zip(answer.rows, ("here", "there"), strict=True):
+            row["node"] = node
+    report.answers["held"].rows[1]["stopped_ms"] = 3_600_000
+    text = page(report)
+    checked(text)
+    table = text[text.index('id="nodes"') :]
+    apart = dict(re.findall(r'<tr><td>(\w+)</td><td class="number">([^<]+)</td>', table[: table.index("</table>")]))
+    assert apart == {"here": shown(1_500.0), "there": shown(3_600.0)}
+    assert f"<b>{shown(5_100.0)}</b>held, summed over channels" in text
+    assert ">node<" in text[text.index('id="time_to_full"') :]
 
 
 def test_files_that_were_left_out_are_counted_and_named() -> None:

@@ -69,7 +69,7 @@ def test_a_fault_that_held_nobody_is_not_in_the_legend() -> None:
 
 @pytest.mark.parametrize(("stop", "marks"), [(0, set()), (20_000, {"stop 20,000", "resume 10,000"})])
 def test_a_curve_has_the_marks_of_its_queue_if_there_are_any(stop: int, marks: set[str]) -> None:
-    curve = Curve("/", "q", [(SINCE + step * MINUTE, step) for step in range(30)], stop, stop // 2)
+    curve = Curve("node-1", "/", "q", [(SINCE + step * MINUTE, step) for step in range(30)], stop, stop // 2)
     found = texts(depth(curve))
     assert {text for text in found if text.startswith(("stop", "resume"))} == marks
     assert "depth" in found
@@ -83,7 +83,7 @@ def test_names_are_text_and_ids_of_two_plots_differ() -> None:
 
     def ids(queue: str) -> set[str]:
         points = [(SINCE, 1), (SINCE + MINUTE, 2)]
-        clips = re.findall(r'<clipPath id="([^"]+)"', depth(Curve("/", queue, points, 20, 10)))
+        clips = re.findall(r'<clipPath id="([^"]+)"', depth(Curve("node-1", "/", queue, points, 20, 10)))
         assert clips
         return set(clips)
 
