@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 from rich.cells import cell_len
@@ -16,6 +17,8 @@ from rich.text import Text
 
 UNBOUNDED = 100_000
 """The width of output that is not for a terminal: a line is as long as it needs to be."""
+TEXT_LEAST = 16
+"""The room that a column of a list needs at least, in cells, if its texts are longer."""
 BORDERS = 3
 """The cells that a column takes beside its contents: padding and a line."""
 
@@ -34,39 +37,34 @@ def output(**options: Any) -> Output:
     return Output(width=None if sys.stdout.isatty() else UNBOUNDED, **options)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table of plain texts."""
-    table = Table()
-    for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    output().print(table)
-
-
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table, with how its cells are written. Those of the lowest `rank` are shown at any width, and their
-    cells may take several lines; the others are left out where they have no room.
+    cells may take several lines; the others are left out where they have no room, the last of the highest first. A cell
+    needs room for `least` cells of the terminal, if it is longer, and then takes several lines.
     """
 
     title: str
-    cell: Callable[[Mapping[str, Any]], str]
+    cell: Callable[[Any], str]
     rank: int = 0
     right: bool = True
+    least: int = UNBOUNDED
 
 
-def fitted(title: str, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], width: int) -> Table:
+def fitted(title: str, columns: Sequence[Column], rows: Sequence[Any], width: int) -> Table:
     """Return a table of the columns for which a line has room, in cells; the caption says how many are left out."""
     cells = {column.title: [column.cell(row) for row in rows] for column in columns}
-    widths = {column.title: max(map(_width, (column.title, *cells[column.title]))) + BORDERS for column in columns}
+    widths = {
+        column.title: min(max(map(_width, (column.title, *cells[column.title]))), column.least) + BORDERS
+        for column in columns
+    }
     shown = list(columns)
     while sum(widths[column.title] for column in shown) >= width:
         last = max(shown, key=lambda column: (column.rank, columns.index(column)))
         if not last.rank:
             break
         shown.remove(last)
-    table = Table(title=title, title_justify="left", caption_justify="left")
+    table = Table(title=title or None, title_justify="left", caption_justify="left")
     if left := len(columns) - len(shown):
         table.caption = f"{left} more columns on a wider terminal, or in a pipe"
     for column in shown:
@@ -74,6 +72,25 @@ def fitted(title: str, columns: Sequence[Column], rows: Sequence[Mapping[str, An
     for at in range(len(rows)):
         table.add_row(*(cells[column.title][at] for column in shown))
     return table
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], kept: Sequence[str] = ()) -> None:
+    """Print a table of plain texts. Where a line has no room for all columns the last are left out, but not the first
+    one, nor those that are `kept`.
+    """
+    console = output()
+    shown = [
+        Column(
+            name.replace("_", " "), partial(_cell, at), 1 if at and name not in kept else 0, right=False,
+            least=TEXT_LEAST,
+        )
+        for at, name in enumerate(columns)
+    ]  # fmt: skip
+    console.print(fitted("", shown, rows, console.width))
+
+
+def _cell(at: int, row: Sequence[str]) -> str:
+    return escape(row[at])
 
 
 def _width(cell: str) -> int:

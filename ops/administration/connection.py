@@ -17,7 +17,7 @@ from penstock.text.durations import shown
 app = typer.Typer(no_args_is_help=True)
 
 COLUMNS = (
-    "connection", "peer", "client", "user", "vhost", "open_for", "channels", "consumers", "unacked", "held", "read",
+    "connection", "user", "vhost", "held", "unacked", "consumers", "channels", "open_for", "client", "peer", "read",
 )  # fmt: skip
 CLOSED = "closed by an operator"
 

@@ -50,14 +50,14 @@ def ask(data: Path | None, command: str, **arguments: Any) -> Any:
         raise CommandError(f"the node on {directory} does not answer: {error}") from None
 
 
-def show(records: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    """Print records as JSON, or as a table of these columns."""
+def show(records: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool, kept: Sequence[str] = ()) -> None:
+    """Print records as JSON, or as a table of these columns (`ops.output.print_table`)."""
     if as_json:
         print(orjson.dumps(records, option=orjson.OPT_INDENT_2).decode())
         return
     from ops.output import print_table  # not at the top: most commands print a line
 
-    print_table(columns, [[_shown(record[column]) for column in columns] for record in records])
+    print_table(columns, [[_shown(record[column]) for column in columns] for record in records], kept)
 
 
 def show_rows(
@@ -66,12 +66,13 @@ def show_rows(
     row: Callable[[Any], Mapping[str, Any]],
     otherwise: str,
     as_json: bool,
+    kept: Sequence[str] = (),
 ) -> None:
     """Print records as JSON, or as a table with a row for each; `otherwise` takes the place of an empty table."""
     if as_json:
         show(found, columns, as_json=True)
     elif found:
-        show([row(each) for each in found], columns, as_json=False)
+        show([row(each) for each in found], columns, as_json=False, kept=kept)
     else:
         print(otherwise)
 

@@ -118,7 +118,7 @@ def list_(
     policies = selected_rows(ask(data, "policy_list", vhost=vhost), where, sort)
     if not as_json:
         policies = [{**policy, "definition": orjson.dumps(policy["definition"]).decode()} for policy in policies]
-    show(policies, COLUMNS, as_json)
+    show(policies, COLUMNS, as_json, ("name", "definition"))
 
 
 @app.command()

@@ -80,7 +80,7 @@ def held(
             cause.update(drained.get(cause.get("slot"), {}))
             if cause.get("until") is not None:
                 cause["resumes_in"] = round(max(cause["until"] - now, 0), 1)
-    show_rows(selected_rows(channels, where, sort), HELD_COLUMNS, _row, "no producer is held", as_json)
+    show_rows(selected_rows(channels, where, sort), HELD_COLUMNS, _row, "no producer is held", as_json, ("waits_for",))
 
 
 @app.command()
