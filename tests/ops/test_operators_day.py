@@ -163,7 +163,7 @@ class Operator:
         return done.stdout
 
     def on_a_terminal(self, command: str, given: str = "") -> str:
-        """Run a command on a terminal, and return what it shows. AssertionError if it fails, or if a table is too wide."""
+        """Run a command on a terminal, and return what it shows. AssertionError if it fails, or a table is too wide."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
         process = subprocess.Popen(
