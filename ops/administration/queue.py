@@ -106,7 +106,9 @@ def get(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the first ready messages of a queue. They stay there as they are, and are not marked as redelivered.
+    """Show the first ready messages of a queue, fewer if they are large (8 MiB in all).
+
+    They stay there as they are, and are not marked as redelivered.
 
     Example: penstock queue get orders --count 3
     """

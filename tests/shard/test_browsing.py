@@ -73,7 +73,16 @@ def test_a_long_body_is_cut_and_its_size_told(node: Node) -> None:
     assert (base64.b64decode(message["body"]), message["size"]) == (b"0123", 10)
 
 
-@pytest.mark.parametrize(("skip", "count", "body_bytes"), [(0, 0, 1), (-1, 1, 1), (0, 1001, 1), (0, 2, BYTES_MOST)])
+def test_no_further_message_is_read_after_large_ones(node: Node) -> None:
+    node.declare("q")
+    client = open_channel(node)
+    for _ in range(4):
+        publish(client, "q", bytes(BYTES_MOST // 2))
+    assert len(bodies(node, body_bytes=1)) == 2
+    assert len(bodies(node, skip=3, body_bytes=1)) == 1
+
+
+@pytest.mark.parametrize(("skip", "count", "body_bytes"), [(0, 0, 1), (-1, 1, 1), (0, 1001, 1), (0, 2, -1)])
 def test_an_answer_is_bounded(node: Node, skip: int, count: int, body_bytes: int) -> None:
     node.declare("q")
     node.settle()
