@@ -177,10 +177,7 @@ def backtest(
     master: Master = None,
     conf: Conf = None,
 ) -> None:
-    """Show how often "full within an hour" was true in a range of time, by the fit of the forecast's line.
-
-    Example: penstock pipeline backtest --telemetry DIR --from 2026-11-01 --to 2026-11-08
-    """
+    """Show how often "full within an hour" was true in a range of time, by the fit of the forecast's line."""
     begin, end = _range(since, until)
     limit_s = _length(job_limit) / 1e6
     spark = _session("backtest", master, conf)
