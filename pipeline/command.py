@@ -16,7 +16,7 @@ from penstock.text.durations import seconds_of
 from pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -166,36 +166,6 @@ def inputs(
     from pipeline.read import Telemetry
 
     _write(output, run(Telemetry(spark, root), begin, end, _report_progress, limit_s))
-
-
-@app.command()
-def backtest(
-    root: Root,
-    since: From = None,
-    until: To = None,
-    job_limit: JobLimit = "1h",
-    master: Master = None,
-    conf: Conf = None,
-) -> None:
-    """Show how often "full within an hour" was true in a range of time, by the fit of the forecast's line."""
-    begin, end = _range(since, until)
-    limit_s = _length(job_limit) / 1e6
-    spark = _session("backtest", master, conf)
-    from pipeline.backtest import backtest as run
-    from pipeline.backtest import records, summary
-    from pipeline.read import Telemetry
-    from pipeline.recovery import on_readable_files
-    from pipeline.runner import Runner
-
-    telemetry = Telemetry(spark, root)
-    with Runner(spark, limit_s) as runner:
-
-        def job() -> list[Row]:
-            frame = run(telemetry.rows("depth", begin, end), begin, end)
-            return runner.run("back-test", frame.collect)
-
-        found = records(on_readable_files(telemetry, runner, job, _report_progress))
-    print(*found, summary(found), sep="\n")
 
 
 @app.command()

@@ -16,7 +16,7 @@ from pipeline import layout
 from pipeline.alerts.board import FACTS, Alert, Board, Limits
 from pipeline.errors import PipelineError, reason
 from pipeline.files import Files
-from pipeline.jobs import trend
+from pipeline.jobs import time_to_full
 from pipeline.jobs.queues import PLACE
 from pipeline.schema import partitioned
 
@@ -110,11 +110,10 @@ class Alerts:
 
 
 def queue_rows(depth: DataFrame) -> DataFrame:
-    """Forecast each queue by the line through its depths in each window."""
-    windowed = depth.withWatermark("time", LATE).withColumn("window", F.window("time", WINDOW, SLIDE))
-    begin, end = (F.unix_micros(f"window.{name}") for name in ("start", "end"))
-    groups = trend.points(windowed, begin, end).groupBy("window", *PLACE)
-    return trend.forecast(trend.lines(groups), trend.SAMPLES_LEAST)
+    """Fit a straight line to the depths of each queue in each window."""
+    windowed = time_to_full.points(depth, 0).withWatermark("time", LATE)
+    groups = windowed.groupBy(F.window("time", WINDOW, SLIDE).alias("window"), *PLACE)
+    return time_to_full.forecast(time_to_full.lines(groups), time_to_full.SAMPLES_LEAST)
 
 
 def shard_rows(shards: DataFrame) -> DataFrame:
@@ -139,7 +138,7 @@ def latest_queues(batch: DataFrame, board: Board) -> Rows:
     """Return each queue's latest window with enough rows, if the queue will soon be full or has an alert on the
     board.
     """
-    enough = batch.where(F.col("samples") >= trend.SAMPLES_LEAST)
+    enough = batch.where(F.col("samples") >= time_to_full.SAMPLES_LEAST)
     latest = enough.groupBy(*PLACE).agg(F.max_by(F.struct("seconds", *FACTS, "at"), "window.end").alias("last"))
     flat = latest.select(*PLACE, "last.*")
     standing = [subject for kind, subject in board.standing if kind == "queue-full"]
