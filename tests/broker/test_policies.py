@@ -162,7 +162,7 @@ def test_commands(broker: Broker, channel: Channel, queue: str, tmp_path: Path) 
     assert "is not JSON" in broker.penstock("policy", "set", queue, "^q", "{").stderr
     file = tmp_path / "definitions.json"
     file.write_text(json.dumps({"policies": [{**record, "apply-to": "queues", "priority": 8}]}))
-    assert broker.penstock("policy", "import", str(file)).stdout == "1 policies imported\n"
+    assert broker.penstock("policy", "import", str(file)).stdout == "imported 1 policy\n"
     assert next(each for each in broker.call("policy_list", vhost="/") if each["name"] == queue)["priority"] == 8
     assert broker.penstock("policy", "delete", queue).returncode == 0
     again = broker.penstock("policy", "delete", queue)

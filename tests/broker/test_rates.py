@@ -119,7 +119,7 @@ def test_declarations_refused(channel: Channel, queue: str, arguments: dict[str,
 @pytest.mark.parametrize(
     ("definition", "reason"),
     [
-        ({"max-rate": 0}, "key 'max-rate': {value_zero,0}"),
+        ({"max-rate": 0}, "key 'max-rate': 0 is too small"),
         ({"max-rate-bytes": "1 gigabyte"}, "key 'max-rate-bytes': '1 gigabyte' has an unknown unit"),
         ({"rate-burst": "soon"}, "key 'rate-burst': 'soon' is not a time"),
         ({"max-rates": 5}, "there is no key 'max-rates'; did you mean 'max-rate'?"),

@@ -392,7 +392,7 @@ def test_import_of_rabbitmqs_definitions(broker: Broker, account: Account, conne
     file.write_text(json.dumps(definitions))
     imported = broker.penstock("user", "import", str(file))
     assert (imported.stdout, imported.stderr) == (
-        "imported 1 vhosts, 1 users, 1 permissions, 0 topic permissions\n",
+        "imported 1 vhost, 1 user, 1 permission\n",
         "",
     )
     connect(user=name, password="from rabbit", vhost=account.vhost)
