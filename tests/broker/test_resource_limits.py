@@ -107,12 +107,21 @@ def test_queues_of_a_vhost(account: Account, connect: Open) -> None:
 
 
 def test_a_limit_is_kept_over_the_death_of_an_acceptor(account: Account, connect: Open, broker: Broker) -> None:
+    """The connections of an acceptor that died count until the next one in its place begins to count."""
+
+    def opened() -> Client | None:
+        try:
+            return account.open(connect)
+        except Closed:
+            return None
+
     account.limit("user", connections=2)
     account.open(connect), account.open(connect)
     for index in range(2):
         broker.wait_replaced("acceptor", broker.kill("acceptor", index))
         broker.connect().close()
-    account.open(connect), account.open(connect)
+    for _ in range(2):
+        wait_for(opened, what="room for a connection")
     assert account.refusal(connect) is not None
 
 
