@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from acceptor.clients.asking import Answer, Asking, ask_router, ask_shard
 from penstock.amqp.errors import AMQPError
 from penstock.bus import to_shard
-from penstock.control.control import Refusal
-from penstock.control.questions import check_arguments, refused
+from penstock.control.control import Refusal, refused
+from penstock.control.questions import check_arguments
 from penstock.node.logs import get_logger
 from router.model.records import Queue, described
 

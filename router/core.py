@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from penstock import bus
 from penstock.bus.router_messages import Published, RouterReply, RouterRequest
-from penstock.control.control import Refusal
+from penstock.control.control import Refusal, refused
 from penstock.node.logs import get_logger
 from router.authority import queue_arguments, vhosts
 from router.authority.authority import Authority
@@ -122,7 +122,7 @@ class RouterCore:
         try:
             answer = {"result": execute(self._administration, command, arguments)}
         except Refusal as refusal:
-            answer = {"error": str(refusal), "kind": refusal.kind}
+            answer = refused(refusal)
         log.info("command", command=command, error=answer.get("error"))
         self._command_answers.append((answered, answer))
 
@@ -132,7 +132,7 @@ class RouterCore:
             check_arguments(MOVE, MOVE_ARGUMENTS, arguments)
             check_vhost(self.authority.ledger, arguments["vhost"])
         except Refusal as refusal:
-            self._command_answers.append((answered, {"error": str(refusal), "kind": refusal.kind}))
+            self._command_answers.append((answered, refused(refusal)))
             return
         self.authority.moves.start(**arguments, ended=lambda result: answered({"result": result}))
 

@@ -33,6 +33,11 @@ class Refusal(Exception):
         self.kind = kind
 
 
+def refused(refusal: Refusal) -> dict[str, Any]:
+    """The answer to a command that is refused."""
+    return {"error": str(refusal), "kind": refusal.kind}
+
+
 def call(path: Path, command: str, arguments: dict[str, Any]) -> Any:
     """Send a command and return its result. Refusal if the node refuses it; OSError if the node is unreachable or does
     not answer.

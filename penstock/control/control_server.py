@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.control.audit import Administrator
-from penstock.control.control import LINE_MAX, Refusal, line, parse_request
+from penstock.control.control import LINE_MAX, Refusal, line, parse_request, refused
 from penstock.node.logs import get_logger
 
 log = get_logger()
@@ -80,7 +80,7 @@ class ControlServer:
                     writer.write(line(await self._answer(nbytes, administrator)))
                     await asyncio.wait_for(writer.drain(), IDLE_SECONDS)
         except Refusal as refusal:
-            writer.write(line({"error": str(refusal), "kind": refusal.kind}))
+            writer.write(line(refused(refusal)))
         finally:
             writer.close()
 
@@ -88,7 +88,7 @@ class ControlServer:
         try:
             command, arguments = parse_request(data)
         except Refusal as refusal:
-            return {"error": str(refusal), "kind": refusal.kind}
+            return refused(refusal)
         answered: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
         def answer(message: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.control.control import Refusal
+from penstock.control.control import Refusal, refused
 from penstock.node.logs import get_logger
 
 log = get_logger()
@@ -22,11 +22,6 @@ def answer(questions: Mapping[str, Question], name: str, arguments: dict[str, An
         return {"result": _result(questions, name, arguments)}
     except Refusal as refusal:
         return refused(refusal)
-
-
-def refused(refusal: Refusal) -> dict[str, Any]:
-    """A refusal as it is sent over the socket."""
-    return {"error": str(refusal), "kind": refusal.kind}
 
 
 def check_arguments(name: str, wanted: Mapping[str, type], arguments: Mapping[str, Any]) -> None:

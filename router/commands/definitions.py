@@ -180,10 +180,8 @@ def definitions_export(administration: Administration, vhost: str | None) -> dic
     names = sorted(topology.vhosts()) if vhost is None else [vhost]
     of_vhosts: dict[str, Any] = {
         "vhosts": [{"name": name} for name in names],
-        "permissions": [row for row in accounts.permission_list(administration, None, None) if row["vhost"] in names],
-        "topic_permissions": [
-            row for row in accounts.topic_permission_list(administration, None, None) if row["vhost"] in names
-        ],
+        "permissions": accounts.permission_list(administration, None, vhost),
+        "topic_permissions": accounts.topic_permission_list(administration, None, vhost),
         "parameters": [each for name in names for each in _parameters(topology, name)],
         "policies": [
             {"vhost": name, "name": policy.name, **_policy(policy)}
@@ -256,7 +254,7 @@ def _queues(topology: Topology, vhost: str) -> list[Fields]:
 
 
 def _bindings(topology: Topology, vhost: str) -> list[Fields]:
-    kept = {("queue", each["name"]) for each in _queues(topology, vhost)}
+    exclusive = {("queue", queue.name) for queue in topology.queues_in(vhost) if queue.owner is not None}
     return [
         {
             "vhost": vhost, "source": binding.source, "destination": binding.destination,
@@ -264,7 +262,7 @@ def _bindings(topology: Topology, vhost: str) -> list[Fields]:
         }
         for exchange in sorted(topology.exchanges_in(vhost), key=lambda exchange: exchange.name)
         for binding in topology.bindings_from(vhost, exchange.name)
-        if binding.kind == "exchange" or binding.target in kept
+        if binding.target not in exclusive
     ]  # fmt: skip
 
 
