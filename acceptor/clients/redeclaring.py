@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.amqp.errors import AMQPError
 from penstock.amqp.spec import MethodSpec
 from penstock.bus.link_stage import UP
-from penstock.limits.features import QueueFeatures
-from router.model.fields import typed
+from penstock.limits.features import expires_on_wire
+from router.model.fields import equal_tables
 from router.model.records import Binding
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def equal_queue(channel: ChannelState, arguments: dict[str, Any]) -> Queue | Non
         or queue.owner != (channel.connection.id if exclusive else None)
         or queue.durable != (arguments["durable"] and not exclusive)
         or queue.auto_delete != arguments["auto_delete"]
-        or typed(queue.arguments) != typed(arguments["arguments"])
+        or not equal_tables(queue.arguments, arguments["arguments"])
     ):
         return None
     return queue
@@ -61,7 +61,7 @@ def exchange_is_equal(channel: ChannelState, arguments: dict[str, Any]) -> bool:
         return exchange is not None
     wanted = arguments["type"], arguments["durable"], arguments["auto_delete"], arguments["internal"]
     found = exchange.type, exchange.durable, exchange.auto_delete, exchange.internal
-    return wanted == found and typed(exchange.arguments) == typed(arguments["arguments"])
+    return wanted == found and equal_tables(exchange.arguments, arguments["arguments"])
 
 
 def binding_is_equal(channel: ChannelState, binding: Binding) -> bool:
@@ -103,6 +103,6 @@ def numbers(channel: ChannelState, queue: Queue) -> tuple[int, int] | None:
     gauge = acceptor.gauges.queue_read(queue.slot)
     if gauge is None or gauge.queue_id != queue.queue_id or queue.queue_id in acceptor.topology.moves:
         return None
-    if not gauge.consumers and QueueFeatures.from_wire(queue.features).expires is not None:
+    if not gauge.consumers and expires_on_wire(queue.features) is not None:
         return None
     return gauge.ready, gauge.consumers

@@ -196,8 +196,9 @@ class ShardLink(Staged[LinkStage, LinkEvent]):
 
     def is_bound_for(self, queue: int) -> bool:
         """Whether a publish to a queue is on its way to the shard, or not reported yet."""
-        sent = (publish for turn in self.sent for publish in turn.publishes.values())
-        return queue in self.turn.latest or any(queue in publish.queues for publish in sent)
+        if queue in self.turn.latest:
+            return True
+        return any(queue in publish.queues for turn in self.sent for publish in turn.publishes.values())
 
     def waits(self, now: float) -> bool:
         """Whether nothing in the turn is urgent, so that it may wait for more."""

@@ -144,7 +144,9 @@ _LANE = slice(_NAMES.index("lane"), _NAMES.index("lane") + len(fields(QueueLane)
 _ON_WIRE = _NAMES.copy()
 _ON_WIRE[_LANE.start : _LANE.start + 1] = [f"lane.{field.name}" for field in fields(QueueLane)]
 _values = attrgetter(*_ON_WIRE)
-_UNPRIVILEGED, _GRANTED = (_ON_WIRE.index(name) for name in ("unprivileged_reason", "granted"))
+_TTL, _EXPIRES, _UNPRIVILEGED, _GRANTED = (
+    _ON_WIRE.index(name) for name in ("message_ttl", "expires", "unprivileged_reason", "granted")
+)
 
 
 def unprivileged_reason_on_wire(values: Sequence[Any]) -> str | None:
@@ -159,8 +161,14 @@ def granted_on_wire(values: Sequence[Any]) -> bool:
 
 def message_ttl_on_wire(values: Sequence[Any]) -> int | None:
     """`message_ttl` of a `QueueFeatures.to_wire` list."""
-    ttl: int | None = values[1]
+    ttl: int | None = values[_TTL]
     return ttl
+
+
+def expires_on_wire(values: Sequence[Any]) -> int | None:
+    """`expires` of a `QueueFeatures.to_wire` list."""
+    expires: int | None = values[_EXPIRES]
+    return expires
 
 
 def nbytes(value: int | str | None) -> int | None:

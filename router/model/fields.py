@@ -39,6 +39,11 @@ def typed(value: object) -> Typed:
     raise TypeError(f"a field table cannot hold {type(value).__name__}")
 
 
+def equal_tables(left: Mapping[str, object], right: Mapping[str, object]) -> bool:
+    """Whether two field tables are equal, values with the classes of their types."""
+    return len(left) == len(right) and (not left or typed(left) == typed(right))
+
+
 def shown(value: object) -> str:
     """Return a value as in RabbitMQ's reply texts: a string as it is, any other value as Erlang prints it."""
     if isinstance(value, str):

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from penstock.bus import pack, unpack
-from penstock.limits.features import LANE_RESERVE, LAST_VALUE_KEY, QueueFeatures, QueueLane, granted_on_wire
+from penstock.limits.features import (
+    LANE_RESERVE,
+    LAST_VALUE_KEY,
+    QueueFeatures,
+    QueueLane,
+    expires_on_wire,
+    granted_on_wire,
+    message_ttl_on_wire,
+)
 
 ALL: dict[str, Any] = {
     "x-queue-type": "quorum",
@@ -95,6 +103,12 @@ def test_the_form_on_the_wire_is_fixed() -> None:
         *("quorum", 0, 1000, "", "k", 9, True, 0, 5, "key", "reject"), *(50, 2000, 500), *("auto", "forever"),
         *("user", "spill", True, "exclusive queue"), *(100, 1000), *(5, "^control", 9), *(False, True),
     ]  # fmt: skip
+
+
+def test_one_field_of_a_list_is_read_without_the_others() -> None:
+    values = QueueFeatures(message_ttl=5, expires=7).to_wire()
+    assert (message_ttl_on_wire(values), expires_on_wire(values)) == (5, 7)
+    assert expires_on_wire(QueueFeatures(message_ttl=5).to_wire()) is None
 
 
 def test_an_older_list_lacks_the_last_fields() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from penstock.amqp.values import Float32, Timestamp
 from penstock.bus import pack, unpack
-from router.model.fields import shown, typed
+from router.model.fields import equal_tables, shown, typed
 from tests.router.strategies import field_values
 
 APART: list[Any] = [None, True, False, 1, 0, -1, 1.0, 0.0, "1", "", b"1", b"\xff", [], [1], [True], {}, {"a": 1}]
@@ -20,6 +20,12 @@ APART: list[Any] = [None, True, False, 1, 0, -1, 1.0, 0.0, "1", "", b"1", b"\xff
 @pytest.mark.parametrize("other", APART, ids=repr)
 def test_equal_only_to_itself(one: Any, other: Any) -> None:
     assert (typed(one) == typed(other)) is (one is other)
+    assert equal_tables({"a": one}, {"a": other}) is (one is other)
+
+
+def test_tables_with_other_names_differ() -> None:
+    assert equal_tables({}, {})
+    assert not equal_tables({}, {"a": 1}) and not equal_tables({"b": 1}, {"a": 1})
 
 
 @pytest.mark.parametrize(
@@ -29,6 +35,7 @@ def test_equal_only_to_itself(one: Any, other: Any) -> None:
 )
 def test_width_and_order_do_not_count(one: Any, other: Any) -> None:
     assert typed(one) == typed(other)
+    assert equal_tables({"a": one}, {"a": other})
 
 
 @given(field_values)
