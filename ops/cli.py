@@ -15,6 +15,9 @@ from penstock import __version__
 from penstock.settings.errors import SettingsError
 from pipeline.errors import PipelineError
 
+UNREAD = 1
+"""The status with which Rich and Typer end a help text that nobody reads to its end; commands return theirs."""
+
 COMMANDS = (
     Deferred(
         "serve", "Run a broker until SIGTERM or Ctrl-C. SIGHUP reloads the configuration.", "ops.serve_command:serve"
@@ -154,6 +157,8 @@ def main() -> NoReturn:
         _refuse(" ".join(error.format_message().split()))
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
+    except SystemExit as end:
+        sys.exit(0 if end.code == UNREAD else end.code)
     sys.exit(code or 0)
 
 

@@ -8,7 +8,7 @@ Both name the fields that `--json` prints.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -64,9 +64,8 @@ class Condition(NamedTuple):
             raise CommandError(f"--where: {comparison} compares numbers, and '{wanted}' is none")
         return cls(field, comparison, wanted)
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
-        """Return whether it is true of a row."""
-        value = row[_field(row, self.field)]
+    def holds(self, value: Any) -> bool:
+        """Return whether it is true of a row with this value of the field."""
         if self.comparison in COMPARED:
             return isinstance(value, int | float) and COMPARED[self.comparison](value, float(self.wanted))
         matches = any(fnmatchcase(text, self.wanted) for text in _texts(value))
@@ -74,22 +73,25 @@ class Condition(NamedTuple):
 
 
 def selected_rows(rows: Sequence[Row], where: Sequence[str] | None, sort: str | None) -> list[Row]:
-    """Return the rows of which all conditions are true, in the order asked for. CommandError for a condition that is
-    none, and for a field that the rows do not have.
+    """Return the rows of which all conditions are true, in the order asked for. A row without a field has None.
+    CommandError for a condition that is none, and for a field that no row has.
     """
-    conditions = [Condition.parsed(text) for text in where or ()]
-    found = [row for row in rows if all(condition.holds(row) for condition in conditions)]
-    if sort is not None:
-        reverse, name = sort.startswith("-"), sort.removeprefix("-")
-        found = sorted(found, key=lambda row: _rank(row[_field(row, name)]))
+    found, fields = list(rows), dict.fromkeys(field for row in rows for field in row)
+    for condition in [Condition.parsed(text) for text in where or ()]:
+        if rows:
+            field = _field(fields, condition.field)
+            found = [row for row in found if condition.holds(row.get(field))]
+    if sort is not None and rows:
+        reverse, field = sort.startswith("-"), _field(fields, sort.removeprefix("-"))
+        found.sort(key=lambda row: _rank(row.get(field)))
         found = found[::-1] if reverse else found
     return found
 
 
-def _field(row: Mapping[str, Any], name: str) -> str:
+def _field(fields: Collection[str], name: str) -> str:
     field = name.replace(" ", "_").replace("-", "_")
-    if field not in row:
-        raise CommandError(f"there is no field '{name}'; the fields are {', '.join(row)}")
+    if field not in fields:
+        raise CommandError(f"there is no field '{name}'; the fields are {', '.join(fields)}")
     return field
 
 

@@ -13,6 +13,7 @@ from ops.administration.node import AsJson, ask, show
 from ops.administration.processes import Processes
 from ops.errors import CommandError
 from ops.naming import Data
+from ops.selection import Sort, Where, selected_rows
 
 if TYPE_CHECKING:
     from router.model.resource_limits import Scope
@@ -33,7 +34,7 @@ COLUMNS = ("name", "limit", "number", "used", "set")
 SET, CLEAR, LIST = (
     "set-limits NAME '{\"max-connections\": 256}'",
     "clear-limits NAME max-connections",
-    "list-limits --near",
+    "list-limits --where limit=max-queues --sort used",
 )
 """Examples."""
 
@@ -52,8 +53,11 @@ def add_commands(app: typer.Typer, scope: Scope) -> None:
         clear_limits(data, scope, name, limit)
 
     @app.command("list-limits", help=_help(scope, f"List the limits of all {scope}s, and their use.", LIST))
-    def list_(near: Near = False, data: Data = None, as_json: AsJson = False) -> None:
-        list_limits(data, scope, near, as_json)
+    def list_(
+        near: Near = False, where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False
+    ) -> None:
+        rows = [row for row in limits_of(data, scope) if not near or 100 * row["used"] >= NEAR_PERCENT * row["number"]]
+        show(selected_rows(rows, where, sort), COLUMNS, as_json)
 
 
 def _help(scope: Scope, summary: str, example: str) -> str:
@@ -78,15 +82,12 @@ def clear_limits(data: Path | None, scope: Scope, name: str, limit: str) -> None
     print(f"limits of {scope} '{name}' cleared")
 
 
-def list_limits(data: Path | None, scope: Scope, near: bool, as_json: bool) -> None:
-    """List limits and their use: the router counts declared resources, acceptors count connections and channels."""
+def limits_of(data: Path | None, scope: Scope) -> list[dict[str, Any]]:
+    """Return limits and their use: the router counts declared resources, acceptors count connections and channels."""
     used: Counter[tuple[str, str, str]] = Counter()
     for each in Processes(data).ask_acceptors("headcount"):
         used[each["whose"], each["name"], each["limit"]] += each["used"]
-    rows = [
-        _row(row, used[scope, row["name"], row["limit"]]) for row in ask(data, "limits_list", scope=scope)
-    ]  # fmt: skip
-    show([row for row in rows if not near or 100 * row["used"] >= NEAR_PERCENT * row["number"]], COLUMNS, as_json)
+    return [_row(row, used[scope, row["name"], row["limit"]]) for row in ask(data, "limits_list", scope=scope)]
 
 
 def _row(row: dict[str, Any], counted: int) -> dict[str, Any]:

@@ -102,15 +102,13 @@ def why(
 
 
 @app.command()
-def unread(
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def unread(where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False) -> None:
     """List connections that are not read, as the broker keeps too much for them: answers they do not read, bodies.
 
     Example: penstock flow unread --json
     """
-    show_rows(asking.unread(Processes(data)), UNREAD_COLUMNS, _unread_row, "all connections are read", as_json)
+    found = selected_rows(asking.unread(Processes(data)), where, sort)
+    show_rows(found, UNREAD_COLUMNS, _unread_row, "all connections are read", as_json)
 
 
 @app.command()
@@ -175,15 +173,13 @@ def start(
 
 
 @app.command()
-def stops(
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def stops(where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False) -> None:
     """List the operator's stops.
 
     Example: penstock flow stops --json
     """
-    show_rows(ask(data, "flow_stops"), STOP_COLUMNS, _stop_row, "nothing is stopped", as_json)
+    found = selected_rows(ask(data, "flow_stops"), where, sort)
+    show_rows(found, STOP_COLUMNS, _stop_row, "nothing is stopped", as_json)
 
 
 def _selector(

@@ -10,6 +10,7 @@ import typer
 from ops.administration.node import AsJson, show_rows
 from ops.administration.processes import Facts, Processes
 from ops.naming import Data, data_directory
+from ops.selection import Sort, Where, selected_rows
 from penstock.limits.watermarks import depth_of_mark
 from penstock.text.durations import shown
 
@@ -20,14 +21,19 @@ EVENT_FIELDS = ("count", "stop_count", "resume_count", "stop_bytes", "resume_byt
 SHOWN_VICTIMS = 3
 
 By = Literal["connection", "user", "vhost", "exchange", "queue"]
+Last = Annotated[int, typer.Option(metavar="N", min=1, help="how many of those that --where selects, the latest first")]
 
 
 def ledger(
-    by: Annotated[By, typer.Option(help="account to sum up by")] = "queue", data: Data = None, as_json: AsJson = False
+    by: Annotated[By, typer.Option(help="account to sum up by")] = "queue",
+    where: Where = None,
+    sort: Sort = None,
+    data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Sum up for how long producers have been held since the node started, longest first.
 
-    Example: penstock flow ledger --json
+    Example: penstock flow ledger --by user --where 'stops>1'
     """
     accounts: dict[tuple[str, str], Facts] = {}
     for each in Processes(data).ask_acceptors("ledger"):
@@ -36,38 +42,42 @@ def ledger(
             account["seconds"] = round(account["seconds"] + each["seconds"], 3)
             account["stops"] += each["stops"]
     found = sorted(accounts.values(), key=lambda account: -account["seconds"])
-    show_rows(found, ACCOUNT_COLUMNS, _account_row, "no producer was held", as_json)
+    show_rows(selected_rows(found, where, sort), ACCOUNT_COLUMNS, _account_row, "no producer was held", as_json)
 
 
 def incidents(
-    last: Annotated[int, typer.Option(metavar="N", min=1, help="how many, the latest first")] = 20,
+    last: Last = 20,
+    where: Where = None,
+    sort: Sort = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List past deadlocks and stops: cause, held producers, actions. Stops of less than a second that recur within a
     minute are summed up. The node need not run.
 
-    Example: penstock flow incidents --last 5
+    Example: penstock flow incidents --last 5 --where kind=deadlock
     """
     from ops.flow.incidents import incidents as collected  # not at the top: it imports the log
 
-    found = collected(data_directory(data))[:last]
-    show_rows(found, INCIDENT_COLUMNS, _incident_row, "there were no incidents", as_json)
+    found = selected_rows(collected(data_directory(data)), where, None)[:last]
+    show_rows(selected_rows(found, None, sort), INCIDENT_COLUMNS, _incident_row, "there were no incidents", as_json)
 
 
 def events(
-    last: Annotated[int, typer.Option(metavar="N", min=1, help="how many, the latest first")] = 20,
+    last: Last = 20,
+    where: Where = None,
+    sort: Sort = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List the flow events of queues: near, stop, resume, limits, escalation. The node need not run.
 
-    Example: penstock flow events --last 100
+    Example: penstock flow events --last 100 --where 'queue=eu.*' --where event=stop
     """
     from ops.flow.incidents import events as recorded  # not at the top: it imports the log
 
-    found = recorded(data_directory(data))[:last]
-    show_rows(found, EVENT_COLUMNS, _event_row, "there were no events", as_json)
+    found = selected_rows(recorded(data_directory(data)), where, None)[:last]
+    show_rows(selected_rows(found, None, sort), EVENT_COLUMNS, _event_row, "there were no events", as_json)
 
 
 def _account_row(account: Facts) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from ops.administration.node import AsJson, ask, show_rows
 from ops.administration.processes import Facts
 from ops.errors import CommandError
 from ops.naming import Data
+from ops.selection import Sort, Where, selected_rows
 from penstock.text.durations import shown
 
 app = typer.Typer()
@@ -23,13 +24,15 @@ Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="fro
 
 
 @app.callback(invoke_without_command=True)
-def hold_offs(context: typer.Context, data: Data = None, as_json: AsJson = False) -> None:
+def hold_offs(
+    context: typer.Context, where: Where = None, sort: Sort = None, data: Data = None, as_json: AsJson = False
+) -> None:
     """List users who are or were held off: how often, for how much longer, when that is forgotten, and why.
 
     Example: penstock flow hold-offs --json
     """
     if context.invoked_subcommand is None:
-        show_rows(ask(data, "flow_hold_offs"), COLUMNS, _row, NOBODY, as_json)
+        show_rows(selected_rows(ask(data, "flow_hold_offs"), where, sort), COLUMNS, _row, NOBODY, as_json)
 
 
 @app.command()

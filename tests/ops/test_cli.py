@@ -59,6 +59,18 @@ def test_h_is_help_too(command: list[str]) -> None:
     assert (short.returncode, short.stdout, short.stderr) == (0, long.stdout, "")
 
 
+@pytest.mark.parametrize("command", [[], ["flow"], ["flow", "stop"]])
+def test_a_help_text_that_nobody_reads_to_its_end_is_no_error(command: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as unread:
+        done = subprocess.run(
+            [sys.executable, "-m", "ops", *command, "--help"],
+            cwd=ROOT, stdout=unread, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_complete_commands(shell: str) -> None:
     script = penstock(_PENSTOCK_COMPLETE=f"source_{shell}")

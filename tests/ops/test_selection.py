@@ -64,6 +64,15 @@ def test_a_mistake_is_named(where: list[str], sort: str | None, reason: str) -> 
     assert str(caught.value) == reason
 
 
+def test_a_row_without_a_field_has_nothing_there() -> None:
+    rows: list[dict[str, Any]] = [{"event": "stop", "queue": "q"}, {"event": "limits", "rung": 3}]
+    assert selected_rows(rows, ["rung>2"], None) == rows[1:]
+    assert selected_rows(rows, ["queue="], None) == rows[1:]
+    assert selected_rows(rows, None, "rung") == rows[::-1]
+    with pytest.raises(CommandError, match="the fields are event, queue, rung"):
+        selected_rows(rows, ["reason=x"], None)
+
+
 def test_lists_are_selected_and_ordered(commanded: Commanded) -> None:
     commanded.node.add_vhost("eu")
     commanded.node.settle()

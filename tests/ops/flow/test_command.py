@@ -52,6 +52,7 @@ def test_a_stop_is_made_listed_and_lifted_by_its_number_or_its_names(commanded: 
     assert (what, reason, left) == ("queue q, vhost /", "a [rest]", "60 min")
     commanded.run(command.app, "stop", "--all")
     assert [row[1] for row in commanded.rows(command.app, "stops")] == ["queue q, vhost /", "all producers"]
+    assert [row[1] for row in commanded.rows(command.app, "stops", "--where", "queue=q")] == ["queue q, vhost /"]
     assert [row[0] for row in commanded.rows(command.app, "start", number)] == [number]
     assert commanded.refusal(command.app, "start", number) == f"there is no stop {number}"
     assert [row[5] for row in commanded.rows(command.app, "start", "--all")] == ["for ever"]

@@ -40,6 +40,8 @@ def test_accounts_are_summed_up_over_acceptors_the_longest_first() -> None:
         (account,) = commanded.json(command.app, "ledger", "--by", "user")
         assert (account["name"], account["stops"]) == ("guest", 3)
         assert [row[1] for row in commanded.rows(command.app, "ledger")] == ["q", "late"]
+        assert [row[1] for row in commanded.rows(command.app, "ledger", "--where", "stops<2")] == ["late"]
+        assert [row[1] for row in commanded.rows(command.app, "ledger", "--sort", "name")] == ["late", "q"]
 
 
 def test_the_latest_events_are_listed_without_a_node(tmp_path: Path) -> None:
@@ -55,6 +57,8 @@ def test_the_latest_events_are_listed_without_a_node(tmp_path: Path) -> None:
     RecordFile(records_path(tmp_path, "events", "shard", 0)).append(records)
     text = run("events", "--last", "2")
     assert "event-1" not in text and text.index("event-3") < text.index("event-2")
+    text = run("events", "--last", "1", "--where", "event=event-?", "--where", "at<3")
+    assert "event-2" in text and "event-3" not in text
 
 
 def test_an_event_has_its_depth_beside_its_mark_and_all_its_other_fields() -> None:

@@ -29,6 +29,7 @@ def test_one_that_is_over_stays_listed_until_it_is_forgotten(commanded: Commande
 def test_they_are_readmitted_by_user_by_address_or_all(commanded: Commanded) -> None:
     for user, host in (("ann", "10.0.0.1"), ("ann", "10.0.0.2"), ("bob", "10.0.0.1"), ("eve", "10.0.0.3")):
         hold_off(commanded, user, host)
+    assert [row[0] for row in commanded.rows(APP, "--where", "user!=ann", "--sort", "user")] == ["bob", "eve"]
     assert [row[:2] for row in commanded.rows(APP, "clear", "--user", "ann", "--host", "10.0.0.2")] == [
         ["ann", "10.0.0.2"]
     ]
