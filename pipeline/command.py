@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ from penstock.text.durations import seconds_of
 from pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -166,6 +167,42 @@ def inputs(
     from pipeline.read import Telemetry
 
     _write(output, run(Telemetry(spark, root), begin, end, _report_progress, limit_s))
+
+
+@app.command()
+def backtest(
+    root: Root,
+    since: From = None,
+    until: To = None,
+    job_limit: JobLimit = "1h",
+    master: Master = None,
+    conf: Conf = None,
+) -> None:
+    """Show how often "full within an hour" was true in a range of time, by the fit of the forecast's line, and "full
+    within ten minutes" by the lines of alerts.
+
+    Example: penstock pipeline backtest --telemetry DIR --from 2026-11-01 --to 2026-11-08
+    """
+    begin, end = _range(since, until)
+    limit_s = _length(job_limit) / 1e6
+    spark = _session("backtest", master, conf)
+    from pipeline.backtest import backtest as run
+    from pipeline.backtest import records, summary
+    from pipeline.jobs.forecasts import ALERT, HOUR, Horizon
+    from pipeline.read import Telemetry
+    from pipeline.recovery import on_readable_files
+    from pipeline.runner import Runner
+
+    telemetry = Telemetry(spark, root)
+    with Runner(spark, limit_s) as runner:
+
+        def job(horizon: Horizon) -> list[Row]:
+            frame = run(telemetry.rows("depth", begin, end), begin, end, horizon)
+            return runner.run("back-test", frame.collect)
+
+        for title, horizon in (("full within an hour", HOUR), ("full within ten minutes, for alerts", ALERT)):
+            found = records(on_readable_files(telemetry, runner, partial(job, horizon), _report_progress))
+            print(f"{title}:", *found, summary(found, horizon), sep="\n")
 
 
 @app.command()

@@ -93,17 +93,25 @@ class Board:
         return []
 
     def queues(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
-        """Process rows of `streams.queue_rows`: node, vhost, queue, at, `seconds` until full (None: not foreseen), and
-        `FACTS`.
+        """Process rows of `streams.queue_rows`: node, vhost, queue, at, `seconds` until full (None: not foreseen),
+        `unsure_seconds`, and `FACTS`.
+
+        Only what is foreseen raises an alert. An alert that stands is not cleared by a line that says nothing, unless
+        this line too is far from the mark.
         """
         found = []
         for row in rows:
             seconds = row["seconds"]
-            badness = 0.0 if seconds is None else self.limits.full_s / max(seconds, 1e-3)
+            badness = self._near(seconds)
+            if seconds is None:
+                badness = min(self._near(row["unsure_seconds"]), CLEARS_BELOW)
             subject = row["node"], row["vhost"], row["queue"]
             facts = {"full_in": seconds, **{name: row[name] for name in FACTS}}
             found += self.assess("queue-full", subject, badness, row["at"], facts)
         return found
+
+    def _near(self, seconds: float | None) -> float:
+        return 0.0 if seconds is None else self.limits.full_s / max(seconds, 1e-3)
 
     def shards(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
         """Process rows of one time: node, shard, at, rate (messages a second)."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -16,12 +18,13 @@ from pipeline import layout
 from pipeline.alerts.board import FACTS, Alert, Board, Limits
 from pipeline.errors import PipelineError, reason
 from pipeline.files import Files
-from pipeline.jobs import time_to_full
+from pipeline.jobs import trend
 from pipeline.jobs.queues import PLACE
 from pipeline.schema import partitioned
 
-WINDOW_MS = 120_000
-WINDOW, SLIDE = f"{WINDOW_MS // 1000} seconds", "20 seconds"
+WINDOW_S_LEAST = 120
+SLIDES = 6
+"""How many windows hold each row."""
 LATE = "5 minutes"
 """How long a window stays open: file_seconds x 3, plus differences between clocks."""
 FILES_A_BATCH = 500
@@ -52,7 +55,9 @@ class Alerts:
     def start(self) -> None:
         """Start the queries. PipelineError if one cannot be started."""
         try:
-            self._start("queues", queue_rows(self._rows(DEPTH)), "update", latest_queues, Board.queues)
+            self._start(
+                "queues", queue_rows(self._rows(DEPTH), self.board.limits), "update", latest_queues, Board.queues
+            )
             self._start("shards", shard_rows(self._rows(SHARD)), "update", latest_shards, Board.shards)
             self._start("flow", flow_rows(self._rows(FLOW)), "append", in_order, Board.flow)
         except Exception as error:
@@ -109,18 +114,28 @@ class Alerts:
                 self.files.replace(self.state, self.board.to_json().encode())
 
 
-def queue_rows(depth: DataFrame) -> DataFrame:
-    """Fit a straight line to the depths of each queue in each window."""
-    windowed = time_to_full.points(depth, 0).withWatermark("time", LATE)
-    groups = windowed.groupBy(F.window("time", WINDOW, SLIDE).alias("window"), *PLACE)
-    return time_to_full.forecast(time_to_full.lines(groups), time_to_full.SAMPLES_LEAST)
+def queue_window_s(full_s: float) -> int:
+    """Return the length of the windows in which queues are forecast. All but a slide of it is long enough for a line to
+    reach `full_s` seconds, so that the earliest window that has a row is.
+    """
+    slide_s = math.ceil(full_s / trend.REACH / (SLIDES - 1))
+    return max(SLIDES * slide_s, WINDOW_S_LEAST)
+
+
+def queue_rows(depth: DataFrame, limits: Limits) -> DataFrame:
+    """Forecast each queue by the line through its depths in each window. `unsure_seconds`: by the line whatever it is
+    worth; 0 if the queue was full in the window.
+    """
+    windowed = depth.withWatermark("time", LATE).withColumn("window", _window(queue_window_s(limits.full_s)))
+    begin, end = (F.unix_micros(f"window.{name}") for name in ("start", "end"))
+    groups = trend.points(windowed, begin, end).groupBy("window", *PLACE)
+    unsure = F.when(F.col("was_full"), F.lit(0.0)).otherwise(F.col("extrapolated"))
+    return trend.forecast(trend.lines(groups), trend.SAMPLES_LEAST).withColumn("unsure_seconds", unsure)
 
 
 def shard_rows(shards: DataFrame) -> DataFrame:
     """Sum the messages of each shard in each window."""
-    groups = shards.withWatermark("time", LATE).groupBy(
-        F.window("time", WINDOW, SLIDE).alias("window"), "node", "shard"
-    )
+    groups = shards.withWatermark("time", LATE).groupBy(_window(WINDOW_S_LEAST).alias("window"), "node", "shard")
     return groups.agg(
         F.max("ts").alias("at"),
         F.sum(F.col("msgs_in") + F.col("msgs_out")).alias("moved"),
@@ -135,12 +150,12 @@ def flow_rows(flow: DataFrame) -> DataFrame:
 
 
 def latest_queues(batch: DataFrame, board: Board) -> Rows:
-    """Return each queue's latest window with enough rows, if the queue will soon be full or has an alert on the
-    board.
+    """Return the earliest of the windows that have a queue's latest row, if the queue will soon be full or has an alert
+    on the board. It has all rows of the others; how much time the latest window covers depends on where it begins.
     """
-    enough = batch.where(F.col("samples") >= time_to_full.SAMPLES_LEAST)
-    latest = enough.groupBy(*PLACE).agg(F.max_by(F.struct("seconds", *FACTS, "at"), "window.end").alias("last"))
-    flat = latest.select(*PLACE, "last.*")
+    order = F.struct("at", -F.unix_micros("window.start"))
+    last = F.max_by(F.struct("seconds", "unsure_seconds", *FACTS, "at"), order).alias("last")
+    flat = batch.groupBy(*PLACE).agg(last).select(*PLACE, "last.*")
     standing = [subject for kind, subject in board.standing if kind == "queue-full"]
     wanted = F.col("seconds") <= board.limits.full_s
     if standing:
@@ -152,7 +167,7 @@ def latest_queues(batch: DataFrame, board: Board) -> Rows:
 
 def latest_shards(batch: DataFrame, board: Board) -> Rows:
     """Return the shards of each node in the latest window that rows cover at least by half."""
-    enough = batch.where(F.col("covered_ms") >= WINDOW_MS // 2)
+    enough = batch.where(F.col("covered_ms") >= WINDOW_S_LEAST * 1000 // 2)
     ends = enough.groupBy("node").agg(F.max("window.end").alias("end"))
     rows = enough.join(ends, "node").where(F.col("window.end") == F.col("end"))
     rate = (F.col("moved") * 1000 / F.col("covered_ms")).cast("double").alias("rate")
@@ -162,3 +177,7 @@ def latest_shards(batch: DataFrame, board: Board) -> Rows:
 def in_order(batch: DataFrame, board: Board) -> Rows:
     """Return rows in order of time, those of one writer as written."""
     return [row.asDict() for row in batch.orderBy("ts", "seq").collect()]
+
+
+def _window(seconds: int) -> Expression:
+    return F.window("time", f"{seconds} seconds", f"{seconds // SLIDES} seconds")

@@ -1,7 +1,7 @@
 """Recommended marks: where a queue should stop and resume its producers, and the rule that decided.
 
 - *overshoot*: messages in flight when producers are told to stop must fit
-  between the stop mark and the limit;
+  between the stop mark and the limit, with a margin for more than was seen;
 - *queueing time*: a backlog beyond what consumers drain in the longest
   acceptable wait helps no one;
 - *never dry*: the messages left at the resume mark must last until the first
@@ -40,9 +40,12 @@ TABLE = Table(
         Column("present_stop_bytes", "bigint", "bytes", "stop mark at the end of the range; 0: none"),
         Column("present_resume_bytes", "bigint", "bytes", "resume mark at the end of the range"),
         Column("drain", "double", "messages a second", "median rate of acks while there was a backlog"),
-        Column("overshoot", "bigint", "messages", "99th percentile of the depth above the mark"),
-        Column("overshoot_by", "string", "", "source of `overshoot`: `episodes`: peaks seen; `rates`: surplus of "
-               "publishes over acks (99th percentile) in the time that producers take to stop"),
+        Column("overshoot", "bigint", "messages", "depth above the mark for which there must be room, with a margin"),
+        Column("overshoot_by", "string", "", "source of `overshoot`: `episodes`: the greatest seen, and its n-th part "
+               "after n episodes for a greater one to come; `rates`, if that is more: surplus of publishes over acks "
+               "(99th percentile) in the time that producers take to stop"),
+        Column("overshoot_seen", "bigint", "messages", "greatest depth above the mark in an episode; null: none was "
+               "seen", nullable=True),
         Column("message_bytes", "double", "bytes", "mean size of the whole messages in the queue", nullable=True),
         Column("stopped_ms", "bigint", "ms", "time for which the queue held producers"),
     ),
@@ -54,7 +57,7 @@ class Goals:
     """The goals of the marks. Times are in seconds.
 
     `longest_wait_s`: how long a message may wait in a queue; `refill_s`: time from a resume to the first new message;
-    `reaction_s`: time from a stop to the last message, for queues that held no producer; `stop_percent`: present stop
+    `reaction_s`: time from a stop to the last message; `stop_percent`: present stop
     marks as a percentage of their limits; `resume_percent`: resume marks as a percentage of the new stop marks, unless
     a rule asks for more.
     """
@@ -73,11 +76,12 @@ def marks(queues: DataFrame, episodes: DataFrame, goals: Goals) -> DataFrame:
     present = [F.col(f"last.{name}").alias(f"present_{name}") for name in PRESENT]
     drained = queues.where(F.col("drain") > 0).select("*", *present)
     facts = drained.join(_peaks(episodes), [*PLACE], "left")
+    with_margin = F.ceil(F.col("overshoot_seen") * (1 + 1 / F.col("peaks")))
     by_rates = F.ceil(F.greatest(F.col("net_p99"), F.lit(0.0)) * goals.reaction_s)
     facts = facts.withColumns(
         {
-            "overshoot": F.coalesce(F.ceil("peak_p99"), by_rates).cast("bigint"),
-            "overshoot_by": F.when(F.col("peak_p99").isNotNull(), "episodes").otherwise("rates"),
+            "overshoot": F.greatest(with_margin, by_rates).cast("bigint"),
+            "overshoot_by": F.when(with_margin >= by_rates, "episodes").otherwise("rates"),
             "by_wait": F.floor(F.col("drain") * goals.longest_wait_s),
             "limit": F.floor(F.col("present_stop_count") * 100 / goals.stop_percent),
         }
@@ -98,10 +102,10 @@ def marks(queues: DataFrame, episodes: DataFrame, goals: Goals) -> DataFrame:
 
 
 def _peaks(episodes: DataFrame) -> DataFrame:
-    """Return the overshoot of each queue in the episodes that its count caused: the 99th percentile."""
-    counted = episodes.where((F.col("cause") == "count") & F.col("queue").isNotNull())
+    """Return the greatest overshoot of each queue in the episodes that its count caused, and their number."""
+    counted = episodes.where((F.col("cause") == "count") & F.col("queue").isNotNull() & F.col("peak_depth").isNotNull())
     over = F.greatest(F.col("peak_depth") - F.col("mark"), F.lit(0))
-    return counted.groupBy(*PLACE).agg(F.percentile(over, 0.99).alias("peak_p99"))
+    return counted.groupBy(*PLACE).agg(F.max(over).alias("overshoot_seen"), F.count(F.lit(1)).alias("peaks"))
 
 
 def _in_bytes(name: str, goals: Goals) -> Expression:

@@ -23,6 +23,12 @@ def whole_bytes() -> Column:
     return F.coalesce(F.col("whole_bytes"), F.col("ready_bytes") + F.col("unacked_bytes"))
 
 
+def is_full() -> Column:
+    """Return whether a row of depth is at a stop mark, or above."""
+    by_count = (F.col("stop_count") > 0) & (backlog() >= F.col("stop_count"))
+    return by_count | ((F.col("stop_bytes") > 0) & (whole_bytes() >= F.col("stop_bytes")))
+
+
 def queues(depth: DataFrame) -> DataFrame:
     """Return a row for each queue, in no order. `depth` has rows of the table.
 

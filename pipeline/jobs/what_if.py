@@ -39,8 +39,9 @@ STOPS = Table(
 )  # fmt: skip
 TABLE = Table(
     "what_if",
-    "Channels that would have been stopped. Telemetry knows a channel to publish to a queue only if the queue held it "
-    "in the range; a queue without known channels has one row without a channel.",
+    "Each queue with recommended marks, before and after: how long it held its producers, and how long it would have. "
+    "Telemetry knows a channel to publish to a queue only if the queue held it in the range; a queue without known "
+    "channels has one row without a channel.",
     (
         Column("node", "string", "", "name of the node"),
         Column("vhost", "string", "", "virtual host of the queue"),
@@ -54,8 +55,13 @@ TABLE = Table(
         Column("stops", "bigint", "", "how often the queue would have stopped its producers"),
         Column("stopped_ms", "bigint", "ms", "total length of these stops"),
         Column("longest_ms", "bigint", "ms", "longest of these stops"),
-        Column("peak_depth", "bigint", "messages", "greatest depth in these stops"),
+        Column(
+            "peak_depth", "bigint", "messages", "greatest depth in these stops; null: there are none", nullable=True
+        ),
+        Column("was_stop_count", "bigint", "messages", "the present stop mark; 0: none"),
+        Column("was_resume_count", "bigint", "messages", "the present resume mark"),
         Column("was_stopped_ms", "bigint", "ms", "time for which the queue actually held producers"),
+        Column("was_peak_depth", "bigint", "messages", "greatest depth that the queue actually had"),
     ),
 )
 REPLAYED = ("ts", "seq", "depth", "n_published", "n_acked", "n_dropped", "interval_ms", "stop", "resume")
@@ -111,14 +117,22 @@ def what_if(found: DataFrame, marks: DataFrame, episodes: DataFrame, queues: Dat
     channels = episodes.where(F.col("queue").isNotNull()).select(
         *PLACE, "user", F.coalesce("product", F.lit(UNKNOWN)).alias("product"), "connection", "channel"
     )
-    held = queues.select(*PLACE, F.col("stopped_ms").alias("was_stopped_ms"))
-    result = (
-        stopped.join(marks.select(*PLACE, "stop_count", "resume_count"), [*PLACE])
-        .join(channels.distinct(), [*PLACE], "left")
-        .join(held, [*PLACE], "left")
-        .withColumn("was_stopped_ms", F.coalesce("was_stopped_ms", F.lit(0)))
+    before = queues.select(
+        *PLACE,
+        F.col("last.stop_count").alias("was_stop_count"),
+        F.col("last.resume_count").alias("was_resume_count"),
+        F.col("stopped_ms").alias("was_stopped_ms"),
+        F.col("peak_depth").alias("was_peak_depth"),
     )
-    return shaped(result, TABLE).orderBy(F.desc("stopped_ms"), *PLACE, "connection", "channel")
+    result = (
+        marks.select(*PLACE, "stop_count", "resume_count")
+        .join(before, [*PLACE])
+        .join(stopped, [*PLACE], "left")
+        .join(channels.distinct(), [*PLACE], "left")
+        .fillna(0, ["stops", "stopped_ms", "longest_ms"])
+    )
+    most = F.greatest("stopped_ms", "was_stopped_ms")
+    return shaped(result, TABLE).orderBy(most.desc(), *PLACE, "connection", "channel")
 
 
 def replay(rows: Iterator[tuple[int, int, int, int, int, int, float, float]]) -> list[Stop]:

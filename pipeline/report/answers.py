@@ -176,7 +176,7 @@ def _jobs(
     yield held.TABLE, held.held(found)
     yield disobedience.TABLE, disobedience.disobedience(found, frames["connection"])
     yield culprits.TABLE, culprits.culprits(found, depth, until)
-    yield time_to_full.TABLE, time_to_full.time_to_full(depth, until)
+    yield time_to_full.TABLE, time_to_full.time_to_full(depth, since, until)
     yield marks.TABLE, recommended
     yield what_if.STOPS, replayed
     yield what_if.TABLE, what_if.what_if(replayed, recommended, found, facts)

@@ -34,7 +34,7 @@ NOTHING = {
     "disobedience": "No client was told to stop.",
     "consumers": "No consumer does harm.",
     "marks": "No consumer was seen at work.",
-    "what_if": "No producer would have been stopped.",
+    "what_if": "No marks are recommended.",
     "hot_shards": "No shard was seen.",
     "episodes": "There were no episodes.",
     "rebalance_inputs": "No queue was seen.",

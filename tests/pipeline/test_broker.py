@@ -16,7 +16,7 @@ from ops import status
 from penstock.telemetry.layout import HOUR_US
 from penstock.telemetry.schema import TABLES
 from pipeline.compact import compact
-from pipeline.jobs import consumers, episodes, hot_shards, rebalance_inputs, shard_load, time_to_full
+from pipeline.jobs import consumers, episodes, hot_shards, rebalance_inputs, shard_load, time_to_full, trend
 from pipeline.jobs.marks import Goals
 from pipeline.jobs.queues import queues
 from pipeline.read import Telemetry
@@ -113,9 +113,9 @@ def test_jobs_answer_as_a_plain_computation_does(spark: SparkSession, run: Run) 
     )
     at = max(row["ts"] for row in depth if row["saturated"]) + 1
     assert_same(
-        time_to_full.time_to_full(frames["depth"], at),
+        time_to_full.time_to_full(frames["depth"], run.since, at),
         time_to_full.TABLE,
-        plain_time_to_full(depth, at, time_to_full.WINDOW_US, time_to_full.SAMPLES_LEAST),
+        plain_time_to_full(depth, at, trend.WINDOW_US, trend.SAMPLES_LEAST),
     )
     load = plain_shard_load(shards, shard_load.SLOT_US)
     assert_same(shard_load.shard_load(frames["shard"]), shard_load.TABLE, load)
@@ -159,8 +159,8 @@ def test_messages_that_are_nearly_all_header_fill_a_queue_to_its_mark_in_bytes(
     for until in (depth[-1]["ts"] + 1, full["ts"] + 1):
         frame = Telemetry(spark, str(root)).rows("depth", since, until)
         seen = [row for row in rows(root, "depth") if row["ts"] < until]
-        answer = time_to_full.time_to_full(frame, until)
-        plain = plain_time_to_full(seen, until, time_to_full.WINDOW_US, time_to_full.SAMPLES_LEAST)
+        answer = time_to_full.time_to_full(frame, since, until)
+        plain = plain_time_to_full(seen, until, trend.WINDOW_US, trend.SAMPLES_LEAST)
         assert_same(answer, time_to_full.TABLE, plain)
         (found,) = plain
         assert (found["full_by"], found["depth_bytes"]) == ("bytes", seen[-1]["whole_bytes"])

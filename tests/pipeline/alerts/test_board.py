@@ -15,9 +15,9 @@ SECOND = 1_000_000
 LIMITS = Limits(full_s=600, hot=1.5, held_s=30)
 
 
-def queue(seconds: float | None, at: int = 0, name: str = "q") -> dict[str, Any]:
-    return {"node": "n", "vhost": "/", "queue": name, "at": at, "seconds": seconds, "depth": 5, "depth_bytes": 900,
-            "stop_count": 9, "stop_bytes": 0}  # fmt: skip
+def queue(seconds: float | None, at: int = 0, unsure: float | None = None) -> dict[str, Any]:
+    return {"node": "n", "vhost": "/", "queue": "q", "at": at, "seconds": seconds, "unsure_seconds": unsure, "depth": 5,
+            "depth_bytes": 900, "stop_count": 9, "stop_bytes": 0}  # fmt: skip
 
 
 def states(alerts: list[Alert]) -> list[str]:
@@ -46,6 +46,14 @@ def test_a_queue_that_fills() -> None:
     assert (cleared.state, cleared.facts["seconds"]) == ("cleared", 10.0)
     assert cleared.routing_key == "queue-full.cleared.n./.q"
     assert json.loads(cleared.body())["subject"] == ["n", "/", "q"]
+
+
+def test_a_line_that_says_nothing_raises_no_alert_and_clears_none_near_the_mark() -> None:
+    board = Board(LIMITS)
+    assert board.queues([queue(None, unsure=1), queue(None, unsure=0)]) == []
+    assert states(board.queues([queue(600)])) == ["queue-full raised"]
+    assert board.queues([queue(None, unsure=0), queue(None, unsure=850)]) == []
+    assert states(board.queues([queue(None, unsure=870)])) == ["queue-full cleared"]
 
 
 def test_a_shard_that_is_hot_among_those_of_its_node() -> None:

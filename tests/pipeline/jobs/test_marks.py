@@ -32,7 +32,9 @@ def plain_marks(depth: list[Row], found: list[Row], goals: Goals) -> list[Row]:
             and row["peak_depth"] is not None
         ]
         net = percentile([(row["n_published"] - row["n_acked"]) * 1000 / row["interval_ms"] for row in timed], 0.99)
-        overshoot = math.ceil(percentile(over, 0.99)) if over else math.ceil(max(net, 0) * goals.reaction_s)
+        by_rates = math.ceil(max(net, 0) * goals.reaction_s)
+        by_episodes = math.ceil(max(over) * (1 + 1 / len(over))) if over else -1
+        overshoot = max(by_rates, by_episodes)
         by_wait = math.floor(drain * goals.longest_wait_s)
         limit = last["stop_count"] * 100 // goals.stop_percent
         stop, rule = by_wait, "queueing time"
@@ -63,7 +65,8 @@ def plain_marks(depth: list[Row], found: list[Row], goals: Goals) -> list[Row]:
                 "drain": drain,
                 **{f"present_{name}": last[name] for name in marks.PRESENT},
                 "overshoot": overshoot,
-                "overshoot_by": "episodes" if over else "rates",
+                "overshoot_by": "episodes" if by_episodes >= by_rates else "rates",
+                "overshoot_seen": max(over) if over else None,
                 "message_bytes": size,
                 "stopped_ms": sum(row["interval_ms"] for row in rows if row["saturated"]),
             }
@@ -94,3 +97,16 @@ def test_a_queue_that_nobody_drains_gets_none(spark: SparkSession, day: Day) -> 
     rows = [row for row in day.depth if row["queue"].startswith("alone")]
     none = frame(spark, episodes.TABLE, [])
     assert rows_of(marks.marks(queues(frame(spark, DEPTH, rows)), none, Goals())) == []
+
+
+def test_there_is_room_for_more_than_was_seen(spark: SparkSession, day: Day) -> None:
+    """Two episodes overshot by 10 and 2 messages, and consumers keep up: a mark of 2,000 leaves room for 15."""
+    like = {**day.depth[0], "interval_ms": 1_000, "ready": 1_000, "unacked": 0, "consumers": 1, "stop_bytes": 0}
+    like |= {"n_published": 500, "n_acked": 500, "stop_count": 2_000, "resume_count": 1_000}
+    depth = [{**like, "ts": day.since + second * 1_000_000, "seq": second} for second in range(60)]
+    episode = {**plain_episodes(day.flow, day.until)[0], **{name: like[name] for name in ("node", "vhost", "queue")}}
+    episode |= {"cause": "count", "mark": 2_000}
+    found = [{**episode, "peak_depth": peak, "started": number} for number, peak in enumerate((2_010, 2_002))]
+    goals = Goals(stop_percent=100)
+    (row,) = rows_of(marks.marks(queues(frame(spark, DEPTH, depth)), frame(spark, episodes.TABLE, found), goals))
+    assert (row["stop_count"], row["overshoot_seen"], row["overshoot"]) == (1_985, 10, 15)

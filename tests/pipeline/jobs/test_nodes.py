@@ -17,6 +17,7 @@ from pipeline.jobs import (
     marks,
     rebalance_inputs,
     time_to_full,
+    trend,
     what_if,
 )
 from pipeline.jobs.marks import Goals
@@ -34,7 +35,7 @@ from tests.pipeline.plain import plain_episodes
 from tests.pipeline.tables import Row, assert_same, frame
 
 AT = UNTIL - 300_000_000
-WINDOW, LEAST = time_to_full.WINDOW_US, time_to_full.SAMPLES_LEAST
+WINDOW, LEAST = trend.WINDOW_US, trend.SAMPLES_LEAST
 LIMITS, GOALS = consumers.Limits(), Goals()
 Answer = Callable[[Day], list[Row]]
 
@@ -89,7 +90,7 @@ def answers(spark: SparkSession, nodes: list[Day]) -> dict[str, tuple[Table, Dat
         (held.TABLE, held.held(both)),
         (disobedience.TABLE, disobedience.disobedience(both, connection)),
         (culprits.TABLE, culprits.culprits(both, depth, UNTIL)),
-        (time_to_full.TABLE, time_to_full.time_to_full(depth, AT)),
+        (time_to_full.TABLE, time_to_full.time_to_full(depth, SINCE, AT)),
         (marks.TABLE, recommended),
         (what_if.STOPS, stops),
         (what_if.TABLE, what_if.what_if(stops, recommended, both, facts)),

@@ -82,7 +82,10 @@ def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: l
         groups[place_of(row)].append(row)
     marks = {place_of(row): row for row in tried}
     results = []
-    for place, rows in groups.items():
+    for place, known in by_place(depth).items():
+        if place not in marks:
+            continue
+        rows = groups[place]
         held = sum(row["interval_ms"] for row in depth if place_of(row) == place and row["saturated"])
         sessions = {
             (row["user"], row["product"] or "(unknown)", row["connection"], row["channel"])
@@ -96,13 +99,15 @@ def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: l
                 **{name: marks[place][name] for name in ("stop_count", "resume_count")},
                 "stops": len(rows),
                 "stopped_ms": sum(row["stopped_ms"] for row in rows),
-                "longest_ms": max(row["stopped_ms"] for row in rows),
-                "peak_depth": max(row["peak_depth"] for row in rows),
+                "longest_ms": max((row["stopped_ms"] for row in rows), default=0),
+                "peak_depth": max((row["peak_depth"] for row in rows), default=None),
+                **{f"was_{name}": known[-1][name] for name in ("stop_count", "resume_count")},
                 "was_stopped_ms": held,
+                "was_peak_depth": max(map(backlog, known)),
             }
             for session in sorted(sessions, key=lambda session: session[2:]) or [(None, None, None, None)]
         ]
-    return sorted(results, key=lambda row: (-row["stopped_ms"], *place_of(row)))
+    return sorted(results, key=lambda row: (-max(row["stopped_ms"], row["was_stopped_ms"]), *place_of(row)))
 
 
 def tried_on(day: Day, share: float) -> list[Row]:
@@ -135,7 +140,10 @@ def test_who_would_have_been_stopped(spark: SparkSession, day: Day, share: float
     found = plain_episodes(day.flow, day.until)
     answer = what_if.what_if(stops, marks, frame(spark, episodes.TABLE, found), queues(depth))
     assert_same(answer, what_if.TABLE, plain_what_if(expected, tried, found, day.depth))
-    assert any(row["connection"] is None for row in rows_of(answer)) == (share < 1)
+    results = rows_of(answer)
+    assert any(row["connection"] is None for row in results)
+    assert {place_of(row) for row in results} == {place_of(row) for row in tried} - {(NODE, "/", "absent")}
+    assert any(row["stops"] == 0 for row in results)
 
 
 def test_lower_marks_stop_earlier(day: Day) -> None:
