@@ -16,6 +16,10 @@ from pipeline.schema import shaped
 
 RECORD_LEAST = 3
 """A record of fewer forecasts is none."""
+GONE_US = 120_000_000
+"""A queue with messages has a row every ten seconds, in files of `telemetry.file_seconds`: one whose last row is this
+much older than its node's is gone.
+"""
 
 TABLE = Table(
     "time_to_full",
@@ -46,13 +50,16 @@ def time_to_full(depth: DataFrame, since: int, at: int) -> DataFrame:
     """Forecast queues by the rows of `depth` in the last window before `at`; `depth` covers the time from `since` (µs
     since 1970).
 
-    A queue that is not full is left out with too few rows, with a line that does not rise, does not fit or would have
-    to reach too far (`pipeline.jobs.trend`), or with a record in which most forecasts did not come true.
+    A queue that is gone is left out. So is one that is not full with too few rows, with a line that does not rise, does
+    not fit or would have to reach too far (`pipeline.jobs.trend`), or with a record in which most forecasts did not
+    come true.
     """
     begin = at - trend.WINDOW_US
     recent = depth.where((F.col("ts") >= begin) & (F.col("ts") < at))
     groups = trend.points(recent, F.lit(begin), F.lit(at)).groupBy(*PLACE)
-    found = trend.forecast(trend.lines(groups), trend.SAMPLES_LEAST).where(F.col("seconds").isNotNull())
+    newest = recent.groupBy("node").agg(F.max("ts").alias("newest"))
+    lines = trend.lines(groups).join(newest, "node").where(F.col("last.at") + GONE_US >= F.col("newest"))
+    found = trend.forecast(lines, trend.SAMPLES_LEAST).where(F.col("seconds").isNotNull())
     growing = found.where(F.col("seconds") > 0).select(*PLACE)
     own = depth.join(F.broadcast(growing), [*PLACE], "left_semi")
     record = (

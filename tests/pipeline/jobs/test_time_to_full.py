@@ -33,6 +33,8 @@ def plain_time_to_full(depth: list[Row], at: int, window: int, least: int) -> li
     results = []
     for (node, vhost, queue), rows in by_place(recent).items():
         last, found = rows[-1], {}
+        if last["ts"] + time_to_full.GONE_US < max(row["ts"] for row in recent if row["node"] == node):
+            continue
         for mark, of in (("count", backlog), ("bytes", nbytes)):
             intervals = [(max(row["ts"] - row["interval_ms"] * 1000, at - window), row["ts"]) for row in rows]
             slope, fit = line(
@@ -135,6 +137,15 @@ def test_a_queue_that_rose_and_was_drained_is_not_about_to_be_full(spark: SparkS
     begin, end = (F.lit(at) for at in (day.until - trend.WINDOW_US, day.until))
     (found,) = rows_of(trend.lines(trend.points(depth, begin, end).groupBy("queue")))
     assert found["growth"] < 0
+
+
+def test_a_queue_that_is_gone_is_not_full(spark: SparkSession, day: Day) -> None:
+    """It was full until it was deleted, three minutes before the last row of its node."""
+    like = {**day.depth[0], "unacked": 0, "stop_count": 1_000, "stop_bytes": 0, "interval_ms": 10_000}
+    ages = [(queue, age) for queue, least in (("gone", 180), ("here", 0)) for age in range(600, least, -10)]
+    rows = [{**like, "queue": queue, "ts": day.until - age * 1_000_000, "ready": 1_000} for queue, age in ages]
+    (found,) = rows_of(time_to_full.time_to_full(frame(spark, DEPTH, rows), day.since, day.until))
+    assert (found["queue"], found["seconds"]) == ("here", 0)
 
 
 def test_a_few_seconds_foresee_no_hour(spark: SparkSession, day: Day) -> None:
