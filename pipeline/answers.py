@@ -25,6 +25,7 @@ TABLES = (
     marks.TABLE,
     what_if.STOPS,
     what_if.TABLE,
+    what_if.CHANNELS,
     consumers.TABLE,
     shard_load.TABLE,
     hot_shards.TABLE,

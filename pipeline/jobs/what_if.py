@@ -1,4 +1,4 @@
-"""What if: a range of time replayed against other marks. Which channels would have been stopped, and for how long?
+"""What if: a range of time replayed against other marks. How long would queues have held their producers, and which?
 
 The replay knows the messages published and acked. While consumers had messages, their acks are taken for their
 capacity; while they had none, their usual busy rate is. Messages that would not have been let in wait with their
@@ -39,19 +39,13 @@ STOPS = Table(
 )  # fmt: skip
 TABLE = Table(
     "what_if",
-    "Each queue with recommended marks, before and after: how long it held its producers, and how long it would have. "
-    "Telemetry knows a channel to publish to a queue only if the queue held it in the range; a queue without known "
-    "channels has one row without a channel.",
+    "Each queue with recommended marks, before and after: how long it held its producers, and how long it would have.",
     (
         Column("node", "string", "", "name of the node"),
         Column("vhost", "string", "", "virtual host of the queue"),
         Column("queue", "string", "", "name of the queue"),
         Column("stop_count", "bigint", "messages", "the stop mark that was tried"),
         Column("resume_count", "bigint", "messages", "the resume mark that was tried"),
-        Column("user", "string", "", "user of the connection", nullable=True),
-        Column("product", "string", "", f"product that the client names, or `{UNKNOWN}`", nullable=True),
-        Column("connection", "string", "", "connection of the channel", nullable=True),
-        Column("channel", "int", "", "number of the channel", nullable=True),
         Column("stops", "bigint", "", "how often the queue would have stopped its producers"),
         Column("stopped_ms", "bigint", "ms", "total length of these stops"),
         Column("longest_ms", "bigint", "ms", "longest of these stops"),
@@ -62,6 +56,22 @@ TABLE = Table(
         Column("was_resume_count", "bigint", "messages", "the present resume mark"),
         Column("was_stopped_ms", "bigint", "ms", "time for which the queue actually held producers"),
         Column("was_peak_depth", "bigint", "messages", "greatest depth that the queue actually had"),
+    ),
+)
+CHANNELS = Table(
+    "what_if_channels",
+    "Channels that would have been stopped. Telemetry knows a channel to publish to a queue only if the queue held it "
+    "in the range.",
+    (
+        Column("node", "string", "", "name of the node"),
+        Column("vhost", "string", "", "virtual host of the queue"),
+        Column("queue", "string", "", "name of the queue"),
+        Column("user", "string", "", "user of the connection"),
+        Column("product", "string", "", f"product that the client names, or `{UNKNOWN}`"),
+        Column("connection", "string", "", "connection of the channel"),
+        Column("channel", "int", "", "number of the channel"),
+        Column("stops", "bigint", "", "how often the queue would have stopped its producers"),
+        Column("stopped_ms", "bigint", "ms", "total length of these stops"),
     ),
 )
 REPLAYED = ("ts", "seq", "depth", "n_published", "n_acked", "n_dropped", "interval_ms", "stop", "resume")
@@ -104,18 +114,15 @@ def stops(depth: DataFrame, marks: DataFrame) -> DataFrame:
     return rows.groupBy(*PLACE).applyInArrow(_replay_group, struct(STOPS))
 
 
-def what_if(found: DataFrame, marks: DataFrame, episodes: DataFrame, queues: DataFrame) -> DataFrame:
-    """Match stops with channels. `found` comes from `stops` with the same `marks`; `episodes` and `queues` come from
-    the jobs of these names.
+def what_if(found: DataFrame, marks: DataFrame, queues: DataFrame) -> DataFrame:
+    """Compare queues before and after. `found` comes from `stops` with the same `marks`, `queues` from the job of this
+    name.
     """
     stopped = found.groupBy(*PLACE).agg(
         F.count(F.lit(1)).alias("stops"),
         F.sum("stopped_ms").alias("stopped_ms"),
         F.max("stopped_ms").alias("longest_ms"),
         F.max("peak_depth").alias("peak_depth"),
-    )
-    channels = episodes.where(F.col("queue").isNotNull()).select(
-        *PLACE, "user", F.coalesce("product", F.lit(UNKNOWN)).alias("product"), "connection", "channel"
     )
     before = queues.select(
         *PLACE,
@@ -128,11 +135,20 @@ def what_if(found: DataFrame, marks: DataFrame, episodes: DataFrame, queues: Dat
         marks.select(*PLACE, "stop_count", "resume_count")
         .join(before, [*PLACE])
         .join(stopped, [*PLACE], "left")
-        .join(channels.distinct(), [*PLACE], "left")
         .fillna(0, ["stops", "stopped_ms", "longest_ms"])
     )
     most = F.greatest("stopped_ms", "was_stopped_ms")
-    return shaped(result, TABLE).orderBy(most.desc(), *PLACE, "connection", "channel")
+    return shaped(result, TABLE).orderBy(most.desc(), *PLACE)
+
+
+def stopped_channels(found: DataFrame, episodes: DataFrame) -> DataFrame:
+    """Match stops with channels. `found` comes from `stops`, `episodes` from the job of this name."""
+    stopped = found.groupBy(*PLACE).agg(F.count(F.lit(1)).alias("stops"), F.sum("stopped_ms").alias("stopped_ms"))
+    channels = episodes.where(F.col("queue").isNotNull()).select(
+        *PLACE, "user", F.coalesce("product", F.lit(UNKNOWN)).alias("product"), "connection", "channel"
+    )
+    result = stopped.join(channels.distinct(), [*PLACE])
+    return shaped(result, CHANNELS).orderBy(F.desc("stopped_ms"), *PLACE, "connection", "channel")
 
 
 def replay(rows: Iterator[tuple[int, int, int, int, int, int, float, float]]) -> list[Stop]:

@@ -179,7 +179,8 @@ def _jobs(
     yield time_to_full.TABLE, time_to_full.time_to_full(depth, since, until)
     yield marks.TABLE, recommended
     yield what_if.STOPS, replayed
-    yield what_if.TABLE, what_if.what_if(replayed, recommended, found, facts)
+    yield what_if.TABLE, what_if.what_if(replayed, recommended, facts)
+    yield what_if.CHANNELS, what_if.stopped_channels(replayed, found)
     yield consumers.TABLE, consumers.consumers(facts, consumers.Limits())
     yield shard_load.TABLE, load
     yield hot_shards.TABLE, hot_shards.hot_shards(load, limits)

@@ -26,6 +26,8 @@ TITLES = {
 }
 """The page's sections in order."""
 ROWS_SHOWN = 20
+IN_FULL = ("what_if",)
+"""Sections with all rows of their answers: every recommended mark has its before and after."""
 HOUR_S = 3600
 NOTHING = {
     "time_to_full": "No queue is full, or grows towards its mark.",
@@ -121,7 +123,7 @@ def _facts(report: Report, node: str | None) -> Iterator[tuple[str, str, bool]]:
     stopped = sum(row["stopped_ms"] for row in held) / 1000
     yield "held, summed over channels", shown(stopped) + ("+" if report.answers["held"].more else ""), stopped > 0
     yield "queues full at the end", amount("time_to_full", full), bool(full)
-    yield "full within an hour", amount("time_to_full", soon), bool(soon)
+    yield "foreseen full within an hour", amount("time_to_full", soon), bool(soon)
     yield "hot shards", amount("hot_shards", hot), bool(hot)
     yield "queues with harmful consumers", amount("consumers", harmful), bool(harmful)
 
@@ -156,13 +158,14 @@ def _table(answer: Answer, with_node: bool) -> Iterator[str]:
         unit = "" if _is_time(column) else escape(column.unit)
         yield f'<th{_class(column)} title="{escape(column.meaning)}">{_heading(column)}<small>{unit}</small></th>'
     yield "</tr></thead><tbody>"
-    for row in answer.rows[:ROWS_SHOWN]:
+    shown_rows = answer.rows if answer.table.name in IN_FULL else answer.rows[:ROWS_SHOWN]
+    for row in shown_rows:
         cells = (f"<td{_class(column)}>{_cell(column, row[column.name])}</td>" for column in columns)
         yield f"<tr>{''.join(cells)}</tr>"
     yield "</tbody></table></div>"
-    if answer.more or len(answer.rows) > ROWS_SHOWN:
+    if answer.more or len(answer.rows) > len(shown_rows):
         total = f"more than {len(answer.rows):,}" if answer.more else f"{len(answer.rows):,}"
-        yield f'<p class="what">The first {ROWS_SHOWN} of {total} rows.</p>'
+        yield f'<p class="what">The first {len(shown_rows)} of {total} rows.</p>'
 
 
 def _sources(report: Report) -> Iterator[str]:

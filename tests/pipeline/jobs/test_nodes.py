@@ -30,7 +30,7 @@ from tests.pipeline.jobs.test_held import plain_held
 from tests.pipeline.jobs.test_marks import plain_marks
 from tests.pipeline.jobs.test_rebalance_inputs import plain_rebalance_inputs
 from tests.pipeline.jobs.test_time_to_full import plain_time_to_full
-from tests.pipeline.jobs.test_what_if import plain_stops, plain_what_if
+from tests.pipeline.jobs.test_what_if import MARKS, plain_stopped_channels, plain_stops, plain_what_if, tried_on
 from tests.pipeline.plain import plain_episodes
 from tests.pipeline.tables import Row, assert_same, frame
 
@@ -56,7 +56,8 @@ PLAIN: dict[str, Answer] = {
     "time_to_full": lambda day: plain_time_to_full(day.depth, AT, WINDOW, LEAST),
     "marks": lambda day: plain_marks(day.depth, found(day), GOALS),
     "what_if_stops": lambda day: plain_stops(day.depth, tried(day)),
-    "what_if": lambda day: plain_what_if(plain_stops(day.depth, tried(day)), tried(day), found(day), day.depth),
+    "what_if": lambda day: plain_what_if(plain_stops(day.depth, tried(day)), tried(day), day.depth),
+    "what_if_channels": lambda day: plain_stopped_channels(plain_stops(day.depth, tried_on(day, 0.3)), found(day)),
     "consumers": lambda day: plain_consumers(day.depth, LIMITS),
     "rebalance_inputs": lambda day: plain_rebalance_inputs(day.depth, SINCE, UNTIL),
 }
@@ -86,6 +87,7 @@ def answers(spark: SparkSession, nodes: list[Day]) -> dict[str, tuple[Table, Dat
     facts = queues(depth)
     recommended = marks.marks(facts, both, GOALS).persist()
     stops = what_if.stops(depth, recommended)
+    low = what_if.stops(depth, frame(spark, MARKS, [row for day in nodes for row in tried_on(day, 0.3)]))
     made = [
         (held.TABLE, held.held(both)),
         (disobedience.TABLE, disobedience.disobedience(both, connection)),
@@ -93,7 +95,8 @@ def answers(spark: SparkSession, nodes: list[Day]) -> dict[str, tuple[Table, Dat
         (time_to_full.TABLE, time_to_full.time_to_full(depth, SINCE, AT)),
         (marks.TABLE, recommended),
         (what_if.STOPS, stops),
-        (what_if.TABLE, what_if.what_if(stops, recommended, both, facts)),
+        (what_if.TABLE, what_if.what_if(stops, recommended, facts)),
+        (what_if.CHANNELS, what_if.stopped_channels(low, both)),
         (consumers.TABLE, consumers.consumers(facts, LIMITS)),
         (rebalance_inputs.TABLE, rebalance_inputs.rebalance_inputs(depth, facts, SINCE, UNTIL)),
     ]

@@ -76,7 +76,7 @@ def plain_stops(depth: list[Row], tried: list[Row]) -> list[Row]:
     return results
 
 
-def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: list[Row]) -> list[Row]:
+def plain_what_if(stops: list[Row], tried: list[Row], depth: list[Row]) -> list[Row]:
     groups = defaultdict(list)
     for row in stops:
         groups[place_of(row)].append(row)
@@ -87,15 +87,9 @@ def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: l
             continue
         rows = groups[place]
         held = sum(row["interval_ms"] for row in depth if place_of(row) == place and row["saturated"])
-        sessions = {
-            (row["user"], row["product"] or "(unknown)", row["connection"], row["channel"])
-            for row in found
-            if place_of(row) == place
-        }
-        results += [
+        results.append(
             {
                 **dict(zip(PLACE, place, strict=True)),
-                **dict(zip(("user", "product", "connection", "channel"), session, strict=True)),
                 **{name: marks[place][name] for name in ("stop_count", "resume_count")},
                 "stops": len(rows),
                 "stopped_ms": sum(row["stopped_ms"] for row in rows),
@@ -105,9 +99,21 @@ def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: l
                 "was_stopped_ms": held,
                 "was_peak_depth": max(map(backlog, known)),
             }
-            for session in sorted(sessions, key=lambda session: session[2:]) or [(None, None, None, None)]
-        ]
+        )
     return sorted(results, key=lambda row: (-max(row["stopped_ms"], row["was_stopped_ms"]), *place_of(row)))
+
+
+def plain_stopped_channels(stops: list[Row], found: list[Row]) -> list[Row]:
+    channels = {
+        (*place_of(row), row["user"], row["product"] or "(unknown)", row["connection"], row["channel"]) for row in found
+    }
+    results = []
+    for channel in channels:
+        own = [row["stopped_ms"] for row in stops if place_of(row) == channel[:3]]
+        if own:
+            names = (*PLACE, "user", "product", "connection", "channel", "stops", "stopped_ms")
+            results.append(dict(zip(names, (*channel, len(own), sum(own)), strict=True)))
+    return sorted(results, key=lambda row: (-row["stopped_ms"], *place_of(row), row["connection"], row["channel"]))
 
 
 def tried_on(day: Day, share: float) -> list[Row]:
@@ -131,19 +137,21 @@ def tried_on(day: Day, share: float) -> list[Row]:
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
-def test_who_would_have_been_stopped(spark: SparkSession, day: Day, share: float) -> None:
+def test_before_and_after_and_who_would_have_been_stopped(spark: SparkSession, day: Day, share: float) -> None:
     tried = tried_on(day, share)
     depth, marks = frame(spark, DEPTH, day.depth), frame(spark, MARKS, tried)
     stops = what_if.stops(depth, marks)
     expected = plain_stops(day.depth, tried)
     assert_same(stops, what_if.STOPS, expected, in_order=False)
     found = plain_episodes(day.flow, day.until)
-    answer = what_if.what_if(stops, marks, frame(spark, episodes.TABLE, found), queues(depth))
-    assert_same(answer, what_if.TABLE, plain_what_if(expected, tried, found, day.depth))
+    answer = what_if.what_if(stops, marks, queues(depth))
+    assert_same(answer, what_if.TABLE, plain_what_if(expected, tried, day.depth))
     results = rows_of(answer)
-    assert any(row["connection"] is None for row in results)
-    assert {place_of(row) for row in results} == {place_of(row) for row in tried} - {(NODE, "/", "absent")}
+    assert sorted(map(place_of, results)) == sorted({place_of(row) for row in tried} - {(NODE, "/", "absent")})
     assert any(row["stops"] == 0 for row in results)
+    who = plain_stopped_channels(expected, found)
+    assert who
+    assert_same(what_if.stopped_channels(stops, frame(spark, episodes.TABLE, found)), what_if.CHANNELS, who)
 
 
 def test_lower_marks_stop_earlier(day: Day) -> None:

@@ -84,6 +84,30 @@ def test_several_nodes_are_shown_apart_and_together() -> None:
     assert ">node<" in text[text.index('id="time_to_full"') :]
 
 
+def rows_in(text: str, section: str) -> int:
+    own = text[text.index(f'<section id="{section}">') :]
+    return own[: own.index("</section>")].count("<tr><td")
+
+
+def test_every_recommended_mark_has_its_before_and_after() -> None:
+    text = page(reported(40))
+    assert rows_in(text, "marks") == 20
+    assert rows_in(text, "what_if") == 40
+
+
+def test_what_is_foreseen_for_the_next_hour_is_red_apart_from_what_is_full() -> None:
+    report = reported(4)
+    for row, seconds in zip(report.answers["time_to_full"].rows, (0.0, 1.0, 3_599.0, 3_600.0), strict=True):
+        row["seconds"] = seconds
+    text = page(report)
+    assert "<li class=bad><b>1</b>queues full at the end</li>" in text
+    assert "<li class=bad><b>2</b>foreseen full within an hour</li>" in text
+    for row in report.answers["time_to_full"].rows:
+        row["seconds"] = 3_600.0
+    text = page(report)
+    assert "<li><b>0</b>queues full at the end</li><li><b>0</b>foreseen full within an hour</li>" in text
+
+
 def test_files_that_were_left_out_are_counted_and_named() -> None:
     report = reported(1)
     report.unreadable = {**{name: [] for name in TABLES}, "depth": [f"file-{number}" for number in range(50)]}
