@@ -7,12 +7,12 @@ SOURCES := $(shell find penstock router shard acceptor -name '*_cy.py' -o -name 
 .PHONY: help setup serve test test-slow shake search simulate conformance lint check demo bench docs clean
 .DELETE_ON_ERROR:
 
-setup: .venv/.dev .venv/.compiled                  ## everything for users and developers, in .venv
+setup: .venv/.dev                                  ## everything for users and developers, in .venv
 
 help:                                              ## these verbs
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 12
 
-serve: .venv/.compiled                             ## a broker on 127.0.0.1:5672; ARGS='--port 0 ...' for more
+serve: .venv/.runtime                              ## a broker on 127.0.0.1:5672; ARGS='--port 0 ...' for more
 	@exec $(BIN)/penstock serve $(ARGS)
 
 test: setup .venv/.clients                         ## all tests but the slow ones
@@ -59,16 +59,18 @@ clean:                                             ## what was built, not .venv
 	sh ops/setup/python.sh $(PYTHON)
 	@touch $@
 
-.venv/.runtime: pyproject.toml setup.py | .venv/.python
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
-	@touch $@ .venv/.compiled
+.venv/.compiled: $(SOURCES) setup.py | .venv/.python
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+# After it is compiled: pip would do it without a word. It finds all built, and only installs.
+.venv/.runtime: pyproject.toml setup.py | .venv/.compiled
+	@echo "penstock: installing the packages it needs, less than a minute"
+	@$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
+	@touch $@
 
 .venv/.dev: .venv/.runtime
 	$(BIN)/python ops/setup/extra.py load pipeline dev | $(BIN)/python -m pip install --quiet --requirement /dev/stdin
-	@touch $@
-
-.venv/.compiled: $(SOURCES) .venv/.runtime
-	$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
 .venv/.clients: ops/setup/clients.sh | .venv/.python
