@@ -23,7 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-EXTRA = ("pyspark", "pyarrow", "pandas", "google.protobuf", "matplotlib", "pika")
+EXTRA = ("pyspark", "pyarrow", "pandas", "matplotlib", "pika")
 DAY_US = 86_400_000_000
 
 Root = Annotated[
@@ -264,16 +264,9 @@ def _session(name: str, master: str | None, conf: list[str] | None, little_java:
 
 
 def _need_extra() -> None:
-    missing = [module for module in EXTRA if not _is_there(module)]
+    missing = [module for module in EXTRA if importlib.util.find_spec(module) is None]
     if missing:
         raise PipelineError(f"not installed: {', '.join(missing)}: pip install 'penstock[pipeline]'")
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of its parent package
-        return False
 
 
 def _range(since: str | None, until: str | None) -> tuple[int, int]:

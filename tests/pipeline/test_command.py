@@ -62,9 +62,9 @@ def test_no_java_is_one_line(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "EXTRA", ("pyspark", "no_such_module", "no_such_package.part"))
+    monkeypatch.setattr(command, "EXTRA", ("pyspark", "no_such_module", "no_such_package"))
     with pytest.raises(
-        PipelineError, match=r"not installed: no_such_module, no_such_package.part: pip install 'penstock\[pipeline\]'"
+        PipelineError, match=r"not installed: no_such_module, no_such_package: pip install 'penstock\[pipeline\]'"
     ):
         command.inputs("/t", Path("-"))
 
