@@ -11,9 +11,13 @@ from Cython.Build.Dependencies import create_dependency_tree
 from setuptools import Extension, setup
 from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
+from setuptools.command.egg_info import egg_info
 from setuptools.command.install_lib import install_lib
 
 PACKAGES = ["penstock", "router", "shard", "acceptor"]
+FOR_APPLICATIONS = ["penstock", "pyspark_penstock"]
+PROGRAMS = "penstock_programs"
+"""The folder of the other packages in an installation, which penstock.programs puts on the import path."""
 JOBS = len(os.sched_getaffinity(0))
 SECONDS = 8
 """Processor time to compile one module, about."""
@@ -53,12 +57,25 @@ class Compile(build_ext):
         return not built.exists() or built.stat().st_mtime < newest
 
 
+class Metadata(egg_info):
+    """Lists the packages that applications can import."""
+
+    def run(self) -> None:
+        super().run()
+        Path(self.egg_info, "top_level.txt").write_text("".join(f"{name}\n" for name in FOR_APPLICATIONS))
+
+
 class Install(install_lib):
-    """Leaves debugging information out of what is installed. What lies in the checkout keeps it, for debuggers."""
+    """Installs the packages of penstock's programs in a folder of their own, and all libraries without debugging
+    information. What lies in the checkout keeps that, for debuggers.
+    """
 
     def install(self) -> list[str]:
         """Copy what was built, and return the copies."""
-        files: list[str] = super().install()
+        files: list[str] = []
+        for package in Path(self.build_dir).iterdir():
+            folder = Path(self.install_dir, "" if package.name in FOR_APPLICATIONS else PROGRAMS)
+            files += self.copy_tree(str(package), str(folder / package.name))
         libraries = [file for file in files if file.endswith(".so")]
         if libraries and shutil.which("strip"):
             subprocess.run(["strip", "--strip-debug", *libraries], check=True)
@@ -89,6 +106,6 @@ if __name__ == "__main__":  # the processes that cythonize starts import this fi
     remove_others(modules)
     setup(
         ext_modules=modules,
-        cmdclass={"build_ext": Compile, "install_lib": Install},
+        cmdclass={"build_ext": Compile, "egg_info": Metadata, "install_lib": Install},
         options={"build_ext": {"parallel": JOBS}},
     )

@@ -21,6 +21,7 @@ import psutil
 from ops.backoff import LONGEST_DELAY, Backoff
 from penstock.bus import pack, unpack
 from penstock.node.node import Role
+from penstock.programs import environment
 
 COMMAND = (sys.executable, "-m", "ops.template")
 ANSWER_SECONDS = 10.0
@@ -75,7 +76,7 @@ class ForkServer:
                 stdout=sys.stderr,  # standard output belongs to the line that says the node is ready
                 process_group=0,
                 pass_fds=(theirs.fileno(),),
-                env=_environment(),
+                env=environment(os.environ),
             )
         self.due = None
 
@@ -133,10 +134,3 @@ class ForkServer:
         self.ready = False
         assert self._process is not None
         self._process.kill()
-
-
-def _environment() -> dict[str, str]:
-    """Return an environment in which the template imports the supervisor's modules, whatever the working directory."""
-    here = str(Path(__file__).resolve().parents[1])
-    path = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join([here, path] if path else [here])}

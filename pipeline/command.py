@@ -1,4 +1,4 @@
-"""The commands: `penstock pipeline …`, `python -m pipeline …`, or `spark-submit` with the file of the latter."""
+"""The commands: `penstock pipeline …`, `python -m pipeline …`, or `spark-submit` with penstock/programs.py."""
 
 from __future__ import annotations
 

@@ -44,19 +44,22 @@ class Broker:
         by: Sequence[str] = (),
         options: Sequence[str] = (),
         provokes: str = "",
+        program: Sequence[str] = (sys.executable, "-m", "ops"),
     ) -> None:
         """Start the broker and wait until it is ready. AssertionError if it fails. `assignments`: "key=value" settings.
 
         `environment`: variables for the broker's processes beside those of the test; `by`: a command to start it with;
-        `options`: further options of `penstock serve`; `provokes`: the name of errors that the test provokes.
+        `options`: further options of `penstock serve`; `provokes`: the name of errors that the test provokes;
+        `program`: what to run as the command `penstock`.
         """
         self.directory = directory
         self.environment = environment or {}
         self.provokes = provokes
+        self.program = program
         self.log_file = directory / "broker.log"
         self.command = [
             *by,
-            *(sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(directory / "data")),
+            *(*program, "serve", "--port", "0", "--data", str(directory / "data")),
             *("--acceptors", str(acceptors), "--shards", str(shards)),
             *options,
             *(part for assignment in assignments for part in ("--set", assignment)),
@@ -126,9 +129,9 @@ class Broker:
         """Run `penstock …` as a user of this node, with `given` on its standard input."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         return subprocess.run(
-            [sys.executable, "-m", "ops", *arguments, "--data", str(self.directory / "data")],
+            [*self.program, *arguments, "--data", str(self.directory / "data")],
             cwd=ROOT,
-            env={**clean, "COLUMNS": "200", "NO_COLOR": "1"},
+            env={**clean, **self.environment, "COLUMNS": "200", "NO_COLOR": "1"},
             input=given,
             capture_output=True,
             text=True,

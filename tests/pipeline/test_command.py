@@ -82,15 +82,15 @@ def test_inputs_for_a_plan_by_spark_submit(day: Day, tmp_path: Path) -> None:
     """The inputs are computed as on a cluster, by the file that `spark-submit` is given."""
     import pyspark
 
-    import pipeline.__main__ as main
+    from penstock import programs
 
     live.write_day(tmp_path / "telemetry", day)
     output = tmp_path / "inputs.json"
     submit = Path(pyspark.__path__[0]) / "bin" / "spark-submit"
     times = ("--from", "2026-11-20T11:00", "--to", "2026-11-20T11:20")
     done = subprocess.run(
-        [str(submit), "--master", "local[1]", str(main.__file__), "inputs", "--telemetry", str(tmp_path / "telemetry"),
-         "--output", str(output), *times],
+        [str(submit), "--master", "local[1]", str(programs.__file__), "pipeline", "inputs",
+         "--telemetry", str(tmp_path / "telemetry"), "--output", str(output), *times],
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True, text=True, timeout=800, check=False,
     )  # fmt: skip

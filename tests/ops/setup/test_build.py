@@ -89,7 +89,7 @@ def test_a_wheel_has_no_c_files_and_no_debugging_information(project: Path) -> N
         names = [name for name in wheel.namelist() if ".dist-info/" not in name]
         (library,) = (name for name in names if name.endswith(".so"))
         assert b".debug_info" not in wheel.read(library)
-    assert [name for name in names if name.endswith(".c")] == ["load/pump.c"]
+    assert [name for name in names if name.endswith(".c")] == ["penstock_programs/load/pump.c"]
     assert "penstock/tiny_cy.pxd" in names
 
 
