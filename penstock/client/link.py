@@ -11,7 +11,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import pika
 from pika.adapters.select_connection import IOLoop
@@ -50,10 +50,12 @@ class Listener(Protocol):
 
 
 class Link:
-    """The connection; made once, run by one thread."""
+    """The connection; made once, run by one thread. Links that have one `loop` share the thread."""
 
-    def __init__(self, parameters: Any, options: Options, listener: Listener) -> None:
-        self.loop: Any = IOLoop()
+    connection_type: ClassVar[Any] = pika.SelectConnection
+
+    def __init__(self, parameters: Any, options: Options, listener: Listener, loop: Any = None) -> None:
+        self.loop: Any = loop or IOLoop()
         self._parameters = parameters
         self._options = options
         self._listener = listener
@@ -70,11 +72,15 @@ class Link:
 
     def run(self) -> None:
         """Serve until `close`; the body of the loop's thread."""
-        self.call(self._connect)
+        self.start()
         try:
             self.loop.start()
         finally:
             self.loop.close()
+
+    def start(self) -> None:
+        """Connect, once the loop runs."""
+        self.call(self._connect)
 
     def publish(self, message: Message) -> None:
         """Publish a message on the open channel."""
@@ -94,14 +100,18 @@ class Link:
         """Close the connection and stop the loop."""
         self._closing = True
         if self._connection is None or not self._connection.is_open:
-            self.loop.stop()
+            self._ended()
             return
         self._connection.close()
-        self.loop.call_later(CLOSE_SECONDS, self.loop.stop)
+        self.loop.call_later(CLOSE_SECONDS, self._ended)
+
+    def _ended(self) -> None:
+        """Handle the end of the connection, or of the time that closing it may take."""
+        self.loop.stop()
 
     def _connect(self) -> None:
         if not self._closing:
-            self._connection = pika.SelectConnection(
+            self._connection = self.connection_type(
                 self._parameters, self._opened, self._not_opened, self._closed, custom_ioloop=self.loop
             )
 
@@ -125,6 +135,10 @@ class Link:
         channel.add_on_close_callback(self._channel_closed)
         channel.add_on_return_callback(self._returned)
         channel.add_on_flow_callback(self._flow)
+        self._prepare(channel)
+
+    def _prepare(self, channel: Any) -> None:
+        """Ask for all that a new channel needs before it is up."""
         channel.confirm_delivery(self._settled, callback=lambda _: self._listener.up())
 
     def _flow(self, frame: Any) -> None:
@@ -163,7 +177,7 @@ class Link:
 
     def _closed(self, _connection: Any, reason: Any) -> None:
         if self._closing:
-            self.loop.stop()
+            self._ended()
             return
         self._down_since = time.monotonic()
         by_broker = isinstance(reason, ConnectionClosedByBroker)
