@@ -53,6 +53,11 @@ COMMANDS = (
         "ops.administration.queue:app",
     ),
     Deferred(
+        "message",
+        "Messages of queues: move them to other queues, send dead letters back.",
+        "ops.relay.command:app",
+    ),
+    Deferred(
         "connection",
         "Connections of a running node's clients: list and close them.",
         "ops.administration.connection:app",

@@ -1,0 +1,1 @@
+"""Relays: messages of a queue are published elsewhere, and acked once that is confirmed."""

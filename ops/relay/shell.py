@@ -1,0 +1,160 @@
+"""The shell of a relay: its two connections on one loop, its timers and signals."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pika.adapters.select_connection import IOLoop
+
+from ops.relay.core import Relay
+from ops.relay.ends import Source, Target
+from ops.relay.events import Report, SourceEvents, TargetEvents
+from penstock.client.options import Options
+
+RECOUNT_SECONDS: Final = 0.5
+"""Between two questions for the number of ready messages, while none is delivered."""
+CONFIRM_SECONDS: Final = 5.0
+"""How long a relay that stops waits for the confirms of published messages: a full queue may withhold them for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """From where to where: pika's parameters of both brokers, the queue, and a queue that the target must have."""
+
+    source: Any
+    queue: str
+    target: Any
+    target_queue: str | None = None
+
+
+class Shell:
+    """One relay, run once by `run`. `report` gets lines for people: losses of connections."""
+
+    def __init__(
+        self, core: Relay, places: Places, prefetch: int, report: Report, progress: Callable[[], None]
+    ) -> None:
+        options = Options(reconnect_seconds=5.0)
+        self.core = core
+        self.progress = progress
+        self.loop: Any = IOLoop()
+        self.source_up = False
+        source, target = SourceEvents(self, places, report), TargetEvents(self, places, report)
+        self.source = Source(places.source, options, source, self.loop, places.queue, prefetch)
+        self.target = Target(places.target, options, target, self.loop, places.target_queue)
+        self._asked: set[str] = set()
+        self._timer: object = None
+        self._recounting = self._stopping = self._closing = False
+        self._running = 2
+
+    def run(self) -> None:
+        """Relay until the core has ended. Ctrl-C and SIGTERM stop it; at the second one it ends at once."""
+        with _on_signals(lambda: self.loop.add_callback_threadsafe(self.stop)):
+            self.source.start()
+            self.target.start()
+            self.loop.start()
+        self.loop.close()
+
+    def stop(self) -> None:
+        """Stop the core, or end it if it stops already."""
+        if self.core.stopping:
+            self.core.give_up()
+        self.core.stop()
+        self.turn()
+
+    def turn(self) -> None:
+        """Do all that the core wants done."""
+        core, now = self.core, time.monotonic()
+        for delivery, destination in core.due(now):
+            self.target.relay(delivery, destination)
+        acks, core.acks = core.acks, []
+        for tag in acks:
+            self.source.ack(tag)
+        for name in core.questions:
+            self._find_exchange(name)
+        self.progress()
+        if core.ending is not None:
+            self._close()
+            return
+        if core.stopping and not self._stopping:
+            self._stopping = True
+            self.loop.call_later(CONFIRM_SECONDS, self._give_up)
+        self._wait(core.next_at(now), now)
+        if core.idle and self.source_up:
+            self._recount()
+
+    def _wait(self, at: float | None, now: float) -> None:
+        if self._timer is not None:
+            self.loop.remove_timeout(self._timer)
+        self._timer = None if at is None else self.loop.call_later(at - now, self._timed)
+
+    def _timed(self) -> None:
+        self._timer = None
+        self.turn()
+
+    def _recount(self) -> None:
+        """Ask for the number of ready messages, unless that is asked already."""
+        if not self._recounting:
+            self._recounting = True
+            self.source.count(self._counted)
+
+    def _counted(self, ready: int) -> None:
+        self.core.counted(ready)
+        if self.core.ending is not None:
+            self.turn()
+            return
+        self.loop.call_later(RECOUNT_SECONDS, self._count_again)
+
+    def _count_again(self) -> None:
+        self._recounting = False
+        self.turn()
+
+    def source_lost(self) -> None:
+        """Forget what the source was asked."""
+        self.source_up = self._recounting = False
+
+    def _find_exchange(self, name: str) -> None:
+        if name in self._asked:
+            return
+        self._asked.add(name)
+
+        def found(exists: bool) -> None:
+            self.core.exchange_found(name, exists)
+            self.turn()
+
+        self.target.find_exchange(name, found)
+
+    def target_lost(self) -> None:
+        """Forget what the target was asked."""
+        self._asked.clear()
+
+    def _give_up(self) -> None:
+        self.core.give_up()
+        self.turn()
+
+    def _close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self.source.close()
+            self.target.close()
+
+    def ended(self) -> None:
+        """Handle the end of one of both connections, after it was closed."""
+        self._running -= 1
+        if not self._running:
+            self.loop.stop()
+
+
+@contextmanager
+def _on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on SIGINT and SIGTERM for the context. Only the main thread may do so."""
+    before = {each: signal.signal(each, lambda *_: stop()) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
