@@ -71,6 +71,11 @@ COMMANDS = (
         "Definitions of a running node: vhosts, users, policies, exchanges, queues and bindings as a file.",
         "ops.administration.definitions:app",
     ),
+    Deferred(
+        "migrate",
+        "Bring the messages of another AMQP 0-9-1 broker here, or back, while its clients are moved.",
+        "ops.relay.migration:migrate",
+    ),
     Deferred("user", "Users of a running node, their passwords and tags.", "ops.administration.user:app"),
     Deferred(
         "permission",

@@ -11,7 +11,7 @@ from ops.errors import CommandError
 from ops.naming import Data
 from ops.relay.dead_letters import way_back, way_to_queue
 from ops.relay.delivery import Delivery, Way
-from ops.relay.running import Wishes, finish, local_url, relayed
+from ops.relay.running import Job, Wishes, finish, local_url, relayed
 from ops.relay.selecting import Selection
 from penstock.client.unconfirmed import Destination
 
@@ -74,7 +74,7 @@ def move(
     def router(delivery: Delivery) -> Way | None:
         return way if selection.has(delivery, time.time()) else None
 
-    core = relayed(f"moving to {target}", (at, source), (at, target), router, Wishes(prefetch, count, rate))
+    core = relayed(f"moving to {target}", at, at, Job(source, target, router), Wishes(prefetch, count, rate))
     finish(f"moved to queue '{target}'", core)
 
 
@@ -100,5 +100,5 @@ def redrive(
     """
     at = url or local_url(data, vhost)
     router = way_to_queue if to_queue else way_back
-    core = relayed(f"redriving {queue}", (at, queue), (at, None), router, Wishes(prefetch, count, rate))
+    core = relayed(f"redriving {queue}", at, at, Job(queue, None, router), Wishes(prefetch, count, rate))
     finish("redriven", core)

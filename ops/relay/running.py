@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import typer
@@ -20,10 +20,13 @@ from ops.administration.processes import Processes
 from ops.errors import CommandError
 from ops.relay.core import Ending, Relay
 from ops.relay.delivery import Router
+from penstock.client.extra import needs_extra
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses to listen on that are none to connect to, and theirs of this machine."""
 
+STOPPED = 130
+"""The exit status of a command that was stopped, as shells have it after Ctrl-C."""
 SHOWN_SECONDS = 0.1
 """Between two updates of the progress on a terminal."""
 
@@ -45,48 +48,74 @@ def local_url(data: Path | None, vhost: str) -> str:
     return f"amqp://guest:guest@{port.show(host, node.port)}/{quote(vhost, safe='')}"
 
 
-def relayed(
-    what: str, source: tuple[str, str], target: tuple[str, str | None], router: Router, wishes: Wishes
-) -> Relay:
-    """Relay messages, and return the relay once it has ended. `source` is a URL and a queue, `target` a URL and a queue
-    that has to exist, if any. CommandError if a URL is none, or pika is missing.
+class Job(NamedTuple):
+    """One relay: from a queue, with messages chosen and sent on their ways by a router; the target needs a queue, or
+    none.
     """
-    try:
-        from ops.relay.shell import Places, Shell
-    except ImportError as missing:
-        raise CommandError(str(missing)) from None
-    core = Relay(
-        router, prefetch=wishes.prefetch, now=time.monotonic(), count=wishes.count, rate=wishes.rate,
-        follow=wishes.follow,
-    )  # fmt: skip
-    places = Places(_parameters(source[0]), source[1], _parameters(target[0]), target[1])
+
+    queue: str
+    target_queue: str | None
+    router: Router
+
+
+def relayed(what: str, source: str, target: str, job: Job, wishes: Wishes) -> Relay:
+    """Relay messages from one URL to another, and return the relay once it has ended. CommandError if a URL is none, or
+    pika is missing.
+    """
+    return all_relayed(what, source, target, [job], wishes)[0]
+
+
+def all_relayed(what: str, source: str, target: str, jobs: Sequence[Job], wishes: Wishes) -> list[Relay]:
+    """As `relayed`, for several relays at once; return them in the same order."""
+    source_parameters, target_parameters = parameters(source), parameters(target)
+    from ops.relay.shell import Places, Shells  # not at the top: it needs pika
+
+    cores = [
+        Relay(
+            job.router, prefetch=wishes.prefetch, now=time.monotonic(), count=wishes.count, rate=wishes.rate,
+            follow=wishes.follow,
+        )
+        for job in jobs
+    ]  # fmt: skip
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
     )  # fmt: skip
     with bar:
-        Shell(core, places, wishes.prefetch, _report, _shown(bar, what, core)).run()
-    return core
+        shells = Shells(_report, _shown(bar, what, cores))
+        for job, core in zip(jobs, cores, strict=True):
+            places = Places(source_parameters, job.queue, target_parameters, job.target_queue)
+            shells.add(core, places, wishes.prefetch)
+        shells.run()
+    return cores
 
 
 def finish(done: str, core: Relay) -> None:
     """Print the outcome of a relay, and exit with a status: 0 if it is done, 1 if messages are left, 130 if it was
     stopped. CommandError if it failed.
     """
+    text = outcome(done, core)
+    if core.ending is Ending.FAILED:
+        raise CommandError(text)
+    print(text)
+    if core.ending is Ending.STOPPED:
+        raise typer.Exit(STOPPED)
+    if core.unroutable or core.ending is Ending.SEARCH_BOUND:
+        raise typer.Exit(1)
+
+
+def outcome(done: str, core: Relay) -> str:
+    """Return the outcome of a relay in a line."""
     text = f"{counted(core.confirmed)} {done}"
     if core.ending is Ending.FAILED:
-        raise CommandError(f"{core.failure}; {text}{_unconfirmed(core)}")
+        return f"{core.failure}; {text}{_unconfirmed(core)}"
     if core.unroutable:
         text += f"; {core.unroutable} stay, as the target has no route for them"
     if core.ending is Ending.SEARCH_BOUND:
         text += f"; the search ends after {counted(core.left_there)} that stay: --prefetch takes more"
     if core.ending is Ending.STOPPED:
         text += f"; stopped{_unconfirmed(core)}"
-    print(text)
-    if core.ending is Ending.STOPPED:
-        raise typer.Exit(130)
-    if core.unroutable or core.ending is Ending.SEARCH_BOUND:
-        raise typer.Exit(1)
+    return text
 
 
 def _unconfirmed(core: Relay) -> str:
@@ -95,8 +124,8 @@ def _unconfirmed(core: Relay) -> str:
     return f", {core.unconfirmed} unconfirmed: they stay, and may have arrived too"
 
 
-def _shown(bar: Progress, what: str, core: Relay) -> Callable[[], None]:
-    """Return a function that shows how far a relay is."""
+def _shown(bar: Progress, what: str, cores: Sequence[Relay]) -> Callable[[], None]:
+    """Return a function that shows how far relays are, and what holds one of them."""
     task = bar.add_task(what, total=None)
     shown_at = 0.0
 
@@ -106,8 +135,9 @@ def _shown(bar: Progress, what: str, core: Relay) -> Callable[[], None]:
         if bar.disable or now < shown_at + SHOWN_SECONDS:
             return
         shown_at = now
-        held = f", held: {core.held_by}" if core.held_by else ""
-        bar.update(task, completed=core.confirmed, total=core.confirmed + core.remaining, description=what + held)
+        held = next((f", held: {core.held_by}" for core in cores if core.held_by), "")
+        done, remaining = sum(core.confirmed for core in cores), sum(core.remaining for core in cores)
+        bar.update(task, completed=done, total=done + remaining, description=what + held)
 
     return show
 
@@ -116,10 +146,13 @@ def _report(line: str) -> None:
     print(f"penstock: {line}", file=sys.stderr)
 
 
-def _parameters(url: str) -> Any:
-    """Return pika's parameters for an AMQP URL. CommandError if it is none."""
-    from penstock.client.link import parameters_of
-
+def parameters(url: str) -> Any:
+    """Return pika's parameters for an AMQP URL. CommandError if it is none, or pika is missing."""
+    try:
+        with needs_extra("client"):
+            from penstock.client.link import parameters_of
+    except ImportError as missing:
+        raise CommandError(str(missing)) from None
     if not url.startswith(("amqp://", "amqps://")):
         raise CommandError("an AMQP URL begins with amqp:// or amqps://")
     try:

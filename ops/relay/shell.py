@@ -1,4 +1,4 @@
-"""The shell of a relay: its two connections on one loop, its timers and signals."""
+"""The shell of relays: two connections for each, all on one loop, timers and signals."""
 
 from __future__ import annotations
 
@@ -32,32 +32,60 @@ class Places:
     target_queue: str | None = None
 
 
-class Shell:
-    """One relay, run once by `run`. `report` gets lines for people: losses of connections."""
+class Shells:
+    """Relays in one thread, run once."""
 
-    def __init__(
-        self, core: Relay, places: Places, prefetch: int, report: Report, progress: Callable[[], None]
-    ) -> None:
-        options = Options(reconnect_seconds=5.0)
-        self.core = core
-        self.progress = progress
+    def __init__(self, report: Report, progress: Callable[[], None]) -> None:
+        """`report` gets lines for people: losses of connections; `progress` is called when something has happened."""
         self.loop: Any = IOLoop()
+        self.report = report
+        self.progress = progress
+        self._running: list[Shell] = []
+
+    def add(self, core: Relay, places: Places, prefetch: int) -> None:
+        """Add a relay."""
+        self._running.append(Shell(self, core, places, prefetch))
+
+    def run(self) -> None:
+        """Relay until all cores have ended. Ctrl-C and SIGTERM stop them; at the second one they end at once."""
+        with _on_signals(lambda: self.loop.add_callback_threadsafe(self._stop)):
+            for shell in self._running:
+                shell.start()
+            self.loop.start()
+        self.loop.close()
+
+    def ended(self, shell: Shell) -> None:
+        """Handle the end of both connections of a relay."""
+        self._running.remove(shell)
+        if not self._running:
+            self.loop.stop()
+
+    def _stop(self) -> None:
+        for shell in list(self._running):
+            shell.stop()
+
+
+class Shell:
+    """The shell of one relay."""
+
+    def __init__(self, shells: Shells, core: Relay, places: Places, prefetch: int) -> None:
+        options, report = Options(reconnect_seconds=5.0), shells.report
+        self.core = core
+        self.loop: Any = shells.loop
         self.source_up = False
+        self._shells = shells
         source, target = SourceEvents(self, places, report), TargetEvents(self, places, report)
         self.source = Source(places.source, options, source, self.loop, places.queue, prefetch)
         self.target = Target(places.target, options, target, self.loop, places.target_queue)
         self._asked: set[str] = set()
         self._timer: object = None
         self._recounting = self._stopping = self._closing = False
-        self._running = 2
+        self._connections = 2
 
-    def run(self) -> None:
-        """Relay until the core has ended. Ctrl-C and SIGTERM stop it; at the second one it ends at once."""
-        with _on_signals(lambda: self.loop.add_callback_threadsafe(self.stop)):
-            self.source.start()
-            self.target.start()
-            self.loop.start()
-        self.loop.close()
+    def start(self) -> None:
+        """Connect to both sides, once the loop runs."""
+        self.source.start()
+        self.target.start()
 
     def stop(self) -> None:
         """Stop the core, or end it if it stops already."""
@@ -76,7 +104,7 @@ class Shell:
             self.source.ack(tag)
         for name in core.questions:
             self._find_exchange(name)
-        self.progress()
+        self._shells.progress()
         if core.ending is not None:
             self._close()
             return
@@ -144,9 +172,9 @@ class Shell:
 
     def ended(self) -> None:
         """Handle the end of one of both connections, after it was closed."""
-        self._running -= 1
-        if not self._running:
-            self.loop.stop()
+        self._connections -= 1
+        if not self._connections:
+            self._shells.ended(self)
 
 
 @contextmanager
