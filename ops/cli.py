@@ -54,7 +54,7 @@ COMMANDS = (
     ),
     Deferred(
         "message",
-        "Messages of queues: move them to other queues, send dead letters back.",
+        "Messages of queues: move and copy them, send dead letters back, export and import.",
         "ops.relay.command:app",
     ),
     Deferred(

@@ -74,4 +74,6 @@ def _plain(value: Any) -> Any:
         return {readable(name): _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    return value if value is None or isinstance(value, bool | int | float) else str(value)
+    if isinstance(value, float):
+        return float(value)  # not of a subclass, which orjson does not know
+    return value if value is None or isinstance(value, bool | int) else str(value)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ops.administration.input import counted
 from ops.errors import CommandError
 from ops.naming import Data
+from ops.relay.browsed import Browsed
+from ops.relay.core import Ending, Relay
 from ops.relay.dead_letters import way_back, way_to_queue
 from ops.relay.delivery import Delivery, Way
-from ops.relay.running import Job, Wishes, finish, local_url, relayed
+from ops.relay.export_file import deliveries_in, line_of, lines_in
+from ops.relay.feed import Feed
+from ops.relay.running import Job, Wishes, fed, finish, local_url, relayed
 from ops.relay.selecting import Selection
+from ops.store.progress import progress
 from penstock.client.unconfirmed import Destination
+from penstock.files.directories import private
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -37,6 +46,18 @@ Prefetch = Annotated[
     typer.Option("--prefetch", metavar="N", min=1, max=65535, help="how many are fetched and not acked, at most"),
 ]
 
+Header = Annotated[
+    list[str] | None,
+    typer.Option("--header", metavar="NAME=VALUE", help="only with this header; several: all", show_default=False),
+]
+OlderThan = Annotated[
+    float | None,
+    typer.Option(
+        "--older-than", metavar="SECONDS", min=0, help="only with an older timestamp property", show_default=False
+    ),
+]
+Skip = Annotated[int, typer.Option("--skip", metavar="N", min=0, help="how many to pass over first")]
+
 
 @app.command()
 def move(
@@ -45,16 +66,8 @@ def move(
     url: Url = None,
     vhost: InVhost = "/",
     count: Count = None,
-    header: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="NAME=VALUE", help="only with this header; several: all", show_default=False),
-    ] = None,
-    older_than: Annotated[
-        float | None,
-        typer.Option(
-            "--older-than", metavar="SECONDS", min=0, help="only with an older timestamp property", show_default=False
-        ),
-    ] = None,
+    header: Header = None,
+    older_than: OlderThan = None,
     rate: Rate = None,
     prefetch: Prefetch = 250,
     data: Data = None,
@@ -102,3 +115,96 @@ def redrive(
     router = way_to_queue if to_queue else way_back
     core = relayed(f"redriving {queue}", at, at, Job(queue, None, router), Wishes(prefetch, count, rate))
     finish("redriven", core)
+
+
+@app.command()
+def copy(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="queue of this node, which stays as it is")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="queue to put copies into", show_default=False)],
+    url: Url = None,
+    vhost: InVhost = "/",
+    count: Count = None,
+    skip: Skip = 0,
+    header: Header = None,
+    older_than: OlderThan = None,
+    rate: Rate = None,
+    prefetch: Prefetch = 250,
+    data: Data = None,
+) -> None:
+    """Copy the messages of a queue of this node to another queue, here or at --url, as many as are ready now.
+
+    They stay in their queue as they are, and are not marked as redelivered. If it is stopped it says with which --skip
+    it goes on.
+
+    Example: penstock message copy orders orders.test --count 100
+    """
+    if source == target and url is None:
+        raise CommandError("source and target are the same queue")
+    selection, way = Selection(header or [], older_than), Way(Destination("", target))
+    browsed = Browsed(data, vhost, source)
+    feed = Feed(
+        browsed.deliveries(skip), browsed.ready - skip, prefetch, lambda delivery: selection.has(delivery, time.time())
+    )
+    wishes = Wishes(prefetch, count, rate)
+    core = fed(f"copying to {target}", feed, url or local_url(data, vhost), target, lambda _: way, wishes)
+    finish(f"copied to queue '{target}'", core, _next(core, skip + feed.position))
+
+
+@app.command("export")
+def export_(
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="queue of this node", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="the file to write, JSON lines", show_default=False)],
+    vhost: InVhost = "/",
+    data: Data = None,
+) -> None:
+    """Write the messages of a queue to a file, as many as are ready now. They stay in the queue as they are.
+
+    The file is there when it is whole.
+
+    Example: penstock message export orders.failed failed.jsonl
+    """
+    browsed = Browsed(data, vhost, queue)
+    exported = 0
+    unfinished = file.with_name(f"{file.name}.new")
+    try:
+        with open(unfinished, "wb", opener=private) as written, progress("exporting", browsed.ready) as step:
+            for message in browsed.messages():
+                written.write(line_of(message))
+                exported += 1
+                step(1)
+            written.flush()
+            os.fsync(written.fileno())
+        unfinished.replace(file)
+    except OSError as error:
+        raise CommandError(f"cannot write {file}: {error.strerror}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+    print(f"{counted(exported)} of queue '{queue}' exported")
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="messages, exported before", show_default=False)],
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="queue to put them into", show_default=False)],
+    url: Url = None,
+    vhost: InVhost = "/",
+    count: Count = None,
+    skip: Skip = 0,
+    rate: Rate = None,
+    prefetch: Prefetch = 250,
+    data: Data = None,
+) -> None:
+    """Publish the messages of a file to a queue, with confirms. If it is stopped it says with which --skip it goes on.
+
+    Example: penstock message import failed.jsonl orders --rate 100
+    """
+    way = Way(Destination("", queue))
+    feed = Feed(deliveries_in(file, skip), max(lines_in(file) - skip, 0), prefetch)
+    wishes = Wishes(prefetch, count, rate)
+    core = fed(f"importing to {queue}", feed, url or local_url(data, vhost), queue, lambda _: way, wishes)
+    finish(f"imported to queue '{queue}'", core, _next(core, skip + feed.position))
+
+
+def _next(core: Relay, position: int) -> str:
+    """Return how to go on, unless all is done."""
+    return "" if core.ending is Ending.DONE else f"; --skip {position} goes on"

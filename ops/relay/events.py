@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ops.relay.core import Relay
 from ops.relay.delivery import Delivery
@@ -32,23 +32,13 @@ class Shell(Protocol):
     def ended(self) -> None: ...
 
 
-class Places(Protocol):
-    """pika's parameters of both brokers."""
-
-    @property
-    def source(self) -> Any: ...
-    @property
-    def target(self) -> Any: ...
-    @property
-    def target_queue(self) -> str | None: ...
-
-
 class _Events:
     """Events of either end."""
 
-    def __init__(self, shell: Shell, parameters: Any, report: Report) -> None:
+    def __init__(self, shell: Shell, address: str, report: Report) -> None:
+        """`address` names the end in messages for people."""
         self._shell, self._core, self._report = shell, shell.core, report
-        self._address = f"{parameters.host}:{parameters.port}"
+        self._address = address
         self._was_up = self._is_up = self._is_ended = False
 
     def up(self) -> None:
@@ -99,9 +89,6 @@ class _Events:
 class SourceEvents(_Events):
     """Events of the source."""
 
-    def __init__(self, shell: Shell, places: Places, report: Report) -> None:
-        super().__init__(shell, places.source, report)
-
     def ready(self, count: int) -> None:
         """Handle the number of messages in the queue, before the first delivery."""
         self._shell.source_up = True
@@ -114,8 +101,12 @@ class SourceEvents(_Events):
         self._shell.turn()
 
     def cancelled(self) -> None:
-        """Handle the end of the consumer: the queue was deleted."""
-        self._core.fail(f"{self._address}: the queue was deleted")
+        """Handle the end of the consumer."""
+        self.failed(f"{self._address}: the queue was deleted")
+
+    def failed(self, text: str) -> None:
+        """Handle an error that ends the relay."""
+        self._core.fail(text)
         self._shell.turn()
 
     def _is_final(self, code: int) -> bool:
@@ -129,9 +120,9 @@ class SourceEvents(_Events):
 class TargetEvents(_Events):
     """Events of the target."""
 
-    def __init__(self, shell: Shell, places: Places, report: Report) -> None:
-        super().__init__(shell, places.target, report)
-        self._target_queue = places.target_queue
+    def __init__(self, shell: Shell, address: str, report: Report, needs_queue: bool) -> None:
+        super().__init__(shell, address, report)
+        self._needs_queue = needs_queue
 
     def up(self) -> None:
         """Handle a channel in confirm mode."""
@@ -168,7 +159,7 @@ class TargetEvents(_Events):
 
     def _is_final(self, code: int) -> bool:
         """A message's exchange may be gone (404): the relay asks for it anew."""
-        return code not in PASSING and (code != NOT_FOUND or self._target_queue is not None)
+        return code not in PASSING and (code != NOT_FOUND or self._needs_queue)
 
     def _lost(self) -> None:
         self._shell.target_lost()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import typer
@@ -21,6 +21,10 @@ from ops.errors import CommandError
 from ops.relay.core import Ending, Relay
 from ops.relay.delivery import Router
 from penstock.client.extra import needs_extra
+
+if TYPE_CHECKING:
+    from ops.relay.feed import Feed
+    from ops.relay.shell import Places
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses to listen on that are none to connect to, and theirs of this machine."""
@@ -68,14 +72,29 @@ def relayed(what: str, source: str, target: str, job: Job, wishes: Wishes) -> Re
 def all_relayed(what: str, source: str, target: str, jobs: Sequence[Job], wishes: Wishes) -> list[Relay]:
     """As `relayed`, for several relays at once; return them in the same order."""
     source_parameters, target_parameters = parameters(source), parameters(target)
-    from ops.relay.shell import Places, Shells  # not at the top: it needs pika
+    from ops.relay.shell import Places, QueueOf  # not at the top: it needs pika
+
+    places = [Places(QueueOf(source_parameters, job.queue), target_parameters, job.target_queue) for job in jobs]
+    return _run(what, [job.router for job in jobs], places, wishes)
+
+
+def fed(what: str, feed: Feed, target: str, target_queue: str | None, router: Router, wishes: Wishes) -> Relay:
+    """As `relayed`, from a feed."""
+    target_parameters = parameters(target)
+    from ops.relay.shell import Places  # not at the top: it needs pika
+
+    return _run(what, [router], [Places(feed, target_parameters, target_queue)], wishes)[0]
+
+
+def _run(what: str, routers: Sequence[Router], places: Sequence[Places], wishes: Wishes) -> list[Relay]:
+    from ops.relay.shell import Shells
 
     cores = [
         Relay(
-            job.router, prefetch=wishes.prefetch, now=time.monotonic(), count=wishes.count, rate=wishes.rate,
+            router, prefetch=wishes.prefetch, now=time.monotonic(), count=wishes.count, rate=wishes.rate,
             follow=wishes.follow,
         )
-        for job in jobs
+        for router in routers
     ]  # fmt: skip
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -83,18 +102,17 @@ def all_relayed(what: str, source: str, target: str, jobs: Sequence[Job], wishes
     )  # fmt: skip
     with bar:
         shells = Shells(_report, _shown(bar, what, cores))
-        for job, core in zip(jobs, cores, strict=True):
-            places = Places(source_parameters, job.queue, target_parameters, job.target_queue)
-            shells.add(core, places, wishes.prefetch)
+        for core, each in zip(cores, places, strict=True):
+            shells.add(core, each, wishes.prefetch)
         shells.run()
     return cores
 
 
-def finish(done: str, core: Relay) -> None:
-    """Print the outcome of a relay, and exit with a status: 0 if it is done, 1 if messages are left, 130 if it was
-    stopped. CommandError if it failed.
+def finish(done: str, core: Relay, then: str = "") -> None:
+    """Print the outcome of a relay, followed by `then`, and exit with a status: 0 if it is done, 1 if messages are
+    left, 130 if it was stopped. CommandError if it failed.
     """
-    text = outcome(done, core)
+    text = outcome(done, core) + then
     if core.ending is Ending.FAILED:
         raise CommandError(text)
     print(text)

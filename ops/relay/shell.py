@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pika.adapters.select_connection import IOLoop
 
 from ops.relay.core import Relay
 from ops.relay.ends import Source, Target
 from ops.relay.events import Report, SourceEvents, TargetEvents
+from ops.relay.feed import Feed
 from penstock.client.options import Options
 
 RECOUNT_SECONDS: Final = 0.5
@@ -22,12 +23,20 @@ CONFIRM_SECONDS: Final = 5.0
 """How long a relay that stops waits for the confirms of published messages: a full queue may withhold them for ever."""
 
 
+class QueueOf(NamedTuple):
+    """A queue, and pika's parameters of its broker."""
+
+    parameters: Any
+    queue: str
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
-    """From where to where: pika's parameters of both brokers, the queue, and a queue that the target must have."""
+    """From where to where: a queue of a broker, or a feed; a broker, and a queue that it must have, if any. Brokers are
+    pika's parameters.
+    """
 
-    source: Any
-    queue: str
+    source: QueueOf | Feed
     target: Any
     target_queue: str | None = None
 
@@ -69,18 +78,27 @@ class Shell:
     """The shell of one relay."""
 
     def __init__(self, shells: Shells, core: Relay, places: Places, prefetch: int) -> None:
-        options, report = Options(reconnect_seconds=5.0), shells.report
+        options = Options(reconnect_seconds=5.0)
         self.core = core
         self.loop: Any = shells.loop
         self.source_up = False
         self._shells = shells
-        source, target = SourceEvents(self, places, report), TargetEvents(self, places, report)
-        self.source = Source(places.source, options, source, self.loop, places.queue, prefetch)
-        self.target = Target(places.target, options, target, self.loop, places.target_queue)
+        self.source = self._source_of(places.source, options, prefetch)
+        needs_queue = places.target_queue is not None
+        events = TargetEvents(self, _address(places.target), shells.report, needs_queue)
+        self.target = Target(places.target, options, events, self.loop, places.target_queue)
         self._asked: set[str] = set()
         self._timer: object = None
         self._recounting = self._stopping = self._closing = False
         self._connections = 2
+
+    def _source_of(self, source: QueueOf | Feed, options: Options, prefetch: int) -> Source | Feed:
+        report = self._shells.report
+        if isinstance(source, Feed):
+            source.attach(self.loop, SourceEvents(self, "", report))
+            return source
+        events = SourceEvents(self, _address(source.parameters), report)
+        return Source(source.parameters, options, events, self.loop, source.queue, prefetch)
 
     def start(self) -> None:
         """Connect to both sides, once the loop runs."""
@@ -175,6 +193,10 @@ class Shell:
         self._connections -= 1
         if not self._connections:
             self._shells.ended(self)
+
+
+def _address(parameters: Any) -> str:
+    return f"{parameters.host}:{parameters.port}"
 
 
 @contextmanager

@@ -206,6 +206,60 @@ def test_dead_letters_without_a_queue_stay(broker: Broker, channel: Any) -> None
     assert numbers(channel, "dead") == [0, 1]
 
 
+def test_a_copy_leaves_its_source_alone(broker: Broker, channel: Any) -> None:
+    declare(channel, "a", "b")
+    for number in range(1200):
+        channel.basic_publish("", "a", b"%d" % number, pika.BasicProperties(headers={"kind": number % 2}))
+    done = broker.penstock("message", "copy", "a", "b", "--header", "kind=1", "--skip", "100")
+    assert (done.returncode, done.stdout) == (0, "550 messages copied to queue 'b'\n")
+    assert numbers(channel, "b") == [*range(101, 1200, 2)]
+    stayed = drained(channel, "a")
+    assert [int(body) for _, _, body in stayed] == [*range(1200)]
+    assert not any(method.redelivered for method, _, _ in stayed)
+
+
+def test_an_export_is_imported_as_it_was(broker: Broker, channel: Any, tmp_path: Path) -> None:
+    declare(channel, "a", "b")
+    properties = pika.BasicProperties(delivery_mode=2, headers={"bytes": b"\xff", "big": 2**40}, content_type="x")
+    channel.basic_publish("", "a", b"\x00\xff", properties)
+    channel.basic_publish("", "a", b"x" * 20_000_000)
+    fill(channel, "a", range(600))
+    file = tmp_path / "messages.jsonl"
+    done = broker.penstock("message", "export", "a", str(file))
+    assert (done.returncode, done.stdout) == (0, "602 messages of queue 'a' exported\n"), done.stderr
+    assert ready(channel, "a") == 602 and [each.name for each in tmp_path.iterdir()] == ["messages.jsonl"]
+    done = broker.penstock("message", "import", str(file), "b")
+    assert (done.returncode, done.stdout) == (0, "602 messages imported to queue 'b'\n"), done.stderr
+    first, large, *others = drained(channel, "b")
+    assert first[1:] == (properties, b"\x00\xff") and large[2] == b"x" * 20_000_000
+    assert [int(body) for _, _, body in others] == [*range(600)]
+
+
+def test_a_stopped_import_goes_on_at_its_position(broker: Broker, channel: Any, tmp_path: Path) -> None:
+    declare(channel, "b")
+    file = tmp_path / "messages.jsonl"
+    file.write_text("".join(f'{{"body": "{number}"}}\n' for number in range(100)))
+    load = started(broker, "import", str(file), "b", "--rate", "20")
+    wait_for(lambda: ready(channel, "b") >= 5, what="the first messages")
+    load.send_signal(signal.SIGINT)
+    out, _ = load.communicate(timeout=PATIENCE)
+    assert load.returncode == 130 and out.endswith(" goes on\n"), out
+    position = out.split()[-3]
+    assert broker.penstock("message", "import", str(file), "b", "--skip", position).returncode == 0
+    assert numbers(channel, "b") == [*range(100)]
+
+
+def test_an_import_ends_at_a_line_that_is_no_message(broker: Broker, channel: Any, tmp_path: Path) -> None:
+    declare(channel, "b")
+    file = tmp_path / "messages.jsonl"
+    file.write_text('{"body": "1"}\n{"body": "2"}\nx\n{"body": "4"}\n')
+    done = broker.penstock("message", "import", str(file), "b")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{file}, line 3: not an exported message; " in done.stderr and "--skip" in done.stderr
+    position = int(done.stderr.split()[-3])
+    assert numbers(channel, "b") == [1, 2][:position]
+
+
 def test_a_move_survives_the_death_of_an_acceptor(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         with channel_to(broker) as channel:
