@@ -55,7 +55,7 @@ cdef class Mapping:
         self.fd = -1
 
     def __init__(self, int fd, uint64_t serial):
-        self.memory = mmap.mmap(fd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        self.memory = mmap.mmap(fd, 0)
         self.view = self.memory
         self.base = &self.view[0]
         if load_word(self.base, SERIAL) != serial:
@@ -151,6 +151,7 @@ cdef class Arena:
     cdef Py_ssize_t acceptors
     cdef Mapping mapping
     cdef bytearray used
+    cdef Py_ssize_t allocated  # blocks, from the first one on
 
     def __init__(self, nbytes, shards, acceptors):
         self.blocks = max(nbytes // BLOCK_BYTES, 1)
@@ -165,23 +166,39 @@ cdef class Arena:
         serial = time.monotonic_ns()
         fd = os.memfd_create("penstock-arena", os.MFD_CLOEXEC)
         try:
-            os.posix_fallocate(fd, 0, size)  # else a write would raise SIGBUS once memory runs out
+            os.ftruncate(fd, size)
+            os.posix_fallocate(fd, 0, size - self.blocks * BLOCK_BYTES)
             os.pwrite(fd, b"".join(n.to_bytes(8, "little") for n in (serial, self.blocks, self.shards, self.acceptors)), 0)
             self.mapping = Mapping(fd, serial)
         except BaseException:
             os.close(fd)
             raise
         self.used = bytearray(self.blocks)
+        self.allocated = 0
 
     def lend(self):
         """A free block as a `Loan` of its owner, None if there is none. Low blocks first: they are in the caches."""
         cdef Py_ssize_t block
         for block in range(self.blocks):
             if not self.used[block] and self.mapping.is_back(block):
+                if block >= self.allocated and not self.allocate(block):
+                    return None
                 self.used[block] = 1
                 return new_loan(
                     self.mapping, block, -1, self.mapping.start + block * BLOCK_BYTES, BLOCK_BYTES, self.used)
         return None
+
+    cdef bint allocate(self, Py_ssize_t block):
+        """Get memory for the blocks up to this one; return whether there was any. Without it a write would raise
+        SIGBUS.
+        """
+        start = self.mapping.start + self.allocated * BLOCK_BYTES
+        try:
+            os.posix_fallocate(self.mapping.fd, start, (block + 1 - self.allocated) * BLOCK_BYTES)
+        except OSError:
+            return False
+        self.allocated = block + 1
+        return True
 
 
 cdef class Borrower:

@@ -38,6 +38,10 @@ def free(arena: Arena) -> int:
     return len(loans)
 
 
+def allocated_bytes(file: int) -> int:
+    return os.fstat(file).st_blocks * 512
+
+
 def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
@@ -49,6 +53,30 @@ def test_a_block_is_free_again_once_its_owner_lets_go() -> None:
     assert len(first) == BLOCK_BYTES
     del first
     assert free(arena) == 1
+
+
+def test_a_block_has_memory_once_it_is_used() -> None:
+    arena, borrower = Arena(16 * BLOCK_BYTES, 1, 1), Borrower(1)
+    view = taken(arena, b"content")
+    reference = lend(view)
+    file = reference[1]
+    assert BLOCK_BYTES <= allocated_bytes(file) < 2 * BLOCK_BYTES
+    assert bytes(borrower.borrow(reference)) == b"content"
+    del view
+    view = taken(arena, b"more")  # another block: the first one is on loan until the borrower lets go
+    assert allocated_bytes(file) < 3 * BLOCK_BYTES
+    assert free(arena) >= 14
+    assert allocated_bytes(file) > 16 * BLOCK_BYTES
+
+
+def test_without_memory_for_it_a_block_is_not_lent() -> None:
+    arena = Arena(TWO, 1, 1)
+    view = taken(arena, b"content")
+    file = lend(view)[1]
+    with open(os.devnull, "rb") as no_memory:  # a file that nothing can be allocated for
+        os.dup2(no_memory.fileno(), file)
+    assert arena.lend() is None
+    assert bytes(view) == b"content"
 
 
 def test_a_lent_block_is_free_once_it_is_back() -> None:
