@@ -7,7 +7,6 @@ they call: a program that writes without them is detected.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from typing import Any
 
 from xxhash import xxh3_64_intdigest
@@ -24,7 +23,7 @@ def install_triggers(database: sqlite3.Connection) -> None:
     """Keep the sums of all tables up to date as long as the connection is open."""
     database.create_function("row_checksum", -1, _checksum, deterministic=True)
     database.execute("PRAGMA recursive_triggers = ON")  # else a row that is replaced is not deleted
-    for table, columns in _tables(database):
+    for table, columns in _tables(database).items():
         old, new = (", ".join(f"{row}.{column}" for column in columns) for row in ("OLD", "NEW"))
         less = f"count = count - 1, total = (total - row_checksum('{table}', {old})) & {_ALL}"
         more = f"count = count + 1, total = (total + row_checksum('{table}', {new})) & {_ALL}"
@@ -54,7 +53,7 @@ def damaged_table(database: sqlite3.Connection) -> str | None:
 
 def _found(database: sqlite3.Connection) -> dict[str, tuple[int, int]]:
     found = {}
-    for table, columns in _tables(database):
+    for table, columns in _tables(database).items():
         count = total = 0
         for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}"):
             count, total = count + 1, (total + _checksum(table, *row)) & _ALL
@@ -62,11 +61,16 @@ def _found(database: sqlite3.Connection) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _tables(database: sqlite3.Connection) -> Iterator[tuple[str, list[str]]]:
-    names = database.execute("SELECT name FROM main.sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
-    for (table,) in names:
+def _tables(database: sqlite3.Connection) -> dict[str, list[str]]:
+    """Return the tables with their columns."""
+    columns: dict[str, list[str]] = {}
+    for table, column in database.execute(
+        "SELECT tables.name, columns.name FROM main.sqlite_master AS tables, pragma_table_info(tables.name, 'main') "
+        "AS columns WHERE tables.type = 'table' ORDER BY tables.name, columns.cid"
+    ):
         if table != NAME and not table.startswith("sqlite_"):
-            yield table, [row[1] for row in database.execute(f"PRAGMA main.table_info({table})")]
+            columns.setdefault(table, []).append(column)
+    return columns
 
 
 def _checksum(*values: Any) -> int:

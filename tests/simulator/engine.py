@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from random import Random
 from typing import Any
 
@@ -61,8 +61,13 @@ class Activity:
     seconds: float
     waits: Callable[[], Any]
     move: Callable[[], Any]
-    chance: Random
+    seed: str
     armed: bool = False
+
+    @cached_property
+    def chance(self) -> Random:
+        """Its random numbers, made on first use: many activities have nothing to move in a play."""
+        return Random(self.seed)
 
 
 class Engine:
@@ -107,7 +112,11 @@ class Engine:
 
     def chance(self, name: str) -> Random:
         """Return random numbers that depend on the seed and a name alone."""
-        return Random(f"{self.plan.seed} {name}")
+        return Random(self.seed(name))
+
+    def seed(self, name: str) -> str:
+        """Return the seed of the random numbers of a name."""
+        return f"{self.plan.seed} {name}"
 
     # Activities
 
@@ -116,7 +125,7 @@ class Engine:
         seconds: float = LINK_SECONDS,
     ) -> None:  # fmt: skip
         """Add an activity at a place; what it moves is made by a process in its turns."""
-        activity = Activity(name, place, seconds, waits, move, self.chance(name))
+        activity = Activity(name, place, seconds, waits, move, self.seed(name))
         self.activities.append(activity)
         self.after_turn[made_by].append(activity)
 
@@ -448,7 +457,6 @@ class Engine:
     def read_from(self, number: int, client: Client) -> None:
         """Have an acceptor read what a client writes; number is the client's in the plan."""
         name, place = f"reads of client {number}", ("acceptor", client.acceptor)
-        chance = self.chance(name)
 
         def waits() -> bool:
             acceptor = self.node.acceptors[client.acceptor]
@@ -457,7 +465,7 @@ class Engine:
             return not acceptor.core.state.behind()
 
         def read() -> bool:
-            return client.read(chance.choice(READS))
+            return client.read(activity.chance.choice(READS))
 
-        self.reads[number] = Activity(name, place, NETWORK_SECONDS, waits, read, chance)
-        self.arm((self.reads[number],))
+        activity = self.reads[number] = Activity(name, place, NETWORK_SECONDS, waits, read, self.seed(name))
+        self.arm((activity,))

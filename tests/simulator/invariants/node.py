@@ -15,7 +15,7 @@ from tests.simulator.invariants.ladders import rungs_are_left_in_time, whoever_i
 from tests.simulator.invariants.metered import somebody_checks
 from tests.simulator.invariants.moving import has_let_go, has_settled
 from tests.simulator.joined.node import Node
-from tests.simulator.records import records
+from tests.simulator.records import in_words, records
 
 LEAVING_SECONDS = 2.0
 """How long a queue that nobody has used may take to go: its shard may have to wake, and asks the router."""
@@ -77,7 +77,8 @@ def everybody_knows(node: Node) -> None:
     for follower, replica in replicas:
         assert follower.version == replica.version == node.version, (follower.version, node.version)
         assert not follower.pending and not follower.loading
-        missing, extra = topology - records(replica), records(replica) - topology
+        known = records(replica)
+        missing, extra = ([in_words(each) for each in side] for side in (topology - known, known - topology))
         assert not missing and not extra, f"a replica lacks {missing} and has {extra}"
 
 
