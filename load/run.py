@@ -18,6 +18,7 @@ from load.counters import Tally
 from load.figures import rows, table
 from load.options import LoadOptions, target_of
 from load.session import Session
+from load.target import without_password
 from load.topology import Destination, Topology, topology_of
 from load.verdict import Finding, Observed, judge
 
@@ -161,7 +162,8 @@ class Run:
         if parsed is None:
             return
         if parsed.html_file and (page := Path(parsed.html_file)).exists():
-            page.write_text(report.insert_section(page.read_text("utf-8"), self.section()), "utf-8")
+            text = without_password(page.read_text("utf-8"), self._environment.host)
+            page.write_text(report.insert_section(text, self.section()), "utf-8")
         if parsed.csv_prefix:
             held = [asdict(row) for row in rows(self._tally)]
             with Path(f"{parsed.csv_prefix}_flow.csv").open("w", newline="", encoding="utf-8") as file:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 DEFAULT_PORT = 5672
 
@@ -41,3 +41,11 @@ class Target:
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+
+def without_password(text: str, url: str | None) -> str:
+    """Return a text in which an AMQP URL may stand, without the URL's password."""
+    parts = urlsplit(url or "")
+    login, at, place = parts.netloc.rpartition("@")
+    user, colon, _ = login.partition(":")
+    return text.replace(str(url), urlunsplit(parts._replace(netloc=f"{user}{at}{place}"))) if colon else text

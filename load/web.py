@@ -14,6 +14,7 @@ from load.counters import Tally
 from load.figures import TITLES, rows
 from load.options import ARGUMENTS, LoadOptions, target_of
 from load.report import insert_section
+from load.target import without_password
 
 KEY = "flow-control"
 DECIMALS = 1
@@ -38,7 +39,9 @@ def refuse(environment: Environment) -> flask.Response | None:
 
 
 def extend(environment: Environment, tally: Tally, section: Callable[[], str]) -> None:
-    """Add the tab, its figures to the responses that the UI polls, and `section()` to downloaded reports."""
+    """Add the tab, its figures to the responses that the UI polls, and `section()` to downloaded reports. What is
+    downloaded has no password.
+    """
     web_ui = environment.web_ui
     if web_ui is None or web_ui.app is None:
         return
@@ -58,7 +61,10 @@ def extend(environment: Environment, tally: Tally, section: Callable[[], str]) -
             stats = [{"key": KEY, "data": [rounded(asdict(row)) for row in rows(tally)]}]
             response.set_data(flask.json.dumps(figures | {"extended_stats": stats}))
         elif path.endswith("/stats/report"):
-            response.set_data(insert_section(response.get_data(as_text=True), section()))
+            text = without_password(response.get_data(as_text=True), environment.host)
+            response.set_data(insert_section(text, section()))
+        if name := response.headers.get("Content-Disposition"):
+            response.headers["Content-Disposition"] = without_password(name, environment.host)
         return response
 
     web_ui.app.before_request(check_form)

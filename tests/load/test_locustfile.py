@@ -50,6 +50,7 @@ def test_publishers_are_stopped_and_resumed(broker: Broker, queue: str, tmp_path
     page = (tmp_path / "run.html").read_text()
     assert page.count("<section class='load'>") == 1
     assert "stopped with room again" in page and "<svg" in page
+    assert "amqp://guest@" in page and "guest:guest" not in page
 
 
 @pytest.mark.broker

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from load.target import Target
+from load.target import Target, without_password
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,18 @@ def test_parts_left_out_have_defaults(url: str, expected: Target) -> None:
 def test_what_is_no_amqp_url_is_named(url: str) -> None:
     with pytest.raises(ValueError, match="amqp://"):
         Target.parse(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("amqp://u:p%40ss@h:1/v%2Fw", "amqp://u@h:1/v%2Fw"), ("amqp://u:@h", "amqp://u@h"), ("amqp://u@h", "amqp://u@h"),
+        ("amqp://h/%2F", "amqp://h/%2F"), ("amqp://:p@[::1]:1", "amqp://@[::1]:1"),
+    ],
+)  # fmt: skip
+def test_a_text_shows_the_url_without_its_password(url: str, shown: str) -> None:
+    assert without_password(f'{{"host": "{url}"}}, {url}', url) == f'{{"host": "{shown}"}}, {shown}'
+
+
+def test_a_text_without_a_url_stays() -> None:
+    assert without_password("a: b@c", None) == "a: b@c"
