@@ -87,11 +87,11 @@ def collect(data: Path, measured: bool = True) -> Status:
 
 def _collect(node: Running, gauges: Gauges, now: float, measured: bool) -> Status:
     places = [gauges.process_read(role, index) for role, index in _places(gauges)]
-    before, began = _queues(gauges), time.monotonic()
+    before, began = gauges.queues_by_id(), time.monotonic()
     processes = [_process(gauges, place, now) for place in places]
     if measured:
         _observe(processes)
-    queues, seconds = _queues(gauges), time.monotonic() - began
+    queues, seconds = gauges.queues_by_id(), time.monotonic() - began
     for facts in processes:
         if facts["role"] == "shard":
             gate = gauges.queue_read(facts["index"])
@@ -124,12 +124,6 @@ def _collect(node: Running, gauges: Gauges, now: float, measured: bool) -> Statu
         for id, queue in queues.items()
     ]
     return Status(summary, near_limits(node, len(queues)), processes, sorted(facts_of_queues, key=_by_name))
-
-
-def _queues(gauges: Gauges) -> dict[int, QueueGauge]:
-    """Return all queues by id."""
-    records = (gauges.queue_read(slot) for slot in gauges.queue_slots() if slot >= gauges.shards)
-    return {record.queue_id: record for record in records if record}
 
 
 def _places(gauges: Gauges) -> Iterator[tuple[Role, int]]:

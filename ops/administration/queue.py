@@ -9,7 +9,7 @@ import typer
 
 from ops.administration import messages
 from ops.administration.input import confirm, counted, json_object
-from ops.administration.node import AsJson, ask, show
+from ops.administration.node import AsJson, ask, gauges_of, show
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
 from ops.naming import Data
@@ -17,7 +17,8 @@ from ops.selection import Sort, Where, selected_rows
 
 app = typer.Typer(no_args_is_help=True)
 
-COLUMNS = ("vhost", "name", "shard", "durable", "immovable")
+COLUMNS = ("vhost", "name", "ready", "unacked", "consumers", "shard", "durable", "immovable")
+COUNTS = ("ready", "unacked", "consumers")
 DONE = ("moved", "already-there")
 
 InVhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="its vhost")]
@@ -34,11 +35,12 @@ def list_(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List queues with their shards, and the reason for each that cannot be moved.
+    """List queues with their messages, consumers and shards, and the reason for each that cannot be moved.
 
-    Example: penstock queue list --where shard=2 --where 'name=eu.*'
+    Example: penstock queue list --where 'name=eu.*' --where 'ready>0' --sort ready
     """
-    found = ask(data, "placement", vhost=vhost)["queues"]
+    placed, gauges = ask(data, "placement", vhost=vhost)["queues"], gauges_of(data).queues_by_id()
+    found = [{**queue, **{name: getattr(gauges.get(queue["id"]), name, None) for name in COUNTS}} for queue in placed]
     show(selected_rows(found, where, sort), COLUMNS, as_json)
 
 

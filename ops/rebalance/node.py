@@ -18,7 +18,7 @@ from ops.rebalance.plan import World
 from ops.rebalance.rows import QueueRow
 from ops.rebalance.sampling import Samples, with_present_depths
 from penstock.control import control
-from penstock.memory.gauges import READY, QueueGauge
+from penstock.memory.gauges import READY
 from penstock.node import clock
 from penstock.node.node import Node, Role
 
@@ -54,20 +54,14 @@ class RunningNode:
             raise CommandError(str(refusal)) from None
         return facts
 
-    def queues(self) -> dict[int, QueueGauge]:
-        """Return the gauges of all queues, by queue id."""
-        gauges = self.gauges
-        records = (gauges.queue_read(slot) for slot in gauges.queue_slots() if slot >= gauges.shards)
-        return {record.queue_id: record for record in records if record}
-
     def watched(self, seconds: float, on_progress: Callable[[float], None]) -> tuple[list[QueueRow], World]:
         """Watch the node for `seconds`; return rows and the world. `on_progress` gets the part that is over."""
         samples, began, used = Samples(), time.monotonic(), self._used()
         while (elapsed := time.monotonic() - began) < seconds or samples.intervals < 1:
-            samples.add_reading(time.monotonic(), self.queues().values())
+            samples.add_reading(time.monotonic(), self.gauges.queues_by_id().values())
             on_progress(min(elapsed / seconds, 1.0) if seconds else 1.0)
             time.sleep(min(SAMPLE_SECONDS, seconds) or SAMPLE_SECONDS)
-        samples.add_reading(time.monotonic(), self.queues().values())
+        samples.add_reading(time.monotonic(), self.gauges.queues_by_id().values())
         world = self.world(used, time.monotonic() - began)
         return samples.rows(world.homes), world
 
@@ -76,7 +70,7 @@ class RunningNode:
         used, began = self._used(), time.monotonic()
         time.sleep(seconds)
         world = self.world(used, time.monotonic() - began)
-        return with_present_depths(rows, self.queues(), world.homes), world
+        return with_present_depths(rows, self.gauges.queues_by_id(), world.homes), world
 
     def world(self, used: dict[int, float] | None = None, seconds: float = 0.0) -> World:
         """Return the present world. `used` are the CPU seconds of shards `seconds` ago, for their CPU use, which stays

@@ -113,7 +113,7 @@ class Run:
 
     def _obstacle(self, move: Move) -> Result | None:
         """Return the result of a move that has become impossible since the plan was made; None if it is possible."""
-        found = {(each.vhost, each.name): each for each in self.node.queues().values()}.get(move.key)
+        found = {(each.vhost, each.name): each for each in self.node.gauges.queues_by_id().values()}.get(move.key)
         if found is None:
             return Result("no-queue", "it has been deleted")
         if found.queue_id != move.queue_id:

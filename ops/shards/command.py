@@ -149,7 +149,7 @@ def shard_rows(node: RunningNode) -> list[Facts]:
     """Return the shards of a node with their figures from the gauges; bytes are those of whole messages."""
     homes = {each["id"]: each["shard"] for each in node.placement()["queues"]}
     found = []
-    queues = [(homes.get(id), gauge) for id, gauge in node.queues().items()]
+    queues = [(homes.get(id), gauge) for id, gauge in node.gauges.queues_by_id().items()]
     for each in _ask(node, "shard_list"):
         index = each["shard"]
         process = node.gauges.process_read("shard", index)

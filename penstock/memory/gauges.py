@@ -80,3 +80,8 @@ class Gauges(ProcessArea, PairArea, BucketArea, UserArea, ClaimArea, QueueArea):
             os.unlink(path)
             raise
         return gauges
+
+    def queues_by_id(self) -> dict[int, QueueGauge]:
+        """Return the gauges of all queues, each as it is at the moment."""
+        read = (self.queue_read(slot) for slot in self.queue_slots() if slot >= self.shards)
+        return {gauge.queue_id: gauge for gauge in read if gauge is not None}

@@ -67,7 +67,7 @@ def test_a_shard_that_drains_is_closed(node: ServedNode) -> None:
 
 def test_gauges_are_of_queues_not_of_shards(node: ServedNode) -> None:
     id = node.declare("a", 1, ready=7, published=9)
-    (gauge,) = RunningNode(node.data).queues().values()
+    (gauge,) = RunningNode(node.data).gauges.queues_by_id().values()
     assert (gauge.queue_id, gauge.name, gauge.ready, gauge.counters.published) == (id, "a", 7, 9)
 
 

@@ -62,6 +62,13 @@ def test_names_longer_than_short_strings(gauges: Gauges, vhost: str, name: str) 
     assert gauges.queue_read(9) is None
 
 
+def test_queues_by_id_are_those_that_are_open_without_the_gates(gauges: Gauges) -> None:
+    assert gauges.queues_by_id() == {}
+    for slot, id in ((9, 5), (4, 7)):
+        gauges.queue_open(slot, id, "/", f"q{id}", 1)
+    assert {id: gauge.name for id, gauge in gauges.queues_by_id().items()} == {5: "q5", 7: "q7"}
+
+
 def test_names_that_are_not_utf_8(gauges: Gauges) -> None:
     gauges.queue_open(9, 1, "/", b"caf\xe9".decode("utf-8", "surrogateescape"), 1)
     gauge = gauges.queue_read(9)
