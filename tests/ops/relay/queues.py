@@ -40,10 +40,12 @@ def fill(channel: Any, queue: str, numbers: range) -> None:
         channel.basic_publish("", queue, b"%d" % number, pika.BasicProperties(delivery_mode=2))
 
 
-def drained(channel: Any, queue: str) -> list[Any]:
-    """Take all ready messages, each as (method, properties, body)."""
-    found = []
-    while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
+def drained(channel: Any, queue: str, most: int | None = None) -> list[Any]:
+    """Take all ready messages, or at most so many, each as (method, properties, body). A queue that is fed meanwhile
+    may never be empty.
+    """
+    found: list[Any] = []
+    while len(found) != most and (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
         found.append(got)
     return found
 

@@ -199,7 +199,9 @@ def test_rabbitmq_is_left_under_load_without_a_loss_and_gone_back_to(tmp_path: P
         first = Producer(url)
         with migrating(url, url_of(new)):
             arrived: list[Any] = []
-            wait_for(lambda: arrived.extend(drained(ours, "a")) or len(arrived) > 1000, what="messages of RabbitMQ")
+            wait_for(
+                lambda: arrived.extend(drained(ours, "a", 100)) or len(arrived) > 1000, what="messages of RabbitMQ"
+            )
             second = Producer(url_of(new), first.number + 1_000_000)
             sent = first.stop() | {0}
             wait_for(lambda: ready(rabbit, "a") == 0, what="an empty RabbitMQ")
