@@ -40,7 +40,9 @@ DEFINITIONS = {
 
 
 class Producer(threading.Thread):
-    """Publishes numbers to queue a with confirms, from one after the other, whenever its broker is there."""
+    """Publishes numbers to queue a with confirms, from one after the other, whenever its broker is there. A context
+    bounds its life.
+    """
 
     def __init__(self, url: str, first: int = 0) -> None:
         super().__init__(daemon=True)
@@ -64,6 +66,12 @@ class Producer(threading.Thread):
                         self.confirmed.add(self.number)
             except (AMQPError, OSError):
                 self._stopping.wait(0.1)
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
 
     def stop(self) -> set[int]:
         """Stop, and return the confirmed numbers."""
@@ -122,8 +130,7 @@ def test_nothing_is_lost_when_a_side_is_killed_under_load(tmp_path: Path, killed
         for broker in (old, new):
             with channel_to(broker) as channel:
                 declare(channel, "a")
-        producer = Producer(url_of(old))
-        with migrating(url_of(old), url_of(new)):
+        with Producer(url_of(old)) as producer, migrating(url_of(old), url_of(new)):
             with channel_to(new) as channel:
                 wait_for(lambda: ready(channel, "a") > 100, what="the first messages")
             victim = old if killed == "source" else new
@@ -196,13 +203,13 @@ def test_rabbitmq_is_left_under_load_without_a_loss_and_gone_back_to(tmp_path: P
         rabbit.basic_publish("", "a", b"0", headers)
         ours = stack.enter_context(channel_to(new))
         declare(ours, "a")
-        first = Producer(url)
+        first = stack.enter_context(Producer(url))
         with migrating(url, url_of(new)):
             arrived: list[Any] = []
             wait_for(
                 lambda: arrived.extend(drained(ours, "a", 100)) or len(arrived) > 1000, what="messages of RabbitMQ"
             )
-            second = Producer(url_of(new), first.number + 1_000_000)
+            second = stack.enter_context(Producer(url_of(new), first.number + 1_000_000))
             sent = first.stop() | {0}
             wait_for(lambda: ready(rabbit, "a") == 0, what="an empty RabbitMQ")
         sent |= second.stop()
