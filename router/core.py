@@ -31,7 +31,7 @@ from router.commands.registry import check_arguments, execute
 from router.commands.stops import lift_expired
 from router.model.hashing import HASH_HEADER, HASH_PROPERTY
 from router.model.record_kind import Change
-from router.model.records import Exchange, Queue
+from router.model.records import DELAYED_TYPE, Exchange, Queue
 from router.storage.recent import Recent
 from router.storage.store import Store
 
@@ -41,7 +41,7 @@ SNAPSHOT = "snapshot"
 LIST_OF_FOUR = b"\x94"
 """The first byte of a list of four in msgpack."""
 
-EXCHANGE_ARGUMENTS = frozenset(("alternate-exchange", HASH_HEADER, HASH_PROPERTY))
+EXCHANGE_ARGUMENTS = frozenset(("alternate-exchange", DELAYED_TYPE, HASH_HEADER, HASH_PROPERTY))
 
 DECLARED: dict[str, tuple[int, frozenset[str]]] = {
     record_type.record_kind.name: (1 + record_type.record_kind.fields.index("arguments"), known)

@@ -50,12 +50,12 @@ class Access:
 
     def check_topic(self, right: TopicRight, exchange: Exchange | None, key: str) -> None:
         """Raise 403 without the right to a routing key, if the exchange is a topic exchange."""
-        if exchange is not None and exchange.type == "topic":
+        if exchange is not None and exchange.routing_type == "topic":
             self._check_topic_of(right, exchange.name, key)
 
     def check_dead_letter_key(self, name: str, exchange: Exchange | None, key: str) -> None:
         """Raise 403 without the right to write with that key to a dead-letter exchange, which may be made later."""
-        if exchange is None or exchange.type == "topic":
+        if exchange is None or exchange.routing_type == "topic":
             self._check_topic_of("write", name, key)
 
     def _check_topic_of(self, right: TopicRight, exchange: str, key: str) -> None:

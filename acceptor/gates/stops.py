@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from acceptor.gates.cause import HoldCause
 from acceptor.gates.shut_gate import ShutGate
-from router.model.matching import match
+from router.model.index import match
 from router.model.records import Binding, Queue, Stop
 from router.model.topics_cy import Memory, TopicIndex
 

@@ -16,6 +16,7 @@ from penstock.amqp.properties import PROPERTIES_AT, decode_properties, header_ty
 from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.values import ByteArray
 from penstock.batch.batch_cy import HAS_CC, HAS_DIRECT_REPLY_TO, HAS_USER_ID, ODD_EXPIRATION, BatchBuilder
+from router.model.delaying import delay_of
 from router.model.users import IMPERSONATOR
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def examined(channel: ChannelState, run: PublishRun, routes: Routes) -> Iterator
     # A missing exchange is reported first, whatever else is wrong with the publish.
     routes.check(channel.access, run.address, ())
     batch = run.batch
+    delays = routes.delays(channel.access, run.address)
     builder = BatchBuilder()
     further: tuple[str, ...] = ()
     refused: AMQPError | None = None
@@ -43,7 +45,7 @@ def examined(channel: ChannelState, run: PublishRun, routes: Routes) -> Iterator
         keys: tuple[str, ...] = ()
         if flags & EXAMINED:
             try:
-                header, keys = examine(channel, header, flags)
+                header, keys = examine(channel, header, flags, delays)
             except AMQPError as error:
                 refused = error
                 break
@@ -64,8 +66,10 @@ def piece(run: PublishRun, builder: BatchBuilder, further: tuple[str, ...]) -> P
     return ParkedRun(run.address, run.mandatory, batch, 0, batch.count, 0, further)
 
 
-def examine(channel: ChannelState, header: bytes, flags: int) -> tuple[bytes, tuple[str, ...]]:
-    """Return the header to deliver and the further routing keys. AMQPError if the message is invalid."""
+def examine(channel: ChannelState, header: bytes, flags: int, delays: bool) -> tuple[bytes, tuple[str, ...]]:
+    """Return the header to deliver, or to publish to an exchange that `delays`, and the further routing keys. AMQPError
+    if the message is invalid.
+    """
     data = header[PROPERTIES_AT:]
     properties = decode_properties(data)
     if flags & HAS_DIRECT_REPLY_TO and channel.receiving.reply_consumer is None:
@@ -79,8 +83,10 @@ def examine(channel: ChannelState, header: bytes, flags: int) -> tuple[bytes, tu
         assert channel.receiving.reply_consumer is not None
         data = with_reply_to(data, channel.receiving.reply_consumer.name)
     if flags & HAS_CC:
-        keys = further_keys(cast(dict[str, object], properties["headers"]), data)
-        data = without_header(data, "BCC")
+        headers = cast(dict[str, object], properties["headers"])
+        keys = further_keys(headers, data)
+        if not (delays and delay_of(headers)):  # else its shard needs all keys, and removes the header
+            data = without_header(data, "BCC")
     return header[:PROPERTIES_AT] + data, keys
 
 

@@ -97,7 +97,7 @@ class Route:
         self.key = key
         self.further = further
         self.by_properties = by_properties
-        self.reads = frozenset(index.reads for index in by_properties)
+        self.reads = frozenset(name for index in by_properties for name in index.reads)
         self.targets = targets
         self.keepers = sum(target.keeps for target in targets)
         self.barriers = barriers

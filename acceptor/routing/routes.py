@@ -24,7 +24,7 @@ from penstock.limits.watermarks import overflow_on_wire
 from router.model.grants import NOBODY, Grants
 from router.model.matching import PropertyIndex
 from router.model.policy_keys import SHARED
-from router.model.records import DEFAULT_EXCHANGE
+from router.model.records import DEFAULT_EXCHANGE, DELAYED_MESSAGE
 from router.model.topics_cy import Work
 from router.model.topology import Queue, Topology
 from router.model.working import Working
@@ -99,6 +99,11 @@ class Routes:
             raise amqp_error(403, f"cannot publish to internal exchange '{exchange}' in vhost '{vhost}'")
         for each in (key, *further):
             access.check_topic("write", record, each)
+
+    def delays(self, access: Access, address: bytes) -> bool:
+        """Whether the exchange of an address delays messages."""
+        record = self.topology.exchange(access.vhost, names(address)[0])
+        return record is not None and record.type == DELAYED_MESSAGE
 
     def find(self, publisher: Publisher, address: bytes, further: tuple[str, ...] = ()) -> Route:
         """Return the route of an exchange and routing key (two short strings), and of further routing keys.

@@ -27,13 +27,18 @@ from router.authority.checks import (
     missing,
     stripped,
 )
+from router.authority.delay_queues import delay_queue_arguments
 from router.authority.governing import follow_bindings, governed_exchange, governed_queue
 from router.authority.ledger import Ledger
 from router.authority.moving import Moves
 from router.authority.shards import Shards
-from router.model.matching import INDEXES
+from router.model.delaying import check_no_delay_queue, delay_queue_of
+from router.model.matching import TYPES
 from router.model.placement import place
-from router.model.records import Arguments, Binding, Exchange, Kind, Queue, described
+from router.model.records import DELAYED_MESSAGE, DELAYED_TYPE, Arguments, Binding, Exchange, Kind, Queue, described
+
+COMPARED = ("alternate-exchange", DELAYED_TYPE)
+"""The arguments in which declarations of an exchange have to agree."""
 
 QueueResult: TypeAlias = dict[str, Any]
 """The result of a request for a queue: name, queue_id, slot, shard."""
@@ -93,7 +98,7 @@ class Authority:
         """Declare an exchange for `user`."""
         self._check_vhost(vhost)
         name = stripped(name)
-        if not passive and type not in INDEXES:
+        if not passive and type not in TYPES:
             raise amqp_error(503, f"unknown exchange type '{type}'")
         check_not_default(name)
         wanted = Exchange(vhost, name, type, durable, auto_delete, internal, arguments, maker=user)
@@ -104,13 +109,15 @@ class Authority:
         elif existing is not None:
             for field in ("type", "durable", "auto_delete", "internal"):
                 equivalence.check_field(wanted, field, getattr(wanted, field), getattr(existing, field))
-            equivalence.check_arguments(wanted, ("alternate-exchange",), arguments, existing.arguments)
+            equivalence.check_arguments(wanted, COMPARED, arguments, existing.arguments)
         else:
             check_new_name("exchange", name)
             if "alternate-exchange" in arguments:
                 queue_arguments.check_exchange_name(wanted, "alternate-exchange", arguments["alternate-exchange"])
-            check_exchange_arguments(type, arguments)
+            check_exchange_arguments(wanted)
             extent.check(wanted, self.ledger.usage, self.topology, self.bounds)
+            if type == DELAYED_MESSAGE:
+                self._make_delay_queue(wanted)
             self.ledger.add_exchange(governed_exchange(wanted, self.topology))
 
     def exchange_delete(self, vhost: str, name: str, if_unused: bool) -> None:
@@ -196,13 +203,24 @@ class Authority:
         queue_arguments.check_properties(subject, kind, durable, auto_delete, owner is not None)
         if owner is not None and self._is_gone(owner):
             raise amqp_error(320, f"connection {owner} is gone")
-        shard = place(vhost, name, self.shards, self.topology.placements)
-        wanted = Queue(vhost, name, 0, 0, shard, durable, auto_delete, owner, arguments, [], [], maker=user)
+        return self._add_queue(Queue(vhost, name, 0, 0, 0, durable, auto_delete, owner, arguments, [], [], maker=user))
+
+    def _make_delay_queue(self, exchange: Exchange) -> None:
+        """Make the delay queue of an exchange that is about to be made, with the limits in its arguments."""
+        name, arguments = delay_queue_of(exchange.name), delay_queue_arguments(exchange, self.defaults)
+        self._add_queue(
+            Queue(exchange.vhost, name, 0, 0, 0, exchange.durable, False, None, arguments, [], [], maker=exchange.maker)
+        )
+
+    def _add_queue(self, wanted: Queue) -> Queue:
+        """Add a checked queue, with its place in the node."""
+        shard = place(wanted.vhost, wanted.name, self.shards, self.topology.placements)
+        wanted = replace(wanted, shard=shard)
         extent.check(wanted, self.ledger.usage, self.topology, self.bounds)
         slot = self.ledger.take_slot(shard)
         if slot is None:
             count = len(self.topology.queues())
-            raise amqp_error(406, f"cannot declare {subject}: the node has {count} queues, its limit (max_queues)")
+            raise amqp_error(406, f"cannot declare {wanted}: the node has {count} queues, its limit (max_queues)")
         queue_id = self.ledger.next_queue_id()
         queue = governed_queue(replace(wanted, queue_id=queue_id, slot=slot), self.topology, self.defaults)
         self.ledger.add_queue(queue)
@@ -334,6 +352,7 @@ class Authority:
         queue = self.topology.queue(vhost, name)
         if queue is not None:
             check_access(queue, connection)
+            check_no_delay_queue(queue)
         return queue
 
     def _check_vhost(self, name: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from penstock.amqp.errors import AMQPError, amqp_error
 from router.authority import equivalence, queue_arguments
+from router.model.delaying import delay_queue_of
 from router.model.hashing import CONSISTENT_HASH, check_hashed
-from router.model.records import DEFAULT_EXCHANGE, Arguments, Queue
+from router.model.matching import INDEXES
+from router.model.records import DEFAULT_EXCHANGE, DELAYED_MESSAGE, DELAYED_TYPE, Arguments, Exchange, Queue
 
 RESERVED = "amq."
 NAME_BYTES_MAX = 255
@@ -40,11 +42,16 @@ def check_new_name(kind: str, name: str) -> None:
         raise amqp_error(406, f"{kind} name of {len(data)} bytes is longer than {NAME_BYTES_MAX}")
 
 
-def check_exchange_arguments(type: str, arguments: Arguments) -> None:
-    """406 for arguments that an exchange of that type cannot have."""
-    if type == CONSISTENT_HASH:
+def check_exchange_arguments(exchange: Exchange) -> None:
+    """406 for arguments that an exchange of its type cannot have."""
+    if exchange.type == DELAYED_MESSAGE:
+        if exchange.arguments.get(DELAYED_TYPE) not in (*INDEXES,):
+            raise amqp_error(406, f"Invalid argument, '{DELAYED_TYPE}' must be an existing exchange type")
+        if len(delay_queue_of(exchange.name).encode()) > NAME_BYTES_MAX:
+            raise amqp_error(406, f"the name of {exchange} is too long for its delay queue")
+    if exchange.routing_type == CONSISTENT_HASH:
         try:
-            check_hashed(arguments)
+            check_hashed(exchange.arguments)
         except ValueError as error:
             raise amqp_error(406, str(error)) from None
 

@@ -11,7 +11,7 @@ from penstock.bus import pack
 from penstock.limits.features import QueueFeatures
 from penstock.limits.queue_limits import Level, decided
 from penstock.limits.watermarks import FlowDefaults
-from router.authority.inheritance import exchanges_hand_down, hands_down, levels_of
+from router.authority.inheritance import defaults_for, exchanges_hand_down, hands_down, levels_of
 from router.authority.ledger import Ledger
 from router.authority.queue_arguments import queue_type
 from router.authority.standing import Standing, standing_of
@@ -27,6 +27,7 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
     policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
     arguments = effective(queue.arguments, sort, policy, operator)
     levels = levels_of(queue, topology)
+    defaults = defaults_for(queue, defaults)
     standing = standing_of(queue, policy, operator, levels)
     inherited = tuple(PackedArguments(level.arguments) for level in levels)
     limits, features = _decided(PackedArguments(arguments), inherited, standing, defaults)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.limits.queue_limits import Level
+from penstock.limits.watermarks import FlowDefaults
+from router.model.delaying import is_delay_queue
 from router.model.policies import governing, policy_for
 from router.model.policy_keys import EXCHANGE, KEYS, NODE, VHOST, spelled_out
 from router.model.records import DEFAULT_EXCHANGE, Policy, Queue
@@ -14,8 +16,11 @@ from router.model.topology import Topology
 def levels_of(queue: Queue, topology: Topology) -> list[Level]:
     """Return the levels of inherited settings, the nearest first: exchanges by priority of their policies, then names.
 
-    An exchange's policy counts only if it applies to exchanges alone: RabbitMQ's `all` means something else.
+    An exchange's policy counts only if it applies to exchanges alone: RabbitMQ's `all` means something else. A delay
+    queue inherits nothing: limits that suit queues with consumers do not suit messages that wait for hours.
     """
+    if is_delay_queue(queue.name):
+        return []
     levels = [
         Level(f"policy '{policy.name}' of exchange '{exchange}'", arguments)
         for policy, exchange, arguments in _of_exchanges(queue, topology)
@@ -26,6 +31,11 @@ def levels_of(queue: Queue, topology: Topology) -> list[Level]:
             what = f"vhost '{name}'" if sort == VHOST else "the node"
             levels.append(Level(f"policy '{policy.name}' of {what}", arguments))
     return levels
+
+
+def defaults_for(queue: Queue, defaults: FlowDefaults) -> FlowDefaults:
+    """Return the node's defaults for a queue: for a delay queue without limits."""
+    return defaults.only_marks() if is_delay_queue(queue.name) else defaults
 
 
 def inherited(policy: Policy) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The ledger through which the topology is changed: it records each change and the changes that follow from it.
 
-A queue or exchange is deleted with its bindings, and an auto-delete exchange with the last binding from it.
+A queue or exchange is deleted with its bindings, a delayed message exchange with its delay queue, and an auto-delete
+exchange with the last binding from it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from router.authority.extent import Usage
 from router.authority.slots import Slots
+from router.model.delaying import delay_queue_of
 from router.model.grants import grants
 from router.model.record_kind import Change
 from router.model.records import Binding, Exchange, Placement, Queue
@@ -128,7 +130,10 @@ class Ledger:
         self._delete_unused(exchange.vhost, self._remove_exchange(exchange))
 
     def _remove_exchange(self, exchange: Exchange) -> list[str]:
-        """Remove an exchange with its bindings. Return the exchanges that had bindings to it."""
+        """Remove an exchange with its bindings and its delay queue. Return the exchanges that had bindings to it."""
+        waiting = self.topology.queue(exchange.vhost, delay_queue_of(exchange.name))
+        if waiting is not None:
+            self.remove_queue(waiting)
         self._remove_bindings(self.topology.bindings_from(exchange.vhost, exchange.name))
         sources = self._remove_bindings(self.topology.bindings_to(exchange.vhost, "exchange", exchange.name))
         self.record(exchange.change_gone(), exchange.durable)

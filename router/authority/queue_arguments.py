@@ -213,11 +213,11 @@ def check_arguments(subject: object, arguments: Arguments, defaults: FlowDefault
         if name in arguments and rule.check is not None:
             _check(name, rule.check, subject, arguments)
     if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
-        raise _invalid("x-dead-letter-routing-key", subject, "routing_key_but_no_dlx_defined")
+        raise invalid("x-dead-letter-routing-key", subject, "routing_key_but_no_dlx_defined")
     try:
         return queue_limits.asked_limits(arguments, defaults)
     except ArgumentError as error:
-        raise _invalid(error.argument, subject, str(error)) from None
+        raise invalid(error.argument, subject, str(error)) from None
 
 
 def check_properties(subject: object, kind: str, durable: bool, auto_delete: bool, exclusive: bool) -> None:
@@ -251,8 +251,9 @@ def problem(name: str, value: object) -> str | None:
 def _check(name: str, check: Check, subject: object, arguments: Arguments) -> None:
     reason = check(arguments[name])
     if reason is not None:
-        raise _invalid(name, subject, reason)
+        raise invalid(name, subject, reason)
 
 
-def _invalid(name: str, subject: object, reason: str) -> Exception:
+def invalid(name: str, subject: object, reason: str) -> Exception:
+    """Return the 406 for an argument of a declaration."""
     return amqp_error(406, f"invalid arg '{name}' for {subject}: {reason}")

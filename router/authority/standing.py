@@ -5,7 +5,7 @@ declaration is no reason to stop the producers of others. Only a policy is, the 
 sets `essential: true`, or an `overflow` that holds or refuses producers. A queue that is not durable, and has neither a
 limit by its declaration or its policy nor such an overflow by an inherited policy, is unprivileged until it is consumed
 from. Any other queue may stop producers that publish to it by name, or through a binding that grants it
-(router/model/grants.py).
+(router/model/grants.py). A delay queue may stop those that publish to its exchange.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from penstock.limits.features import ESSENTIAL, PACES, UNCONSUMED
 from penstock.limits.queue_limits import ARGUMENTS, FLOW, NUMBERS, OVERFLOW, POLICY_TYPE, RABBITMQ_LIMITS, Level
 from penstock.limits.watermarks import REJECTING
+from router.model.delaying import is_delay_queue
 from router.model.policy_keys import KEYS, spelled_out
 from router.model.records import Policy, Queue
 
@@ -48,8 +49,11 @@ def standing_of(queue: Queue, policy: Policy | None, operator: Policy | None, le
     """Return the standing of a queue; `policy` and `operator` are those that govern it, `levels` those that it inherits
     from.
     """
-    temporary = _temporary(queue)
     said = _policy_arguments(policy, operator)
+    if is_delay_queue(queue.name):
+        chosen = any(not HOLDING.isdisjoint(each) for each in (queue.arguments, *(given for _, given in said)))
+        return Standing(False, None, "", True, chosen)
+    temporary = _temporary(queue)
     inherited: SourcedArguments = [(level.source, level.arguments) for level in levels]
     policies = [*said, *inherited]
     declared: SourcedArguments = [] if temporary else [("declaration", queue.arguments)]

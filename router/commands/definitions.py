@@ -28,6 +28,7 @@ from router.authority.checks import RESERVED, check_equivalent, check_new_name
 from router.commands import accounts, limits, policies
 from router.commands.administration import Administration, check_name, check_vhost
 from router.commands.document import OPERATOR_POLICY, VHOST_LIMITS, Document, DocumentError, Fields, read
+from router.model.delaying import is_delay_queue
 from router.model.records import Arguments, Policy, described
 from router.model.resource_limits import Holder
 from router.model.topology import Topology
@@ -172,7 +173,7 @@ SECTIONS: dict[str, tuple[Callable[[Fields], str], Callable[..., object]]] = {
 def definitions_export(administration: Administration, vhost: str | None) -> dict[str, Any]:
     """Return the definitions of the node, or of one vhost: without its users, and with policies of the node left out.
 
-    Predeclared exchanges and exclusive queues are left out.
+    Predeclared exchanges, exclusive queues and delay queues are left out: those are made with their exchanges.
     """
     topology = administration.ledger.topology
     if vhost is not None:
@@ -249,7 +250,7 @@ def _queues(topology: Topology, vhost: str) -> list[Fields]:
             "arguments": dict(queue.arguments),
         }
         for queue in sorted(topology.queues_in(vhost), key=lambda queue: queue.name)
-        if queue.owner is None
+        if queue.owner is None and not is_delay_queue(queue.name)
     ]
 
 

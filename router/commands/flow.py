@@ -16,7 +16,7 @@ from penstock.limits.features import UNCONSUMED, granted_on_wire, unprivileged_r
 from penstock.limits.queue_limits import SETTINGS, decided
 from penstock.limits.watermarks import FlowDefaults
 from router.authority.governing import policies_of
-from router.authority.inheritance import levels_of, upstream
+from router.authority.inheritance import defaults_for, levels_of, upstream
 from router.authority.queue_arguments import queue_type
 from router.authority.standing import Standing, standing_of
 from router.commands.administration import Administration, check_vhost
@@ -85,7 +85,7 @@ def settings_of(queue: Queue, topology: Topology, defaults: FlowDefaults) -> lis
     levels = levels_of(queue, topology)
     decision = decided(
         arguments,
-        defaults,
+        defaults_for(queue, defaults),
         adapt=True,
         levels=levels,
         origin=lambda name: _origin(name, arguments, queue.arguments, policy, operator),

@@ -16,7 +16,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.limits.features import UNCONSUMED, granted_on_wire, unprivileged_reason_on_wire
-from router.model.matching import INDEXES, Index, keys_read
+from router.model.index import Index
+from router.model.matching import index_of, keys_read
 from router.model.records import DEFAULT_EXCHANGE, Binding, Destination, Queue
 from router.model.topics_cy import Memory, Work
 
@@ -61,7 +62,7 @@ def _is_limited(topology: Topology, binding: Binding) -> bool:
     if binding.maker is None or not topology.users.limits_topics(binding.maker, binding.vhost, binding.source):
         return False
     exchange = topology.exchange(binding.vhost, binding.source)
-    return exchange is not None and exchange.type == "topic"
+    return exchange is not None and exchange.routing_type == "topic"
 
 
 class Grants:
@@ -207,7 +208,7 @@ class Grants:
         if index is None:
             exchange = self.topology.exchange(way[0], way[1])
             assert exchange is not None
-            index = INDEXES[exchange.type](Memory(0), exchange.arguments)
+            index = index_of(exchange, Memory(0))
             for maker in makers:
                 for binding in self._bindings[way][maker]:
                     index.add(binding)

@@ -65,19 +65,20 @@ class HashIndex:
 
 
 class PropertyHashIndex(HashIndex):
-    """The index of an exchange that hashes the property `reads`; a `header` of it if that is "headers".
+    """The index of an exchange that hashes one property; a `header` if that is "headers".
 
     All messages without that property or header go to the same destination.
     """
 
-    def __init__(self, reads: str, header: str = "") -> None:
+    def __init__(self, hashes: str, header: str = "") -> None:
         super().__init__()
-        self.reads = reads
+        self.reads = (hashes,)
         self.header = header
 
     def hashed(self, routing_key: str, properties: Mapping[str, object]) -> object:
-        value = properties.get(self.reads)
-        if self.reads == "headers":
+        (name,) = self.reads
+        value = properties.get(name)
+        if name == "headers":
             return value.get(self.header) if isinstance(value, Mapping) else None
         return value
 

@@ -5,70 +5,18 @@ An index follows the bindings of its exchange. It returns each destination once,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from penstock.amqp.values import type_name
+from router.model.delaying import DelayedIndex
 from router.model.fields import Typed, shown, typed
 from router.model.hashing import CONSISTENT_HASH, HashIndex, PropertyHashIndex, hash_index
-from router.model.records import Arguments, Binding, Destination
+from router.model.index import Headers, Index, LookupWalk, Properties, Walk, headers_of
+from router.model.records import DELAYED_MESSAGE, Arguments, Binding, Destination, Exchange
 from router.model.tally import Tally
 from router.model.topics_cy import Memory, TopicIndex, Work
-
-Headers: TypeAlias = Mapping[str, object]
-
-Properties: TypeAlias = Mapping[str, object]
-"""Properties of a message by name (`penstock.amqp.properties`); at least those that the index `reads`."""
-
-
-class Walk(Protocol):
-    """The walk of one message through an index. Bindings may change meanwhile; those there throughout are found."""
-
-    @property
-    def found(self) -> Collection[Destination] | None:
-        """The destinations; None until all are found."""
-        ...
-
-    def advance(self, work: Work) -> bool:
-        """Find destinations as long as work remains; whether all are `found`."""
-        ...
-
-
-class Index(Protocol):
-    """The bindings of one exchange."""
-
-    def add(self, binding: Binding) -> None:
-        """Add a binding that is not there."""
-        ...
-
-    def remove(self, binding: Binding) -> None:
-        """Remove a binding that is there."""
-        ...
-
-    def walk(self, routing_key: str, properties: Properties) -> Walk:
-        """Begin the walk of a message."""
-        ...
-
-
-def match(index: Index, routing_key: str, properties: Properties) -> Collection[Destination]:
-    """Return all destinations at once, whatever the cost."""
-    walk = index.walk(routing_key, properties)
-    walk.advance(Work())
-    assert walk.found is not None
-    return walk.found
-
-
-class LookupWalk:
-    """The walk through an index that finds all destinations by one lookup."""
-
-    __slots__ = ("found",)
-
-    def __init__(self, found: Collection[Destination]) -> None:
-        self.found: Collection[Destination] | None = found
-
-    def advance(self, work: Work) -> bool:
-        return True
 
 
 class FanoutIndex:
@@ -140,7 +88,7 @@ class HeadersIndex:
     found by the message's pairs. These may be all patterns: a pair that every pattern asks for does not discriminate.
     """
 
-    reads = "headers"
+    reads = ("headers",)
 
     def __init__(self) -> None:
         self._asked: dict[Pair, _WantedPair] = {}
@@ -275,22 +223,28 @@ def headers_pattern(arguments: Arguments) -> HeadersPattern:
     return HeadersPattern("all" if mode.startswith("all") else "any", wanted)
 
 
-def headers_of(properties: Properties) -> Headers:
-    """Return the headers among a message's properties; empty if it has none."""
-    headers = properties.get("headers", {})
-    assert isinstance(headers, Mapping)
-    return headers
-
-
-PropertyIndex: TypeAlias = HeadersIndex | PropertyHashIndex
-"""The indexes that look at the property `reads` of a message: messages with equal `traits` match the same bindings."""
+PropertyIndex: TypeAlias = HeadersIndex | PropertyHashIndex | DelayedIndex
+"""The indexes that look at those properties of a message that they `read`: messages with equal `traits` match the same
+bindings.
+"""
 
 
 def keys_read(index: Index, keys: Sequence[str]) -> Sequence[str]:
     """Return those of a message's routing keys that an index looks at: a hash index at the first alone, since it sends
     a message to one destination.
     """
-    return keys[:1] if isinstance(index, HashIndex) else keys
+    routing = index.routing if isinstance(index, DelayedIndex) else index
+    return keys[:1] if isinstance(routing, HashIndex) else keys
+
+
+def index_of(exchange: Exchange, memory: Memory) -> Index:
+    """Return the index of an exchange without bindings; a topic index remembers its states in the process's
+    `Memory`.
+    """
+    index = INDEXES[exchange.routing_type](memory, exchange.arguments)
+    if exchange.type != DELAYED_MESSAGE:
+        return index
+    return DelayedIndex(exchange.name, index, index if isinstance(index, PropertyIndex) else None)
 
 
 INDEXES: dict[str, Callable[[Memory, Arguments], Index]] = {
@@ -300,6 +254,7 @@ INDEXES: dict[str, Callable[[Memory, Arguments], Index]] = {
     "headers": lambda memory, arguments: HeadersIndex(),
     CONSISTENT_HASH: lambda memory, arguments: hash_index(arguments),
 }
-"""The types of exchange, each with its index by the arguments of the exchange; a topic index remembers its states in
-the process's `Memory`.
-"""
+"""The types by which exchanges route, each with its index by the arguments of the exchange."""
+
+TYPES = (*INDEXES, DELAYED_MESSAGE)
+"""The types of exchange."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from penstock.amqp.values import type_name
 from penstock.text.amounts import AmountError, percentage, size
+from router.model.delaying import DELAY_QUEUE
 
 EXCHANGE: Literal["exchange"] = "exchange"
 VHOST, NODE, USER, ROUTING_KEY = "vhost", "node", "user", "routing_key"
@@ -20,19 +21,23 @@ APPLY_TO: dict[str, frozenset[str]] = {
     "classic_queues": frozenset({"classic"}),
     "quorum_queues": frozenset({"quorum"}),
     "streams": frozenset({"stream"}),
+    "delay_queues": frozenset({DELAY_QUEUE}),
     "exchanges": frozenset({EXCHANGE}),
     "routing_keys": frozenset({ROUTING_KEY}),
     "users": frozenset({USER}),
     "vhosts": frozenset({VHOST}),
     "node": frozenset({NODE}),
 }
-"""The values of apply-to: exchanges and types of queue, as in RabbitMQ; and whatever publishes may have in common."""
+"""The values of apply-to: exchanges and types of queue, as in RabbitMQ; delay queues, which a policy has to mean
+expressly; and whatever publishes may have in common.
+"""
 
 RABBITMQ_APPLY_TO = ("all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges")
 OF_THE_NODE = ("vhosts", "node")
 """Policies that apply to these belong to no vhost."""
 
 _QUEUES = APPLY_TO["queues"]
+_HOLDING = _QUEUES | APPLY_TO["delay_queues"]
 _SHARED = frozenset({EXCHANGE, ROUTING_KEY, USER, VHOST, NODE})
 _ALSO = frozenset({ROUTING_KEY, USER})
 
@@ -90,21 +95,21 @@ SHARED = ("sum", "deepest")
 KEYS: dict[str, Key] = {
     "message-ttl": _limit("x-message-ttl"),
     "expires": _limit("x-expires"),
-    "max-length": _limit("x-max-length", inherited=True),
-    "max-length-bytes": _limit("x-max-length-bytes", inherited=True),
+    "max-length": _limit("x-max-length", _HOLDING, inherited=True),
+    "max-length-bytes": _limit("x-max-length-bytes", _HOLDING, inherited=True),
     "delivery-limit": _limit("x-delivery-limit", APPLY_TO["quorum_queues"]),
     "consumer-timeout": _limit("x-consumer-timeout"),
-    "flow-stop-count": _limit("qpid.flow_stop_count", inherited=True),
-    "flow-resume-count": _limit("qpid.flow_resume_count", inherited=True),
-    "flow-stop-size": _limit("qpid.flow_stop_size", inherited=True),
-    "flow-resume-size": _limit("qpid.flow_resume_size", inherited=True),
-    "flow": Key("x-flow", _QUEUES, operator=True, inherited=True),
-    "overflow": Key("x-overflow", _QUEUES, operator=True, inherited=True),
+    "flow-stop-count": _limit("qpid.flow_stop_count", _HOLDING, inherited=True),
+    "flow-resume-count": _limit("qpid.flow_resume_count", _HOLDING, inherited=True),
+    "flow-stop-size": _limit("qpid.flow_stop_size", _HOLDING, inherited=True),
+    "flow-resume-size": _limit("qpid.flow_resume_size", _HOLDING, inherited=True),
+    "flow": Key("x-flow", _HOLDING, operator=True, inherited=True),
+    "overflow": Key("x-overflow", _HOLDING, operator=True, inherited=True),
     "deadlock": Key("x-deadlock", _QUEUES, operator=True),
     "essential": Key("x-essential", _QUEUES, operator=True, inherited=True),
     "tx-when-full": Key("x-tx-when-full", _QUEUES, operator=True),
-    "throttle": Key("x-throttle", _QUEUES | _ALSO, operator=True, inherited=True),
-    "hold": Key("x-hold", _QUEUES | _ALSO, operator=True, inherited=True),
+    "throttle": Key("x-throttle", _HOLDING | _ALSO, operator=True, inherited=True),
+    "hold": Key("x-hold", _HOLDING | _ALSO, operator=True, inherited=True),
     "dead-letter-exchange": Key("x-dead-letter-exchange", _QUEUES),
     "dead-letter-routing-key": Key("x-dead-letter-routing-key", _QUEUES),
     "alternate-exchange": Key("alternate-exchange", APPLY_TO["exchanges"]),

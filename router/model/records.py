@@ -20,6 +20,11 @@ Destination: TypeAlias = tuple[Kind, str]
 
 DEFAULT_EXCHANGE = ""
 
+DELAYED_MESSAGE = "x-delayed-message"
+"""The type of exchanges that route messages after a delay (router/model/delaying.py)."""
+DELAYED_TYPE = "x-delayed-type"
+"""The argument of such an exchange: the type by whose rules it routes."""
+
 
 def described(kind: str, name: str, vhost: str) -> str:
     """Return "queue 'q' in vhost 'v'"."""
@@ -177,6 +182,11 @@ class Exchange(Record):
 
     def __str__(self) -> str:
         return described("exchange", self.name, self.vhost)
+
+    @property
+    def routing_type(self) -> str:
+        """The type by whose rules it routes messages."""
+        return str(self.arguments[DELAYED_TYPE]) if self.type == DELAYED_MESSAGE else self.type
 
     @property
     def alternate(self) -> str | None:

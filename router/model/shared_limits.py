@@ -211,7 +211,7 @@ def _led_to(limit: SharedLimit, topology: Topology) -> Iterator[Binding]:
         exchange = topology.exchange(limit.vhost, source)
         assert exchange is not None
         for binding in topology.bindings_from(limit.vhost, source):
-            onward = keys.through(binding, exchange.type)
+            onward = keys.through(binding, exchange.routing_type)
             if onward is None or not grants(topology, binding):
                 continue
             yield binding

@@ -14,8 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
+from router.model.delaying import is_delay_queue
+from router.model.index import Index
 from router.model.kinds import KINDS
-from router.model.matching import INDEXES, Index, PropertyIndex, keys_read
+from router.model.matching import PropertyIndex, index_of, keys_read
 from router.model.record_kind import Change, Keeper, Record, Records
 from router.model.records import (
     DEFAULT_EXCHANGE,
@@ -59,7 +61,7 @@ class _Place:
     def __init__(self, exchange: Exchange, memory: Memory) -> None:
         self.exchange = exchange
         self.bindings: dict[Binding, Binding] = {}
-        self.index = INDEXES[exchange.type](memory, exchange.arguments)
+        self.index = index_of(exchange, memory)
         self.makers: dict[str | None, int] = {}
         self.onward = Tally()
 
@@ -352,7 +354,7 @@ class Topology:
             name = waiting.pop()
             place = inside.places.get(name)
             if name == DEFAULT_EXCHANGE:
-                found |= {key: inside.queues[key] for key in keys if key in inside.queues}
+                found |= {key: inside.queues[key] for key in keys if key in inside.queues and not is_delay_queue(key)}
                 continue
             if place is None:
                 continue

@@ -291,6 +291,11 @@ class Line:
         merged = Segment(builder.finish(), 0, last.sequence + last.count - segment.sequence, segment.sequence)
         merged.hold(total, whole)
         merged.expiry = last.expiry
+        if last.expiries is not None:
+            merged.expiries = bytearray()
+            for i in range(first, index + 1):
+                segment = self.segments[i]
+                merged.expiries += segment.expiries
         merged.again = last.again
         if stored:
             merged.stored = True

@@ -120,9 +120,8 @@ class Segment:
             and self.batch is not None
             and self.stored == other.stored
             and not self.spilled
-            and self.expiries is None
-            and other.expiries is None
-            and self.expiry == other.expiry
+            and (self.expiries is None) == (other.expiries is None)
+            and (self.expiries is not None or self.expiry == other.expiry)
             and self.again == other.again
         )
 

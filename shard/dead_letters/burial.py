@@ -11,6 +11,9 @@ of this shard. A dead letter is lost if it finds no exchange, no queue, or only 
 The letters of each queue wait in order, and independently of other queues'. While they are blocked they count in the
 depth of the queue where they died, so that its producers are held in the end; beyond KEPT_BACK bytes, messages that
 would expire or be dropped there stay in the queue.
+
+Delayed messages that are due (router/model/delaying.py) take the same way, to their exchange. As any number of them may
+be due at once, they stay in their delay queue beyond KEPT_BACK bytes that wait here, blocked or not.
 """
 
 from __future__ import annotations
@@ -27,11 +30,13 @@ from router.model.placement import by_shard
 from router.model.records import Queue
 from router.model.topics_cy import Work
 from router.model.working import at_once
+from shard.contents.delay_cy import DUE
 from shard.contents.queue_cy import REJECTED
 from shard.contents.queue_cy import Queue as Contents
 from shard.contents.segment_cy import Range
 from shard.dead_letters.dead_letter_capacity import DeadLetterCapacity
 from shard.queue.dead_letters import REASONS, DeadLetter, Death, dead_letter
+from shard.queue.due import due_letter
 from shard.queue.queue_state import QueueState
 from shard.serving.intake import Intake
 from shard.turns.peers import Peers
@@ -126,6 +131,8 @@ class Burial:
             self.weight += item[1].whole
         if lane.behind is not None:
             self.count_blocked(lane)
+        elif queue.delays is not None:
+            queue.keeps_back = lane.whole > KEPT_BACK
 
     def has_work(self) -> bool:
         """Whether there is work that need not wait for another shard, or for room."""
@@ -151,10 +158,19 @@ class Burial:
                 lane.done = 0
             if lane.behind is not None:
                 self.block(lane)
-            elif lane.items:
+                continue
+            if lane.queue.keeps_back and lane.whole <= KEPT_BACK:
+                self.let_go_on(lane.queue)
+            if lane.items:
                 self.open[lane] = None
             else:
                 del self.lanes[lane.queue.id]
+
+    def let_go_on(self, queue: QueueState) -> None:
+        """Let further messages of a queue leave it."""
+        queue.keeps_back = False
+        if queue.id in self.state.queues:
+            self.state.touch(queue)
 
     # Room
 
@@ -172,7 +188,7 @@ class Burial:
         queue = lane.queue
         waits = lane.behind is not None
         queue.unburied.block(*((lane.count, lane.nbytes, lane.whole) if waits else (0, 0, 0)))
-        queue.keeps_back = queue.unburied.whole > KEPT_BACK
+        queue.keeps_back = (lane.whole if queue.delays is not None else queue.unburied.whole) > KEPT_BACK
         if queue.id in self.state.queues:
             self.state.touch(queue)
 
@@ -200,21 +216,18 @@ class Burial:
     def bury(self, lane: Lane, reason: int, grave: Grave) -> None:
         """Publish the letters of a grave, up to one without room; messages for the same queues leave as one batch."""
         queue = lane.queue
-        exchange, key = queue.features.dead_letter_exchange, queue.features.dead_letter_routing_key
+        exchange = queue.features.dead_letter_exchange if queue.delays is None else queue.delays
         if exchange is None or self.state.topology.exchange(queue.vhost, exchange) is None:
             return
-        death = Death(
-            _nbytes(queue.name), REASONS[reason], self.state.wall_seconds(), _nbytes(exchange),
-            None if key is None else _nbytes(key),
-        )  # fmt: skip
+        write = due_letter if reason == DUE else partial(dead_letter, death=self.death(queue, reason, exchange))
         builder, last, item = BatchBuilder(), Targets(), grave.item
-        flags = HAS_HEADERS
+        flags, lost = HAS_HEADERS, 0 if reason == DUE else HAS_EXPIRATION
         if item.redelivered and grave.contents.is_recovered(item.sequence):
             flags |= SENT_AGAIN  # an earlier incarnation may have sent it
         nbytes, start = 0, item.first + grave.first
         for row in range(start, start + grave.count):
-            letter = dead_letter(item.batch.record(row), death)
-            targets, powerless = self.route(queue.vhost, exchange, letter, cut=reason != REJECTED)
+            letter = write(item.batch.record(row))
+            targets, powerless = self.route(queue.vhost, exchange, letter, cut=reason not in (REJECTED, DUE))
             size = letter.whole
             lane.behind = next(
                 (each for each in targets if not self.room.is_for(each, size, each.queue_id not in powerless)), None
@@ -226,11 +239,19 @@ class Burial:
                 self.publish(last, builder, nbytes, grave)
                 builder, last, nbytes = BatchBuilder(), targets, 0
             if targets:
-                builder.add(*letter.record, item.batch.flags(row) & ~HAS_EXPIRATION | flags)
+                builder.add(*letter.record, item.batch.flags(row) & ~lost | flags)
                 nbytes += size
                 for target in targets:
                     self.room.sent(target, size)
         self.publish(last, builder, nbytes, grave)
+
+    def death(self, queue: QueueState, reason: int, exchange: str) -> Death:
+        """A death in a queue, now, that sends letters to an exchange."""
+        key = queue.features.dead_letter_routing_key
+        return Death(
+            _nbytes(queue.name), REASONS[reason], self.state.wall_seconds(), _nbytes(exchange),
+            None if key is None else _nbytes(key),
+        )  # fmt: skip
 
     def route(self, vhost: str, exchange: str, letter: DeadLetter, cut: bool) -> tuple[Targets, frozenset[int]]:
         """The targets of a dead letter by all its keys, and those of them for which it does not wait

@@ -69,7 +69,7 @@ def dead_letter(record: Record, death: Death) -> DeadLetter:
     properties = split_properties(header[PROPERTIES_AT:])
     headers = split_table(properties["headers"]) if "headers" in properties else {}
     headers.pop(b"BCC", None)
-    keys = [key, *_texts(headers.get(b"CC", b""))]
+    keys = [key, *texts(headers.get(b"CC", b""))]
     if death.routing_key is not None:
         headers.pop(b"CC", None)
     entry = _entry(death, exchange, keys, properties.pop("expiration", None))
@@ -84,7 +84,7 @@ def dead_letter(record: Record, death: Death) -> DeadLetter:
     )
 
 
-def _texts(field: bytes) -> list[bytes]:
+def texts(field: bytes) -> list[bytes]:
     """The strings of an array that could be routing keys."""
     found = (text_of(item) for item in items(field))
     return [key for key in found if key is not None and len(key) <= 255]

@@ -6,7 +6,9 @@ from penstock.batch.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from penstock.limits.features import UNCONSUMED, QueueFeatures
 from penstock.limits.watermarks import REJECTING, QueueLimits
 from penstock.node.logs import get_logger
+from router.model.delaying import DELAY_QUEUE, delayed_by
 from router.model.records import Queue as Record
+from shard.contents.delay_cy import DelayQueue
 from shard.contents.errors import StoreError
 from shard.contents.last_value import LastValues
 from shard.contents.priority_cy import PriorityQueue
@@ -37,13 +39,13 @@ class QueueState:
     Moves change its `residence`, and requests to delete it the stage of its `deletion`. Contents beyond its `window`,
     messages and bytes, should not be in memory; `weighed` is the memory that the shard counts for it. It `rejects`
     publishes beyond its limit if its overflow says so. If many of its dead are `unburied` it `keeps_back` further
-    messages from dying.
+    messages from dying. `delays` is the exchange whose delayed messages wait in it; None if it is no delay queue.
     """
 
     __slots__ = (
-        "auto_delete", "contents", "deletion", "dropping", "exemption", "features", "has_marks", "id", "keeps_back",
-        "last_values", "leases", "limits", "name", "owner", "pending", "rejects", "residence", "ring", "saturation",
-        "slot", "unburied", "usage", "vhost", "weighed", "window",
+        "auto_delete", "contents", "delays", "deletion", "dropping", "exemption", "features", "has_marks", "id",
+        "keeps_back", "last_values", "leases", "limits", "name", "owner", "pending", "rejects", "residence", "ring",
+        "saturation", "slot", "unburied", "usage", "vhost", "weighed", "window",
     )  # fmt: skip
 
     def __init__(self, record: Record, now: int, base: int, journal: Journal | None) -> None:
@@ -58,8 +60,11 @@ class QueueState:
         features = QueueFeatures.from_wire(record.features)
         limits = QueueLimits.from_wire(record.limits)
         self.last_values: LastValues | None = None
-        if features.max_priority:
-            self.contents: Queue = PriorityQueue(self.id, self, features.max_priority, base, journal, durable)
+        self.delays = delayed_by(record.name) if features.type == DELAY_QUEUE else None
+        if self.delays is not None:
+            self.contents: Queue = DelayQueue(self.id, self, base, journal, durable)
+        elif features.max_priority:
+            self.contents = PriorityQueue(self.id, self, features.max_priority, base, journal, durable)
         else:
             self.contents = Queue(self.id, self, base, journal, durable)
         self.ring = Ring(features.single_active_consumer)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from acceptor.amqp.methods.queue import find, named
+from acceptor.amqp.methods.queue import find_to_take, named
 from acceptor.amqp.methods.replies import consume as consume_replies
 from acceptor.clients.asking import Answer, Asking, Handling, ToShard, ask_shard
 from acceptor.clients.consumer_arguments import consumer_priority, lease_of
@@ -64,7 +64,7 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
         yield from consume_replies(channel, tag, arguments)
         return
     channel.access.check("read", "queue", name)
-    queue = find(channel, name)
+    queue = find_to_take(channel, name)
     consumer = Consumer(
         channel.services.delivery.next_consumer(queue.shard), channel, queue, tag,
         arguments["no_ack"], arguments["exclusive"], channel.receiving.prefetch,
@@ -125,7 +125,7 @@ def get_in_turn(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """Get a message from a queue's shard, or none."""
     name = named(channel, arguments["queue"])
     channel.access.check("read", "queue", name)
-    queue = find(channel, name)
+    queue = find_to_take(channel, name)
     getter = channel.getters.get(queue.queue_id)
     if getter is None:
         getter = channel.getters[queue.queue_id] = channel.services.delivery.next_getter(queue.shard)

@@ -12,6 +12,7 @@ from acceptor.clients.redeclaring import binding_is_equal, equal_queue, numbers
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.replies import PSEUDO_QUEUE
 from penstock.bus import to_shard
+from router.model.delaying import check_no_delay_queue
 from router.model.records import Binding, described
 from router.model.topology import Queue
 
@@ -41,6 +42,15 @@ def find(channel: Channel, name: str) -> Queue:
             "originally declared on another connection or the exclusive property value does not match that of the "
             "original declaration.",
         )
+    return queue
+
+
+def find_to_take(channel: Channel, name: str) -> Queue:
+    """Return the queue of that name, whose messages the channel wants. AMQPError as in `find`, or if only its exchange
+    may take or delete them.
+    """
+    queue = find(channel, name)
+    check_no_delay_queue(queue)
     return queue
 
 
@@ -179,7 +189,7 @@ def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
     channel.access.check("configure", "queue", name)
     messages = 0
     if channel.acceptor.topology.queue(channel.access.vhost, name) is not None:
-        queue = find(channel, name)
+        queue = find_to_take(channel, name)
         messages = yield from ask_shard(
             queue.shard, to_shard.Delete(queue.queue_id, arguments["if_unused"], arguments["if_empty"])
         )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from penstock.amqp.values import Timestamp
 from router.model.hashing import HashIndex, PropertyHashIndex, check_hashed, hash_index, hash_of, weight_of
-from router.model.matching import match
+from router.model.index import match
 from router.model.records import Binding
 from router.model.topics_cy import Work
 from tests.router.naive_choice import naive_choice
@@ -150,7 +150,7 @@ BOTH = [bound(f"q{number}") for number in range(16)]
 def test_a_header_decides() -> None:
     check_hashed({"hash-header": "h"})
     index = filled(*BOTH, index=hash_index({"hash-header": "h"}))
-    assert isinstance(index, PropertyHashIndex) and index.reads == "headers"
+    assert isinstance(index, PropertyHashIndex) and index.reads == ("headers",)
     by_key = filled(*BOTH)
     for text in ("a", "b", "", "ü"):
         assert of(index, "any", headers={"h": text, "other": 1}) == of(by_key, text)

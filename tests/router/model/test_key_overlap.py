@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from penstock.text.automata import Undecided
 from penstock.text.patterns import PatternError, pattern
+from router.model.index import match
 from router.model.key_overlap import Keys, Topic, common_key, may_share_key
-from router.model.matching import match
 from router.model.records import Binding
 from router.model.topics_cy import Memory, TopicIndex
 

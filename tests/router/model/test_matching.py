@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.model.fields import typed
-from router.model.matching import INDEXES, HeadersIndex, Pair, headers_pattern, match
+from router.model.index import match
+from router.model.matching import INDEXES, HeadersIndex, Pair, headers_pattern
 from router.model.records import Binding
 from router.model.tally import Tally
 from router.model.topics_cy import Memory, Work, words_of
