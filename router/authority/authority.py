@@ -35,10 +35,7 @@ from router.authority.shards import Shards
 from router.model.delaying import check_no_delay_queue, delay_queue_of
 from router.model.matching import TYPES
 from router.model.placement import place
-from router.model.records import DELAYED_MESSAGE, DELAYED_TYPE, Arguments, Binding, Exchange, Kind, Queue, described
-
-COMPARED = ("alternate-exchange", DELAYED_TYPE)
-"""The arguments in which declarations of an exchange have to agree."""
+from router.model.records import DELAYED_MESSAGE, Arguments, Binding, Exchange, Kind, Queue, described
 
 QueueResult: TypeAlias = dict[str, Any]
 """The result of a request for a queue: name, queue_id, slot, shard."""
@@ -109,7 +106,7 @@ class Authority:
         elif existing is not None:
             for field in ("type", "durable", "auto_delete", "internal"):
                 equivalence.check_field(wanted, field, getattr(wanted, field), getattr(existing, field))
-            equivalence.check_arguments(wanted, COMPARED, arguments, existing.arguments)
+            equivalence.check_arguments(wanted, ("alternate-exchange",), arguments, existing.arguments)
         else:
             check_new_name("exchange", name)
             if "alternate-exchange" in arguments:

@@ -1,4 +1,4 @@
-"""Expiration and priority as a queue reads them from a row of a batch, compiled and plain."""
+"""Expiration, priority and delay as a queue reads them from a row of a batch, compiled and plain."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.amqp.properties import PROPERTIES, encode_properties
 from penstock.amqp.values import Timestamp
+from router.model.delaying import delay_of
 from tests.penstock.amqp import strategies
 from tests.twins import both_ways, load_compiled, load_plain
 
@@ -85,11 +86,51 @@ def test_an_expiration_is_a_number_of_at_most_ten_years_or_absent(load: Load, te
     assert read(load, HEAD + encode_properties({"expiration": text}))[0] == milliseconds
 
 
+@both_ways
+@given(
+    headers=strategies.tables,
+    delay=st.integers(-(2**63), 2**63 - 1)
+    | st.integers(-300, 70_000)
+    | st.text(max_size=4)
+    | st.floats()
+    | st.booleans(),
+    others=st.fixed_dictionaries({}, optional={name: OTHERS[name] for name in OTHERS if name != "headers"}),
+    after=st.booleans(),
+)
+def test_a_delay_is_read_as_from_decoded_headers(
+    load: Load, headers: dict[str, Any], delay: Any, others: dict[str, Any], after: bool
+) -> None:
+    mixed = {**headers, "x-delay": delay} if after else {"x-delay": delay, **headers}
+    batch = batch_of(load, HEAD + encode_properties({**others, "headers": mixed}))
+    assert load(NAME).delay_ms(batch, 0) == delay_of(mixed)
+    batch = batch_of(load, HEAD + encode_properties({**others, "headers": headers}))
+    assert load(NAME).delay_ms(batch, 0) == delay_of(headers)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+@pytest.mark.parametrize("value", [0, 1, 100, -1])
+def test_a_delay_of_any_width(size: int, value: int) -> None:
+    for code in {1: "bB", 2: "su", 4: "Ii", 8: "lL"}[size]:
+        signed = code in "bsIlL"
+        if value < 0 and not signed:
+            continue
+        table = b"\x07x-delay" + code.encode() + value.to_bytes(size, "big", signed=signed)
+        header = HEAD + b"\x20\0" + len(table).to_bytes(4, "big") + table
+        assert load_compiled(NAME).delay_ms(batch_of(load_compiled, header), 0) == max(value, 0)
+
+
 @given(strategies.damaged(st.fixed_dictionaries({}, optional=dict(OTHERS, priority=st.just(3))).map(encode_properties)))
 def test_a_damaged_header_is_read_to_its_end_at_most(properties: bytes) -> None:
     """The plain twin raises an error if it reads beyond the batch."""
     header = HEAD + properties
     assert read(load_compiled, header) == read(load_plain, header)
+
+
+@given(strategies.damaged(strategies.tables.map(lambda table: encode_properties({"headers": {**table, "x-delay": 5}}))))
+def test_a_delay_among_damaged_headers_is_read_alike(properties: bytes) -> None:
+    header = HEAD + properties
+    found = [load(NAME).delay_ms(batch_of(load, header), 0) for load in (load_compiled, load_plain)]
+    assert found[0] == found[1]
 
 
 @both_ways
