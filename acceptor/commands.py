@@ -20,6 +20,7 @@ from penstock.bus import to_shard
 from penstock.control.control import Refusal, refused
 from penstock.control.questions import check_arguments
 from penstock.node.logs import get_logger
+from router.model.delaying import check_no_delay_queue
 from router.model.records import Queue, described
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def queue_purge(topology: Topology, vhost: str, name: str) -> Asking:
 def queue_delete(topology: Topology, vhost: str, name: str, if_unused: bool, if_empty: bool) -> Asking:
     """Delete a queue with its messages; its consumers are cancelled."""
     queue = _find(topology, vhost, name)
+    check_no_delay_queue(queue)
     return (yield from ask_shard(queue.shard, to_shard.Delete(queue.queue_id, if_unused, if_empty), about=str(queue)))
 
 
