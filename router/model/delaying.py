@@ -59,14 +59,14 @@ def delay_of(headers: Headers) -> int:
 
 class DelayedIndex:
     """The index of a delayed message exchange: messages with a delay go to its delay queue, others as `routing` has it,
-    the index of their bindings. `looking` is that index if it looks at properties.
+    the index of their bindings. `examines` is that index if it looks at properties.
     """
 
-    def __init__(self, exchange: str, routing: Index, looking: ExaminingIndex | None) -> None:
+    def __init__(self, exchange: str, routing: Index, examines: ExaminingIndex | None) -> None:
         self.routing = routing
-        self._looking = looking
+        self._examines = examines
         self._waiting: Collection[Destination] = (("queue", delay_queue_of(exchange)),)
-        self.reads = ("headers",) if looking is None else ("headers", *looking.reads)
+        self.reads = ("headers",) if examines is None else ("headers", *examines.reads)
 
     def add(self, binding: Binding) -> None:
         self.routing.add(binding)
@@ -81,10 +81,10 @@ class DelayedIndex:
 
     def examining(self, properties: Properties) -> int:
         """Return the places that `traits` visits."""
-        return 1 if self._looking is None else 1 + self._looking.examining(properties)
+        return 1 if self._examines is None else 1 + self._examines.examining(properties)
 
     def traits(self, properties: Properties) -> Collection[object]:
         """Return what a message's route depends on: whether it is delayed; if not, what the routing index looks at."""
         if delay_of(headers_of(properties)):
             return (DELAY_HEADER,)
-        return () if self._looking is None else self._looking.traits(properties)
+        return () if self._examines is None else self._examines.traits(properties)

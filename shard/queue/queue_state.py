@@ -39,11 +39,11 @@ class QueueState:
     Moves change its `residence`, and requests to delete it the stage of its `deletion`. Contents beyond its `window`,
     messages and bytes, should not be in memory; `weighed` is the memory that the shard counts for it. It `rejects`
     publishes beyond its limit if its overflow says so. If many of its dead are `unburied` it `keeps_back` further
-    messages from dying. `delays` is the exchange whose delayed messages wait in it; None if it is no delay queue.
+    messages from dying.
     """
 
     __slots__ = (
-        "auto_delete", "contents", "delays", "deletion", "dropping", "exemption", "features", "has_marks", "id",
+        "auto_delete", "contents", "deletion", "dropping", "exemption", "features", "has_marks", "id",
         "keeps_back", "last_values", "leases", "limits", "name", "owner", "pending", "rejects", "residence", "ring",
         "saturation", "slot", "unburied", "usage", "vhost", "weighed", "window",
     )  # fmt: skip
@@ -60,8 +60,7 @@ class QueueState:
         features = QueueFeatures.from_wire(record.features)
         limits = QueueLimits.from_wire(record.limits)
         self.last_values: LastValues | None = None
-        self.delays = delayed_by(record.name) if features.type == DELAY_QUEUE else None
-        if self.delays is not None:
+        if features.type == DELAY_QUEUE:
             self.contents: Queue = DelayQueue(self.id, self, base, journal, durable)
         elif features.max_priority:
             self.contents = PriorityQueue(self.id, self, features.max_priority, base, journal, durable)
@@ -84,6 +83,11 @@ class QueueState:
 
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self.vhost}'"
+
+    @property
+    def delays(self) -> str | None:
+        """The exchange whose delayed messages wait in it; None if it is no delay queue."""
+        return delayed_by(self.name) if self.features.type == DELAY_QUEUE else None
 
     def move(self, step: Step) -> None:
         """Make a step of a move between shards. IllegalTransition if it does not follow."""

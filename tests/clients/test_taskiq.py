@@ -1,5 +1,5 @@
-"""taskiq with its broker on aio-pika: tasks at once, and delayed in both of its ways, by a delayed message exchange and by
-a queue whose messages expire.
+"""taskiq with its broker on aio-pika: tasks at once, and delayed in both of its ways, by a delayed message exchange and
+by a queue whose messages expire.
 """
 
 from __future__ import annotations

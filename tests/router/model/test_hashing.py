@@ -163,7 +163,7 @@ def test_a_header_decides() -> None:
 def test_a_property_decides(name: str) -> None:
     check_hashed({"hash-property": name})
     index = filled(*BOTH, index=hash_index({"hash-property": name}))
-    assert isinstance(index, PropertyHashIndex) and index.reads == name
+    assert isinstance(index, PropertyHashIndex) and index.reads == (name,)
     by_key = filled(*BOTH)
     for number in range(20):
         value: object = Timestamp(number) if name == "timestamp" else str(number)
