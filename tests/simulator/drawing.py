@@ -125,7 +125,7 @@ def draw(seed: int) -> Plan:
     return Plan(
         seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),
         tuple(sorted(storms)), seconds, lull, bounds, spare,
-        chance.choice([None, None, 0, 50]),
+        chance.choice([None, None, 0, 50]), Random(f"delays {seed}").random() < 0.25,
     )  # fmt: skip
 
 

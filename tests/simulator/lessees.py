@@ -120,9 +120,10 @@ class Lessee(Consumer):
 
     def follows(self, id: Id, before: Id) -> bool:
         """Whether a message was published after another one of the same client to a queue that keeps their order."""
-        messages = self.truth.messages
-        one_channel = id.client == before.client and messages[id].connection == messages[before].connection
-        return one_channel and self.engine.plan.keeps_order(self.truth.queues[self.queue])
+        one, other = self.truth.messages[id], self.truth.messages[before]
+        one_channel = id.client == before.client and one.connection == other.connection
+        straight = not one.delayed and not other.delayed
+        return one_channel and straight and self.engine.plan.keeps_order(self.truth.queues[self.queue])
 
     def keeps_to_prefetch(self) -> None:
         """Check the prefetch of its first consumer: a lease comes as a whole."""

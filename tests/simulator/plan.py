@@ -18,6 +18,8 @@ SHORT_SECONDS = 0.1
 FANOUT = "fan"
 HASH = "hash"
 """The exchanges to which some of the queues are bound: with the second a message goes to one of them."""
+DELAYED = "late"
+"""The delayed message exchange to which the same queues are bound, in plays that have one."""
 DEAD = "dead"
 """The queue to which others send their dead messages; nobody publishes to it."""
 TEMPORARY = ("t1", "t2", "t3")
@@ -169,6 +171,8 @@ class Plan:
     """How many shards may be added."""
     share: int | None = None
     """How many of an exchange's queues have to lag before producers are held, in percent; None: the default."""
+    delays: bool = False
+    """Whether there is a delayed message exchange."""
 
     @property
     def reads_topology(self) -> bool:
@@ -231,8 +235,10 @@ class Plan:
         return bool(mortal) or limited or (has_no_right and self.bounds.unprivileged < FAR)
 
     def bounds_depth(self, queue: QueuePlan) -> bool:
-        """Whether a queue is held to its first marks: it may not lag behind others, and no dead letters come."""
-        lags = queue.bound and (self.share != 0 or queue.unprivileged)
+        """Whether a queue is held to its first marks: it may not lag behind others, and no messages come that were
+        dead or delayed.
+        """
+        lags = queue.bound and (self.share != 0 or queue.unprivileged or self.delays)
         return not lags and queue.name != DEAD
 
     def keeps_order(self, queue: QueuePlan) -> bool:

@@ -42,6 +42,7 @@ from router.model.hashing import HashIndex
 from router.processes import Processes
 from router.storage.store import Store as RouterStore
 from router.storage.store import StoreError as RouterStoreError
+from shard.contents.delay_cy import DUE
 from shard.core import ShardCore
 from shard.dead_letters.burial import Burial
 from shard.queue.stalls import Stalls
@@ -53,7 +54,7 @@ from shard.transactions.two_phase import TwoPhase
 from shard.turns.commits import Commits
 from shard.turns.link import Link
 from tests.simulator.plan import Deed, Mishap
-from tests.simulator.planting import Plants, death_beside_transactions, deed, fault, ladder, refusal
+from tests.simulator.planting import Plants, death_beside_transactions, deed, delays, fault, ladder, refusal
 
 PLANTS = Plants()
 plant = PLANTS.plant
@@ -156,6 +157,16 @@ def a_fanout_forgets_a_queue(
 @plant(HashIndex, "choose")
 def every_key_has_the_same_queue(right: Any, index: HashIndex, value: object) -> Any:
     return right(index, None)
+
+
+@plant(Burial, "add", needs=delays)
+def what_is_due_is_forgotten(right: Any, burial: Burial, queue: Any, dead: list[tuple[int, Any]]) -> None:
+    right(burial, queue, [each for each in dead if each[0] != DUE])
+
+
+@plant(Burial, "let_go_on", "count_blocked", needs=delays)
+def what_is_due_and_was_blocked_keeps_the_rest_back(right: Any, burial: Burial, *args: Any) -> None:
+    pass
 
 
 @plant(Consuming, "settle")

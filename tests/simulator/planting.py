@@ -54,6 +54,13 @@ def refusal(plan: Plan) -> bool:
     return any(plan.refuses(queue) for queue in plan.queues)
 
 
+def delays(plan: Plan) -> bool:
+    """Whether messages may come late to a queue that keeps them."""
+    return plan.delays and any(
+        queue.bound and not plan.drops(queue) and not plan.refuses(queue) for queue in plan.queues
+    )
+
+
 class Plants(dict[str, Plant]):
     """Bugs by their names."""
 

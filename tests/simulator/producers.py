@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from typing import Any
 
 from penstock.limits.ladder import CLOSE_CHANNEL
 from tests.frames import Event
 from tests.simulator.engine import Engine
 from tests.simulator.hashed import key_of
-from tests.simulator.plan import DEAD, FANOUT, HASH, TEMPORARY, TRANSACTION_TIMEOUT, ClientPlan, Habit
+from tests.simulator.plan import DEAD, DELAYED, FANOUT, HASH, TEMPORARY, TRANSACTION_TIMEOUT, ClientPlan, Habit
 from tests.simulator.transactions import Transacting
 from tests.simulator.truth import Id, Truth
 
 SIZES = (0, 0, 100, 9000)
+DELAYS = (0, 1, 20, 20, 300)
+"""In milliseconds."""
 
 
 class Producer(Transacting):
@@ -22,6 +25,8 @@ class Producer(Transacting):
     def __init__(self, engine: Engine, truth: Truth, plan: ClientPlan) -> None:
         super().__init__(engine, truth, plan)
         self.targets = [queue.name for queue in engine.plan.queues if queue.name != DEAD] + [FANOUT, HASH]
+        if engine.plan.delays:
+            self.targets.append(DELAYED)
         if any(client.habit is Habit.DECLARING for client in engine.plan.clients):
             self.targets += TEMPORARY
         self.published = 0
@@ -60,8 +65,9 @@ class Producer(Transacting):
         """Publish a persistent message to a queue or to an exchange."""
         self.published += 1
         id = Id(self.plan.number, self.published)
-        to = (target, key_of(*id)) if target in (FANOUT, HASH) else ("", target)
+        to = (target, key_of(*id)) if target in (FANOUT, HASH, DELAYED) else ("", target)
         self.truth.published(id, target, self.timeline.now, self.channels)
+        headers: dict[str, Any] = {"headers": {"x-delay": self.chance.choice(DELAYS)}} if target == DELAYED else {}
         body = b"%d %d " % id + bytes(self.chance.choice(SIZES))
         when_read = None if self.transacts else partial(self.truth.was_read, id, self.client.acceptor)
         if self.transacts:
@@ -70,7 +76,7 @@ class Producer(Transacting):
             self.tag += 1
             self.unconfirmed[self.tag] = id
         priority = self.chance.randrange(5)
-        self.client.publish(self.number, body, *to, when_read, delivery_mode=2, priority=priority)
+        self.client.publish(self.number, body, *to, when_read, delivery_mode=2, priority=priority, **headers)
 
     def commit(self) -> None:
         super().commit()

@@ -136,7 +136,9 @@ class Promises:
         """Check that what was confirmed, committed or read has been delivered and acked (docs/durability.md)."""
         for id, message in self.truth.messages.items():
             if self.must_arrive(id, message):
-                for queue in message.queues:
+                # What is due is lost where a full queue refuses it, as a dead letter is.
+                refusing = self.truth.refusing if message.delayed else set()
+                for queue in set(message.queues) - refusing:
                     self.has_arrived((queue, id), message)
 
     def has_arrived(self, at: At, message: Message) -> None:
@@ -176,7 +178,8 @@ class Promises:
             return
         for ids in self.truth.transactions:
             safe = self.truth.queues.keys() - self.truth.deadly - self.truth.leaky
-            places = [(queue, id) for id in ids for queue in self.truth.messages[id].queues if queue in safe]
+            at_once = [id for id in ids if not self.truth.messages[id].delayed]
+            places = [(queue, id) for id in at_once for queue in self.truth.messages[id].queues if queue in safe]
             arrived = [at for at in places if at in self.truth.places and self.truth.places[at].delivered]
             one_shard = len({self.truth.shards[queue] for queue, _ in places}) == 1 or self.truth.moved
             assert len(arrived) in (0, len(places)) or one_shard, f"half a transaction: {arrived} of {places}"

@@ -14,7 +14,7 @@ from math import inf
 from typing import NamedTuple
 
 from tests.simulator.hashed import chosen, key_of
-from tests.simulator.plan import CONSUMER_TIMEOUT, FANOUT, HASH, TEMPORARY, Deed, Mishap, Plan
+from tests.simulator.plan import CONSUMER_TIMEOUT, DELAYED, FANOUT, HASH, TEMPORARY, Deed, Mishap, Plan
 
 
 class Id(NamedTuple):
@@ -65,13 +65,14 @@ class Fate(Enum):
 @dataclass
 class Message:
     """A publish: its queues, whether it was published to one of them by name, when and on which of its client's
-    connections, and the acceptor that read it.
+    connections, whether it is delayed, and the acceptor that read it.
     """
 
     queues: tuple[str, ...]
     by_name: bool
     at: float
     connection: int
+    delayed: bool = False
     fate: Fate = Fate.SENT
     acceptor: int = -1
     promised_at: float = 0.0
@@ -132,11 +133,12 @@ class Truth:
     def published(self, id: Id, target: str, now: float, connection: int) -> None:
         """Record a publish that was written."""
         queues: tuple[str, ...] = (target,)
-        if target == FANOUT:
+        if target in (FANOUT, DELAYED):
             queues = self.bound
         elif target == HASH:
             queues = chosen(self.bound, key_of(*id))
-        self.messages[id] = Message(queues, target not in (FANOUT, HASH), now, connection)
+        by_name, delayed = target not in (FANOUT, HASH, DELAYED), target == DELAYED
+        self.messages[id] = Message(queues, by_name, now, connection, delayed)
 
     def was_read(self, id: Id, acceptor: int) -> None:
         """Record that an acceptor has read a publish."""
@@ -240,7 +242,8 @@ class Truth:
         first = not place.delivered
         place.delivered += 1
         place.open += 1
-        if consumer and first and not redelivered and not buried and self.plan.keeps_order(self.queues[queue]):
+        straight = not buried and not message.delayed
+        if consumer and first and not redelivered and straight and self.plan.keeps_order(self.queues[queue]):
             self.comes_in_order(queue, id, consumer, uncertain)
 
     def may_be_dead(self, at: At, message: Message) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from router.model.delaying import delay_queue_of
 from router.model.hashing import CONSISTENT_HASH
-from router.model.records import LEAVING, STARTING
+from router.model.records import DELAYED_MESSAGE, DELAYED_TYPE, LEAVING, STARTING
 from tests.simulator.clients import DRAINER, make_client
 from tests.simulator.connections import ClientConnection, connections_of
 from tests.simulator.engine import Engine
@@ -17,7 +18,7 @@ from tests.simulator.invariants.gates import is_stopped
 from tests.simulator.lessees import Lessee
 from tests.simulator.operators import Operators
 from tests.simulator.person import Person
-from tests.simulator.plan import FANOUT, HASH, ClientPlan, Habit, Lull, Plan
+from tests.simulator.plan import DELAYED, FANOUT, HASH, ClientPlan, Habit, Lull, Plan
 from tests.simulator.producers import Producer
 from tests.simulator.promises import Promises
 from tests.simulator.supervisor import START_SECONDS
@@ -81,12 +82,17 @@ class World:
         self.node.add_user(MALLORY, NOWHERE)
         self.node.ask("exchange_declare", name=FANOUT, type="fanout", durable=True)
         self.node.ask("exchange_declare", name=HASH, type=CONSISTENT_HASH, durable=True)
+        if self.plan.delays:
+            arguments = {DELAYED_TYPE: "fanout"}
+            self.node.ask("exchange_declare", name=DELAYED, type=DELAYED_MESSAGE, durable=True, arguments=arguments)
         for queue in self.plan.queues:
             self.node.declare(queue.name, queue.shard, self.plan.stores, **queue.arguments)
             if queue.bound:
                 user = MALLORY if queue.unprivileged else "guest"
                 self.node.ask("queue_bind", queue=queue.name, source=FANOUT, key="", user=user)
                 self.node.ask("queue_bind", queue=queue.name, source=HASH, key=weight(queue.name), user=user)
+                if self.plan.delays:
+                    self.node.ask("queue_bind", queue=queue.name, source=DELAYED, key="", user=user)
         if self.plan.share is not None:
             self.node.policy("share", "", {"flow-share": f"{self.plan.share} %"}, "exchanges")
 
@@ -178,7 +184,7 @@ class World:
         """
         if self.steps % STEPS_BETWEEN:
             return False
-        self.operators.delete_all_but({queue.name for queue in self.plan.queues})
+        self.operators.delete_all_but({queue.name for queue in self.plan.queues} | {delay_queue_of(DELAYED)})
         return not any(self.unrest().values())
 
     def unrest(self) -> dict[str, list[Any]]:
