@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+EXTRAS_ALONE = {"client": "aio"}
+"""The extras of the distribution `penstock-client` that are called otherwise than those of `penstock`."""
 
 
 @contextmanager
@@ -15,4 +19,13 @@ def needs_extra(extra: str) -> Iterator[None]:
         library = (missing.name or "").partition(".")[0]
         if library == "penstock":
             raise
-        raise ImportError(f"{library} is not installed: pip install 'penstock[{extra}]'") from None
+        raise ImportError(f"{library} is not installed: pip install '{_with_extra(extra)}'") from None
+
+
+def _with_extra(extra: str) -> str:
+    """Return the installed distribution with an extra."""
+    try:
+        version("penstock-client")
+    except PackageNotFoundError:
+        return f"penstock[{extra}]"
+    return f"penstock-client[{EXTRAS_ALONE.get(extra, extra)}]"
