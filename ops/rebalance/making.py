@@ -12,8 +12,9 @@ from ops.rebalance.balance import GOALS, Balance, Item, items_of
 from ops.rebalance.goals import RATE_UNIT, Home, Rules, soft_goals
 from ops.rebalance.pauses import Pauses
 from ops.rebalance.plan import Move, Plan, PlanError, World, identity
-from ops.rebalance.planner import Step, best_steps
+from ops.rebalance.planner import best_steps
 from ops.rebalance.rows import QueueRow, digest
+from ops.rebalance.steps import Step
 
 NOTED_MAX = 5
 """Queues that a note names, at most."""
@@ -55,7 +56,7 @@ def make_plan(
     if _is_quiet(balance, rules):
         notes.append(f"no shard does more than {rules.low_rate:g} messages a second: nothing is worth a move")
     else:
-        taken = best_steps(lambda: Balance(items, world.shards, balance.rules), goals)
+        taken = best_steps(lambda: Balance(items, world.shards, balance.rules), goals, pauses)
     for step in taken:
         balance.move(step.number, step.target)
     if len(taken) >= rules.moves_max:

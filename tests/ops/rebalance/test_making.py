@@ -11,7 +11,6 @@ from hypothesis import assume, given
 from ops.rebalance.goals import Home, Rules, Shard
 from ops.rebalance.making import pinned
 from ops.rebalance.plan import PlanError, World
-from ops.rebalance.planner import FEW_MOVES
 from ops.rebalance.rows import QueueRow
 from tests.ops.rebalance.synthetic import (
     RULES,
@@ -44,8 +43,8 @@ def test_where_the_empty_ones_do_too_little_not_many_messages_are_copied(seed: i
     rows = one_hot(seed)
     plan = plan_for(rows, world(rows, 8))
     assert load(plan) <= 1.06
-    assert len(plan.moves) <= 1.5 * FEW_MOVES
-    assert sum(move.messages for move in plan.moves) < sum(each.backlog for each in rows) / 1000
+    assert len(plan.moves) <= 30
+    assert sum(move.messages for move in plan.moves) < 250 * len(plan.moves), "a move takes longer than such a copy"
 
 
 @unhurried
