@@ -1,7 +1,8 @@
-"""Input of commands: JSON in arguments, and questions before something is lost."""
+"""Input of commands: JSON in arguments, URLs with passwords, and questions before something is lost."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -19,6 +20,19 @@ def json_object(text: str, what: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise CommandError(f"{what} is not a JSON object")
     return found
+
+
+def url_in(argument: str | None) -> str | None:
+    """Return an argument, or what the file contains that it names as "@FILE": there the password of a URL is hidden
+    from the list of processes and the shell's history. CommandError if it cannot be read.
+    """
+    if argument is None or not argument.startswith("@"):
+        return argument
+    try:
+        return Path(argument[1:]).read_text().strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise CommandError(f"cannot read the URL in {argument[1:]}: {reason}") from None
 
 
 def confirm(question: str, otherwise: str) -> None:

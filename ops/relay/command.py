@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ops.administration.input import counted
+from ops.administration.input import counted, url_in
 from ops.errors import CommandError
 from ops.naming import Data
 from ops.relay.browsed import Browsed
@@ -29,8 +29,9 @@ app = typer.Typer(no_args_is_help=True)
 Url = Annotated[
     str | None,
     typer.Option(
-        "--url", metavar="URL", help="amqp://USER:PASSWORD@HOST:PORT/VHOST; default: this node, as guest",
-        show_default=False,
+        "--url", metavar="URL",
+        help="amqp://USER:PASSWORD@HOST:PORT/VHOST, or @FILE that contains it; default: this node, as guest",
+        callback=url_in, show_default=False,
     ),
 ]  # fmt: skip
 InVhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="the vhost, without --url")]

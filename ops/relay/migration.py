@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ops.administration.definitions import import_file, read
+from ops.administration.input import url_in
 from ops.errors import CommandError
 from ops.naming import Data
 from ops.relay.command import Prefetch, Rate
@@ -23,7 +24,11 @@ MOST_QUEUES = 200
 
 def migrate(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="amqp://USER:PASSWORD@HOST:PORT/VHOST", show_default=False)
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="amqp://USER:PASSWORD@HOST:PORT/VHOST, or @FILE that contains it", callback=url_in,
+            show_default=False,
+        ),
     ],
     queues: Annotated[
         list[str] | None,
@@ -32,8 +37,8 @@ def migrate(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="URL", help="the target; default: this node, as guest, in the same vhost",
-            show_default=False,
+            "--to", metavar="URL", help="the target, as above; default: this node, as guest, in the same vhost",
+            callback=url_in, show_default=False,
         ),
     ] = None,
     definitions: Annotated[

@@ -118,8 +118,13 @@ def test_definitions_come_along_and_every_queue_of_their_vhost(tmp_path: Path) -
         with channel_to(new) as channel:
             assert (numbers(channel, "a"), numbers(channel, "b")) == ([*range(100)], [*range(5)])
             fill(channel, "a", range(7))
-        done = new.penstock("migrate", url_of(new), "a", "--to", url_of(old))
+        (url := tmp_path / "url").write_text(url_of(old))
+        done = new.penstock("migrate", url_of(new), "a", "--to", f"@{url}")
         assert (done.returncode, done.stdout) == (0, "a: 7 messages migrated\n"), "the way back"
+        done = new.penstock("migrate", "@missing", "a")
+        assert (done.returncode, done.stderr) == (
+            2, "penstock: cannot read the URL in missing: No such file or directory\n",
+        )  # fmt: skip
         with channel_to(old) as channel:
             assert numbers(channel, "a") == [*range(7)]
 
