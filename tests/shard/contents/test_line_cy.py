@@ -10,7 +10,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.batch.batch_cy import PERSISTENT, Batch
+from penstock.amqp.properties import encode_properties
+from penstock.batch.batch_cy import HAS_EXPIRATION, PERSISTENT, Batch, BatchBuilder
 from shard.contents.queue_cy import UNLIMITED
 from shard.store.journal import Journal
 from tests.shard.store.test_store import OpenedStore, batch, bodies
@@ -33,6 +34,26 @@ def test_small_messages_that_are_spilled_become_one_segment(tmp_path: Path) -> N
     opened.end()
     opened = OpenedStore(tmp_path)
     assert [body for body, _ in bodies(opened.queue)] == [b"%d" % i for i in range(500)]
+    opened.end()
+
+
+def test_messages_that_expire_by_themselves_keep_their_times_in_one_segment(tmp_path: Path) -> None:
+    opened = OpenedStore(tmp_path)
+    for number in range(100):
+        builder = BatchBuilder()
+        header = b"\0\x3c\0\0" + bytes(8) + encode_properties({"expiration": str(1 + number // 10)})
+        builder.add(b"\0\1q", header, b"%d" % number, PERSISTENT | HAS_EXPIRATION)
+        opened.queue.enqueue(builder.finish(), 0, 1, 0)
+    opened.commit()
+    opened.queue.page_out(UNLIMITED, 0)
+    opened.commit()
+    opened.queue.page_out(UNLIMITED, 0)
+    assert len(opened.queue.survivors()) == 1
+    opened.end()
+    opened = OpenedStore(tmp_path)
+    for milliseconds in range(1, 11):
+        assert opened.queue.expire(milliseconds * 1000) == 10
+    assert opened.queue.ready == 0
     opened.end()
 
 
