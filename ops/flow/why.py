@@ -6,6 +6,7 @@ from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
 from ops.flow.asking import drained, held, on_rung, unread
 from penstock.text.durations import shown
+from router.model.delaying import is_delay_queue
 
 Line = tuple[int, str]
 """The depth in the chain, and the text at that depth."""
@@ -71,6 +72,9 @@ class _Chain:
             return
         self._passed.add(cause["id"])
         self._say(depth, self._rate(cause))
+        if is_delay_queue(cause["name"]):
+            self._say(depth, "its messages wait until they are due")
+            return
         if cause["shard"] is None:
             return
         consumers = self._processes.ask("shard", cause["shard"], "consumers", id=cause["id"])

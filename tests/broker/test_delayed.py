@@ -119,6 +119,18 @@ def test_a_full_delay_queue_holds_the_producers_of_its_exchange(
     held.client.take("connection.unblocked")
 
 
+def test_an_operator_sees_why_a_producer_waits(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        declare(channel, "x", ["q"], x_flow_stop_count=5)
+        for _ in range(20):
+            channel.publish(b"later", "q", "x", headers={"x-delay": HOUR})
+        client.take("connection.blocked")
+        (held,) = broker.held()
+        told = broker.penstock("flow", "why", held["connection"]).stdout
+        assert f"waits for queue '{delay_queue_of('x')}'" in told and "its messages wait until they are due" in told
+
+
 def test_the_command_line_shows_what_waits_and_can_purge_it(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker, Client.connect(broker.address) as client:
         channel = client.channel()
