@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import orjson
 
@@ -24,6 +24,9 @@ from penstock.amqp.properties import PROPERTIES_AT, encode_properties
 PERSISTENT: Final = encode_properties({"delivery_mode": 2})
 SHORT_BYTES: Final = 255
 """The longest name of an exchange, and routing key (AMQP 0-9-1, shortstr)."""
+
+LINE_BYTES: Final = 1024**3
+"""The longest line that is read: eight times the largest message."""
 
 
 def line_of(message: dict[str, Any]) -> bytes:
@@ -38,7 +41,7 @@ def lines_in(file: Path) -> int:
     """Return the number of lines. CommandError if the file cannot be read."""
     try:
         with file.open("rb") as lines:
-            return sum(1 for _ in lines)
+            return sum(1 for _ in _lines(lines, file))
     except OSError as error:
         raise CommandError(f"cannot read {file}: {error.strerror}") from None
 
@@ -47,11 +50,21 @@ def deliveries_in(file: Path, skip: int) -> Iterator[Delivery]:
     """Yield the messages of a file after the first `skip` lines. CommandError at a line that is none."""
     try:
         with file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(_lines(lines, file), 1):
                 if number > skip:
                     yield _delivery(line, f"{file}, line {number}")
     except OSError as error:
         raise CommandError(f"cannot read {file}: {error.strerror}") from None
+
+
+def _lines(opened: BinaryIO, file: Path) -> Iterator[bytes]:
+    """Yield the lines of an opened file. CommandError at one that is too long."""
+    number = 0
+    while line := opened.readline(LINE_BYTES):
+        number += 1
+        if len(line) == LINE_BYTES:
+            raise CommandError(f"{file}, line {number}: longer than {LINE_BYTES} bytes")
+        yield line
 
 
 def _delivery(line: bytes, where: str) -> Delivery:

@@ -9,9 +9,12 @@ from ops.errors import CommandError
 from ops.relay.delivery import Delivery
 from ops.relay.events import SourceEvents
 
+BYTES_MOST = 64 * 1024 * 1024
+"""Bytes of bodies that may be unacked; one message may be, whatever its size."""
+
 
 class Feed:
-    """Delivers messages on the relay's loop, at most `prefetch` unacked ones, with the tags 1, 2, 3, …
+    """Delivers messages on the relay's loop, at most `prefetch` and BYTES_MOST unacked, with the tags 1, 2, 3, …
 
     `position` is the number of messages from the first on that are acked, or that are not among those `chosen`.
     """
@@ -30,6 +33,8 @@ class Feed:
         self._prefetch = prefetch
         self._tag = self.position = 0
         self._acked: set[int] = set()
+        self._sizes: dict[int, int] = {}
+        self._unacked_bytes = 0
         self._exhausted = self._waking = False
         self._loop: Any = None
         self._events: SourceEvents
@@ -69,7 +74,7 @@ class Feed:
         self._deliver()
 
     def _deliver(self) -> None:
-        while not self._exhausted and self._tag - self.position < self._prefetch:
+        while not self._exhausted and self._tag - self.position < self._prefetch and self._unacked_bytes < BYTES_MOST:
             try:
                 delivery = next(self._deliveries, None)
             except CommandError as error:
@@ -82,12 +87,15 @@ class Feed:
             self._tag += 1
             delivery.tag = self._tag
             if self._chosen(delivery):
+                self._sizes[self._tag] = len(delivery.body)
+                self._unacked_bytes += len(delivery.body)
                 self._events.delivered(delivery)
             else:
                 self._pass(self._tag)
 
     def _pass(self, tag: int) -> None:
         self._acked.add(tag)
+        self._unacked_bytes -= self._sizes.pop(tag, 0)
         while self.position + 1 in self._acked:
             self.position += 1
             self._acked.remove(self.position)

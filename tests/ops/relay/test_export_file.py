@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ops.errors import CommandError
+from ops.relay import export_file
 from ops.relay.delivery import Delivery
 from ops.relay.export_file import PERSISTENT, deliveries_in, line_of, lines_in
 from penstock.amqp.properties import PROPERTIES_AT, encode_properties
@@ -75,3 +76,15 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     for reading in (lines_in, read):
         with pytest.raises(CommandError, match="No such file"):
             reading(tmp_path / "none")
+
+
+def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export_file, "LINE_BYTES", 100)
+    file = tmp_path / "messages.jsonl"
+    file.write_text('{"body": "1"}\n' + "x" * 1000)
+    with pytest.raises(CommandError, match="line 2: longer than 100 bytes"):
+        lines_in(file)
+    deliveries = deliveries_in(file, 0)
+    assert next(deliveries).body == b"1"
+    with pytest.raises(CommandError, match="line 2: longer than 100 bytes"):
+        next(deliveries)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import pytest
+
 from ops.errors import CommandError
+from ops.relay import feed as feeding
 from ops.relay.delivery import Delivery
 from ops.relay.feed import Feed
 
@@ -69,6 +72,22 @@ def test_it_delivers_as_many_as_are_acked() -> None:
     feed.ack(1)
     loop.run()
     assert (events.tags, feed.position) == ([1, 2, 3, 4], 2)
+
+
+def test_large_messages_are_few_at_once_and_one_is_always_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "BYTES_MOST", 3)
+    feed = Feed((Delivery(0, "", "q", b"", body) for body in (b"1", b"22", b"333333", b"4", b"5")), 5, 9)
+    loop, events = started(feed)
+    assert events.tags == [1, 2]
+    feed.ack(1)
+    loop.run()
+    assert events.tags == [1, 2, 3]
+    feed.ack(2)
+    loop.run()
+    assert events.tags == [1, 2, 3]
+    feed.ack(3)
+    loop.run()
+    assert events.tags == [1, 2, 3, 4, 5]
 
 
 def test_messages_that_are_not_chosen_are_passed_over() -> None:
