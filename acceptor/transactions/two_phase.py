@@ -48,7 +48,7 @@ class TwoPhase:
         self._ask((self.decider,), to_shard.Decide(self.number, others, self.stored), self._decided)
 
     def _decided(self) -> None:
-        self._ask(self.others, to_shard.Do(self.number), self.done)
+        self._ask((self.decider, *self.others), to_shard.Do(self.number), self.done)
 
     def _ask(self, links: Iterable[Link], request: to_shard.Request, then: Callable[[], None]) -> None:
         asked = list(links)

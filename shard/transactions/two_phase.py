@@ -10,6 +10,8 @@ disk; one of the shards that take part, the *decider*, keeps the decision.
        │ Decide ────────────────────▶│ keeps the decision;                │
        │ ◀────────────────── kept ───┤ then its part is done              │
        │ Do ───────────────────────────────────────────────────────────▶  │ its part is done
+       │ Do ────────────────────────▶│                                    │
+       │ ◀────────────────── kept ───┤                                    │
        │ ◀────────────────────────────────────────────────────── kept ────┤
      commit-ok                       │ ◀──────────────────────── Done ────┤
                                      │ forgets the decision               │
@@ -19,7 +21,9 @@ D accepts a Decide only from the incarnation of the acceptor that is in the tran
 sends it, once all parts are kept. So the transaction happens, everywhere, at the moment when the decision is in D's
 store: a kept part waits for it and outlives its shard. Once the acceptor's incarnation is over, which the supervisor
 says when it has reaped the process, no decision means that there will be none. D's own part waits for the decision's
-commit as well: no consumer receives a message of a transaction that is undone later.
+commit as well: no consumer receives a message of a transaction that is undone later. D is told to do it too, which it
+has: its answer says that this is kept. Otherwise D could die after commit-ok, do its part once more, and deliver again,
+under new numbers, what a consumer had acked.
 
 **Deaths.** *P or D*: its next incarnation reads its part from the store, hidden again before anything is delivered, and
 the living acceptor repeats whatever was not answered: a Prepare that was not safe, and each request. All of them may
@@ -172,10 +176,10 @@ class TwoPhase:
         link.reply(request, None)
 
     def do(self, link: Link, do: to_shard.Do) -> None:
-        """The transaction is decided: do this part, and reply once that is kept."""
+        """The transaction is decided: do this part, unless that has been done, and reply once that is kept."""
         id = self.id_of(link, do.number)
         part = self._commit(id)
-        if part is not None:
+        if part is not None and part.decider != self.state.index:
             self._promise_done(part.decider, id)
         self.commits.when_kept(partial(link.reply, do.request, None))
 
