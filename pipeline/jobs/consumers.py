@@ -13,7 +13,8 @@ from pipeline.schema import shaped
 
 TABLE = Table(
     "consumers",
-    "Queues whose consumers fail them; those that held producers longest come first. The first verdict to fit counts.",
+    "Queues whose consumers fail them; those that held producers longest come first. The first verdict to fit counts. "
+    "Delay queues have no consumers and are left out.",
     (
         Column("node", "string", "", "name of the node"),
         Column("vhost", "string", "", "virtual host of the queue"),
@@ -37,6 +38,10 @@ TABLE = Table(
 )  # fmt: skip
 
 
+DELAY_QUEUES = "amq.delayed."
+"""The beginning of the names of delay queues (router/model/delaying.py): nobody consumes from them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """`idle_ms`: how long a queue must be stuck or without a consumer to count; `looping`: share of redeliveries, of at
@@ -51,7 +56,8 @@ class Limits:
 
 def consumers(queues: DataFrame, limits: Limits) -> DataFrame:
     """Judge the consumers of each queue; `queues` comes from `pipeline.jobs.queues`."""
-    ends = queues.withColumns({"depth": F.col("last.depth"), "growth": F.col("last.depth") - F.col("first_depth")})
+    consumed = queues.where(~F.col("queue").startswith(DELAY_QUEUES))
+    ends = consumed.withColumns({"depth": F.col("last.depth"), "growth": F.col("last.depth") - F.col("first_depth")})
     untouched = (F.col("acked") == 0) & (F.col("delivered") == 0)
     long_stuck, long_alone = (F.col(name) >= limits.idle_ms for name in ("stuck_ms", "alone_ms"))
     verdict = (

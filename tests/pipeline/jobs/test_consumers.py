@@ -8,6 +8,7 @@ from penstock.telemetry.schema import DEPTH
 from pipeline.jobs import consumers
 from pipeline.jobs.consumers import Limits
 from pipeline.jobs.queues import queues
+from router.model.delaying import delay_queue_of
 from tests.pipeline.day import Day
 from tests.pipeline.plain import backlog, by_place
 from tests.pipeline.tables import Row, assert_same, frame
@@ -77,6 +78,7 @@ def test_each_verdict(spark: SparkSession, day: Day) -> None:
             stuck |= {"n_acked": 0, "n_delivered": 0}
         rows.append(stuck)
     expected = plain_consumers(rows, Limits())
+    rows += [{**row, "queue": delay_queue_of("x")} for row in rows if row["queue"] == "forgotten"]
     assert_same(consumers.consumers(queues(frame(spark, DEPTH, rows)), Limits()), consumers.TABLE, expected)
     assert all(row["queue"] == row["verdict"] for row in expected)
     assert {row["queue"] for row in expected} == {*kinds, "stuck"} - {"good"}
