@@ -6,7 +6,6 @@ from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
 from ops.flow.asking import drained, held, on_rung, unread
 from penstock.text.durations import shown
-from router.model.delaying import is_delay_queue
 
 Line = tuple[int, str]
 """The depth in the chain, and the text at that depth."""
@@ -72,6 +71,8 @@ class _Chain:
             return
         self._passed.add(cause["id"])
         self._say(depth, self._rate(cause))
+        from router.model.delaying import is_delay_queue  # not at the top: it takes long to import
+
         if is_delay_queue(cause["name"]):
             self._say(depth, "its messages wait until they are due")
             return

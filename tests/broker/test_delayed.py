@@ -127,8 +127,8 @@ def test_an_operator_sees_why_a_producer_waits(tmp_path: Path) -> None:
             channel.publish(b"later", "q", "x", headers={"x-delay": HOUR})
         client.take("connection.blocked")
         (held,) = broker.held()
-        told = broker.penstock("flow", "why", held["connection"]).stdout
-        assert f"waits for queue '{delay_queue_of('x')}'" in told and "its messages wait until they are due" in told
+        shown = broker.penstock("flow", "why", held["connection"]).stdout
+        assert f"waits for queue '{delay_queue_of('x')}'" in shown and "its messages wait until they are due" in shown
 
 
 def test_the_command_line_shows_what_waits_and_can_purge_it(tmp_path: Path) -> None:
