@@ -24,9 +24,7 @@ def improve(balance: Balance, steps: Sequence[Step], goals: Sequence[Goal]) -> l
         _take(balance, tried, back=True)
         if holds(balance, tried, goals):
             kept = tried
-        _take(balance, kept)
-    else:
-        _take(balance, kept)
+    _take(balance, kept)
     return kept
 
 

@@ -41,7 +41,7 @@ class _Shards(Enum):
 class _Ties(Enum):
     """Which queue of several that remove as much from the excess is moved."""
 
-    LEAST = "that which copies least"
+    LEAST = "the one with the least to copy"
     LIGHTEST = "that with the least load, or whatever else the goal is about"
     HEAVIEST = "that with the most"
 
@@ -96,8 +96,8 @@ def best_steps(make: Callable[[], Balance], goals: Sequence[Goal], pauses: Pause
 
 
 class _Plan(NamedTuple):
-    """A plan, and its rank: what is over the lines after it, the expected pauses in microseconds, what it copies, its
-    moves.
+    """A plan, and its rank: the excess over the limits after it, the expected pauses in microseconds, the size of its
+    copies, the number of its moves.
     """
 
     steps: list[Step]

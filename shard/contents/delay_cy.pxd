@@ -40,24 +40,23 @@ cdef class DelayQueue(Queue):
     cdef Py_ssize_t merge(self, Py_ssize_t index, int64_t below) except -1
     @cython.locals(taken=int64_t, spent=int64_t, before=int64_t, due=int64_t, sequence=int64_t, segment=Segment)
     cpdef int64_t expire(self, int64_t now)
-    @cython.locals(p=cython.p_uchar, i=Py_ssize_t, start=Py_ssize_t, total=int64_t)
+    @cython.locals(offset=Py_ssize_t, count=Py_ssize_t, total=int64_t)
     cdef int64_t leave(self, Segment segment, int64_t until, int fate) except -1
-    @cython.locals(sequence=int64_t, due=int64_t, again=bint, item=Range, body_bytes=int64_t, whole=int64_t)
+    @cython.locals(sequence=int64_t, p=cython.p_uchar, i=Py_ssize_t, due=int64_t, again=bint, item=Range,
+                   body_bytes=int64_t, whole=int64_t)
     cdef int remove(self, Segment segment, Py_ssize_t offset, Py_ssize_t count, int fate) except -1
     cpdef int64_t next_expiry(self)
     @cython.locals(dropped=int64_t, before=int64_t, segment=Segment)
     cpdef int64_t drop(self, int64_t count, int64_t limit, int reason)
-    @cython.locals(p=cython.p_uchar, start=Py_ssize_t, end=Py_ssize_t, most=int64_t)
+    @cython.locals(offset=Py_ssize_t, run=Py_ssize_t, dropped=Py_ssize_t)
     cdef int64_t drop_first(self, Segment segment, int64_t count, int64_t limit) except -1
     @cython.locals(dropped=int64_t, segment=Segment)
     cpdef int64_t drop_damaged(self)
     @cython.locals(index=Py_ssize_t, segment=Segment, first=int64_t)
     cpdef int64_t first_ready(self) except -1
     cdef bint has_ready(self, Segment segment)
-    @cython.locals(found=list, index=Py_ssize_t, segment=Segment)
+    @cython.locals(found=list, index=Py_ssize_t, segment=Segment, offset=Py_ssize_t, count=Py_ssize_t)
     cpdef list survivors(self)
-    @cython.locals(p=cython.p_uchar, i=Py_ssize_t, start=Py_ssize_t)
-    cdef int waiting_of(self, Segment segment, list found) except -1
     cdef int64_t pop_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
     cpdef list claim(self, int64_t sequence, int64_t count)
     cpdef int64_t page_out(self, int64_t nbytes, int64_t keep) except -1
@@ -67,3 +66,5 @@ cdef class DelayQueue(Queue):
 
 @cython.locals(expiries=bytearray)
 cdef bytearray dues(Segment segment)
+@cython.locals(runs=list, p=cython.p_uchar, i=Py_ssize_t, start=Py_ssize_t)
+cdef list due_until(Segment segment, int64_t until)

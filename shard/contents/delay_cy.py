@@ -26,7 +26,7 @@ if not cython.compiled:
     from shard.contents.queue_cy import Queue
     from shard.contents.segment_cy import Origin, Range, Segment
 
-    C_DUE, C_PURGED = 5, 4
+    C_DUE = 5
     DEAD, GONE = 2, 3
     LEFT = 1 << 62
     AT_ONCE = 1024 * 1024
@@ -150,26 +150,21 @@ class DelayQueue(Queue):
         """Remove the messages of a segment that are due until then: DEAD if they are to be routed, or GONE; return how
         many.
         """
-        p = address_of_bytearray(dues(segment))
         total = 0
-        i = 0
-        while i < segment.count:
-            start = i
-            while i < segment.count and get64(p, 8 * i) <= until:
-                put64(p, 8 * i, get64(p, 8 * i) | LEFT)
-                i += 1
-            if start < i:
-                self.remove(segment, start, i - start, fate)
-                total += i - start
-            i += 1
+        for offset, count in due_until(segment, until):
+            self.remove(segment, offset, count, fate)
+            total += count
         return total
 
     def remove(self, segment: Segment, offset: int, count: int, fate: int) -> int:
-        """Remove messages of a segment, which are marked as LEFT."""
+        """Remove waiting messages of a segment, and mark them as LEFT."""
         sequence = segment.sequence + offset
+        p = address_of_bytearray(dues(segment))
+        due = get64(p, 8 * offset)
+        for i in range(offset, offset + count):
+            put64(p, 8 * i, get64(p, 8 * i) | LEFT)
         if fate == DEAD:
             body_bytes = segment.batch.body_bytes(segment.first + offset, count)
-            due = get64(address_of_bytearray(dues(segment)), 8 * offset) - LEFT
             again = sequence < self.own_from and due <= self.began
             item = Range(segment.batch, segment.first + offset, count, sequence, again, body_bytes)
             if segment.stored:
@@ -207,19 +202,10 @@ class DelayQueue(Queue):
 
     def drop_first(self, segment: Segment, count: int, limit: int) -> int:
         """Drop the first run of waiting messages of a segment, at most `count`; return how many."""
-        p = address_of_bytearray(dues(segment))
-        start = 0
-        while get64(p, 8 * start) >= LEFT:
-            start += 1
-        end = start
-        most = min(count, segment.live)
-        if limit < segment.body_bytes:
-            most = 1
-        while end < segment.count and end - start < most and get64(p, 8 * end) < LEFT:
-            put64(p, 8 * end, get64(p, 8 * end) | LEFT)
-            end += 1
-        self.remove(segment, start, end - start, GONE)
-        return end - start
+        offset, run = due_until(segment, LEFT - 1)[0]
+        dropped = 1 if limit < segment.body_bytes else min(run, count)
+        self.remove(segment, offset, dropped, GONE)
+        return dropped
 
     def drop_damaged(self) -> int:
         dropped = 0
@@ -246,21 +232,9 @@ class DelayQueue(Queue):
         for index in range(self.head, len(self.segments)):
             segment = self.segments[index]
             if segment is not None and segment.live > 0:
-                self.waiting_of(segment, found)
+                for offset, count in due_until(segment, LEFT - 1):
+                    found.append((segment, offset, count))
         return found
-
-    def waiting_of(self, segment: Segment, found: list[tuple[Segment, int, int]]) -> int:
-        """Append the runs of waiting messages of a segment to those found."""
-        p = address_of_bytearray(dues(segment))
-        i = 0
-        while i < segment.count:
-            start = i
-            while i < segment.count and get64(p, 8 * i) < LEFT:
-                i += 1
-            if start < i:
-                found.append((segment, start, i - start))
-            i += 1
-        return 0
 
     def pop_onto(self, taken: list[Range], count: int, limit: int, settled: bool) -> int:
         return 0
@@ -289,3 +263,18 @@ def dues(segment: Segment) -> bytearray:
     expiries = segment.expiries
     assert expiries is not None
     return expiries
+
+
+def due_until(segment: Segment, until: int) -> list[tuple[int, int]]:
+    """(offset, count) of the runs of waiting messages of a segment that are due until then."""
+    runs = []
+    p = address_of_bytearray(dues(segment))
+    i = 0
+    while i < segment.count:
+        start = i
+        while i < segment.count and get64(p, 8 * i) <= until:
+            i += 1
+        if start < i:
+            runs.append((start, i - start))
+        i += 1
+    return runs

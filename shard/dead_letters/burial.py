@@ -131,8 +131,8 @@ class Burial:
             self.weight += item[1].whole
         if lane.behind is not None:
             self.count_blocked(lane)
-        elif queue.delays is not None:
-            queue.keeps_back = lane.whole > KEPT_BACK
+        else:
+            self.keep_back(lane)
 
     def has_work(self) -> bool:
         """Whether there is work that need not wait for another shard, or for room."""
@@ -166,6 +166,11 @@ class Burial:
             else:
                 del self.lanes[lane.queue.id]
 
+    def keep_back(self, lane: Lane) -> None:
+        """Decide whether further messages stay in their queue: if too much is blocked, or waits for its exchange."""
+        queue = lane.queue
+        queue.keeps_back = (lane.whole if queue.delays is not None else queue.unburied.whole) > KEPT_BACK
+
     def let_go_on(self, queue: QueueState) -> None:
         """Let further messages of a queue leave it."""
         queue.keeps_back = False
@@ -188,7 +193,7 @@ class Burial:
         queue = lane.queue
         waits = lane.behind is not None
         queue.unburied.block(*((lane.count, lane.nbytes, lane.whole) if waits else (0, 0, 0)))
-        queue.keeps_back = (lane.whole if queue.delays is not None else queue.unburied.whole) > KEPT_BACK
+        self.keep_back(lane)
         if queue.id in self.state.queues:
             self.state.touch(queue)
 

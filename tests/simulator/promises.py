@@ -136,7 +136,7 @@ class Promises:
         """Check that what was confirmed, committed or read has been delivered and acked (docs/durability.md)."""
         for id, message in self.truth.messages.items():
             if self.must_arrive(id, message):
-                # What is due is lost where a full queue refuses it, as a dead letter is.
+                # A due message is lost where a full queue refuses it, as a dead letter is.
                 refusing = self.truth.refusing if message.delayed else set()
                 for queue in set(message.queues) - refusing:
                     self.has_arrived((queue, id), message)

@@ -190,8 +190,8 @@ def random_rows(seed: int) -> tuple[list[QueueRow], int]:
 
 
 def greedy(rows: Sequence[QueueRow], shards: int, empty_only: bool) -> tuple[int, int, bool]:
-    """Relieve the shard with the most of the queue that takes most of what is above the aim, until nothing is; return
-    the moves, the messages copied, and whether all is relieved.
+    """Move the queue that reduces the largest excess most, until no shard is above the aim; return the number of moves,
+    the messages copied, and whether no shard is.
     """
     home = {each.queue: each.shard for each in rows}
     load = [sum(each.p95_rate for each in rows if each.shard == shard) for shard in range(shards)]

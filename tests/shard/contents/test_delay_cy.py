@@ -1,4 +1,4 @@
-"""Delay queues: what is due when, in memory, paged out and after a restart; compiled and plain against a model."""
+"""Delay queues: the times of messages in memory, paged out and after a restart; compiled and plain against a model."""
 
 from __future__ import annotations
 
