@@ -45,11 +45,14 @@ class StopWatch:
             self.since[number] = self.entered(stop)
 
     def entered(self, stop: Stop) -> Counts:
-        """Return what has entered the queues of a stop. Dead letters may enter at any time."""
-        counts = {}
+        """Return what has entered the queues of a stop. Dead letters may enter at any time, and so may messages
+        that were delayed before it.
+        """
+        plan, counts = self.engine.plan, {}
+        fed = {DEAD, *(queue.name for queue in plan.queues if queue.bound and plan.delays)}
         for index, shard in self.node.running_shards():
             for queue in shard.core.state.queues.values():
-                if stop.queue in (None, queue.name) and queue.name != DEAD:
+                if stop.queue in (None, queue.name) and queue.name not in fed:
                     counts[queue.id] = self.node.epoch, index, shard.incarnation, queue.contents.totals.published
         return counts
 
