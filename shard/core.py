@@ -112,6 +112,8 @@ class ShardCore:
             to_shard.Paced: self.paces.on_paced,
             to_shard.Fence: self.moving.fence,
             to_shard.Drained: self.moving.on_drained,
+            to_shard.Precopied: self.moving.on_precopied,
+            to_shard.Adopted: self.moving.on_adopted,
             to_shard.Reattached: homings.on_reattached,
             **requests.operations,
             **self.consuming.operations,

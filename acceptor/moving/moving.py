@@ -33,7 +33,7 @@ from penstock.bus import to_acceptor, to_shard
 from penstock.bus.link_stage import UP
 from penstock.bus.to_shard import OF_QUEUE, Cancel, Consume, Get, Request
 from penstock.states.transitions import Staged
-from router.model.records import HOMING, Move, Queue
+from router.model.records import HOMING, PRECOPYING, Move, Queue
 
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
@@ -84,10 +84,13 @@ class Moves:
     # Changes of the topology
 
     def apply(self, move: Move) -> None:
-        """Handle a new or changed record of a move."""
+        """Handle a new or changed record of a move. Nothing is to be done until its queue is stopped."""
+        if move.phase == PRECOPYING:
+            self.over(move.queue_id)  # the end of an earlier move may have been missed
+            return
         away = self.away.get(move.queue_id)
         if away is None or away.move.epoch != move.epoch:
-            self.over(move.queue_id)  # the end of an earlier move may have been missed
+            self.over(move.queue_id)
             away = self.begin(move)
         away.move = move
         if move.phase == HOMING and away.stage in (MoveStage.DRAINED, MoveStage.VOID):

@@ -25,8 +25,8 @@ everything after that turn, under new numbers.
 The shard holds a turn back until its own topology is at least at the turn's version. A request carries a number chosen
 by the sender, repeated in its Reply.
 
-A shard sends another shard Publish (dead letters), Drained and the operations of transactions, in turns of the same
-kind, and receives reports in return.
+A shard sends another shard Publish (dead letters), Drained, Precopied, Adopted and the operations of transactions, in
+turns of the same kind, and receives reports in return.
 """
 
 from __future__ import annotations

@@ -345,6 +345,24 @@ class Unacked(NamedTuple):
     nbytes: int
 
 
+@OPERATIONS.number(35)
+class Precopied(NamedTuple):
+    """From a shard: it has written so many bytes of the copy of an open queue that is to move here."""
+
+    queue: int
+    epoch: int
+    nbytes: int
+
+
+@OPERATIONS.number(36)
+class Adopted(NamedTuple):
+    """From a shard: so many bytes of the copy of a queue are in its store."""
+
+    queue: int
+    epoch: int
+    nbytes: int
+
+
 Request = (
     Consume | Cancel | Get | Purge | Delete | Stat | Limit | Active | RepliesTo | Reserve | Prefetch
     | Prepared | Decide | Do

@@ -1,7 +1,9 @@
 """Live moves of queues from one shard to another: the decisions, step by step. docs/rebalancing.md has the protocol.
 
+      precopying ──(the new home has nearly all of the open queue)──▶ stopping
       stopping ──(the old home has written its copy)──▶ copying ──(the new home has stored the copy)──▶ homing: moved
-      stopping, copying ──(a shard died, a timeout, the copies differ, an operator)──▶ homing: rolled back
+      precopying ──(a shard died, a timeout, an operator)──▶ over: rolled back
+      stopping, copying ──(the same, or the copies differ)──▶ homing: rolled back
       homing ──(the acceptors have re-attached to the home)──▶ over
 
 Each step is stored and published like any change of the topology, so it outlives the router; shards repeat their
@@ -13,7 +15,7 @@ if the queue was not stopped. Results:
 
     moved           the queue has its new home
     already-there   it lived there before
-    rolled-back     it was stopped and stays at its old home
+    rolled-back     it stays at its old home
     refused         it cannot be moved, or not at present
     no-queue        there is no queue of that name, or it was deleted
     no-shard        there is no shard of that number
@@ -34,15 +36,14 @@ from penstock.telemetry.schema import PLACEMENT
 from router.authority.ledger import Ledger
 from router.authority.shards import Shards
 from router.model.placement import place
-from router.model.records import COPYING, HOMING, SERVING, STOPPING, Move, Queue
+from router.model.records import COPYING, HOMING, PRECOPYING, SERVING, STOPPING, Move, Queue
 
 log = get_logger()
 
 MOVES_MAX = 16
 """The most moves at a time: each has a copy on the disk and in two shards."""
-STOPPED_SECONDS = 60.0
-"""Seconds after its start at which a move still stopping is rolled back; COPYING_SECONDS is for one still copying."""
-COPYING_SECONDS = 600.0
+PATIENCE_SECONDS = {PRECOPYING: 600.0, STOPPING: 60.0, COPYING: 600.0}
+"""How long a move may take before it is rolled back: until the queue is stopped, and from then on."""
 
 Result = dict[str, Any]
 Ended = Callable[[Result], None]
@@ -76,7 +77,7 @@ class Moves:
             self.answers.append((ended, self.result(result, reason)))
             return
         move = Move(
-            queue.queue_id, self.topology.version + 1, queue.shard, shard, STOPPING, self.incarnation_of(queue.shard),
+            queue.queue_id, self.topology.version + 1, queue.shard, shard, PRECOPYING, self.incarnation_of(queue.shard),
             self.incarnation_of(shard), plan, self.clock.now(),
         )  # fmt: skip
         self.waiting.setdefault(queue.queue_id, []).append(ended)
@@ -124,8 +125,9 @@ class Moves:
         self, queue_id: int, epoch: int, shard: int, incarnation: int, state: str, count: int, nbytes: int,
         checksum: int, stop: list[int], reason: str,
     ) -> None:  # fmt: skip
-        """Handle a shard's report that its part is "written", "kept" or "reattached", or has "failed". Repeats, and
-        reports on other moves, are ignored. `stop` is the queue's stop as written, empty if it holds no producers.
+        """Handle a shard's report that its part is "precopied", "written", "kept" or "reattached", or has "failed".
+        Repeats, and reports on other moves, are ignored. `stop` is the queue's stop as written, empty if it holds no
+        producers.
         """
         move = self.topology.moves.get(queue_id)
         if move is None or move.epoch != epoch:
@@ -139,6 +141,8 @@ class Moves:
             return
         elif state == "failed":
             self.roll_back(move, f"shard {shard}: {reason}")
+        elif state == "precopied" and move.phase == PRECOPYING and shard == move.source:
+            self._record(replace(move, phase=STOPPING, since=self.clock.now()))
         elif state == "written" and move.phase == STOPPING and shard == move.source:
             self._record(replace(move, phase=COPYING, count=count, size=nbytes, checksum=checksum, stop=stop))
         elif state == "kept" and move.phase == COPYING and shard == move.target:
@@ -165,7 +169,7 @@ class Moves:
                     self.roll_back(move, f"shard {shard} has died")
                     break
             else:
-                patience = STOPPED_SECONDS if move.phase == STOPPING else COPYING_SECONDS
+                patience = PATIENCE_SECONDS[move.phase]
                 if self.clock.now() - move.since > patience:
                     self.roll_back(move, f"{move.phase} took more than {patience:g} seconds")
 
@@ -188,9 +192,13 @@ class Moves:
         self.ledger.place_queue(queue.vhost, queue.name, None if by_hash == move.target else move.target)
 
     def roll_back(self, move: Move, reason: str) -> None:
-        """Decide that the queue stays at its old home."""
+        """Decide that the queue stays at its old home. If it was not stopped yet, that is all."""
         log.warning("move is rolled back", queue_id=move.queue_id, epoch=move.epoch, reason=reason)
-        self._record(replace(move, phase=HOMING, outcome="rolled-back", reason=reason))
+        decided = replace(move, outcome="rolled-back", reason=reason)
+        if move.phase == PRECOPYING:
+            self._end(decided)
+        else:
+            self._record(replace(decided, phase=HOMING))
 
     def _end(self, move: Move) -> None:
         self.ledger.record(move.change_gone(), durable=False)
@@ -241,10 +249,11 @@ class Moves:
 
     def result(self, result: str, reason: str, move: Move | None = None) -> Result:
         """Return the result of `queue_move`, with the figures of its move if it began."""
+        stopped = None if move is None or move.phase == PRECOPYING else move.since
         return {
             "result": result,
             "reason": reason,
-            "pause_ms": None if move is None else round((self.clock.now() - move.since) * 1000, 1),
+            "pause_ms": None if stopped is None else round((self.clock.now() - stopped) * 1000, 1),
             "messages": 0 if move is None else move.count,
             "bytes": 0 if move is None else move.size,
             "placement_version": self.topology.placement_version,

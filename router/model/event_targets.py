@@ -16,4 +16,4 @@ def event_targets(topology: Topology, gauges: Gauges, facts: dict[str, Any], sec
     """
     properties = {"headers": facts, "timestamp": seconds}
     found = topology.route(facts["vhost"], EXCHANGE, routing_key(facts), properties)
-    return [queue for queue in found if queue.queue_id not in topology.moves and not gauges.saturated(queue.slot)]
+    return [queue for queue in found if not topology.is_stopped(queue.queue_id) and not gauges.saturated(queue.slot)]

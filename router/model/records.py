@@ -100,9 +100,10 @@ class HoldOff(Record):
     reason: str
 
 
-STOPPING, COPYING, HOMING = "stopping", "copying", "homing"
-"""The phases of a move (docs/rebalancing.md): nothing more goes to the old home, which writes its copy; the new home
-reads the copy; the queue has its home, old or new, and waits for all acceptors to re-attach."""
+PRECOPYING, STOPPING, COPYING, HOMING = "precopying", "stopping", "copying", "homing"
+"""The phases of a move (docs/rebalancing.md): the queue is open, and most of it is copied; nothing more goes to the old
+home, which writes the rest; the new home reads the rest; the queue has its home, old or new, and waits for all
+acceptors to re-attach."""
 
 
 STARTING, SERVING, DRAINING, LEAVING = "starting", "serving", "draining", "leaving"
@@ -137,7 +138,8 @@ class Move(Record):
 
     `count`, `size` (bytes of whole messages) and `checksum` describe the copy that the old home wrote; `stop` is a
     `shard.queue.saturation.Stop` if the queue held its producers there. `outcome` is "moved" or "rolled-back" once
-    decided, with a `reason`; from then on the queue is at `home`. `since` is by the node's clock.
+    decided, with a `reason`; from then on the queue is at `home`. `since` is when the queue was stopped, while it is
+    PRECOPYING when the move began, by the node's clock.
     """
 
     queue_id: int

@@ -21,6 +21,7 @@ from router.model.matching import PropertyIndex, index_of, keys_read
 from router.model.record_kind import Change, Keeper, Record, Records
 from router.model.records import (
     DEFAULT_EXCHANGE,
+    PRECOPYING,
     Binding,
     Destination,
     Exchange,
@@ -272,6 +273,11 @@ class Topology:
     def queue_by_id(self, queue_id: int) -> Queue | None:
         """Return the queue of that id, None if there is none."""
         return self._by_id.get(queue_id)
+
+    def is_stopped(self, queue_id: int) -> bool:
+        """Whether a queue is stopped for its move to another shard."""
+        move = self.moves.get(queue_id)
+        return move is not None and move.phase != PRECOPYING
 
     def queues(self) -> Collection[Queue]:
         """Return all queues, in the order in which they were added."""

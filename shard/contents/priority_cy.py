@@ -228,6 +228,15 @@ class PriorityQueue(Queue):
             found += line.survivors()
         return found
 
+    def ready_ranges(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for line in self.order:
+            found += line.ready_ranges()
+        return found
+
+    def live_from(self, sequence: int, end: int, nbytes: int) -> list[tuple[Segment, int, int]]:
+        return self.line_of(sequence).live_from(sequence, end, nbytes)
+
     def positions(self) -> list[tuple[int, int, int, int]]:
         found: list[tuple[int, int, int, int]] = []
         for line in self.order:

@@ -73,6 +73,7 @@ cdef class Queue(ReadyLine):
     cpdef list delivery_counts(self)
     @cython.locals(segment=Segment, body_bytes=int64_t, whole=int64_t, flags=uint32_t)
     cpdef adopt(self, int64_t sequence, Batch batch, bint again, int64_t expiry, bytearray expiries)
+    cpdef discard(self, int64_t sequence, int64_t count)
     cpdef go_on_from(self, int64_t priority, int64_t position, int64_t next_sequence, int64_t own_from)
     @cython.locals(pieces=list, found=list, segment=Segment, sequence=int64_t, count=int64_t, offset=int64_t,
                    body_bytes=int64_t)

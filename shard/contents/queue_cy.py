@@ -362,6 +362,11 @@ class Queue(ReadyLine):
         self.ready_whole += segment.whole
         self.unseen_to = sequence + segment.count
 
+    def discard(self, sequence: int, count: int) -> None:
+        """Remove adopted messages that have been settled at the old home meanwhile."""
+        for low, part in self.claim(sequence, count):
+            self.settle(low, part)
+
     def go_on_from(self, priority: int, position: int, next_sequence: int, own_from: int) -> None:
         """Continue from the `positions` of the line on its old home, after all messages have been adopted."""
         self.next_sequence = max(self.base, next_sequence)

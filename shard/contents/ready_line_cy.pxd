@@ -34,6 +34,10 @@ cdef class ReadyLine(Line):
     @cython.locals(found=list, ready=list, at=Py_ssize_t, index=Py_ssize_t, segment=Segment, start=int64_t,
                    end=int64_t, low=int64_t, high=int64_t)
     cpdef list survivors(self)
+    @cython.locals(ranges=list)
+    cpdef list ready_ranges(self)
+    @cython.locals(found=list, index=Py_ssize_t, segment=Segment, low=int64_t, high=int64_t)
+    cpdef list live_from(self, int64_t sequence, int64_t end, int64_t nbytes)
     @cython.locals(body_bytes=int64_t, whole=int64_t)
     cdef int put_back(self, int64_t sequence, int64_t count) except -1
     @cython.locals(i=int64_t)

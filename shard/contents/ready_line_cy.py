@@ -78,9 +78,7 @@ class ReadyLine(Line):
     def survivors(self) -> list[tuple[Segment, int, int]]:
         """All ready messages, in order: (segment, first message in it, count)."""
         found: list[tuple[Segment, int, int]] = []
-        ready = self.requeued.ranges()
-        if self.cursor < self.next_sequence:
-            ready.append((self.cursor, self.next_sequence))
+        ready = self.ready_ranges()
         at = 0
         for index in range(self.head, len(self.segments)):
             segment = self.segments[index]
@@ -98,6 +96,33 @@ class ReadyLine(Line):
                 if high > end:
                     break
                 at += 1
+        return found
+
+    def ready_ranges(self) -> list[tuple[int, int]]:
+        """The numbers of the ready messages, in order: (first, end)."""
+        ranges = self.requeued.ranges()
+        if self.cursor < self.next_sequence:
+            ranges.append((self.cursor, self.next_sequence))
+        return ranges
+
+    def live_from(self, sequence: int, end: int, nbytes: int) -> list[tuple[Segment, int, int]]:
+        """The messages from a number up to an end of segments that are not settled whole, about `nbytes` whole bytes:
+        (segment, first message in it, count). Some may be settled.
+        """
+        found: list[tuple[Segment, int, int]] = []
+        if self.head >= len(self.segments):
+            return found
+        index = self.find(sequence)
+        while index < len(self.segments) and nbytes > 0:
+            segment = self.segments[index]
+            if segment.sequence >= end:
+                break
+            low = max(segment.sequence, sequence)
+            high = min(segment.sequence + segment.count, end)
+            if segment.live > 0 and low < high:
+                found.append((segment, low - segment.sequence, high - low))
+                nbytes -= segment.whole
+            index += 1
         return found
 
     def put_back(self, sequence: int, count: int) -> int:

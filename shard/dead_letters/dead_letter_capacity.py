@@ -28,7 +28,7 @@ class DeadLetterCapacity:
 
         An empty queue has room for any letter, and so has one whose marks are not `heeded`.
         """
-        if target.queue_id in self.state.topology.moves:
+        if self.state.topology.is_stopped(target.queue_id):
             return False  # it is moving to another shard
         if not heeded:
             return True

@@ -11,9 +11,9 @@ from penstock.node.logs import get_logger
 from shard.contents.errors import StoreError
 from shard.moving.copy_stage import CopyStage
 from shard.queue.copying import Piece, Reader, Writer, path_of
-from shard.store.environment import translated
 
 if TYPE_CHECKING:
+    from router.model.records import Move
     from shard.moving.moving import Arriving, Leaving, Moving
 
 log = get_logger()
@@ -37,74 +37,101 @@ class Carrier:
         writes, self.moving.writes = self.moving.writes, []
         reads, self.moving.reads = self.moving.reads, []
         for leaving in writes:
-            move = leaving.move
-            path = path_of(self.stores / str(move.source), move.queue_id, move.epoch)
-            leaving.path = path
-            self.write_on(leaving, Writer(path, leaving.queue, move.epoch))
+            if leaving.copy is None:
+                leaving.copy = Writer(self.path_of(leaving.move), leaving.queue)
+            self.begin_round(leaving, leaving.copy)
         removals, self.moving.removals = self.moving.removals, []
-        for path in removals:
-            self.remove(path)
+        for copy in removals:
+            self.remove(copy)
         for arriving in reads:
-            move = arriving.move
-            self.read_on(arriving, Reader(path_of(self.stores / str(move.source), move.queue_id, move.epoch)))
+            self.read_on(arriving, Reader(self.path_of(arriving.move)))
 
-    def write_on(self, leaving: Leaving, writer: Writer) -> None:
-        """Write the next chunk of a copy, and repeat until its end."""
+    def path_of(self, move: Move) -> Path:
+        """The path of the copy of a moving queue."""
+        return path_of(self.stores / str(move.source), move.queue_id, move.epoch)
+
+    def begin_round(self, leaving: Leaving, copy: Writer) -> None:
+        """Begin the next round of a copy: the last one if the queue is frozen, and all has arrived."""
+        if leaving.stage is CopyStage.IN_PROGRESS:
+            copy.begin_last_round()
+        else:
+            copy.begin_round()
+        self.write_on(leaving, copy)
+
+    def write_on(self, leaving: Leaving, copy: Writer) -> None:
+        """Write the next chunk of a round, and repeat until its end."""
+        if leaving.stage is CopyStage.OVER:
+            self.remove(copy)
+            return
         try:
-            chunk = None if leaving.stage is CopyStage.OVER else writer.next_chunk()
+            chunk = copy.next_chunk()
         except StoreError as error:
-            self.moving.failed(leaving, error.reason)
-            self.remove(writer.path)
+            self.fail(leaving, copy, error)
             return
 
         def done(error: StoreError | None) -> None:
             if error is not None:
-                self.moving.failed(leaving, error.reason)
-                self.remove(writer.path)
-            else:
-                self.write_on(leaving, writer)
+                self.fail(leaving, copy, error)
+                return
+            if leaving.stage is CopyStage.AHEAD:
+                self.moving.written_ahead(leaving, copy.size)
+            self.write_on(leaving, copy)
 
         if chunk is not None:
-            self.in_background(lambda: writer.write(chunk), done)
-        elif leaving.stage is CopyStage.OVER:
-            self.in_background(writer.close, _closed)
-            self.remove(writer.path)
+            self.in_background(lambda: copy.write(chunk), done)
+        elif copy.ended:
+            self.in_background(copy.close, lambda error: self.end(leaving, copy, error))
+        elif leaving.stage is CopyStage.IN_PROGRESS:
+            self.begin_round(leaving, copy)
         else:
-            self.in_background(writer.close, lambda error: self.end(leaving, writer, error))
+            leaving.busy = False
+            self.moving.precopy(leaving)
 
-    def end(self, leaving: Leaving, writer: Writer, error: StoreError | None) -> None:
+    def end(self, leaving: Leaving, copy: Writer, error: StoreError | None) -> None:
         """A copy is complete, or could not be closed."""
         if error is not None:
-            self.moving.failed(leaving, error.reason)
+            self.fail(leaving, copy, error)
+        elif leaving.stage is CopyStage.OVER:
+            self.remove(copy)
         else:
-            self.moving.copy_written(leaving, writer.count, writer.nbytes, writer.checksum)
+            leaving.busy = False
+            self.moving.copy_written(leaving, copy.checksum)
 
-    def remove(self, path: Path) -> None:
-        """Remove a file in the background."""
+    def fail(self, leaving: Leaving, copy: Writer, error: StoreError) -> None:
+        """A copy could not be written."""
+        leaving.busy = False
+        self.moving.failed(leaving, error.reason)
+        self.remove(copy)
 
-        def unlink() -> None:
-            with translated(path):
-                path.unlink(missing_ok=True)
-
-        self.in_background(unlink, _closed)
+    def remove(self, copy: Writer) -> None:
+        """Remove a copy in the background."""
+        self.in_background(copy.remove, _closed)
 
     def read_on(self, arriving: Arriving, reader: Reader) -> None:
-        """Read the next pieces of a copy, and repeat until its end."""
+        """Read the next pieces of a copy, and repeat until its end, or as far as it is written."""
+        if arriving.stage is not CopyStage.IN_PROGRESS:
+            reader.close()
+            return
         pieces: list[Piece] = []
+        readable = arriving.readable
 
         def read() -> None:
-            pieces.extend(reader.next_pieces())
+            pieces.extend(reader.next_pieces(readable))
 
         def done(error: StoreError | None) -> None:
+            read_on = partial(self.read_on, arriving, reader)
             if error is not None:
                 self.moving.failed(arriving, error.reason)
-            elif arriving.stage is CopyStage.IN_PROGRESS and pieces:
-                self.moving.adopt_pieces(arriving, pieces, partial(self.read_on, arriving, reader))
-                return
-            elif arriving.stage is CopyStage.IN_PROGRESS:
-                assert reader.facts is not None
+                reader.close()
+            elif arriving.stage is not CopyStage.IN_PROGRESS:
+                reader.close()
+            elif pieces:
+                self.moving.adopt_pieces(arriving, pieces, read_on)
+            elif reader.facts is not None:
                 self.moving.adopt_facts(arriving, reader.facts, reader.checksum)
-            reader.close()
+                reader.close()
+            else:
+                self.moving.is_read(arriving, reader.size, read_on)
 
         self.in_background(read, done)
 

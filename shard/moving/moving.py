@@ -1,14 +1,17 @@
 """A shard's part in moving queues between shards (docs/rebalancing.md; router/authority/moving.py decides).
 
-**Theory of operation.** The router drives a move through STOPPING, COPYING and HOMING; a shard follows each step and
-reports. *Old home:* it freezes the queue and waits until every living acceptor and other shard is drained, that is,
-sends it nothing more for the queue. An acceptor sends Fence; the answer Fenced comes once everything it sent is safe;
-the acceptor's Drained says that no settlement follows either. Other shards, which send only dead letters, send Drained
-at once. The unacked messages of the drained acceptors are then put back among the ready ones, because each acceptor
-names them again at the home, and the whole queue is written to a file. *New home:* it reads the file into a queue that
-is not visible yet, stores it, and reports count, bytes and checksum, which the router compares with those written.
-*Home:* whichever shard the router decides on waits until acceptors have re-attached their consumers
-(shard/serving/homing.py).
+**Theory of operation.** The router drives a move through PRECOPYING, STOPPING, COPYING and HOMING; a shard follows each
+step and reports. *Pre-copy:* while the queue is open, its old home writes it to a file, round by round
+(shard/queue/copying.py), and the new home reads the file into a queue that is not visible yet. A round follows once the
+new home has stored the one before. When little has arrived meanwhile, or after ROUNDS, the router is asked to stop the
+queue, so clients wait for the last round only. *Old home:* it freezes the queue and waits until every living acceptor
+and other shard is drained, that is, sends it nothing more for the queue. An acceptor sends Fence; the answer Fenced
+comes once everything it sent is safe; the acceptor's Drained says that no settlement follows either. Other shards,
+which send only dead letters, send Drained at once. The unacked messages of the drained acceptors are then put back
+among the ready ones, because each acceptor names them again at the home, and the last round is written. *New home:* it
+reads that, removes what was settled meanwhile, stores the queue, and reports count, bytes and checksum, which the
+router compares with those written. *Home:* whichever shard the router decides on waits until acceptors have re-attached
+their consumers (shard/serving/homing.py).
 
 **Invariant.** At any time exactly one shard, the one in the router's record, owns the queue, and it has every message
 that is not settled. The copy counts for nothing before that record changes, and the old home deletes nothing before.
@@ -22,18 +25,17 @@ Work outside of the core waits in `writes`, `reads` and `removals` for the drive
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from penstock.bus import to_acceptor, to_shard
 from penstock.node.logs import get_logger
-from router.model.records import COPYING, HOMING, STOPPING, Move
+from router.model.records import COPYING, HOMING, PRECOPYING, STOPPING, Move
 from router.model.records import Queue as Record
 from shard.contents.priority_cy import PriorityQueue
 from shard.contents.queue_cy import UNLIMITED
 from shard.dead_letters.burial import Burial
 from shard.moving.copy_stage import COPY, CopyEvent, CopyStage
-from shard.queue.copying import Facts, Piece
+from shard.queue.copying import LINE_BITS, Facts, Piece, Writer, can_precopy
 from shard.queue.queue_state import QueueState
 from shard.queue.residence import Step
 from shard.queue.saturation import Stop
@@ -47,35 +49,54 @@ from shard.turns.state import ShardState
 
 log = get_logger()
 
-LINE_BITS = 48
-"""Above these bits the number of a message has its priority (shard/contents/priority_cy.py)."""
+WHOLE = 1 << 62
+"""More bytes than any copy has."""
+ROUNDS = 10
+"""Rounds of pre-copy after which the queue is stopped, however much is left: producers may be faster than the copy."""
 
 
 class Leaving:
     """A queue whose old home is this shard. `awaited` may still send something for it; the links in `drained` are
-    drained. Its copy, at `path`, is at a `stage`; `written` has count, bytes and checksum of a complete one.
+    drained. Its `copy` is at a `stage`, in one of its `rounds`; it is `busy` while a round is written. The new home has
+    `adopted` so many bytes of it. `written` has count, bytes and checksum of a complete one.
     """
 
-    def __init__(self, move: Move, queue: QueueState, awaited: set[Incarnation]) -> None:
+    def __init__(self, move: Move, queue: QueueState) -> None:
         self.move = move
         self.queue = queue
-        self.awaited = awaited
+        self.awaited: set[Incarnation] = set()
         self.drained: list[Link] = []
-        self.stage = CopyStage.DUE
+        self.stage = CopyStage.AHEAD
+        self.copy: Writer | None = None
+        self.rounds = 0
+        self.busy = False
+        self.adopted = 0
         self.written = (0, 0, 0)
-        self.path: Path | None = None
 
 
 class Arriving:
-    """A queue whose new home is to be this shard. Reading its copy is at a `stage`; `kept` has count, bytes and
-    checksum once all of it is in the store.
+    """A queue whose new home is to be this shard. Reading its copy is at a `stage`: up to the byte `readable`, then
+    `read_on` waits for more. `kept` has count, bytes and checksum once all of it is in the store.
     """
 
     def __init__(self, move: Move, queue: QueueState) -> None:
         self.move = move
         self.queue = queue
         self.stage = CopyStage.IN_PROGRESS
+        self.readable = 0
+        self.read_on: Callable[[], None] | None = None
         self.kept = (0, 0, 0)
+
+    def may_read(self, nbytes: int) -> None:
+        """Have the copy read on to a byte."""
+        self.readable = max(nbytes, self.readable)
+        self.resume()
+
+    def resume(self) -> None:
+        """Have what waits for more of the copy look again."""
+        read_on, self.read_on = self.read_on, None
+        if read_on is not None:
+            read_on()
 
 
 class Moving:
@@ -97,7 +118,7 @@ class Moving:
         self.drained: dict[int, int] = {}
         self.writes: list[Leaving] = []
         self.reads: list[Arriving] = []
-        self.removals: list[Path] = []
+        self.removals: list[Writer] = []
 
     # Decisions of the router
 
@@ -112,10 +133,11 @@ class Moving:
         if move.phase == HOMING:
             self.come_home(move)
             return
-        self.announce_drained(move)
+        if move.phase != PRECOPYING:
+            self.announce_drained(move)
         if move.source == self.state.index:
             self.begin_leaving(move)
-        elif move.target == self.state.index and move.phase == COPYING:
+        elif move.target == self.state.index and move.phase != STOPPING:
             self.begin_arriving(move)
 
     def end_move(self, id: int) -> None:
@@ -141,21 +163,65 @@ class Moving:
             self.peers[move.source].add_operation(to_shard.Drained(move.queue_id, move.epoch))
 
     def begin_leaving(self, move: Move) -> None:
-        """Freeze a queue that is to leave; or report again that its copy is written."""
-        known, queue = self.leaving.get(move.queue_id), self.state.queues.get(move.queue_id)
-        if known is not None and known.move.epoch == move.epoch:
-            known.move = move
-            if known.stage is CopyStage.COMPLETE and move.phase == STOPPING:
-                self.report_written(known)
+        """Copy a queue that is to leave while it is open, and freeze it once it is stopped; or repeat a report."""
+        leaving, queue = self.leaving.get(move.queue_id), self.state.queues.get(move.queue_id)
+        if leaving is None or leaving.move.epoch != move.epoch:
+            if queue is None or move.phase == COPYING:
+                return
+            leaving = self.leaving[move.queue_id] = Leaving(move, queue)
+        leaving.move = move
+        if move.phase == STOPPING and leaving.stage is CopyStage.AHEAD:
+            self.freeze(leaving)
+        elif move.phase == STOPPING and leaving.stage is CopyStage.COMPLETE:
+            self.report_written(leaving)
+        elif move.phase == PRECOPYING:
+            self.precopy(leaving)
+
+    def precopy(self, leaving: Leaving) -> None:
+        """Have the next round of a copy written once the new home has adopted the one before; or report that the queue
+        can be stopped.
+        """
+        copy = leaving.copy
+        if leaving.stage is not CopyStage.AHEAD or leaving.busy or (copy is not None and leaving.adopted < copy.size):
             return
-        if queue is None or move.phase != STOPPING:
-            return
-        queue.move(Step.LEAVE)
+        if not can_precopy(leaving.queue) or leaving.rounds >= ROUNDS or (copy is not None and copy.is_near()):
+            report(self.state, leaving.move, "precopied")
+        else:
+            leaving.rounds += 1
+            self.have_written(leaving)
+
+    def have_written(self, leaving: Leaving) -> None:
+        """Have the next round of a copy written."""
+        leaving.busy = True
+        self.writes.append(leaving)
+
+    def written_ahead(self, leaving: Leaving, nbytes: int) -> None:
+        """So many bytes of the copy of an open queue are written: the new home may read them."""
+        move = leaving.move
+        self.peers[move.target].add_operation(to_shard.Precopied(move.queue_id, move.epoch, nbytes))
+
+    def on_precopied(self, _link: Link, precopied: to_shard.Precopied) -> None:
+        """More of a copy can be read."""
+        arriving = self.arriving.get(precopied.queue)
+        if arriving is not None and arriving.move.epoch == precopied.epoch:
+            arriving.may_read(precopied.nbytes)
+
+    def on_adopted(self, _link: Link, adopted: to_shard.Adopted) -> None:
+        """The new home has so much of a copy."""
+        leaving = self.leaving.get(adopted.queue)
+        if leaving is not None and leaving.move.epoch == adopted.epoch:
+            leaving.adopted = adopted.nbytes
+            self.precopy(leaving)
+
+    def freeze(self, leaving: Leaving) -> None:
+        """Freeze a queue that is to leave, and await all that may still send something for it."""
+        leaving.queue.move(Step.LEAVE)
         itself = "shard", self.state.index, self.state.incarnation
         awaited = living_incarnations(self.state, "acceptor") | living_incarnations(self.state, "shard")
         awaited |= {incarnation_of(link.identity) for link in self.state.links.values()}  # whose deaths come later
         awaited.discard(itself)
-        self.leaving[queue.id] = Leaving(move, queue, awaited)
+        leaving.awaited = awaited
+        leaving.stage = COPY.after(leaving.stage, CopyEvent.STOP)
 
     def fence(self, link: Link, fence: to_shard.Fence) -> None:
         """An acceptor sends nothing more; the queue is frozen, so nothing more goes to the acceptor either.
@@ -224,17 +290,16 @@ class Moving:
             self.failed(leaving, f"{queue.contents.unacked} unacked messages are unassigned")
         elif lane is None and not queue.unburied.burying:
             leaving.stage = COPY.after(leaving.stage, CopyEvent.BEGIN)
-            self.writes.append(leaving)
+            if not leaving.busy:
+                self.have_written(leaving)
 
-    def copy_written(self, leaving: Leaving, count: int, nbytes: int, checksum: int) -> None:
-        """The copy is complete: report it if it has all messages, unless it is not needed any more."""
+    def copy_written(self, leaving: Leaving, checksum: int) -> None:
+        """The copy is complete: report what is in it, unless it is not needed any more."""
         if leaving.stage is CopyStage.OVER:
             return
-        queue = leaving.queue
-        if (count, nbytes) != (queue.contents.ready, queue.contents.ready_whole):
-            self.failed(leaving, f"{count} messages were written, {queue.contents.ready} are there")
-            return
-        leaving.stage, leaving.written = COPY.after(leaving.stage, CopyEvent.COMPLETE), (count, nbytes, checksum)
+        contents = leaving.queue.contents
+        leaving.stage = COPY.after(leaving.stage, CopyEvent.COMPLETE)
+        leaving.written = contents.ready, contents.ready_whole, checksum
         self.report_written(leaving)
 
     def report_written(self, leaving: Leaving) -> None:
@@ -247,18 +312,37 @@ class Moving:
     # The new home
 
     def begin_arriving(self, move: Move) -> None:
-        """Begin to read a queue that may come to live here; or report again that it is kept."""
-        known, record = self.arriving.get(move.queue_id), self.state.topology.queue_by_id(move.queue_id)
-        if known is not None and known.move.epoch == move.epoch:
-            if known.stage is CopyStage.COMPLETE:
-                report(self.state, move, "kept", *known.kept)
-            return
-        if record is None:
-            return
-        queue = self.state.make_queue(record)
-        queue.move(Step.ARRIVE)
-        self.arriving[queue.id] = Arriving(move, queue)
-        self.reads.append(self.arriving[queue.id])
+        """Begin to read a queue that may come to live here, all of it once it is written; or report again that it is
+        kept.
+        """
+        arriving, record = self.arriving.get(move.queue_id), self.state.topology.queue_by_id(move.queue_id)
+        if arriving is None or arriving.move.epoch != move.epoch:
+            if record is None:
+                return
+            queue = self.state.make_queue(record)
+            queue.move(Step.ARRIVE)
+            arriving = self.arriving[queue.id] = Arriving(move, queue)
+            self.reads.append(arriving)
+        arriving.move = move
+        if move.phase == COPYING and arriving.stage is CopyStage.COMPLETE:
+            report(self.state, move, "kept", *arriving.kept)
+        elif move.phase == COPYING:
+            arriving.may_read(WHOLE)
+
+    def is_read(self, arriving: Arriving, nbytes: int, read_on: Callable[[], None]) -> None:
+        """All that is written of a copy is read, so many bytes: tell the old home once it is stored, and have `read_on`
+        called when there is more.
+        """
+        move = arriving.move
+        arriving.read_on = read_on
+
+        def kept() -> None:
+            self.peers[move.source].add_operation(to_shard.Adopted(move.queue_id, move.epoch, nbytes))
+
+        if nbytes:
+            self.commits.when_kept(kept)
+        if nbytes < arriving.readable:
+            arriving.resume()
 
     def adopt_pieces(self, arriving: Arriving, pieces: list[Piece], read_on: Callable[[], None]) -> None:
         """Adopt some messages of the copy; `read_on` reads the next ones when there is room for them."""
@@ -292,6 +376,8 @@ class Moving:
         if self.state.gauges.saturated(self.state.index):
             self.failed(arriving, "there is no room")
             return
+        for first, end in facts.gone:
+            contents.discard(first, end - first)
         for position in facts.positions:
             contents.go_on_from(*position)
         if contents.delivery_limit >= 0:
@@ -344,13 +430,14 @@ class Moving:
         if leaving is not None:
             leaving.stage = COPY.after(leaving.stage, CopyEvent.END)
             self.put_back(leaving)
-            if leaving.path is not None:
-                self.removals.append(leaving.path)
+            if leaving.copy is not None and not leaving.busy:
+                self.removals.append(leaving.copy)
         arriving = self.arriving.pop(id, None)
         if arriving is not None:
             arriving.stage = COPY.after(arriving.stage, CopyEvent.END)
             arriving.queue.contents.close()
             self.state.weigh(arriving.queue, 0)
+            arriving.resume()
 
     # The home
 

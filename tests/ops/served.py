@@ -30,7 +30,7 @@ from penstock.settings import Settings
 from router.authority.authority import Authority
 from router.authority.operations import perform
 from router.core import Answered, RouterCore
-from router.model.records import COPYING, STOPPING
+from router.model.records import COPYING, PRECOPYING, STOPPING
 from router.storage.recovery import recover
 from router.storage.store import Store
 from tests.router.making import completed
@@ -159,8 +159,12 @@ class ServedNode:
             if not moves.topology.moves:
                 return
             for move in list(moves.topology.moves.values()):
-                state = {STOPPING: "written", COPYING: "kept"}.get(move.phase, "reattached")
-                shard = {STOPPING: move.source, COPYING: move.target}.get(move.phase, move.home)
+                homes = {
+                    PRECOPYING: ("precopied", move.source),
+                    STOPPING: ("written", move.source),
+                    COPYING: ("kept", move.target),
+                }
+                state, shard = homes.get(move.phase, ("reattached", move.home))
                 facts = {
                     "queue_id": move.queue_id,
                     "epoch": move.epoch,

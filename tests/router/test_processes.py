@@ -75,12 +75,14 @@ def test_a_move_is_rolled_back_when_a_shard_has_died(world: World) -> None:
         world.write("shard", shard, READY, 1)
     world.asked.done("queue_declare", name="q")
     (queue,) = world.asked.topology.queues()
-    world.asked.authority.moves.start("/", "q", 1 - queue.shard, None, None, lambda result: None)
+    moves = world.asked.authority.moves
+    moves.start("/", "q", 1 - queue.shard, None, None, lambda result: None)
     world.processes.handle_deaths()
-    assert world.asked.topology.moves[queue.queue_id].outcome == ""
+    assert queue.queue_id in moves.topology.moves
     world.write("shard", 1 - queue.shard, DEAD, 1)
     world.processes.handle_deaths()
-    assert world.asked.topology.moves[queue.queue_id].outcome == "rolled-back"
+    ((_, result),) = moves.take_answers()
+    assert result["result"] == "rolled-back" and queue.queue_id not in moves.topology.moves
 
 
 def test_the_bytes_of_a_shard_are_those_in_the_gauges(world: World) -> None:

@@ -37,7 +37,7 @@ def client(node: Node) -> Client:
 
 def begin(node: Node) -> list[dict[str, Any]]:
     """Begin the move, and have the acceptor learn of it."""
-    results = node.move("q", 1)
+    results = node.begin_move("q", 1)
     acceptor = node.acceptors[0]
     assert acceptor is not None
     while node.change(acceptor):

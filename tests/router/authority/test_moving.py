@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from router.authority.moving import MOVES_MAX, STOPPED_SECONDS
-from router.model.records import COPYING, HOMING, STOPPING, Move
+from router.authority.moving import MOVES_MAX, PATIENCE_SECONDS
+from router.model.records import COPYING, HOMING, PRECOPYING, STOPPING, Move
 from tests.router.making import Asked
 
 COPY = {"count": 3, "nbytes": 30, "checksum": 7}
@@ -25,6 +25,11 @@ class Moved(Asked):
         self.answers: list[dict[str, Any]] = []
         self.home = self.done("queue_declare", name="q", durable=True)["shard"]
         self.target = (self.home + 1) % 3
+
+    def stop(self) -> None:
+        """Start a move, and stop the queue."""
+        self.start()
+        self.report("precopied", self.home)
 
     def start(self, name: str = "q", shard: int | None = None, version: int | None = None) -> None:
         self.moves.start("/", name, self.target if shard is None else shard, version, "p", self.answers.append)
@@ -62,6 +67,9 @@ def test_all_the_way(asked: Moved) -> None:
     queue = asked.topology.queue("/", "q")
     assert queue
     asked.start()
+    assert (asked.move.phase, asked.shard()) == (PRECOPYING, asked.home)
+    asked.time.passes(5)
+    asked.report("precopied", asked.home)
     asked.time.passes(0.0125)
     assert (asked.move.phase, asked.shard()) == (STOPPING, asked.home)
     asked.report("written", asked.home, **COPY)
@@ -84,7 +92,7 @@ def test_all_the_way(asked: Moved) -> None:
 
 def test_a_copy_that_differs(asked: Moved) -> None:
     for wrong in ({"count": 2}, {"nbytes": 29}, {"checksum": 8}):
-        asked.start()
+        asked.stop()
         asked.report("written", asked.home, **COPY)
         asked.report("kept", asked.target, **{**COPY, **wrong})
         assert (asked.move.phase, asked.move.outcome, asked.shard()) == (HOMING, "rolled-back", asked.home)
@@ -95,6 +103,12 @@ def test_a_copy_that_differs(asked: Moved) -> None:
 def test_reports_that_do_not_fit_do_nothing(asked: Moved) -> None:
     """Reports of another move, incarnation, shard or step, and repeated reports."""
     asked.start()
+    asked.report("written", asked.home, **COPY)
+    asked.report("kept", asked.target, **COPY)
+    asked.report("precopied", asked.target)
+    asked.report("precopied", asked.home, incarnation=2)
+    assert asked.move.phase == PRECOPYING
+    asked.report("precopied", asked.home)
     asked.report("written", asked.home, epoch=99, **COPY)
     asked.report("written", asked.home, incarnation=2, **COPY)
     asked.report("written", asked.target, **COPY)
@@ -115,7 +129,7 @@ def test_reports_that_do_not_fit_do_nothing(asked: Moved) -> None:
 @pytest.mark.parametrize("dead", ["home", "target"])
 @pytest.mark.parametrize("how", ["looked", "came again", "failed"])
 def test_before_the_switch_it_is_rolled_back(asked: Moved, dead: str, copied: bool, how: str) -> None:
-    asked.start()
+    asked.stop()
     if copied:
         asked.report("written", asked.home, **COPY)
     shard = asked.home if dead == "home" else asked.target
@@ -137,7 +151,7 @@ def test_before_the_switch_it_is_rolled_back(asked: Moved, dead: str, copied: bo
 
 
 def test_after_the_switch_deaths_do_not_matter(asked: Moved) -> None:
-    asked.start()
+    asked.stop()
     asked.report("written", asked.home, **COPY)
     asked.report("kept", asked.target, **COPY)
     asked.incarnations = {}
@@ -148,9 +162,31 @@ def test_after_the_switch_deaths_do_not_matter(asked: Moved) -> None:
     assert asked.answers[0]["result"] == "moved"
 
 
-def test_what_takes_too_long(asked: Moved) -> None:
+@pytest.mark.parametrize("how", ["died", "failed", "aborted", "late"])
+def test_before_the_queue_is_stopped_nothing_is_left_of_a_move_that_fails(asked: Moved, how: str) -> None:
+    """Acceptors have seen nothing of it."""
     asked.start()
-    asked.time.passes(STOPPED_SECONDS)
+    if how == "died":
+        asked.moves.shard_started(asked.target, 2)
+    elif how == "failed":
+        asked.report("failed", asked.target, reason="the disk is full")
+    elif how == "aborted":
+        assert asked.moves.abort("/", "q") is True
+    else:
+        asked.time.passes(PATIENCE_SECONDS[PRECOPYING] + 1)
+        asked.moves.roll_back_failed()
+    asked.take()
+    assert not asked.topology.moves and asked.shard() == asked.home
+    (answer,) = asked.answers
+    assert (answer["result"], answer["pause_ms"]) == ("rolled-back", None)
+
+
+def test_what_takes_too_long(asked: Moved) -> None:
+    """The time until the queue is stopped does not count."""
+    asked.start()
+    asked.time.passes(PATIENCE_SECONDS[PRECOPYING])
+    asked.report("precopied", asked.home)
+    asked.time.passes(PATIENCE_SECONDS[STOPPING])
     asked.moves.roll_back_failed()
     assert asked.move.phase == STOPPING
     asked.time.passes(1)
@@ -161,7 +197,7 @@ def test_what_takes_too_long(asked: Moved) -> None:
 
 def test_abort(asked: Moved) -> None:
     assert asked.moves.abort("/", "q") is False
-    asked.start()
+    asked.stop()
     assert asked.moves.abort("/", "q") is True
     assert (asked.move.outcome, asked.move.reason) == ("rolled-back", "aborted")
     assert asked.moves.abort("/", "q") is False
@@ -206,7 +242,7 @@ def test_without_a_free_slot(asked: Moved) -> None:
     """The node already has its maximum of queues."""
     for number in range(99):
         asked.done("queue_declare", name=f"filling {number}")
-    asked.start()
+    asked.stop()
     asked.report("written", asked.home, **COPY)
     asked.report("kept", asked.target, **COPY)
     assert (asked.move.outcome, asked.shard()) == ("rolled-back", asked.home)

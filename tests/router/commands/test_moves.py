@@ -38,8 +38,9 @@ def test_a_move_is_rolled_back_once(asked: Placed) -> None:
     (move,) = asked.command("placement", vhost="/")["moves"]
     assert (move["queue_id"], move["target"], move["plan"], move["outcome"]) == (1, target, "p", "")
     assert asked.command("queue_move_abort", vhost="/", name="q") is True
-    (move,) = asked.command("placement", vhost="/")["moves"]
-    assert (move["outcome"], move["reason"]) == ("rolled-back", "aborted")
+    assert asked.command("placement", vhost="/")["moves"] == []
+    ((_, result),) = asked.authority.moves.take_answers()
+    assert (result["result"], result["reason"]) == ("rolled-back", "aborted")
     assert asked.command("queue_move_abort", vhost="/", name="q") is False
 
 

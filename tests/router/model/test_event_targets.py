@@ -56,7 +56,7 @@ def test_a_saturated_queue_gets_no_events(node: Node, client: Client) -> None:
 def test_a_queue_that_moves_gets_no_events_until_it_is_at_home(node: Node) -> None:
     node.declare("events", 0, durable=True)
     node.ask("queue_bind", queue="events", source=EXCHANGE, key="#")
-    results = node.move("events", 1)
+    results = node.begin_move("events", 1)
     assert node.router.topology.moves and targets(node) == []
     node.settle(rechecks=3)
     assert [result["result"] for result in results] == ["moved"]

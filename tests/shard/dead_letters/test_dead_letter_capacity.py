@@ -74,7 +74,7 @@ def test_a_queue_that_holds_no_producer_has_room_for_every_letter(node: Node) ->
 def test_a_moving_queue_has_no_room(node: Node) -> None:
     room, dead = room_for(node, "dead")
     assert room.is_for(dead, 80)
-    node.move("dead", 1)
+    node.begin_move("dead", 1)
     for _, shard in node.running_shards():
         node.change(shard)
     assert not room.is_for(dead, 80) and not room.is_for(dead, 80, heeded=False)

@@ -12,6 +12,7 @@ import pytest
 from penstock.batch.batch_cy import Batch
 from shard.contents.errors import StoreError
 from shard.moving.carrying import Carrier
+from shard.queue.copying import Writer
 from shard.queue.residence import OPEN
 from tests.shard.steps import drain, publish
 from tests.simulator.joined.client import Client
@@ -85,7 +86,7 @@ def test_a_copy_is_written_and_read_by_chunks_while_the_shards_go_on(node: Node)
     threads = [Thread(node, index) for index in range(2)]
     results = node.move("q", 1)
     node.settle()
-    assert [len(thread.jobs) for thread in threads] == [1, 0] and not results
+    assert [len(thread.jobs) for thread in threads] == [1, 1] and not results
     publish(client, "other", b"meanwhile")
     assert drain(client, "other") == [b"meanwhile"]
     go_on(node, *threads)
@@ -155,8 +156,10 @@ def test_a_move_that_is_aborted_leaves_no_copy(node: Node, written: int) -> None
 def test_a_copy_that_is_not_removed_is_logged(node: Node) -> None:
     incarnation = node.shards[0]
     assert incarnation is not None
+    node.declare("q")
+    node.settle()
     path = node.stored / "0" / "move-1-1"
     path.mkdir()
-    incarnation.carrier.remove(path)
+    incarnation.carrier.remove(Writer(path, node.state("q")))
     (line,) = [each for each in node.logs if each["event"] == "copy of a queue was not closed or removed"]
     assert line["problem"] == f"{path}: Is a directory"

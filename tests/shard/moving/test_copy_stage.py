@@ -9,13 +9,14 @@ import pytest
 from penstock.states.transitions import IllegalTransition
 from shard.moving.copy_stage import COPY, CopyEvent, CopyStage
 
-BEGIN, COMPLETE, FAIL, END = CopyEvent
+STOP, BEGIN, COMPLETE, FAIL, END = CopyEvent
 
 
 @pytest.mark.parametrize(
     ("first", "events", "last"),
     [
-        (CopyStage.DUE, (BEGIN, COMPLETE, END), CopyStage.OVER),
+        (CopyStage.AHEAD, (STOP, BEGIN, COMPLETE, END), CopyStage.OVER),
+        (CopyStage.AHEAD, (FAIL,), CopyStage.FAILED),
         (CopyStage.DUE, (FAIL,), CopyStage.FAILED),
         (CopyStage.IN_PROGRESS, (COMPLETE,), CopyStage.COMPLETE),
         (CopyStage.IN_PROGRESS, (FAIL, END), CopyStage.OVER),

@@ -365,7 +365,7 @@ def test_a_move_that_ends_unseen_leaves_nothing(node: Node) -> None:
     """A shard that has lost its router learns from the snapshot of the next one that the move is over."""
     opened(node)
     before = node.snapshot()
-    node.move(QUEUE, 1)
+    node.begin_move(QUEUE, 1)
     shard = node.shards[1]
     assert shard is not None
     while node.change(shard):
@@ -377,7 +377,7 @@ def test_a_move_that_ends_unseen_leaves_nothing(node: Node) -> None:
 
 def drained(node: Node) -> None:
     """Begin a move; go on until the acceptor knows that nothing more comes from the old home."""
-    node.move(QUEUE, 1)
+    node.begin_move(QUEUE, 1)
     away = node.core(0).moves.away
     for _ in range(20):
         for incarnation in node.acceptors_and_shards():

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.amqp.properties import encode_properties
-from penstock.batch.batch_cy import HAS_EXPIRATION, PERSISTENT, Batch, BatchBuilder
+from penstock.batch.batch_cy import HAS_EXPIRATION, HAS_PRIORITY, PERSISTENT, Batch, BatchBuilder
 from shard.contents.errors import StoreError
-from shard.queue.copying import MERGED, Piece, Reader, Writer, path_of, remove_all
+from shard.queue.copying import LINE_BITS, MERGED, NEAR, Piece, Reader, Writer, path_of, remove_all
 from shard.queue.queue_state import QueueState
 from shard.store.journal import Journal
 from tests.shard.making import batch_of, limits_of, queue_of
@@ -23,15 +23,21 @@ UNLIMITED = 1 << 62
 
 def copied(queue: QueueState, path: Path) -> Writer:
     """Write the whole copy of a queue; return its writer."""
-    writer = Writer(path, queue, 2)
-    while (chunk := writer.next_chunk()) is not None:
-        writer.write(chunk)
+    writer = Writer(path, queue)
+    writer.begin_last_round()
+    write_on(writer)
     writer.close()
     return writer
 
 
+def write_on(writer: Writer) -> None:
+    """Write a round to its end."""
+    while (chunk := writer.next_chunk()) is not None:
+        writer.write(chunk)
+
+
 def pieces_in(reader: Reader) -> Iterator[Piece]:
-    while pieces := reader.next_pieces():
+    while pieces := reader.next_pieces(UNLIMITED):
         yield from pieces
 
 
@@ -44,6 +50,15 @@ def messages_in(pieces: Iterator[Piece]) -> list[tuple[int, bytes, bool]]:
     ]
 
 
+def of_priority(priority: int, *bodies: bytes) -> Batch:
+    """Return a batch of messages of a priority."""
+    builder = BatchBuilder()
+    for body in bodies:
+        header = b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + encode_properties({"priority": priority})
+        builder.add(b"\0\1q", header, body, HAS_PRIORITY)
+    return builder.finish()
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return path_of(tmp_path, 7, 2)
@@ -53,12 +68,12 @@ def test_a_copy_that_is_cut_short_is_not_taken(path: Path) -> None:
     queue = queue_of()
     queue.enqueue(batch_of(*(b"%d" % number for number in range(10)), flags=PERSISTENT), 0, 10, 0)
     writer = copied(queue, path)
-    assert (writer.count, writer.nbytes) == (10, queue.contents.ready_whole)
+    assert writer.ended and writer.size == path.stat().st_size
     assert path.stat().st_mode & 0o777 == 0o600
     reader = Reader(path)
     assert [piece.batch.count for piece in pieces_in(reader)] == [10]
     assert reader.checksum == writer.checksum == zlib.crc32(path.read_bytes())
-    assert reader.facts is not None and (reader.facts.queue_id, reader.facts.epoch) == (7, 2)
+    assert reader.facts is not None and reader.size == writer.size
     reader.close()
     whole = path.read_bytes()
     for size in range(len(whole)):
@@ -83,23 +98,30 @@ def test_a_changed_byte_changes_the_checksum(path: Path) -> None:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(("enqueue", "enqueue", "take", "settle", "requeue")), st.integers(1, 5)), max_size=20
-    )
+        st.tuples(st.sampled_from(("enqueue", "enqueue", "take", "settle", "requeue", "round")), st.integers(1, 5)),
+        max_size=30,
+    ),
+    st.sampled_from((0, 3)),
 )
-def test_all_ready_messages_are_in_the_copy_in_order(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+def test_the_ready_messages_are_those_in_the_copy_that_are_not_gone(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]], priorities: int
 ) -> None:
-    """Settled messages leave holes in the copy; unacked messages are not in it."""
-    queue = queue_of(base=1 << 36)
+    """However many rounds there are. A message is in one of them, and those of a priority are in order."""
+    queue = queue_of(base=1 << 36, max_priority=priorities)
     bodies: dict[int, bytes] = {}
     ready, unacked = set[int](), list[int]()
+    path = tmp_path_factory.mktemp("copy") / "move-7-2"
+    writer = Writer(path, queue)
     for step, count in steps:
         if step == "enqueue":
-            first = (1 << 36) + len(bodies)
-            new = {first + i: b"%d" % (first + i) for i in range(count)}
-            queue.enqueue(batch_of(*new.values()), 0, count, 0)
-            bodies |= new
-            ready |= new.keys()
+            new = [b"%d" % (len(bodies) + number) for number in range(count)]
+            first = queue.contents.enqueue(of_priority(count, *new) if priorities else batch_of(*new), 0, count, 0)
+            numbers = range(first, first + count)
+            bodies |= dict(zip(numbers, new, strict=True))
+            ready |= set(numbers)
+        elif step == "round":
+            writer.begin_round()
+            write_on(writer)
         elif step == "take":
             for item in queue.contents.pop(count, UNLIMITED, False):
                 unacked += range(item.sequence, item.sequence + item.count)
@@ -111,14 +133,44 @@ def test_all_ready_messages_are_in_the_copy_in_order(
             else:
                 queue.contents.requeue(number, 1)
                 ready.add(number)
-    path = tmp_path_factory.mktemp("copy") / "move-7-2"
-    writer = copied(queue, path)
-    assert (writer.count, writer.nbytes) == (queue.contents.ready, queue.contents.ready_whole)
+    writer.begin_last_round()
+    write_on(writer)
+    writer.close()
     reader = Reader(path)
     found = messages_in(pieces_in(reader))
-    assert [(sequence, body) for sequence, body, _ in found] == [(number, bodies[number]) for number in sorted(ready)]
-    assert reader.checksum == writer.checksum
+    assert reader.facts is not None and reader.checksum == writer.checksum
     reader.close()
+    gone = {number for first, end in reader.facts.gone for number in range(first, end)}
+    numbers = [sequence for sequence, _, _ in found]
+    assert len(set(numbers)) == len(numbers)
+    for priority in {number >> LINE_BITS for number in numbers}:
+        line = [number for number in numbers if number >> LINE_BITS == priority]
+        assert line == sorted(line)
+    assert {sequence: body for sequence, body, _ in found if sequence not in gone} == {
+        number: bodies[number] for number in ready
+    }
+    assert gone <= set(numbers)
+
+
+def test_the_last_round_is_small_once_a_round_has_most(path: Path) -> None:
+    queue = queue_of()
+    body = bytes(NEAR // 8)
+    for _ in range(9):
+        queue.enqueue(batch_of(body), 0, 1, 0)
+    writer = Writer(path, queue)
+    assert not writer.is_near()
+    writer.begin_round()
+    write_on(writer)
+    assert writer.is_near()
+    for _ in range(9):
+        queue.enqueue(batch_of(body), 0, 1, 0)
+    assert not writer.is_near()
+    before = writer.size
+    queue.contents.pop(12, UNLIMITED, True)
+    writer.begin_last_round()
+    write_on(writer)
+    writer.close()
+    assert writer.size - before < 7 * len(body)
 
 
 def test_small_segments_share_a_piece_but_none_that_expires_otherwise(path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any, Self
 
 from acceptor.clients.channel_state import ChannelState
 from acceptor.clients.parked import ParkedRun
+from router.model.records import PRECOPYING
 from router.model.topology import Queue
 from tests.raw import CAPABILITIES
 from tests.simulator.joined.client import Client
@@ -90,6 +92,22 @@ class Node(Lines):
             while self.send_down(shard_index, index):
                 moved = True
         return moved
+
+    def begin_move(self, name: str, shard: int) -> list[dict[str, Any]]:
+        """Move a queue up to its stop, of which nobody has heard; return the list that the result will be in."""
+        results, id = self.move(name, shard), self.queue(name).queue_id
+        for index, process in cycle(self.running_shards()):
+            while self.change(process):
+                pass
+            self.finish_shard(index)
+            while self.commit_shard(index):
+                self.finish_shard(index)
+            if self.router.topology.moves[id].phase != PRECOPYING:
+                return results
+            for peer in range(len(self.shards)):
+                while self.send_across(index, peer):
+                    pass
+        raise AssertionError("there is no shard")
 
     def settle(self, rechecks: int = 0) -> None:
         """Take steps until nothing moves; then let time pass and recheck, `rechecks` times."""
