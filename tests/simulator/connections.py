@@ -254,7 +254,7 @@ class ClientConnection:
         last_resort = self.engine.plan.bounds.last_resort
         known = event.code == 506 and any(reason in event.text for reason in reasons)
         full = known and last_resort and (attacks or last_resort != "pause")
-        expelled = self.is_expelled() and event.code in (320, 403)
+        expelled = self.is_expelled() and event.code in (320, 403, 530)
         held = event.code == 506 and "; held for" in event.text and self.engine.plan.reaches(CLOSE_CONNECTION)
         self.held_off = event.code == 530 and "held off" in event.text and self.engine.plan.reaches(HOLD_OFF)
         assert full or expelled or held or self.held_off, f"{self.name} is refused: {event}"

@@ -97,6 +97,8 @@ class Engine:
         self.wakes: dict[int, float] = {}
         """When each shard is to wake next."""
         self.ending: set[Place] = set()
+        self.overdue: set[Place] = set()
+        """The places whose turns were to end while their processes hung."""
         self.metering: set[int] = set()
         self.broadcasts = self.chance("broadcasts")
         self.activities: list[Activity] = []
@@ -316,16 +318,22 @@ class Engine:
     # Turns and time
 
     def turn_ends(self, place: Place, seconds: float = TURN_SECONDS) -> None:
-        """Have a process end its turn soon, unless it will anyway."""
-        if place[0] not in ("disk", "console") and place not in self.ending:
+        """Have a process end its turn soon, unless it will anyway. One that has hung does so sooner than it looks again
+        whether it hangs.
+        """
+        overdue = place in self.overdue and not self.hung(place)
+        if place[0] not in ("disk", "console") and (place not in self.ending or overdue):
             self.ending.add(place)
+            self.overdue.discard(place)
             self.timeline.after(seconds, partial(self.end_turn, place))
 
     def end_turn(self, place: Place) -> None:
         """End a process's turn."""
         if self.is_postponed(place, partial(self.end_turn, place)):
+            self.overdue.add(place)
             return
         self.ending.discard(place)
+        self.overdue.discard(place)
         role, number = place
         if role == "acceptor":
             self.end_turn_of_acceptor(number)
