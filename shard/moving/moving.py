@@ -185,7 +185,10 @@ class Moving:
         if leaving.stage is not CopyStage.AHEAD or leaving.busy or (copy is not None and leaving.adopted < copy.size):
             return
         if not can_precopy(leaving.queue) or leaving.rounds >= ROUNDS or (copy is not None and copy.is_near()):
-            report(self.state, leaving.move, "precopied")
+            if hindrance := self.hindrance(leaving.queue):
+                self.failed(leaving, hindrance)
+            else:
+                report(self.state, leaving.move, "precopied")
         else:
             leaving.rounds += 1
             self.have_written(leaving)
@@ -281,25 +284,26 @@ class Moving:
         moved.
         """
         queue = leaving.queue
-        lane = self.burial.lanes.get(queue.id)
-        if lane is not None and lane.behind is not None:
-            self.failed(leaving, f"its dead letters wait for room in {lane.behind}")
-        elif queue.leases:
-            self.failed(leaving, f"{queue.contents.unacked} of its messages are leased")
-        elif queue.contents.unacked:
-            self.failed(leaving, f"{queue.contents.unacked} unacked messages are unassigned")
-        elif lane is None and not queue.unburied.burying:
+        if hindrance := self.hindrance(queue):
+            self.failed(leaving, hindrance)
+        elif unassigned := queue.contents.unacked - sum(len(lease.held) for lease in queue.leases.values()):
+            self.failed(leaving, f"{unassigned} unacked messages are unassigned")
+        elif self.burial.lanes.get(queue.id) is None and not queue.unburied.burying:
             leaving.stage = COPY.after(leaving.stage, CopyEvent.BEGIN)
             if not leaving.busy:
                 self.have_written(leaving)
+
+    def hindrance(self, queue: QueueState) -> str:
+        """Return why a queue cannot leave at present; "" if it can."""
+        lane = self.burial.lanes.get(queue.id)
+        return "" if lane is None or lane.behind is None else f"its dead letters wait for room in {lane.behind}"
 
     def copy_written(self, leaving: Leaving, checksum: int) -> None:
         """The copy is complete: report what is in it, unless it is not needed any more."""
         if leaving.stage is CopyStage.OVER:
             return
-        contents = leaving.queue.contents
         leaving.stage = COPY.after(leaving.stage, CopyEvent.COMPLETE)
-        leaving.written = contents.ready, contents.ready_whole, checksum
+        leaving.written = *size_of(leaving.queue), checksum
         self.report_written(leaving)
 
     def report_written(self, leaving: Leaving) -> None:
@@ -385,6 +389,8 @@ class Moving:
                 contents.came_back(sequence, deliveries)
                 if queue.contents.durable and self.state.journal is not None:
                     self.state.journal.count(queue.id, sequence, deliveries)
+        for id, record in facts.leases:
+            self.consuming.leases.adopt(queue, id, record)
         totals = contents.totals
         (
             totals.published, totals.delivered, totals.acked, totals.redelivered, totals.dropped,
@@ -399,7 +405,7 @@ class Moving:
             queue.saturation.keep_lent(*facts.lent, self.state.now)
         if facts.stop is not None:
             queue.saturation.continue_stop(Stop(*facts.stop))
-        found = contents.ready, contents.ready_whole, checksum
+        found = *size_of(queue), checksum
 
         def kept() -> None:
             if arriving.stage is CopyStage.IN_PROGRESS:
@@ -435,6 +441,7 @@ class Moving:
         arriving = self.arriving.pop(id, None)
         if arriving is not None:
             arriving.stage = COPY.after(arriving.stage, CopyEvent.END)
+            self.consuming.leases.forget(arriving.queue)
             arriving.queue.contents.close()
             self.state.weigh(arriving.queue, 0)
             arriving.resume()
@@ -455,3 +462,9 @@ class Moving:
         for leaving in self.leaving.values():
             leaving.awaited = still_awaited(leaving.awaited, role, index, incarnation)
         self.homings.died(role, index, incarnation)
+
+
+def size_of(queue: QueueState) -> tuple[int, int]:
+    """The number of messages of a queue without consumers, and their whole bytes."""
+    contents = queue.contents
+    return contents.ready + contents.unacked, contents.ready_whole + contents.unacked_whole

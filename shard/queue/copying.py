@@ -10,15 +10,16 @@ nothing: until its messages are in the store of the new home, they are in the ol
 
 The file is written in rounds. All but the last are of an open queue (pre-copy, as virtual machines are moved: Clark et
 al., Live Migration of Virtual Machines, NSDI 2005, 2): a round has what arrived before it began, ready or unacked. The
-last one is of the frozen queue, without unacked messages, and ends with the facts. **Invariant:** a message in the
-queue has been written, or arrived after the last round began. So each round only appends, and a message that is written
-and then settled is named in the facts as `gone`.
+last one is of the frozen queue, whose unacked messages are all leased, and ends with the facts. **Invariant:** a
+message in the queue has been written, or arrived after the last round began. So each round only appends, and a message
+that is written and then settled is named in the facts as `gone`.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO, NamedTuple
@@ -53,7 +54,8 @@ class Facts(NamedTuple):
     `positions` is as of `Queue.positions`; `deliveries` are counts of redeliveries, by sequence; `totals` are
     published, delivered, acked, redelivered, dropped, then bytes published and delivered, all since `counted_since`.
     `stop` is a `shard.queue.saturation.Stop` while the queue holds its producers; `lent` is the room lent beyond its
-    stop marks; `lagging` marks a lagging queue. `gone` has (first, end) of written messages that are settled.
+    stop marks; `lagging` marks a lagging queue. `gone` has (first, end) of written messages that are settled,
+    `leases` ids and records (`Lease.record`).
     """
 
     positions: list[tuple[int, int, int, int]]
@@ -66,6 +68,7 @@ class Facts(NamedTuple):
     lent: tuple[int, int]
     lagging: bool
     gone: list[tuple[int, int]]
+    leases: list[tuple[str, bytes]]
 
 
 class Piece(NamedTuple):
@@ -89,6 +92,7 @@ def facts_of(queue: QueueState, gone: list[tuple[int, int]]) -> Facts:
         contents.positions(), contents.delivery_counts(), counted, queue.usage.counted_since,
         queue.usage.had_consumers, queue.usage.consumed, queue.saturation.stop(),
         queue.saturation.lent_beyond(), queue.exemption.lagging, gone,
+        [(lease.id, lease.record()) for lease in queue.leases.values()],
     )  # fmt: skip
 
 
@@ -205,7 +209,8 @@ class Writer:
         """Written messages that are not in the frozen queue."""
         if not can_precopy(self._queue):
             return []
-        for first, end in self._queue.contents.ready_ranges():
+        leased = chain.from_iterable(lease.held.ranges() for lease in self._queue.leases.values())
+        for first, end in chain(self._queue.contents.ready_ranges(), leased):
             self._written.remove(first, end - first)
         return self._written.ranges()
 

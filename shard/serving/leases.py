@@ -26,7 +26,7 @@ from shard.queue.consumer_cy import Consumer
 from shard.queue.lease import Lease
 from shard.queue.queue_state import QueueState
 from shard.queue.stalls import Stalls
-from shard.store.stored import Held
+from shard.store.stored import Held, unpack_held
 from shard.turns.link import Link
 from shard.turns.state import ShardState
 
@@ -144,6 +144,12 @@ class Leases:
                 lease.held.add(low, part)
         if not lease.held and not lease.empty:
             self.drop(queue, lease)
+
+    def adopt(self, queue: QueueState, id: str, record: bytes) -> None:
+        """Restore a lease of another shard from its record, and store it here."""
+        self.recover(queue, id, unpack_held(record))
+        if id in queue.leases:
+            self.store_record(queue, queue.leases[id], record)
 
     def drop(self, queue: QueueState, lease: Lease) -> None:
         """Delete a lease, here and in the store."""

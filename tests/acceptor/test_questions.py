@@ -128,7 +128,7 @@ def test_a_rate_with_the_time_that_all_waiting_messages_take(node: Node) -> None
 
 def test_a_queue_that_moves(node: Node) -> None:
     client = open_channel(node)
-    node.move("full", 1)
+    node.begin_move("full", 1)
     acceptor = node.acceptors[0]
     assert acceptor is not None
     while node.change(acceptor):

@@ -21,9 +21,11 @@ def test_publishes_during_a_move_wait_at_it_and_go_on_at_the_new_home() -> None:
     with Node(shards=2) as node:
         node.declare("q", shard=0)
         client = open_channel(node)
-        results = node.move("q", 1)
+        results = node.begin_move("q", 1)
         incarnation = node.acceptors[0]
-        assert incarnation is not None and node.change(incarnation)
+        assert incarnation is not None
+        while node.change(incarnation):
+            pass
         client.publish(1, b"m", routing_key="q")
         client.read()
         channel = client.connection.channels[1]

@@ -109,7 +109,7 @@ def test_a_queue_that_grows_faster_than_it_is_copied_is_stopped_after_some_round
             more = [b"%d.%d" % (rounds, number) + bytes(NEAR // 4) for number in range(5)]
             publish(client, QUEUE, *more, delivery_mode=2)
             bodies += more
-        assert any([thread.run_one() for thread in threads])
+        assert any(list(map(Thread.run_one, threads)))
         node.settle()
     assert [result["result"] for result in results] == ["moved"]
     assert rounds == ROUNDS

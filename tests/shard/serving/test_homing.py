@@ -165,7 +165,7 @@ def waiting_at_home(node: Node) -> Client:
     client.send("basic.consume", 1, queue=QUEUE)
     client.read()
     node.start_shard(0)
-    node.move(QUEUE, 1)
+    node.begin_move(QUEUE, 1)
     node.abort_move(QUEUE)
     slow, shard = node.acceptors[1], node.shards[0]
     assert slow is not None and shard is not None

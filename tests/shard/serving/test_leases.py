@@ -399,25 +399,48 @@ def test_a_queue_with_priorities_has_no_leases_and_who_does_not_ack_neither(node
         assert said in client.take("channel.close", 1).text
 
 
-def test_a_queue_whose_messages_are_leased_stays_where_it_is(node: Node) -> None:
-    """A lease keeps the queue in place, with a consumer or without."""
-    client = leased(node)
-    results = node.move("q", 1)
+def moves(node: Node, shard: int) -> None:
+    """Move the queue."""
+    results = node.move("q", shard)
     node.settle()
-    assert (results[0]["result"], results[0]["reason"]) == ("rolled-back", "shard 0: 3 of its messages are leased")
+    assert results[0]["result"] == "moved", results
+
+
+def test_a_lease_moves_with_its_queue(node: Node) -> None:
+    """With its consumer, which is filled no further, or without; the store of the new home has it."""
+    client = leased(node)
+    moves(node, 1)
     client.send("basic.ack", 1, delivery_tag=1)
     node.settle()
     assert ready(node) == (7, 2)
     assert delivered(client) == []
     hang_up(node, client)
-    results = node.move("q", 1)
+    moves(node, 0)
+    die(node)
+    assert ready(node) == (7, 2)
+    again = open_channel(node)
+    again.send("basic.consume", 1, queue="q", consumer_tag="c", arguments={"x-lease": "batch"})
+    node.settle()
+    assert delivered(again) == [(body, True) for body in numbered(1, 2)]
+    end(open_channel(node), "ack")
+    moves(node, 1)
+    assert drain(open_channel(node), "q") == numbered(*range(3, 10))
+
+
+def test_a_lease_stays_with_a_queue_whose_move_is_rolled_back(node: Node) -> None:
+    client = leased(node)
+    results = node.begin_move("q", 1)
+    node.abort_move("q")
     node.settle()
     assert results[0]["result"] == "rolled-back"
-    end(open_channel(node), "ack")
-    results = node.move("q", 1)
+    assert ready(node) == (7, 3)
+    hang_up(node, client)
+    assert ready(node) == (7, 3)
+    for shard in (0, 1):
+        node.kill_shard(shard)
+        node.start_shard(shard)
     node.settle()
-    assert results[0]["result"] == "moved"
-    assert drain(open_channel(node), "q") == numbered(*range(3, 10))
+    assert ready(node) == (7, 3)
 
 
 def test_who_asks_for_a_lease_while_the_queue_comes_home_has_it(node: Node) -> None:
