@@ -16,11 +16,11 @@ import zmq
 
 from acceptor import questions
 from acceptor.clients.clock_origin import ClockOrigin
-from acceptor.clients.connection_stage import HANDSHAKE, ConnectionStage
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.clients.spool import Spool
 from acceptor.commands import COMMANDS, carry_out
 from acceptor.core import AcceptorCore
+from acceptor.ending import SAFE_SECONDS, Ending
 from acceptor.holding.flow_files import FlowFiles
 from acceptor.logins.known_passwords import KnownPasswords
 from acceptor.logins.logins import Verified
@@ -30,7 +30,6 @@ from acceptor.sockets.sockets import Sockets
 from acceptor.turn_schedule import TurnSchedule
 from penstock.batch.arena import Arena, Borrower
 from penstock.bus.endpoint import subscribe
-from penstock.bus.link_stage import UP
 from penstock.bus.operations_cy import Operation
 from penstock.bus.process_messages import ProcessMessage
 from penstock.bus.router_client import RouterClient
@@ -53,11 +52,6 @@ from penstock.telemetry.writer import Writer
 
 log = logs.get_logger()
 
-# At shutdown, in seconds: how long clients may take to answer; before that, how long their publishes may take to become
-# safe; and all of it, which is less than the supervisor waits. A disk may be busy for seconds.
-DRAIN_SECONDS = 2.0
-SAFE_SECONDS = 2.5
-END_SECONDS = 3.0
 # Seconds between checks that are not urgent.
 TICK_SECONDS = 1.0
 # Milliseconds for the router to receive pending requests at the end.
@@ -95,7 +89,8 @@ class Acceptor:
             loop, self.core, process.connections_most(), self.schedule.ask
         )  # fmt: skip
         self.idle_memory = IdleMemory(node.settings.memory.process_limit)
-        self.all_safe: asyncio.Event | None = None
+        self.ending: Ending | None = None
+        self.all_safe = asyncio.Event()
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"acceptor.{index}.{incarnation}"
         self.shards = ShardDialers(self.turn_sockets, node, identity.encode())
@@ -217,7 +212,7 @@ class Acceptor:
     def finish_turn(self) -> None:
         """Send the turn to shards and router, write the clients' output, and schedule what remains for later."""
         self.schedule.begin()
-        if self.all_safe is not None and not self.has_unsafe():
+        if self.ending is not None and self.ending.is_safe():
             self.all_safe.set()
         turns = self.core.finish_turn()
         if self.state.flush_first:
@@ -328,7 +323,7 @@ class Acceptor:
 
     async def close(self) -> None:
         """Shut down: confirm publishes in flight, close the connections, and give the clients a moment to answer."""
-        ends = self.loop.time() + END_SECONDS
+        began = self.loop.time()
         self.listener.close()
         for _ in range(2):
             await asyncio.sleep(0)  # clients that were accepted get their protocols
@@ -337,30 +332,26 @@ class Acceptor:
         for protocol in self.sockets.protocols.values():
             if not protocol.transport.is_closing():
                 protocol.transport.pause_reading()
-        self.all_safe = asyncio.Event()
+        self.ending = Ending(self.core, began)
         self.finish_turn()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.all_safe.wait(), SAFE_SECONDS)
-        self.core.shut_down()
+        unheard = self.ending.close_connections()
         self.finish_turn()
         for connection, protocol in list(self.sockets.protocols.items()):
-            if connection.stage in HANDSHAKE or connection.stage is ConnectionStage.REFUSED:
-                protocol.transport.close()  # not open yet: the reason cannot be sent
+            if connection in unheard:
+                protocol.transport.close()
             elif not protocol.transport.is_closing():
                 protocol.transport.resume_reading()
         if self.sockets.protocols:
             self.sockets.emptied.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.sockets.emptied.wait(), min(ends - self.loop.time(), DRAIN_SECONDS))
+                await asyncio.wait_for(self.sockets.emptied.wait(), self.ending.patience(self.loop.time()))
         self.flow_files.write_all()
         await asyncio.gather(*(dialer.finish() for dialer in self.shards))
         if self.telemetry is not None:
             self.telemetry.close()
         self.context.destroy(linger=LINGER_MS)
-
-    def has_unsafe(self) -> bool:
-        """Whether anything has not been sent to the shards, or not been reported safe by them."""
-        return any(link.stage is UP and (link.sent or link.turn.operations) for link in self.core.links)
 
 
 async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> None:
