@@ -7,6 +7,7 @@ Nothing here waits and nothing reads a clock: the shell sets `now` (seconds, mon
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -63,6 +64,14 @@ POWERS = frozenset({
 """Kinds of changes of the topology after which a queue may no longer hold publishes that it held before."""
 
 
+class Beginning(Enum):
+    """How far an incarnation has begun."""
+
+    LOADING = "it has no topology yet"
+    READY = "it has its place, or waits until it has that or may replace its predecessor"
+    REPLACING = "its predecessor is asked to end, and leaves the place to it"
+
+
 class AcceptorCore:
     """One incarnation of one acceptor: its parts, and what comes from the other processes."""
 
@@ -72,7 +81,7 @@ class AcceptorCore:
         if state.has_place():
             for link in self.links:
                 link.begin_counting()
-        self.loaded = False
+        self.beginning = Beginning.LOADING
         self.powers_changed = False
         self.last_connection = 0
         self.logins = Logins(self.topology, settings.amqp.loopback_users, state.clock)
@@ -118,6 +127,18 @@ class AcceptorCore:
         self.state.connections[id] = connection
         return connection
 
+    def is_ready(self) -> bool:
+        """Whether it has the topology."""
+        return self.beginning is not Beginning.LOADING
+
+    def replaces(self) -> None:
+        """Do the work of the predecessor, which is asked to end."""
+        self.beginning = Beginning.REPLACING
+
+    def serves(self) -> bool:
+        """Whether it meets shards and accepts clients. If a successor dies before, nobody knows it."""
+        return self.beginning is Beginning.REPLACING or self.state.has_place()
+
     def waits(self) -> bool:
         """Whether a turn waits for more to send, or for `now` to be a little later."""
         for link in self.links:  # noqa: SIM110  a generator costs more than the checks, in each turn
@@ -137,7 +158,8 @@ class AcceptorCore:
         for connection in list(self.state.connections.values()):
             self.check_home(connection)
         self.topology.version = version
-        self.loaded = True
+        if self.beginning is Beginning.LOADING:
+            self.beginning = Beginning.READY
         self.follow_up()
 
     def apply(self, version: int, changes: list[Any]) -> None:
@@ -399,7 +421,7 @@ class AcceptorCore:
             return
         for link in self.links:
             link.begin_counting()
-        if self.loaded and all(self.links[shard].stage is UP for shard in self.topology.shards):
+        if self.is_ready() and all(self.links[shard].stage is UP for shard in self.topology.shards):
             self.gates.claims.succeed()
         state, holding = self.state, self.holding
         state.gauges.counters_write(

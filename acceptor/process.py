@@ -96,8 +96,7 @@ class Acceptor:
         self.shards = ShardDialers(self.turn_sockets, node, identity.encode())
         self.events = subscribe(loop, self.context, node.process_events, self.on_process_event)
         self.router = RouterClient(loop, self.context, node, identity, self.load, self.apply)
-        for running in started(self.gauges):
-            self.connect_shard(*running)
+        self.meet_shards()
         self.questions = questions.questions(self.core)
         self.audit = Audit(node.settings.data, "acceptor", index)
         self.control = ControlServer(
@@ -114,8 +113,8 @@ class Acceptor:
             neighbours.count_clients, self.finish_turn,
         )  # fmt: skip
         self.ticks = Chores(
-            loop, TICK_SECONDS, self.set_clock, *self.core.ticks(), self.connect_missed_shards, self.give_back_memory,
-            self.flow_files.write_due, self.flow_files.keep_accounts, self.finish_turn,
+            loop, TICK_SECONDS, self.set_clock, *self.core.ticks(), self.meet_shards, self.accept_clients,
+            self.give_back_memory, self.flow_files.write_due, self.flow_files.keep_accounts, self.finish_turn,
         )  # fmt: skip
 
     def make_arena(self) -> Arena | None:
@@ -143,7 +142,7 @@ class Acceptor:
 
     def connect_shard(self, shard: int, incarnation: int) -> None:
         """Connect to an incarnation of a shard. Events may pass before this process has subscribed to them: see
-        `connect_missed_shards`.
+        `meet_shards`.
         """
         self.lose_shard(shard, incarnation - 1)
 
@@ -163,10 +162,11 @@ class Acceptor:
             self.core.shard_died(shard)
             self.schedule.ask()
 
-    def connect_missed_shards(self) -> None:
-        """Connect to the shards that the gauges show, in case an event was missed."""
-        for running in started(self.gauges):
-            self.connect_shard(*running)
+    def meet_shards(self) -> None:
+        """Connect to the shards that the gauges show, in case an event was missed, once this process serves."""
+        if self.core.serves():
+            for running in started(self.gauges):
+                self.connect_shard(*running)
 
     def leave_shard(self, shard: int) -> None:
         """Forget a shard that was removed from the node."""
@@ -183,19 +183,24 @@ class Acceptor:
             self.lose_shard(index, incarnation)
         elif role == "shard" and event == "gone":
             self.leave_shard(index)
-        elif role == "shard":
+        elif role == "shard" and self.core.serves():
             self.connect_shard(index, incarnation)
+        elif (role, index, incarnation) == ("acceptor", self.state.index, self.state.incarnation):
+            if event == "replaces":
+                self.core.replaces()
+            self.meet_shards()
+            self.accept_clients()
         elif role == "router" and event == "started":
             self.router.router_started()
 
     def load(self, version: int, changes: list[Any]) -> None:
-        """Replace the replica of the topology; the first time, begin to listen."""
-        first = not self.core.loaded
+        """Replace the replica of the topology; the first time, begin to serve."""
+        first = not self.core.is_ready()
         with self.pulse.during(Work.LOADING):
             self.core.load(version, changes)
             self.caught_up()
         if first:
-            self.loop.create_task(self.listen())
+            self.loop.create_task(self.begin())
 
     def apply(self, version: int, changes: list[Any]) -> None:
         """Apply changes to the replica of the topology."""
@@ -313,13 +318,18 @@ class Acceptor:
 
     # Clients
 
-    async def listen(self) -> None:
+    async def begin(self) -> None:
         """Accept clients and operators' questions, and report that the process is ready."""
-        if self.listener.closed:  # the process ends before it has begun to listen
+        if self.listener.closed:  # the process ends before it has begun
             return
-        self.listener.start(self.node.settings.amqp.receive_buffer)
+        self.accept_clients()
         await self.control.start()
         process.report_ready(self.context, self.node, "acceptor", self.state.index, self.state.incarnation)
+
+    def accept_clients(self) -> None:
+        """Listen, once this process serves."""
+        if self.core.is_ready() and self.core.serves() and not (self.listener.started or self.listener.closed):
+            self.listener.start(self.node.settings.amqp.receive_buffer)
 
     async def close(self) -> None:
         """Shut down: confirm publishes in flight, close the connections, and give the clients a moment to answer."""

@@ -36,7 +36,8 @@ class Child:
     """A place: its role, its index and its present process.
 
     Times are monotonic seconds, except `started_us`: microseconds of the node's clock. `leaves_by` is the deadline for
-    the process to end for good; None while the place is to stay.
+    the process to end for good; None while the place is to stay. `vain` is the last incarnation that was to replace the
+    present one and has died, 0 for none.
     """
 
     def __init__(self, role: Role, index: int, incarnation: int = 0) -> None:
@@ -44,6 +45,7 @@ class Child:
         self.role: Role = role
         self.index = index
         self.incarnation = incarnation
+        self.vain = 0
         self.state = State.WAITING
         self.process: Forked | None = None
         self.started = 0.0
@@ -58,6 +60,16 @@ class Child:
         return self.process.pid if self.process else 0
 
     @property
+    def next_incarnation(self) -> int:
+        """The number of the next process. Odd ones follow even ones: two beside each other share the gauges by that."""
+        return self.vain + 2 if self.vain > self.incarnation else self.incarnation + 1
+
+    @property
+    def last_incarnation(self) -> int:
+        """The last number that a process of this place has had."""
+        return max(self.incarnation, self.vain)
+
+    @property
     def serves_clients(self) -> bool:
         """Whether clients depend on the process."""
         return self.role != "console"
@@ -69,8 +81,9 @@ class Child:
 
     def spawn(self, fork: Fork, now: float, now_us: int) -> None:
         """Start the next incarnation; `now_us` is the node's clock. OSError if it cannot be forked."""
-        self.process = fork(self.role, self.index, self.incarnation + 1)
-        self.incarnation += 1
+        incarnation = self.next_incarnation
+        self.process = fork(self.role, self.index, incarnation)
+        self.incarnation = incarnation
         self.state = State.STARTING
         self.started = now
         self.started_us = now_us

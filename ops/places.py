@@ -96,7 +96,10 @@ class Places:
 
     def reap(self, now: float) -> None:
         """Handle the ends of processes. StartError if one that clients need does not start."""
-        for child in list(self.children):
+        for child in list(self.processes):  # a successor after its predecessor, whose place it may have got
+            if child is self._renewal.successor:
+                self._reap_successor(child, now)
+                continue
             pid = child.pid
             status = child.reap(now)
             if status is None:
@@ -108,11 +111,6 @@ class Places:
                 self._died(child, pid, status, now)
             else:
                 self._succeed(child, heir, pid)
-        successor = self._renewal.successor
-        if successor is not None and (status := successor.reap(now)) is not None:
-            log.error("a successor died, the rolling restart ends", **facts_of(successor), how=how_it_ended(status))
-            self._renewal.give_up()
-            self._gauges.claims_clear(successor.index, successor.incarnation)
 
     def on_report(self, report: ProcessMessage, now: float) -> None:
         """Handle the report of a process, or a request of the router."""
@@ -129,7 +127,7 @@ class Places:
         """Start nothing any more. A successor that is not in its place yet is a process like others."""
         self.phase = Phase.STOPPING
         self.children = self.processes
-        self._renewal.give_up()
+        self._renewal.stop()
 
     # Starts
 
@@ -157,7 +155,7 @@ class Places:
         place = self._renewal.next_place()
         if place is None:
             return
-        successor = Child(place.role, place.index, place.incarnation)
+        successor = Child(place.role, place.index, place.next_incarnation - 1)
         try:
             successor.spawn(self._fork, now, self._clock())
         except OSError as error:
@@ -175,12 +173,20 @@ class Places:
                 continue
             child.ready()
             if child is successor:
+                self._publish("replaces", child, child.pid)
                 self._renewal.end_predecessor(now)
             else:
                 self._write_gauges(child)
             log.info("process ready", **facts_of(child))
 
     # Ends
+
+    def _reap_successor(self, successor: Child, now: float) -> None:
+        status = successor.reap(now)
+        if status is not None:
+            log.error("a successor died, the rolling restart ends", **facts_of(successor), how=how_it_ended(status))
+            self._renewal.give_up()
+            self._gauges.claims_clear(successor.index, successor.incarnation)
 
     def _succeed(self, child: Child, heir: Child, pid: int) -> None:
         """Give the place of a replaced process, which has ended, to its successor."""
@@ -246,8 +252,9 @@ class Places:
 
     # What others see
 
-    def _publish(self, event: Literal["started", "died", "gone"], child: Child, pid: int) -> None:
-        self._publish_message(ProcessMessage(event, child.role, child.index, child.incarnation, pid))
+    def _publish(self, event: Literal["started", "died", "gone", "replaces"], child: Child, pid: int) -> None:
+        incarnation = child.last_incarnation if event == "died" else child.incarnation
+        self._publish_message(ProcessMessage(event, child.role, child.index, incarnation, pid))
 
     def _write_gauges(self, child: Child) -> None:
         self._gauges.process_write(

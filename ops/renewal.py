@@ -2,7 +2,8 @@
 
     waiting ──▶ successor starts ──(ready)──▶ predecessor is asked to end ──(it has)──▶ successor takes the place
 
-A place whose process is dead is skipped. A successor that dies ends the rolling restart; the log says why.
+A place whose process is dead is skipped. A successor that dies ends the rolling restart; the log says why. Until it is
+ready, it has no clients and no shard knows it. If it dies later, the end of the predecessor is the end of both.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ log = get_logger()
 class Renewal:
     """A rolling restart of `places`, the first of which has the `successor`, if one runs.
 
-    `deadline` is when the predecessor must have ended, in monotonic seconds; None until it is asked to end.
+    `predecessor` is the process that is asked to end, None if there is none, and `deadline` when it must have, in
+    monotonic seconds.
     """
 
     def __init__(self, patience: float) -> None:
         self.patience = patience
         self.places: deque[Child] = deque()
         self.successor: Child | None = None
+        self.predecessor: Child | None = None
         self.deadline: float | None = None
 
     def add(self, places: Iterable[Child]) -> None:
@@ -45,26 +48,35 @@ class Renewal:
 
     def end_predecessor(self, now: float) -> None:
         """Ask the predecessor to end: its successor is ready."""
-        self.deadline = now + self.patience
-        self.places[0].send(signal.SIGTERM)
+        self.predecessor, self.deadline = self.places[0], now + self.patience
+        self.predecessor.send(signal.SIGTERM)
 
     def kill_late(self, now: float) -> None:
         """Kill a predecessor that does not end in time."""
-        if self.deadline is not None and now >= self.deadline:
-            place = self.places[0]
+        if self.predecessor is not None and self.deadline is not None and now >= self.deadline:
+            place = self.predecessor
             log.warning("process killed, it took too long to stop", process=f"{place.role} {place.index}")
             self.deadline = now + self.patience
             place.send(signal.SIGKILL)
 
     def promote_successor(self, child: Child) -> Child | None:
         """Return the successor of a process that has ended, and proceed to the next place; None if it has none."""
+        if child is self.predecessor:
+            self.predecessor, self.deadline = None, None
         if self.successor is None or child is not self.places[0]:
             return None
-        successor, self.successor, self.deadline = self.successor, None, None
+        successor, self.successor = self.successor, None
         self.places.popleft()
         return successor
 
     def give_up(self) -> None:
         """End the rolling restart: the places still waiting are not replaced."""
+        if self.successor is not None:
+            self.places[0].vain = self.successor.incarnation
         self.places.clear()
-        self.successor, self.deadline = None, None
+        self.successor = None
+
+    def stop(self) -> None:
+        """End the rolling restart: the node stops, and ends all processes."""
+        self.places.clear()
+        self.successor, self.predecessor, self.deadline = None, None, None

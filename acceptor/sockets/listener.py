@@ -76,12 +76,13 @@ class Listener:
         self._stands_back = stands_back
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[object]] = set()
-        self.closed = False
+        self.started = self.closed = False
 
     def start(self, receive_buffer: int) -> None:
         """Listen, as other acceptors may already. Each client's kernel receive buffer is `receive_buffer` bytes, 0: the
         kernel's default.
         """
+        self.started = True
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if receive_buffer:
             # Accepted sockets inherit it; set later, it would not shrink a window already offered.

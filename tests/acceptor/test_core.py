@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from acceptor.core import AcceptorCore
 from penstock.bus.to_acceptor import Flow
 from tests.raw import JAVA
 from tests.simulator.joined.client import Client
@@ -82,6 +83,16 @@ def test_who_waits_is_told_though_the_stop_was_lost(node: Node) -> None:
     node.finish(0)
     assert client.take("channel.flow", 1).active is False
     assert client.take("connection.blocked")
+
+
+# A successor
+
+
+def test_a_successor_serves_once_its_predecessor_leaves_it_to_it(node: Node) -> None:
+    successor = AcceptorCore(0, 2, node.gauges, node.settings, "penstock@here")
+    assert node.core(0).serves() and not successor.serves()
+    successor.replaces()
+    assert successor.serves()
 
 
 # Queues that go, connections that end

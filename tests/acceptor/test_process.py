@@ -10,10 +10,11 @@ import pytest
 
 from penstock.bus import unpack
 from penstock.control import control
+from penstock.memory.gauges import READY
 from router.core import SNAPSHOT
 from tests.alone import Alone
 from tests.raw import Client, Closed
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.long
 
@@ -41,6 +42,37 @@ def test_it_listens_once_it_has_the_topology(alone: Alone, port: socket.socket) 
     alone.wait_ready()
     with Client.connect(port.getsockname()) as client:
         client.channel()
+
+
+def listens(port: socket.socket) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(port.getsockname()) == 0
+
+
+def has_place(alone: Alone, incarnation: int) -> None:
+    """The supervisor writes which incarnation has the child's place."""
+    alone.gauges.process_write(
+        "acceptor", 0, pid=1, incarnation=incarnation, state=READY, started_us=0, restarts=0
+    )  # fmt: skip
+
+
+def test_a_successor_listens_once_its_predecessor_is_asked_to_end(alone: Alone, port: socket.socket) -> None:
+    has_place(alone, 2)
+    alone.wait_ready()
+    assert not listens(port)
+    alone.announce("replaces", "acceptor", 0, 3)
+    alone.announce("replaces", "acceptor", 0, 1)
+    wait_for(lambda: listens(port), what="a port that is open")
+    with Client.connect(port.getsockname()) as client:
+        client.channel()
+
+
+def test_a_successor_listens_once_it_has_the_place(alone: Alone, port: socket.socket) -> None:
+    has_place(alone, 2)
+    alone.wait_ready()
+    assert not listens(port)
+    has_place(alone, 1)
+    wait_for(lambda: listens(port), what="a port that is open")
 
 
 def test_a_declaration_is_made_by_the_router(alone: Alone, port: socket.socket) -> None:

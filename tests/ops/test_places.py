@@ -232,6 +232,7 @@ def test_acceptors_are_replaced_one_after_the_other(scene: Scene) -> None:
     scene.report("ready", "acceptor", 0, 2)
     assert scene.ghosts["acceptor", 0, 1].sent == [signal.SIGTERM]
     assert scene.places.next_due(can_fork=True) == scene.now + PATIENCE
+    assert scene.said() == [("replaces", "acceptor", 0, 2)], "now it serves"
     scene.die("acceptor", 0, 1, status=0)
     assert scene.said() == [("died", "acceptor", 0, 1), ("started", "acceptor", 0, 2)]
     assert scene.state("acceptor", 0) == (READY, 2)
@@ -240,7 +241,7 @@ def test_acceptors_are_replaced_one_after_the_other(scene: Scene) -> None:
     scene.advance(PATIENCE)
     assert scene.ghosts["acceptor", 1, 1].sent == [signal.SIGTERM, signal.SIGKILL]
     scene.places.reap(scene.now)
-    assert scene.said() == [("died", "acceptor", 1, 1), ("started", "acceptor", 1, 2)]
+    assert scene.said()[1:] == [("died", "acceptor", 1, 1), ("started", "acceptor", 1, 2)]
     scene.advance(PATIENCE)
     assert len(scene.ghosts) == len(PLACES) + 2
 
@@ -254,6 +255,50 @@ def test_a_rolling_restart_ends_with_its_successor(scene: Scene) -> None:
         scene.advance(LONGEST_DELAY)
     assert [line["event"] for line in lines] == ["a successor died, the rolling restart ends"]
     assert (scene.said(), scene.state("acceptor", 0), scene.state("acceptor", 1)) == ([], (READY, 1), (READY, 1))
+
+
+def test_no_incarnation_has_the_number_of_a_successor_that_died(scene: Scene) -> None:
+    """The next is beside the same predecessor, and its place in the gauges is not that of the predecessor."""
+    scene.serve()
+    scene.report("restart", "acceptor", 0)
+    scene.advance()
+    scene.die("acceptor", 0, 2)
+    scene.report("restart", "acceptor", 0)
+    scene.advance()
+    assert [each.incarnation for each in scene.places.processes if each.role == "acceptor"] == [1, 1, 4]
+    scene.die("acceptor", 0, 4)
+    scene.die("acceptor", 0, 1)
+    scene.advance(LONGEST_DELAY)
+    assert scene.state("acceptor", 0) == (STARTING, 6)
+
+
+def test_a_successor_that_dies_while_its_predecessor_ends_is_dead_with_it(scene: Scene) -> None:
+    scene.serve()
+    scene.report("restart", "acceptor", 0)
+    scene.advance()
+    scene.report("ready", "acceptor", 0, 2)
+    scene.die("acceptor", 0, 2)
+    assert scene.said() == [("replaces", "acceptor", 0, 2)]
+    scene.advance(PATIENCE)
+    assert scene.ghosts["acceptor", 0, 1].sent == [signal.SIGTERM, signal.SIGKILL], "it has to end all the same"
+    scene.places.reap(scene.now)
+    assert scene.said() == [("died", "acceptor", 0, 2)], "and all before it"
+    scene.advance(LONGEST_DELAY)
+    assert scene.said() == [("started", "acceptor", 0, 4)]
+    assert scene.state("acceptor", 1) == (READY, 1)
+
+
+def test_a_predecessor_and_its_successor_die_at_once(scene: Scene) -> None:
+    """One signal may announce several deaths."""
+    scene.serve()
+    scene.report("restart", "acceptor", 0)
+    scene.advance()
+    scene.ghosts["acceptor", 0, 2].status = -signal.SIGKILL
+    scene.die("acceptor", 0, 1)
+    died = [("died", "acceptor", 0, 1), ("started", "acceptor", 0, 2), ("died", "acceptor", 0, 2)]
+    assert scene.said() == died
+    scene.advance(LONGEST_DELAY)
+    assert scene.state("acceptor", 0) == (STARTING, 3)
 
 
 def test_nothing_is_started_while_the_node_stops(scene: Scene) -> None:

@@ -92,3 +92,17 @@ def test_a_rolling_restart_that_is_given_up_replaces_nothing_more() -> None:
         assert renewal.promote_successor(first) is None
         renewal.add([second])
         assert renewal.next_place() is second, "it can be asked for again"
+
+
+def test_a_predecessor_that_was_asked_to_end_is_killed_without_a_successor_too() -> None:
+    renewal = Renewal(PATIENCE)
+    with place(0, IGNORES) as stubborn:
+        renewal.add([stubborn])
+        renewal.set_successor(Child("acceptor", 0, 2))
+        renewal.end_predecessor(100.0)
+        renewal.give_up()
+        assert (stubborn.vain, stubborn.next_incarnation) == (2, 4)
+        renewal.kill_late(100.0 + PATIENCE)
+        assert end(stubborn) == -signal.SIGKILL
+        assert renewal.promote_successor(stubborn) is None
+        assert renewal.deadline is None
