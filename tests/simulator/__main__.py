@@ -53,6 +53,8 @@ def play_many(first: int, seconds: float, processes: int, short: bool) -> None:
     took = time.monotonic() - began
     print(f"{played} seeds in {took:.0f} s ({played / took * 60:.0f} a minute), {len(failures)} failed;")
     print(f"{messages:,} messages, {steps:,} steps, {virtual:,.0f} s of virtual time")
+    for (event, how), times in sorted(coverage.noted.items()):
+        print(f"happened {times} times: {event} {how}".rstrip())
     for name, state, event in coverage.missing():
         print(f"never happened: {name}: {event} in {state}")
     if failures:

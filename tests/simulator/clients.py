@@ -20,7 +20,7 @@ DRAINER = 0
 KINDS: dict[Habit, type[Person]] = {
     Habit.CONFIRMING: Producer, Habit.PLAIN: Producer, Habit.TRANSACTING: Producer, Habit.CONSUMING: Consumer,
     Habit.GETTING: Getter, Habit.LEASING: Lessee, Habit.RELAYING: Relay,
-    Habit.TRANSACTING_RELAY: TransactingRelay, Habit.DECLARING: Declarer, Habit.HOSTILE: Hostile,
+    Habit.RINGING: Relay, Habit.TRANSACTING_RELAY: TransactingRelay, Habit.DECLARING: Declarer, Habit.HOSTILE: Hostile,
     Habit.ATTACKING: Attacker, Habit.DRAINING: Drainer,
 }  # fmt: skip
 

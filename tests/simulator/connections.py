@@ -174,7 +174,8 @@ class ClientConnection:
             ousted = self.client.deaf and self.may_be_ousted()  # it did not hear why
             deadline = None if client.connection.stay.opened is not None else client.connection.deadline
             silent_for_long = silent > patience or (deadline is not None and self.timeline.now >= deadline)
-            known = self.closing or silent_for_long or ousted or self.persons[0].is_hostile
+            ended = self.its_acceptor_ends(client)
+            known = self.closing or silent_for_long or ousted or ended or self.persons[0].is_hostile
             assert known, f"{self.name} is hung up on after {silent:g} s"
             self.engine.narrate(f"{self.name}: hung up on by the broker")
             self.is_cut_off()
@@ -233,9 +234,15 @@ class ClientConnection:
         """Whether its user may have been deleted."""
         return self.persons[0].is_attacking and self.engine.plan.expels
 
+    def its_acceptor_ends(self, client: Client) -> bool:
+        """Whether the acceptor of a connection ends in order."""
+        return client.acceptor in self.engine.node.closed
+
     def may_be_ousted(self) -> bool:
         """Whether the broker may close the connection."""
         plan = self.engine.plan
+        if self.its_acceptor_ends(self.client):
+            return True
         return bool(plan.bounds.last_resort) or self.is_expelled() or plan.reaches(CLOSE_CONNECTION)
 
     def is_ousted_unheard(self, client: Client) -> None:
@@ -246,8 +253,8 @@ class ClientConnection:
             self.lost()
 
     def is_ousted(self, event: Event) -> None:
-        """The broker closes the connection: no more can be kept for it or its user, it was held for too long, or the
-        user is gone.
+        """The broker closes the connection: no more can be kept for it or its user, it was held for too long, the user
+        is gone, or its acceptor ends.
         """
         attacks = self.persons[0].is_attacking
         reasons = ("no more can be", "unfinished bodies") if attacks else ("no more can be",)
@@ -256,8 +263,9 @@ class ClientConnection:
         full = known and last_resort and (attacks or last_resort != "pause")
         expelled = self.is_expelled() and event.code in (320, 403, 530)
         held = event.code == 506 and "; held for" in event.text and self.engine.plan.reaches(CLOSE_CONNECTION)
+        ended = event.code == 320 and "'shutdown'" in event.text and self.its_acceptor_ends(self.client)
         self.held_off = event.code == 530 and "held off" in event.text and self.engine.plan.reaches(HOLD_OFF)
-        assert full or expelled or held or self.held_off, f"{self.name} is refused: {event}"
+        assert full or expelled or held or ended or self.held_off, f"{self.name} is refused: {event}"
         self.engine.narrate(f"{self.name}: closed by the broker, {event.text}")
         self.closing = True
         self.lost()

@@ -30,10 +30,13 @@ NAMES = {id(table): name for name, table in TABLES.items()}
 
 
 class Coverage:
-    """How often each transition happened, as (table, state, event)."""
+    """How often each transition happened, as (table, state, event), and how often an event was `noted` in the log, as
+    (event, how).
+    """
 
     def __init__(self) -> None:
         self.transitions: Counter[tuple[str, str, str]] = Counter()
+        self.noted: Counter[tuple[str, str]] = Counter()
 
     @contextmanager
     def counting(self) -> Iterator[None]:
@@ -51,6 +54,7 @@ class Coverage:
     def __iadd__(self, other: Coverage) -> Coverage:
         """Add what was counted elsewhere."""
         self.transitions += other.transitions
+        self.noted += other.noted
         return self
 
     def missing(self) -> list[tuple[str, str, str]]:

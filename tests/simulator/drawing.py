@@ -22,6 +22,7 @@ from tests.simulator.plan import (
     QueuePlan,
     Storm,
 )
+from tests.simulator.twists import twisted
 
 LIMITS: tuple[dict[str, Any], ...] = (
     {}, {"qpid.flow_stop_count": 8, "qpid.flow_resume_count": 4},
@@ -69,6 +70,8 @@ HABITS = (
 
 
 RESHARDING = (Deed.ADD_SHARD, Deed.DRAIN, Deed.UNDRAIN, Deed.REMOVE)
+ALONE = [each for each in Deed if each not in (*RESHARDING, Deed.RESTART)]
+"""What operators do that needs nothing else of the plan."""
 
 
 def draw(seed: int) -> Plan:
@@ -122,11 +125,12 @@ def draw(seed: int) -> Plan:
         numbers = range(len(clients) + 1, len(clients) + chance.randint(1, 4))
         clients += tuple(attacker(number, acceptors, seconds, chance) for number in numbers)
     bounds = Bounds(memory, last_resort, chance.choice([FAR, FAR, 20_000]))
-    return Plan(
+    plan = Plan(
         seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),
         tuple(sorted(storms)), seconds, lull, bounds, spare,
         chance.choice([None, None, 0, 50]), Random(f"delays {seed}").random() < 0.25,
     )  # fmt: skip
+    return twisted(plan)
 
 
 def queue(number: int, shards: int, stores: bool, chance: Random) -> QueuePlan:
@@ -212,7 +216,7 @@ def above(seconds: float, faults: Sequence[Fault], chance: Random) -> list[Fault
 
 def operation(seconds: float, queues: Sequence[QueuePlan], chance: Random) -> Operation:
     """Draw an operator's action."""
-    deed = chance.choice([*(each for each in Deed if each not in RESHARDING), Deed.LIFT, Deed.MOVE])
+    deed = chance.choice([*ALONE, Deed.LIFT, Deed.MOVE])
     return Operation(chance.uniform(0, seconds), deed, chance.choice(queues).name, chance.randrange(1000))
 
 

@@ -44,7 +44,7 @@ FLOW = {"parking_bytes": 30_000, "pair_count": 64, "pair_bytes": 65536, "consume
 """Settings of flow control: small, so that few messages reach every limit."""
 
 Place = tuple[str, int]
-"""A process, or the disk of a shard: its role and its number."""
+"""A process, or the disk of a shard: its role and its number, of an acceptor its seat."""
 ROUTER: Place = ("router", 0)
 CONSOLE: Place = ("console", 0)
 SUPERVISOR: Place = ("supervisor", 0)
@@ -81,7 +81,7 @@ class Engine:
         self.weather = Weather(plan, self.timeline)
         self.node = SimulatedNode(
             plan.acceptors, plan.shards, plan.spare, FLOW, plan.stores, plan.bounds, self.chance("node"),
-            plan.reads_topology,
+            plan.reads_topology, plan.renews,
         )  # fmt: skip
         self.node.commits = False
         self.hangs: dict[Place, float] = {}
@@ -133,7 +133,7 @@ class Engine:
 
     def make_activities(self) -> None:
         """Add the activities between processes."""
-        for acceptor in range(self.plan.acceptors):
+        for acceptor in range(len(self.node.acceptors)):
             self.follow_others(("acceptor", acceptor))
             for shard in range(self.node.places):
                 self.connect(acceptor, shard)
@@ -395,7 +395,7 @@ class Engine:
 
     def begin(self) -> None:
         """Begin the turns and the periodic work of all processes."""
-        for acceptor in range(self.plan.acceptors):
+        for acceptor in range(len(self.node.acceptors)):
             self.turn_ends(("acceptor", acceptor))
             self.timeline.after(self.node.settings.flow.recheck_seconds, partial(self.recheck, acceptor))
             self.timeline.after(1.0, partial(self.tick, acceptor))

@@ -8,6 +8,7 @@ from functools import partial
 from tests.simulator.connections import ClientConnection
 from tests.simulator.disk import SimulatedDisk
 from tests.simulator.engine import LONGEST_SECONDS, Engine, Place
+from tests.simulator.farewells import Farewells
 from tests.simulator.plan import Fault, Mishap
 from tests.simulator.supervisor import START_SECONDS, Supervisor
 from tests.simulator.truth import Truth
@@ -23,6 +24,7 @@ class Faults:
         self.truth = truth
         self.connections = connections
         self.supervisor = Supervisor(engine, self.end_process)
+        self.farewells = Farewells(engine, truth, self.kill)
 
     def begin(self) -> None:
         """Put the planned faults on the timeline."""
@@ -35,6 +37,11 @@ class Faults:
         """Have a fault happen, unless all are over."""
         if self.engine.weather.calm:
             return
+        if fault.role == "acceptor":
+            seat = self.supervisor.seat_struck(fault.number)
+            if seat is None:
+                return
+            fault = fault._replace(number=seat)
         engine, place = self.engine, (fault.role, fault.number)
         now = engine.timeline.now
         engine.narrate(f"{fault.role} {fault.number} {fault.mishap} for {fault.seconds} s")
@@ -67,7 +74,9 @@ class Faults:
 
     def end_process(self, place: Place, in_order: bool) -> None:
         """Have a process end because the supervisor wants it."""
-        if in_order:
+        if in_order and place[0] == "acceptor" and self.node.acceptors[place[1]] is not None:
+            self.farewells.begin(place[1])
+        elif in_order:
             self.kill(place, arriving=1 << 30, written=True)
             self.engine.arm_all()
         else:
@@ -75,8 +84,8 @@ class Faults:
 
     def lose_power(self, seconds: float) -> None:
         """Have the machine lose power for a while."""
-        engine, plan = self.engine, self.engine.plan
-        for acceptor in range(plan.acceptors):
+        engine = self.engine
+        for acceptor in range(len(self.node.acceptors)):
             self.acceptor_is_gone(acceptor)
             self.truth.died("acceptor", acceptor, engine.timeline.now)
         flushed_at = [at for shard, at in enumerate(engine.flushed_at) if shard not in self.node.absent]

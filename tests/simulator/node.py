@@ -51,7 +51,7 @@ class SimulatedNode(Node):
 
     def __init__(
         self, acceptors: int, shards: int, spare: int, flow: dict[str, Any], stores: bool, bounds: Bounds,
-        chance: Random, reads_topology: bool,
+        chance: Random, reads_topology: bool, renews: bool,
     ) -> None:  # fmt: skip
         self.chance = chance
         self.reads_topology = reads_topology
@@ -72,7 +72,11 @@ class SimulatedNode(Node):
         """How many microseconds the wall clock is ahead of the node's clock, which is virtual time."""
         self.reported: set[int] = set()
         """The shards that have received a report from another, and are to end a turn."""
-        super().__init__(acceptors, shards, flow | bounds.flow(), stores, spare=spare, **bounds.options(acceptors))
+        self.closed: set[int] = set()
+        """The seats of acceptors that end in order, and accept no clients any more."""
+        super().__init__(
+            acceptors, shards, flow | bounds.flow(), stores, spare=spare, renews=renews, **bounds.options(acceptors)
+        )
         self.start_console()
 
     def clock(self) -> Clock:
@@ -146,9 +150,35 @@ class SimulatedNode(Node):
             self.meet_peer(process, peer, incarnation)
 
     def introduce_acceptor(self, process: Acceptor) -> None:
-        """Have a new acceptor find the shards in the gauges."""
-        for shard, incarnation in started(self.gauges):
-            self.meet_shard(process, shard, incarnation)
+        """Have a new acceptor that serves find the shards in the gauges."""
+        if process.core.serves():
+            for shard, incarnation in started(self.gauges):
+                self.meet_shard(process, shard, incarnation)
+
+    def meet_shard(self, process: Acceptor, shard: int, incarnation: int) -> None:
+        """Have an acceptor meet an incarnation of a shard, if it serves."""
+        if process.core.serves():
+            super().meet_shard(process, shard, incarnation)
+
+    def receive_own_event(self, event: str, index: int, incarnation: int) -> None:
+        """Have an acceptor learn that it has its place, or that its predecessor is asked to end."""
+        for _, process in self.running_acceptors():
+            state = process.core.state
+            if (state.index, state.incarnation) == (index, incarnation):
+                if event == "replaces":
+                    process.core.replaces()
+                self.introduce_acceptor(process)
+
+    def accepting(self) -> list[int]:
+        """Return the seats of the acceptors that accept clients."""
+        return [
+            seat for seat, acceptor in self.running_acceptors() if seat not in self.closed and acceptor.core.serves()
+        ]
+
+    def kill_acceptor(self, seat: int) -> None:
+        """Kill the acceptor in a seat."""
+        super().kill_acceptor(seat)
+        self.closed.discard(seat)
 
     def bury(self, role: str, index: int, incarnation: int, noticed: bool = True) -> None:
         """Do nothing: the supervisor will notice the death."""
@@ -189,7 +219,7 @@ class SimulatedNode(Node):
             )
 
     def questions(self, role: str, index: int) -> Mapping[str, Question]:
-        """Return the questions that an acceptor or a shard which runs answers now."""
+        """Return the questions that an acceptor (by its seat) or a shard which runs answers now."""
         if role == "acceptor":
             acceptor = self.core(index)
             acceptor.state.now = self.now
@@ -199,7 +229,7 @@ class SimulatedNode(Node):
         return questions_of_shard(shard.state, shard.flow)
 
     def runs(self, role: str, index: int) -> bool:
-        """Whether the core of the process at a place runs."""
+        """Whether the core of the process at a place runs; an acceptor's place is its seat."""
         match role:
             case "router":
                 return self.router_runs

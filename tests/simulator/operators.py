@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -36,8 +37,9 @@ class Operators:
     policies, as (name, what they apply to, vhost).
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, restart_acceptors: Callable[[], None]) -> None:
         self.engine = engine
+        self.restart_acceptors = restart_acceptors
         self.node = engine.node
         self.stops: list[int] = []
         self.watch = StopWatch(engine)
@@ -67,6 +69,9 @@ class Operators:
                 self.engine.narrate(f"Mallory may write {'anywhere' if choice % 2 else 'nowhere'}")
             case Deed.ADD_SHARD | Deed.DRAIN | Deed.UNDRAIN | Deed.REMOVE:
                 self.reshard(operation.deed, choice % self.node.places)
+            case Deed.RESTART:
+                self.engine.narrate("an operator restarts the acceptors")
+                self.restart_acceptors()
             case Deed.EXPEL:
                 self.expel()
             case Deed.STOP:

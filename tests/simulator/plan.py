@@ -36,6 +36,7 @@ class Habit(StrEnum):
     GETTING = "getter"
     LEASING = "lessee"
     RELAYING = "relay"
+    RINGING = "relay of a ring"
     TRANSACTING_RELAY = "transacting relay"
     DECLARING = "declaring client"
     HOSTILE = "hostile client"
@@ -81,6 +82,7 @@ class Deed(StrEnum):
     UNDRAIN = "undrains shard"
     REMOVE = "removes shard"
     EXPEL = "deletes Eve, or adds her again, beside"
+    RESTART = "replaces all acceptors, beside"
 
 
 class QueuePlan(NamedTuple):
@@ -102,8 +104,8 @@ class QueuePlan(NamedTuple):
 
 class ClientPlan(NamedTuple):
     """A client: its number, which names its random numbers, what it does, when it arrives, whether it obeys
-    Channel.Flow, the seconds between heartbeats, 0 for none, and the number of the client whose connection it shares,
-    0 if it has its own.
+    Channel.Flow, the seconds between heartbeats, 0 for none, the number of the client whose connection it shares,
+    0 if it has its own, and the queues that it consumes from and publishes to, if it is to choose no others.
     """
 
     number: int
@@ -113,10 +115,14 @@ class ClientPlan(NamedTuple):
     obeys: bool
     heartbeat: int = 0
     guest_of: int = 0
+    source: str | None = None
+    target: str | None = None
 
 
 class Fault(NamedTuple):
-    """Something that happens to a process, and for how many seconds it lasts."""
+    """Something that happens to a process, and for how many seconds it lasts. The number of an acceptor is that of its
+    place; with that of all places added, it is that of the successor beside it.
+    """
 
     at: float
     mishap: Mishap
@@ -253,6 +259,23 @@ class Plan:
     def expels(self) -> bool:
         """Whether Eve may be deleted."""
         return any(each.deed is Deed.EXPEL for each in self.operations)
+
+    @property
+    def renews(self) -> bool:
+        """Whether acceptors may be replaced while they run."""
+        return any(each.deed is Deed.RESTART for each in self.operations)
+
+    @property
+    def ring(self) -> set[str]:
+        """The queues of the ring that relays form, if there is one."""
+        return {each.source for each in self.clients if each.source is not None}
+
+    def sources(self, client: ClientPlan) -> list[str]:
+        """Return the queues from which a client may consume: of those in the ring its own, and the drainer all."""
+        if client.source is not None:
+            return [client.source]
+        closed = set() if client.habit is Habit.DRAINING else self.ring
+        return [queue.name for queue in self.queues if queue.name not in closed]
 
     def outlasts(self, deadline: float) -> bool:
         """Whether so many seconds may pass in its lull."""

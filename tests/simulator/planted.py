@@ -31,7 +31,9 @@ from acceptor.routing.gates import Gates
 from acceptor.transactions.transaction import Transaction
 from console.recorder import Recorder
 from ops.child import Child
+from ops.deadlock_search import DeadlockSearch
 from ops.places import Places
+from ops.renewal import Renewal
 from penstock.bus import to_acceptor
 from penstock.bus.router_client import Follower
 from router.authority.moving import Moves as RouterMoves
@@ -45,6 +47,7 @@ from router.storage.store import StoreError as RouterStoreError
 from shard.contents.delay_cy import DUE
 from shard.core import ShardCore
 from shard.dead_letters.burial import Burial
+from shard.flow.flow import Flow
 from shard.queue.stalls import Stalls
 from shard.requests.consuming import Consuming
 from shard.serving.intake import Intake
@@ -54,7 +57,17 @@ from shard.transactions.two_phase import TwoPhase
 from shard.turns.commits import Commits
 from shard.turns.link import Link
 from tests.simulator.plan import Deed, Mishap
-from tests.simulator.planting import Plants, death_beside_transactions, deed, delays, fault, ladder, refusal
+from tests.simulator.planting import (
+    Plants,
+    death_beside_transactions,
+    death_of_successor,
+    deed,
+    delays,
+    fault,
+    ladder,
+    refusal,
+    ring,
+)
 
 PLANTS = Plants()
 plant = PLANTS.plant
@@ -358,4 +371,27 @@ def confirms_stay_withheld_from_the_refused(right: Any, gate: QueueGate, channel
 
 @plant(Escalations, "advance", needs=ladder)
 def ladders_are_not_climbed(right: Any, escalations: Escalations, now: float) -> None:
+    pass
+
+
+@plant(AcceptorCore, "shut_down", needs=deed(Deed.RESTART))
+def a_replaced_acceptor_leaves_its_clients_without_a_word(right: Any, core: AcceptorCore) -> None:
+    pass
+
+
+@plant(Renewal, "give_up", needs=death_of_successor)
+def the_number_of_a_dead_successor_is_used_again(right: Any, renewal: Renewal) -> None:
+    place = renewal.places[0] if renewal.places else None
+    right(renewal)
+    if place is not None:
+        place.vain = 0
+
+
+@plant(Flow, "lend", needs=ring)
+def room_to_end_a_deadlock_is_only_promised(right: Any, flow: Flow, queue: Any, now: int) -> bool:
+    return True
+
+
+@plant(DeadlockSearch, "search", "search_rings", needs=ring)
+def deadlocks_are_never_found(right: Any, search: DeadlockSearch, *args: Any) -> None:
     pass

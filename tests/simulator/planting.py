@@ -61,6 +61,19 @@ def delays(plan: Plan) -> bool:
     )
 
 
+def ring(plan: Plan) -> bool:
+    """Whether relays form a ring, in a play with a time in which a deadlock is found."""
+    return bool(plan.ring) and plan.lull is not None
+
+
+def death_of_successor(plan: Plan) -> bool:
+    """Whether a successor may be killed in a rolling restart."""
+    killed = any(
+        each.role == "acceptor" and each.number >= plan.acceptors and each.mishap is Mishap.KILL for each in plan.faults
+    )
+    return plan.renews and killed
+
+
 class Plants(dict[str, Plant]):
     """Bugs by their names."""
 

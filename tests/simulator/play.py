@@ -35,6 +35,7 @@ def play(plan: Plan, narrated: bool = False) -> Ending:
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         failure, where = f"{type(error).__name__}: {error}", f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
+    coverage.noted += world.promises.noted
     digest = "".join(person.digest.hexdigest() for _, person in sorted(world.clients.items()))
     return Ending(
         plan, digest, world.steps, len(world.truth.messages), failure, where, world.engine.story, coverage

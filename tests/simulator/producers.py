@@ -29,6 +29,8 @@ class Producer(Transacting):
             self.targets.append(DELAYED)
         if any(client.habit is Habit.DECLARING for client in engine.plan.clients):
             self.targets += TEMPORARY
+        if plan.target is not None:
+            self.targets = [plan.target]
         self.published = 0
         self.transacts = plan.habit is Habit.TRANSACTING
         self.tag = 0

@@ -5,6 +5,7 @@ Each check names the page that it comes from.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from acceptor.clients.channel_state import ChannelState
@@ -16,27 +17,48 @@ from tests.simulator.invariants.node import hold_always, hold_at_rest, hold_when
 from tests.simulator.joined.node import parked
 from tests.simulator.node import SimulatedNode
 from tests.simulator.plan import DEAD, Plan
-from tests.simulator.truth import BESIDE, DROPPED, LARGEST, At, Fate, Id, Message, Truth, grave, identity
+from tests.simulator.truth import (
+    BESIDE,
+    DROPPED,
+    LARGEST,
+    NO_SUCCESSOR,
+    SUCCESSOR_DIED,
+    At,
+    Fate,
+    Id,
+    Message,
+    Truth,
+    grave,
+    identity,
+)
 from tests.simulator.weather import BEGINS
+
+NOTED = {"deadlock": "action", "last resort": "way", "process replaced": "", SUCCESSOR_DIED: "", NO_SUCCESSOR: ""}
+"""Events of the log that are counted, each with the field by which they differ."""
 
 
 class Promises:
-    """The promises of one node."""
+    """The promises of one node. `noted` counts events that show what was met in the play."""
 
     def __init__(self, plan: Plan, truth: Truth, node: SimulatedNode) -> None:
         self.plan = plan
         self.truth = truth
         self.node = node
+        self.noted: Counter[tuple[str, str]] = Counter()
         self.ahead: Ahead = {}
         self.lent: set[str] = set()
         """The queues that have been lent room, to break a deadlock."""
         self.resumed: dict[tuple[int, str], tuple[float, int]] = {}
         """By the epoch and the acceptor: how long channels were held that are so no longer, and how many holds."""
 
-    def hold_always(self) -> None:
-        """Check what must be true after each step: no error is logged."""
+    def hold_always(self) -> bool:
+        """Check what must be true after each step: no error is logged. Return whether a rolling restart ended early."""
+        given_up = False
         if self.node.logs:
             for line in self.node.logs:
+                given_up |= line["event"] in (SUCCESSOR_DIED, NO_SUCCESSOR)
+                if line["event"] in NOTED:
+                    self.noted[line["event"], line.get(NOTED[line["event"]], "")] += 1
                 if line["event"] == DROPPED:
                     self.truth.dropped |= self.truth.connections.get(line["connection"], set())
                 elif line["event"] == "resume":
@@ -45,6 +67,7 @@ class Promises:
                     self.resumed[acceptor] = seconds + line["held_seconds"], holds + 1
                 assert line["log_level"] not in ("error", "critical") or line["event"] in self.truth.expected, line
             self.node.logs.clear()
+        return given_up
 
     def hold_now(self) -> None:
         """Check what must be true after any step, now and then."""
@@ -62,7 +85,8 @@ class Promises:
         if self.truth.shard_deaths:
             return
         acceptors = self.plan.acceptors
-        most = acceptors * self.truth.largest_commit
+        seats = acceptors + self.plan.renews  # one place at a time has a successor, which has a share too
+        most = seats * self.truth.largest_commit
         moves = self.node.router.topology.moves
         for index, shard in self.node.running_shards():
             for queue in shard.core.state.queues.values():
@@ -73,14 +97,15 @@ class Promises:
                 if queue.name not in self.truth.steady or queue.exemption.yields or queue.name in self.lent:
                     continue
                 marks = queue.limits.marks
-                bound, bound_bytes = marks.overshoot_bound(acceptors, queue.features.reserve)
-                bound_bytes += (acceptors + most) * (LARGEST + BESIDE)
+                bounds = marks.overshoot_bound(acceptors, queue.features.reserve)
+                bound, bound_bytes = (-(-each * seats // acceptors) for each in bounds)
+                bound_bytes += (seats + most) * (LARGEST + BESIDE)
                 depth, depth_bytes = queue.depth - queue.unburied.count, queue.depth_bytes - queue.unburied.whole
                 kept = not marks.stop_count or depth <= marks.stop_count + bound + most
                 assert kept, f"{queue.name} has {queue.depth} messages, stopped at {marks.stop_count}"
                 kept = not marks.stop_bytes or depth_bytes <= marks.stop_bytes + bound_bytes
                 assert kept, f"{queue.name} has {queue.depth_bytes} bytes, stopped at {marks.stop_bytes}"
-                paced = most_paced(queue, acceptors)
+                paced = most_paced(queue, acceptors, seats)
                 assert paced is None or depth <= paced + most, f"{queue.name} has {depth}, paced at {paced}"
                 rated = most_rated(queue, self.node.now - BEGINS)
                 entered = queue.contents.totals.published
@@ -103,8 +128,8 @@ class Promises:
     def hold_at_rest(self) -> None:
         """Check what is true once everything has come to rest."""
         hold_at_rest(self.node)
-        for index, acceptor in self.node.running_acceptors():
-            of_this = self.node.epoch, f"{index}.{acceptor.incarnation}"
+        for seat, acceptor in self.node.running_acceptors():
+            of_this = self.node.epoch, f"{self.node.index_of(seat)}.{acceptor.incarnation}"
             the_ledger_adds_up(acceptor.core, *self.resumed.get(of_this, (0.0, 0)))
             for queue_gate in acceptor.core.gates.queue_gates.values():
                 if queue_gate.name in self.truth.steady:

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from ops.child import Child, State
-from ops.deadlock_search import DeadlockSearch
+from ops.deadlock_search import DeadlockSearch, QueueCheck
 from ops.errors import CommandError
+from ops.flow.circles import Times, circles
 from ops.forkserver import Forked
 from ops.hangs import CHECK_SECONDS, HangWatch
 from ops.places import Phase, Places
@@ -30,6 +31,7 @@ from penstock.control.questions import answer
 from penstock.node.node import Role
 from penstock.process.pulse import Work
 from penstock.settings.sections import WatchdogSettings
+from shard.queue.queue_state import QueueState
 from tests.simulator.engine import HANG_SECONDS, NETWORK_SECONDS, SUPERVISOR, Engine, Place
 
 SILENT_SECONDS = 2.0
@@ -41,15 +43,19 @@ START_SECONDS = 0.2
 
 
 class SimulatedProcess(Forked):
-    """A process of the node; `has_begun` once its core runs."""
+    """A process of the node; `has_begun` once its core runs. Its seat is its index, unless it is an acceptor beside its
+    predecessor.
+    """
 
     def __init__(
-        self, pid: int, role: Role, index: int, incarnation: int, on_signal: Callable[[SimulatedProcess, int], None]
-    ) -> None:
+        self, pid: int, role: Role, index: int, incarnation: int, seat: int,
+        on_signal: Callable[[SimulatedProcess, int], None],
+    ) -> None:  # fmt: skip
         super().__init__(pid)
         self.role: Role = role
         self.index = index
         self.incarnation = incarnation
+        self.seat = seat
         self.has_begun = False
         self.status: int | None = None
         self._on_signal = on_signal
@@ -57,7 +63,7 @@ class SimulatedProcess(Forked):
     @property
     def place(self) -> Place:
         """The place of the process."""
-        return self.role, self.index
+        return self.role, self.seat
 
     def poll(self) -> int | None:
         """Return the exit status of a process that has ended."""
@@ -85,6 +91,8 @@ class Supervisor:
         self._pids = count(1)
         self._chance = engine.chance("supervisor")
         self._due: float | None = None
+        self.replacing: dict[int, int] = {}
+        """The acceptors that are to be replaced: the incarnation of each place when that was asked for."""
         self.node.on_shard_asked = self.on_shard_asked
         self.begin_epoch()
 
@@ -95,6 +103,7 @@ class Supervisor:
         acceptors = [Child("acceptor", index) for index in range(plan.acceptors)]
         children = [Child("router", 0), *shards, *acceptors, Child("console", 0)]
         self._due = None
+        self.replacing.clear()
         self.places = Places(
             children, node.gauges, self.fork, self.publish, lambda role, index: "", PATIENCE, node.microseconds
         )
@@ -132,13 +141,16 @@ class Supervisor:
         """Start a process; the node runs those of its first epoch already. OSError while none can be started."""
         if self.engine.timeline.now < self.forks_from:
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        process = SimulatedProcess(next(self._pids), role, index, incarnation, self.on_signal)
-        self.processes[role, index] = process
-        process.has_begun = self.node.runs(role, index)
+        present = self.processes.get((role, index))
+        beside = role == "acceptor" and present is not None and present.status is None
+        seat = index + self.engine.plan.acceptors if beside else index
+        process = SimulatedProcess(next(self._pids), role, index, incarnation, seat, self.on_signal)
+        self.processes[process.place] = process
+        process.has_begun = self.node.runs(*process.place)
         if not process.has_begun:
             if role == "shard":
                 self.node.expected[index] = incarnation
-            self.later(START_SECONDS + self.late.pop((role, index), 0.0), partial(self.begin, process))
+            self.later(START_SECONDS + self.late.pop(process.place, 0.0), partial(self.begin, process))
         return process
 
     def begin(self, process: SimulatedProcess) -> None:
@@ -149,7 +161,7 @@ class Supervisor:
         if self.lacks_something(role, index):
             self.later(START_SECONDS, partial(self.begin, process))
             return
-        self.node.incarnations[process.place] = process.incarnation - 1
+        self.node.incarnations[role, index] = process.incarnation - 1
         match role:
             case "router":
                 self.node.start_router()
@@ -157,11 +169,11 @@ class Supervisor:
                 self.node.start_shard(index)
                 self.engine.flushed_at[index] = self.engine.timeline.now
             case "acceptor":
-                self.node.start_acceptor(index)
+                self.node.start_acceptor(process.seat)
             case _:
                 self.node.start_console()
         process.has_begun = True
-        self.engine.narrate(f"{role} {index} is back")
+        self.engine.narrate(f"{role} {process.seat} is there, incarnation {process.incarnation}")
         self.engine.turn_ends(process.place)
         self.engine.arm_all()
         self.soon(partial(self.report, self.ready(process)))
@@ -187,9 +199,10 @@ class Supervisor:
     def on_signal(self, process: SimulatedProcess, number: int) -> None:
         """Have a process die; one that hangs does not end in order, and none writes its stack."""
         if number == signal.SIGKILL:
-            self.engine.narrate(f"the supervisor kills {process.role} {process.index}")
+            self.engine.narrate(f"the supervisor kills {process.role} {process.seat}")
             self._end(process.place, False)
         elif number == signal.SIGTERM:
+            self.engine.narrate(f"the supervisor ends {process.role} {process.seat}")
             self.end_in_order(process)
 
     def end_in_order(self, process: SimulatedProcess) -> None:
@@ -219,8 +232,19 @@ class Supervisor:
             self.node.absent.add(index)
             self.engine.narrate(f"shard {index} is gone for good")
         self.node.announce(event, role, index, number)
+        if role == "acceptor":
+            self.soon(partial(self.announce_to, event, index, number))
         if event == "died":
             self.node.announce_death()
+
+    def announce_to(self, event: str, acceptor: int, incarnation: int) -> None:
+        """Have an acceptor receive an event about itself, if it runs."""
+        place = self.place_of(acceptor, incarnation)
+        if place is not None and not self.engine.is_postponed(
+            place, partial(self.announce_to, event, acceptor, incarnation)
+        ):
+            self.node.receive_own_event(event, acceptor, incarnation)
+            self.engine.turn_ends(place)
 
     def report(self, message: ProcessMessage) -> None:
         """Receive a report."""
@@ -232,6 +256,51 @@ class Supervisor:
     def on_shard_asked(self, shard: int, there: bool) -> None:
         """Receive the router's request to start a shard, or to end one for good; it may ask again."""
         self.soon(partial(self.report, ProcessMessage("begin" if there else "end", "shard", shard, 0, 0)))
+
+    # Rolling restarts
+
+    def restart_acceptors(self) -> None:
+        """Receive the router's request to replace all acceptors."""
+        self.soon(self.receive_restart)
+
+    def receive_restart(self) -> None:
+        """Record which acceptors are to be replaced, and receive the request."""
+        if not self.is_postponed(self.receive_restart):
+            present = {child.index: child.incarnation for child in self.places.children if child.role == "acceptor"}
+            self.replacing = present | self.replacing
+            self.report(ProcessMessage("restart", "acceptor", 0, 0, 0))
+
+    def restart_is_given_up(self) -> None:
+        """Forget which acceptors were to be replaced: the log says why they are not."""
+        self.replacing.clear()
+
+    def are_replaced(self) -> None:
+        """Check that all acceptors that were to be replaced have been, by a successor or after a death
+        (docs/operations.md).
+        """
+        present = {child.index: child.incarnation for child in self.places.children if child.role == "acceptor"}
+        left = [index for index, incarnation in self.replacing.items() if present[index] <= incarnation]
+        assert not left, f"acceptors {left} were not replaced, and the log does not say why"
+
+    def seat_of(self, index: int) -> int:
+        """Return the seat of the acceptor that has a place, as the gauges show it."""
+        place = self.place_of(index, self.node.gauges.process_read("acceptor", index).incarnation)
+        return index if place is None else place[1]
+
+    def place_of(self, index: int, incarnation: int) -> Place | None:
+        """Return the place of an incarnation of an acceptor, if there is still a trace of it."""
+        acceptors = [process for process in self.processes.values() if process.role == "acceptor"]
+        found = [each.place for each in acceptors if (each.index, each.incarnation) == (index, incarnation)]
+        return found[0] if found else None
+
+    def seat_struck(self, number: int) -> int | None:
+        """Return the seat of the acceptor that a fault concerns; None if it concerns a successor, and none runs."""
+        index, beside = number % self.engine.plan.acceptors, number >= self.engine.plan.acceptors
+        if not beside:
+            return self.seat_of(index)
+        successors = [child.process for child in self.places.processes if child not in self.places.children]
+        found = [each.seat for each in successors if isinstance(each, SimulatedProcess) and each.index == index]
+        return found[0] if found else None
 
     # Hangs
 
@@ -257,6 +326,22 @@ class Supervisor:
         self.engine.timeline.at(self.engine.weather.regularly(self.search.interval), self.search_for_deadlocks)
         self.search.check(self.engine.timeline.now)
 
+    def deadlocks_are_broken(self) -> None:
+        """Check at rest that the search has broken each circle of several queues that has lasted for as long as it
+        waits, or has found that its queues report it only, or have lent what they may (docs/flow-control.md).
+        """
+        channels, seconds = self.ask_acceptors("entangled"), self.node.settings.flow.deadlock_seconds
+        check = QueueCheck(self, self.node.gauges, channels, {})
+        found = circles(channels, check.consumers, lambda consumer: consumer["connection"], Times(seconds, seconds))
+        left = [
+            str(circle)
+            for circle in found
+            if len({queue["id"] for queue in circle.queues}) > 1
+            and circle.key not in self.search._known
+            and not any(is_relieved(self.node.state(queue["name"])) for queue in circle.queues)
+        ]
+        assert not left, f"nobody has broken: {left}"
+
     @contextmanager
     def connected(self) -> Iterator[Self]:
         """Connect to the node's processes."""
@@ -264,11 +349,12 @@ class Supervisor:
 
     def ask(self, role: Role, index: int, question: str, **arguments: Any) -> Any:
         """Ask a process, which may change something because of that. CommandError if it does not answer."""
-        process, engine = self.processes.get((role, index)), self.engine
-        if process is None or not process.has_begun or process.status is not None or engine.hung((role, index)):
+        place = (role, self.seat_of(index)) if role == "acceptor" else (role, index)
+        process, engine = self.processes.get(place), self.engine
+        if process is None or not process.has_begun or process.status is not None or engine.hung(place):
             raise CommandError(f"{role} {index} does not answer")
-        outcome = answer(self.node.questions(role, index), question, arguments)
-        engine.turn_ends((role, index))
+        outcome = answer(self.node.questions(*place), question, arguments)
+        engine.turn_ends(place)
         if "error" in outcome:
             raise CommandError(outcome["error"])
         return outcome["result"]
@@ -298,4 +384,15 @@ class Supervisor:
     def is_serving(self) -> bool:
         """Whether all processes live and are ready."""
         ready = bool(self.processes) and all(child.state is State.READY for child in self.places.children)
-        return ready and all(self.processes[child.role, child.index].status is None for child in self.places.children)
+        renews = len(self.places.processes) > len(self.places.children)
+        return ready and not renews and all(process.status is None for process in self.filling())
+
+    def filling(self) -> list[SimulatedProcess]:
+        """Return the processes that have places."""
+        processes = [child.process for child in self.places.children]
+        return [process for process in processes if isinstance(process, SimulatedProcess)]
+
+
+def is_relieved(queue: QueueState) -> bool:
+    """Whether a queue has room because of a deadlock."""
+    return queue.exemption.yields or (queue.saturation.lent is not None and not queue.saturation.over)

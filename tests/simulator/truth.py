@@ -26,10 +26,12 @@ class Id(NamedTuple):
 
 LARGEST, BESIDE = 9100, 256
 """The largest body in bytes, and the most that a message counts beside it."""
+SUCCESSOR_DIED = "a successor died, the rolling restart ends"
+NO_SUCCESSOR = "cannot start a process, the rolling restart ends"
 EXPECTED = {
-    Mishap.KILL: ("process died",),
-    Mishap.HANG: ("process does not respond and is killed", "process died"),
-    Mishap.UNFORKABLE: ("cannot start a process",),
+    Mishap.KILL: ("process died", SUCCESSOR_DIED),
+    Mishap.HANG: ("process does not respond and is killed", "process died", SUCCESSOR_DIED),
+    Mishap.UNFORKABLE: ("cannot start a process", NO_SUCCESSOR),
     Mishap.FULL: ("store in trouble", "store still in trouble"),
     Mishap.UNFLUSHABLE: ("store in trouble", "store still in trouble"),
     **dict.fromkeys((Mishap.ROT, Mishap.MISDIRECT, Mishap.LOSE_WRITE), ("messages are damaged, they are set aside",)),

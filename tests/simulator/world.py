@@ -48,7 +48,7 @@ class World:
         self.clients = {client.number: self.client(client) for client in plan.clients}
         self.connections = connections_of(self.engine, [*self.clients.values()], self.arrive)
         self.faults = Faults(self.engine, self.truth, self.connections)
-        self.operators = Operators(self.engine)
+        self.operators = Operators(self.engine, self.faults.supervisor.restart_acceptors)
         self.steps = 0
 
     def client(self, plan: ClientPlan) -> Person:
@@ -101,7 +101,8 @@ class World:
         ends = self.engine.timeline.now + seconds
         self.engine.arm_all()
         while not until() and self.engine.step(ends):
-            self.promises.hold_always()
+            if self.promises.hold_always():
+                self.faults.supervisor.restart_is_given_up()
             self.steps += 1
             if self.steps % STEPS_BETWEEN == 0:
                 self.promises.hold_now()
@@ -115,12 +116,13 @@ class World:
         """
         if connection.is_silent():
             return
-        running = [number for number, _ in self.node.running_acceptors()]
+        running = self.node.accepting()
         if not running or not self.node.router_runs or connection.is_cut():
             self.engine.timeline.after(START_SECONDS, partial(self.arrive, connection))
             return
         home = connection.plan.acceptor
-        acceptor = home if home in running else running[home % len(running)]
+        at_home = [seat for seat in running if self.node.index_of(seat) == home] or [running[home % len(running)]]
+        acceptor = connection.chance.choice(at_home) if len(at_home) > 1 else at_home[0]
         client = self.node.visit(acceptor, connection.properties, user=connection.user)
         client.fills = bool(self.plan.bounds.last_resort)
         connection.connect(client)
@@ -136,6 +138,7 @@ class World:
         self.go_on(lull.begins + lull.seconds - SETTLING_SECONDS)
         if self.faults.are_over(REST_SECONDS):
             self.come_to_rest(SETTLING_SECONDS / 2)
+            self.faults.supervisor.deadlocks_are_broken()
 
     def come_to_rest(self, seconds: float) -> None:
         """Play until nothing moves, for so long at most, and check what is true then."""
@@ -174,6 +177,7 @@ class World:
         self.go_on(REST_SECONDS)
         self.come_to_rest(SETTLING_SECONDS)
         self.promises.hold_at_the_end()
+        self.faults.supervisor.are_replaced()
         self.operators.are_answered()
         for connection in self.connections.values():
             assert not (connection.is_connected() and connection.blocked), f"{connection.name} is still blocked"

@@ -8,6 +8,7 @@ from shard.core import ShardCore
 from shard.queue.consumer_cy import Consumer
 from shard.queue.dispatch import Ring
 from tests.simulator.joined.node import Node
+from tests.simulator.joined.processes import Acceptor
 
 
 def nobody_starves(node: Node) -> None:
@@ -54,13 +55,15 @@ def nobody_is_forgotten(node: Node, shard: ShardCore) -> None:
     """
     for queue in shard.state.queues.values():
         for consumer in served(queue.ring):
-            receiver = consumer.link.receiver
-            if consumer.outlet is not None and consumer.outlet.share.is_short() and receiver is not None:
-                for other in node.core(receiver).delivery.consumers.values():
+            receiver = node.followers.get(consumer.link.identity)
+            if not isinstance(receiver, Acceptor):
+                continue
+            if consumer.outlet is not None and consumer.outlet.share.is_short():
+                for other in receiver.core.delivery.consumers.values():
                     unread = not other.channel.connection.writable
                     assert unread or not other.written or other.shard != shard.state.index
-            if queue.contents.ready and consumer.lacks_grant() and receiver is not None:
-                shared = node.core(receiver).state.sharing[consumer.group.id]
+            if queue.contents.ready and consumer.lacks_grant():
+                shared = receiver.core.state.sharing[consumer.group.id]
                 room = shared.limit - shared.channel.unacked.consumed - shared.uncommitted
                 assert room <= sum(shared.granted.values()), f"a consumer of {queue.name} could have {room}"
 

@@ -111,13 +111,13 @@ def most_rated(queue: QueueState, seconds: float) -> float | None:
     return None if rate is None else rate * (seconds + LONGEST_BURST / SECOND) + 1
 
 
-def most_paced(queue: QueueState, acceptors: int) -> int | None:
-    """Return how deep producers may make a paced queue: all but one acceptor may have their share of the overshoot in
-    flight.
+def most_paced(queue: QueueState, acceptors: int, seats: int) -> int | None:
+    """Return how deep producers may make a paced queue: all `seats` but one may have an acceptor's share of the
+    overshoot in flight.
 
     None if the queue is not paced, or its target is not fixed.
     """
     depth = queue.features.pace_depth
     if depth is None or queue.features.pace_wait is not None:
         return None
-    return depth + (acceptors - 1) * max(2 * overshoot_of(depth) // acceptors, 1)
+    return depth + (seats - 1) * max(2 * overshoot_of(depth) // acceptors, 1)

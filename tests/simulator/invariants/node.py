@@ -35,12 +35,12 @@ def hold_at_rest(node: Node) -> None:
     """Check the invariants that hold once everything that can happen has happened, and all processes run."""
     everybody_knows(node)
     moves_are_over(node)
-    for index, acceptor in node.running_acceptors():
-        nothing_is_claimed(node, index, acceptor)
-    for index, acceptor in node.running_acceptors():  # these checks may claim room until the turn ends
+    for seat, acceptor in node.running_acceptors():
+        nothing_is_claimed(node, node.index_of(seat), acceptor)
+    for seat, acceptor in node.running_acceptors():  # these checks may claim room until the turn ends
         nobody_waits_in_vain(acceptor.core)
         no_share_is_remembered_in_vain(acceptor.core)
-        parking_is_counted(node, index, acceptor.core)
+        parking_is_counted(node, node.index_of(seat), acceptor.core)
         nobody_is_unread_in_vain(acceptor.core)
         rungs_are_left_in_time(acceptor.core, node.now)
         whoever_is_refused_waits_for_nothing(acceptor.core)

@@ -90,7 +90,7 @@ class Lines(Starts):
         process.core.state.now = self.microseconds()
         process.core.receive(identity, turn, version, last_report, operations, parts)
         process.was_sent(identity, turn, operations, parts)
-        self.gauges.pair_add_taken(acceptor, shard, sum(map(len, frames)))
+        self.gauges.pair_add_taken(self.index_of(acceptor), shard, sum(map(len, frames)))
         return True
 
     def send_across(self, shard: int, peer: int) -> bool:

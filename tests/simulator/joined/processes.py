@@ -40,13 +40,14 @@ class Process:
 
 
 class Acceptor(Process):
-    """One incarnation of an acceptor. `known` has the shards that it has met; `events` are the supervisor's that it has
-    yet to receive: event, shard, incarnation.
+    """One incarnation of an acceptor, in a seat. `known` has the shards that it has met; `events` are the supervisor's
+    that it has yet to receive: event, shard, incarnation.
     """
 
-    def __init__(self, core: AcceptorCore, index: int, incarnation: int, shards: int) -> None:
-        super().__init__("acceptor", index, incarnation, core.load, core.apply)
+    def __init__(self, core: AcceptorCore, seat: int, shards: int) -> None:
+        super().__init__("acceptor", core.state.index, core.state.incarnation, core.load, core.apply)
         self.core = core
+        self.seat = seat
         self.requesting = core.state
         self.known = ShardIncarnations(shards)
         self.events: deque[tuple[str, int, int]] = deque()

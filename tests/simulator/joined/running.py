@@ -45,8 +45,9 @@ class Running:
 
     def __init__(
         self, acceptors: int, shards: int, flow: dict[str, Any] | None, stores: bool, spools: bool, spare: int = 0,
-        **options: Any,
+        renews: bool = False, **options: Any,
     ) -> None:  # fmt: skip
+        """With `renews`, each acceptor may have a successor beside it."""
         self.absent = {*range(shards, shards + spare)}
         """The places for shards that have none."""
         self.stores = stores
@@ -79,7 +80,8 @@ class Running:
         self.expected: dict[int, int] = {}
         """The incarnation of each shard that turns to it are for; none for a shard that is dead."""
         self.homes: dict[int, int] = {}
-        self.acceptors: list[Acceptor | None] = [None] * acceptors
+        self.acceptors: list[Acceptor | None] = [None] * (acceptors * (1 + renews))
+        """The acceptors by their seats: those of an index have that seat and, beside another, `index + acceptors`."""
         self.followers: dict[bytes, Process] = {}
         """The processes that follow the router, by their identities."""
 
@@ -127,10 +129,14 @@ class Running:
         return int(self.now * 1_000_000)
 
     def core(self, acceptor: int) -> AcceptorCore:
-        """Return the core of a running acceptor."""
+        """Return the core of the acceptor in a seat."""
         process = self.acceptors[acceptor]
         assert process is not None
         return process.core
+
+    def index_of(self, seat: int) -> int:
+        """Return the index of the acceptors that have a seat."""
+        return seat % self.settings.acceptors
 
     def shard(self, index: int) -> ShardCore:
         """Return the core of a running shard."""
@@ -139,7 +145,7 @@ class Running:
         return process.core
 
     def running_acceptors(self) -> Iterator[tuple[int, Acceptor]]:
-        """Yield the running acceptors with their indexes."""
+        """Yield the running acceptors with their seats."""
         return ((index, process) for index, process in enumerate(self.acceptors) if process is not None)
 
     def running_shards(self) -> Iterator[tuple[int, Shard]]:
@@ -169,7 +175,7 @@ class Running:
     def show_processes(self) -> None:
         """Write the running processes to the gauges, as the supervisor does."""
         places: list[tuple[Role, int, Acceptor | Shard | None]] = [
-            *(("acceptor", index, process) for index, process in enumerate(self.acceptors)),
+            *(("acceptor", index, self.acceptors[index]) for index in range(self.settings.acceptors)),
             *(("shard", index, process) for index, process in enumerate(self.shards)),
         ]
         for role, index, process in places:

@@ -141,13 +141,14 @@ class Starts(UnderRouter):
         self.kill_shard(index)
         self.announce("gone", "shard", index, process.incarnation)
 
-    def start_acceptor(self, index: int) -> None:
-        """Start an acceptor."""
-        assert self.acceptors[index] is None
+    def start_acceptor(self, seat: int) -> None:
+        """Start an acceptor in a seat."""
+        assert self.acceptors[seat] is None
+        index = self.index_of(seat)
         self.incarnations["acceptor", index] += 1
-        process = self.acceptor_process(index, self.incarnations["acceptor", index])
+        process = self.acceptor_process(seat, self.incarnations["acceptor", index])
         self.load(process)
-        self.acceptors[index] = process
+        self.acceptors[seat] = process
         self.introduce_acceptor(process)
 
     def introduce_acceptor(self, process: Acceptor) -> None:
@@ -160,7 +161,7 @@ class Starts(UnderRouter):
         """Have an acceptor meet an incarnation of a shard."""
         self.lose_shard(process, shard, incarnation - 1)
         if process.known.meet(shard, incarnation):
-            self.down[shard, process.core.state.index].clear()
+            self.down[shard, process.seat].clear()
             process.core.shard_started(shard)
 
     def lose_shard(self, process: Acceptor, shard: int, incarnation: int) -> None:
@@ -168,32 +169,32 @@ class Starts(UnderRouter):
         if process.known.lose(shard, incarnation):
             process.core.shard_died(shard)
 
-    def acceptor_process(self, index: int, incarnation: int) -> Acceptor:
-        """Return an incarnation of an acceptor."""
-        core = AcceptorCore(index, incarnation, self.gauges, self.settings, "penstock@here")
+    def acceptor_process(self, seat: int, incarnation: int) -> Acceptor:
+        """Return an incarnation of the acceptor that has a seat."""
+        core = AcceptorCore(self.index_of(seat), incarnation, self.gauges, self.settings, "penstock@here")
         core.state.now = self.now
         core.state.flush = self.flush
         core.state.record = self.record
         if self.spools:
             flow = self.settings.flow
             core.state.spool = Spool(self.settings.data, flow.parked_memory, flow.spool_limit)
-        return Acceptor(core, index, incarnation, self.gauges.shards)
+        return Acceptor(core, seat, self.gauges.shards)
 
-    def kill_acceptor(self, index: int) -> None:
-        """Kill an acceptor; its turns in flight still arrive."""
-        process = self.acceptors[index]
+    def kill_acceptor(self, seat: int) -> None:
+        """Kill the acceptor in a seat; its turns in flight still arrive."""
+        process = self.acceptors[seat]
         assert process is not None
-        self.acceptors[index] = None
+        self.acceptors[seat] = None
         del self.followers[process.identity]
-        for client in [client for client in self.clients.values() if client.acceptor == index]:
+        for client in [client for client in self.clients.values() if client.acceptor == seat]:
             client.socket.closed = True
             del self.clients[client.connection]
         for shard in range(self.places):
-            self.down[shard, index].clear()
-            self.last_words[index, shard] += self.up[index, shard]
-            self.up[index, shard].clear()
-        self.strayed[index].clear()
-        self.bury("acceptor", index, process.incarnation)
+            self.down[shard, seat].clear()
+            self.last_words[seat, shard] += self.up[seat, shard]
+            self.up[seat, shard].clear()
+        self.strayed[seat].clear()
+        self.bury("acceptor", self.index_of(seat), process.incarnation)
 
     def flush(self, connection: ConnectionState) -> None:
         """Write a connection's output to its client."""
