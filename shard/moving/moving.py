@@ -58,7 +58,7 @@ ROUNDS = 10
 class Leaving:
     """A queue whose old home is this shard. `awaited` may still send something for it; the links in `drained` are
     drained. Its `copy` is at a `stage`, in one of its `rounds`; it is `busy` while a round is written. The new home has
-    `adopted` so many bytes of it. `written` has count, bytes and checksum of a complete one.
+    `adopted` so many bytes of it, -1 before its first answer. `written` has count, bytes and checksum of a complete one.
     """
 
     def __init__(self, move: Move, queue: QueueState) -> None:
@@ -70,7 +70,7 @@ class Leaving:
         self.copy: Writer | None = None
         self.rounds = 0
         self.busy = False
-        self.adopted = 0
+        self.adopted = -1
         self.written = (0, 0, 0)
 
 
@@ -179,12 +179,14 @@ class Moving:
 
     def precopy(self, leaving: Leaving) -> None:
         """Have the next round of a copy written once the new home has adopted the one before; or report that the queue
-        can be stopped.
+        can be stopped. A new home that does not answer holds nobody.
         """
-        copy = leaving.copy
-        if leaving.stage is not CopyStage.AHEAD or leaving.busy or (copy is not None and leaving.adopted < copy.size):
+        copy, precopies = leaving.copy, can_precopy(leaving.queue)
+        awaited = leaving.rounds > 0 or not precopies
+        written = 0 if copy is None else copy.size
+        if leaving.stage is not CopyStage.AHEAD or leaving.busy or (awaited and leaving.adopted < written):
             return
-        if not can_precopy(leaving.queue) or leaving.rounds >= ROUNDS or (copy is not None and copy.is_near()):
+        if not precopies or leaving.rounds >= ROUNDS or (copy is not None and copy.is_near()):
             if hindrance := self.hindrance(leaving.queue):
                 self.failed(leaving, hindrance)
             else:
@@ -343,8 +345,7 @@ class Moving:
         def kept() -> None:
             self.peers[move.source].add_operation(to_shard.Adopted(move.queue_id, move.epoch, nbytes))
 
-        if nbytes:
-            self.commits.when_kept(kept)
+        self.commits.when_kept(kept)
         if nbytes < arriving.readable:
             arriving.resume()
 

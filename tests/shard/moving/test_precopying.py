@@ -133,7 +133,11 @@ def test_a_queue_whose_messages_are_replaced_is_copied_once_it_is_stopped(node: 
     threads = [Thread(node, index) for index in range(2)]
     results = node.move(QUEUE, 1)
     node.settle()
-    assert not is_open(node) and not copies(node)
+    assert is_open(node), "the new home has not answered"
+    assert threads[1].run_one()
+    node.settle()
+    assert not is_open(node)
+    assert not copies(node)
     go_on(node, *threads)
     assert [result["result"] for result in results] == ["moved"]
     assert drain(client, QUEUE) == [b"1"]
