@@ -23,7 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-EXTRA = ("pyspark", "pyarrow", "pandas", "matplotlib", "pika")
+EXTRA = ("pyspark", "pyarrow", "pandas", "jinja2", "pika")
 DAY_US = 86_400_000_000
 
 Root = Annotated[

@@ -13,7 +13,7 @@ SLOT_US = 60_000_000
 
 TABLE = Table(
     "rebalance_inputs",
-    "A row for each queue, in order of names. Rates count messages in and out, in slots of a minute.",
+    "A row for each queue, the busiest first. Rates count messages in and out, in slots of a minute.",
     (
         Column("node", "string", "", "name of the node"),
         Column("vhost", "string", "", "virtual host of the queue"),
@@ -59,4 +59,4 @@ def rebalance_inputs(depth: DataFrame, queues: DataFrame, since: int, until: int
             "coverage": F.least(covered * 1000 / (until - since), F.lit(1.0)),
         }
     )
-    return shaped(result, TABLE).orderBy(*PLACE)
+    return shaped(result, TABLE).orderBy(F.desc("p95_rate"), *PLACE)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -29,6 +27,7 @@ from pipeline.jobs import (
 from pipeline.jobs.marks import Goals
 from pipeline.read import Telemetry
 from pipeline.recovery import on_readable_files
+from pipeline.report.contents import POINTS, Answer, Curve, Report, Row
 from pipeline.runner import LIMIT_S, Runner
 
 ROWS_MOST = 200
@@ -37,47 +36,8 @@ LOAD_ROWS_MOST = 20_000
 SHARED = (("queues", episodes.TABLE.name, shard_load.TABLE.name), (marks.TABLE.name,), (what_if.STOPS.name,))
 """Frames that several answers use, each after those that it uses itself."""
 CURVES = 4
-POINTS = 240
 
-Row = dict[str, Any]
 ReportProgress = Callable[[str], None]
-
-
-@dataclass(slots=True)
-class Answer:
-    """The first `ROWS_MOST` rows of a job's answer; `more` says whether there were more."""
-
-    table: Table
-    rows: list[Row]
-    more: bool
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Depth of a queue over time: the greatest of each slot, in messages, with its marks (0: none)."""
-
-    node: str
-    vhost: str
-    queue: str
-    points: list[tuple[int, int]]
-    stop_count: int
-    resume_count: int
-
-
-@dataclass(slots=True)
-class Report:
-    """The contents of the report. `counts`: rows, corrupt rows and rows that writers dropped, by table; `unreadable`:
-    names of the files that were left out, by table.
-    """
-
-    root: str
-    since: int
-    until: int
-    counts: dict[str, dict[str, int]] = field(default_factory=dict)
-    unreadable: dict[str, list[str]] = field(default_factory=dict)
-    answers: dict[str, Answer] = field(default_factory=dict)
-    curves: list[Curve] = field(default_factory=list)
 
 
 def gather(
@@ -111,7 +71,7 @@ def _gather(
     facts = queues.queues(frames["depth"])
     jobs = {table.name: (table, frame) for table, frame in _jobs(frames, facts, since, until, goals, limits)}
     shared = {"queues": facts} | {name: frame for name, (_, frame) in jobs.items()}
-    report = Report(telemetry.root, since, until)
+    report = Report(telemetry.root, since, until, shard_load.SLOT_US)
 
     def count(name: str) -> dict[str, int]:
         return _count(frames[name], telemetry.corrupt(name, since, until))

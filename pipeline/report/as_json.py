@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
-from pipeline.report.answers import Report
+from pipeline.report.advice import advise
+from pipeline.report.contents import Report
+from pipeline.report.formats import without_passwords
 
 VERSION = 1
 
 
 def as_json(report: Report) -> str:
-    """Return one JSON object: version, since, until (µs since 1970), root, counts and unreadable files by table, and
-    for each answer its meaning, columns, rows, and whether there were more.
+    """Return one JSON object: version, since, until (µs since 1970), root, counts and unreadable files by table, the
+    fields of `Advice` as `sentences`, and for each answer its meaning, columns, rows, and whether there were more.
     """
     content: dict[str, Any] = {
         "version": VERSION,
-        "root": report.root,
+        "root": without_passwords(report.root),
         "since": report.since,
         "until": report.until,
         "counts": report.counts,
-        "unreadable": report.unreadable,
+        "unreadable": {name: [*map(without_passwords, files)] for name, files in report.unreadable.items()},
+        "sentences": asdict(advise(report)),
         "answers": {
             name: {
                 "meaning": answer.table.meaning,

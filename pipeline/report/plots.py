@@ -1,136 +1,180 @@
-"""Plots of the report: SVG as text, in colours that are visible on light and dark backgrounds."""
+"""Plots of the report as plain geometry, which the templates draw.
+
+Places across are in percent of a plot's width, so that plots fit any page and their texts keep their size. Paths have
+coordinates of their own, 0 to `WIDE` across and 0 to `TALL` down, and are stretched to the plot.
+"""
 
 from __future__ import annotations
 
-import io
-import re
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-import matplotlib as mpl
+from pipeline.report.axes import Span, Tick, ceiling
+from pipeline.report.causes import FAULTS_IN_ORDER
+from pipeline.report.contents import POINTS, UNKNOWN, Curve, Row
+from pipeline.report.formats import length
 
-mpl.use("Agg")
-from matplotlib import pyplot as plt
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-from pipeline.report.answers import Curve, Row
-
-GREY = "#8a8a8a"
-COLOURS = ("#4c8bf5", "#e8833a", "#3aa76d", "#c85bb0", "#b8a028", "#2ab0b8", "#d9534f", "#8f7ae5")
-STYLE: dict[str, Any] = {
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "text.color": GREY,
-    "axes.labelcolor": GREY,
-    "axes.edgecolor": GREY,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "grid.color": GREY,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "legend.frameon": False,
-}
+WIDE, TALL = 1000, 100
+SERIES_MOST = 8
+"""Styles that can be told apart, with and without colours."""
 BARS_MOST = 15
-FAULTS = ("no consumers", "consumers stuck", "consumers slow", "producers", "limit", "unknown")
+SILENCE_US = 120_000_000
+"""A queue with rows writes one each minute at least: a line is broken where there is none for this long."""
+
+Points = Sequence[tuple[int, int, float]]
+"""Begin and end of a time, in µs since 1970, and the value in it."""
 
 
-def shard_load(rows: list[Row], since: int, until: int) -> str:
-    """Plot messages a second of each shard over the time of the report (µs since 1970)."""
-    lines: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    nodes = {row["node"] for row in rows}
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line: its name, the number of its style (None: one of many, without a name in the legend), its path, and that
+    of the area below.
+    """
+
+    name: str
+    style: int | None
+    path: str
+    area: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A level across a plot, at a part of its height from the top in percent. Its label is above or below."""
+
+    name: str
+    label: str
+    down: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A plot over time. `levels`: values of the axis, each with its place from the top in percent. `others`: lines
+    without a name; `idle`: lines left out, as they are 0.
+    """
+
+    unit: str
+    ticks: list[Tick]
+    levels: list[tuple[float, str]]
+    lines: list[Line]
+    marks: list[Mark]
+    others: int = 0
+    idle: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar of parts: each with the number of its style, begin and width in percent, and words."""
+
+    label: str
+    total: str
+    parts: list[tuple[int, float, float, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars below each other, and the styles in them with their names. `others`: bars left out."""
+
+    bars: list[Bar]
+    legend: list[tuple[int, str]]
+    others: int
+
+
+def shard_load(rows: Sequence[Row], span: Span, slot_us: int) -> Plot:
+    """Plot messages a second of each shard. A slot that the range cuts off is drawn for the part in the range, at the
+    rate in that part. `slot_us`: length of a slot.
+    """
+    points: dict[tuple[str, int], list[tuple[int, int, float]]] = defaultdict(list)
     for row in rows:
-        name = f"shard {row['shard']}" if len(nodes) == 1 else f"{row['node']} {row['shard']}"
         rate = (row["msgs_in"] + row["msgs_out"]) * 1000 / row["covered_ms"] if row["covered_ms"] else 0.0
-        lines[name].append((row["slot"], rate))
-    with _axes("shard_load", 3.2) as (figure, axes):
-        for number, (name, points) in enumerate(lines.items()):
-            times = [_time(at) for at, _ in points]
-            axes.plot(
-                *(times, [rate for _, rate in points]),
-                color=COLOURS[number % len(COLOURS)],
-                linestyle=("-", "--", ":")[number // len(COLOURS) % 3],
-                marker="." if len(points) < 3 else None,
-                label=name,
-                linewidth=1.4,
-            )
-        axes.set_ylabel("messages a second")
-        axes.set_ylim(bottom=0)
-        axes.set_xlim(_time(since), _time(until))
-        _over_time(axes)
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), ncols=1 + len(lines) // 12)
-        return _svg(figure)
+        begin, end = max(row["slot"], span.since), min(row["slot"] + slot_us, span.until)
+        if begin < end:
+            points[row["node"], row["shard"]].append((begin, end, rate))
+    has_nodes = len({node for node, _ in points}) > 1
+    moved = {shard: sum(rate * (end - begin) for begin, end, rate in own) for shard, own in points.items()}
+    busiest = sorted((shard for shard in moved if moved[shard]), key=lambda shard: (-moved[shard], shard))
+    named, others = sorted(busiest[:SERIES_MOST]), busiest[SERIES_MOST:]
+    top, levels = ceiling(max((rate for own in points.values() for *_, rate in own), default=0.0))
+    lines = [Line("", None, _steps(points[shard], span, top)) for shard in others]
+    for number, (node, shard) in enumerate(named):
+        name = f"{node} shard {shard}" if has_nodes else f"shard {shard}"
+        lines.append(Line(name, number, _steps(points[node, shard], span, top)))
+    levelled = _levels(levels, top)
+    return Plot("messages a second", span.ticks(), levelled, lines, [], len(others), len(points) - len(busiest))
 
 
-def held(rows: list[Row]) -> str:
-    """Plot the minutes that users were held, by fault, from rows of the culprits' ledger."""
-    users: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for row in rows:
-        users[f"{row['user']} ({row['product']})"][row["fault"]] += row["stopped_ms"] / 60_000
-    shown = sorted(users, key=lambda user: -sum(users[user].values()))[:BARS_MOST]
-    with _axes("held", 1.0 + 0.32 * len(shown)) as (figure, axes):
-        left = [0.0] * len(shown)
-        for number, fault in enumerate(dict.fromkeys((*FAULTS, *(row["fault"] for row in rows)))):
-            widths = [users[user][fault] for user in shown]
-            if any(widths):
-                axes.barh(shown, widths, left=left, color=COLOURS[number % len(COLOURS)], label=fault, height=0.6)
-                left = [start + width for start, width in zip(left, widths, strict=True)]
-        axes.invert_yaxis()
-        axes.set_xlabel("minutes held, summed over channels")
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        return _svg(figure)
-
-
-def depth(curve: Curve) -> str:
+def depth(curve: Curve, span: Span) -> Plot:
     """Plot the depth of a queue over time, against its marks."""
-    with _axes(f"{curve.node}/{curve.vhost}/{curve.queue}", 2.4) as (figure, axes):
-        times = [_time(at) for at, _ in curve.points]
-        depths = [deep for _, deep in curve.points]
-        axes.fill_between(times, depths, step="post", color=COLOURS[0], alpha=0.25)
-        axes.plot(times, depths, drawstyle="steps-post", color=COLOURS[0], linewidth=1.2, label="depth")
-        if curve.stop_count:
-            axes.axhline(curve.stop_count, color=COLOURS[6], linestyle="--", label=f"stop {curve.stop_count:,}")
-            axes.axhline(curve.resume_count, color=COLOURS[2], linestyle="--", label=f"resume {curve.resume_count:,}")
-        axes.set_ylabel("messages")
-        axes.set_ylim(bottom=0)
-        _over_time(axes)
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        return _svg(figure)
+    most = max([curve.stop_count, *(deep for _, deep in curve.points)])
+    top, levels = ceiling(most)
+    marks = []
+    if curve.stop_count:
+        for name, count in (("stop", curve.stop_count), ("resume", curve.resume_count)):
+            marks.append(Mark(name, f"{name} {count:,}", _down(count, top)))
+    silence = max(SILENCE_US, 2 * (span.until - span.since) // POINTS)
+    following = [at for at, _ in curve.points[1:]] + [span.until]
+    points = [
+        (at, min(after, at + silence, span.until), deep)
+        for (at, deep), after in zip(curve.points, following, strict=True)
+    ]
+    line = Line("depth", 0, _steps(points, span, top), _areas(points, span, top))
+    return Plot("messages", span.ticks(), _levels(levels, top), [line], marks)
 
 
-@contextmanager
-def _axes(name: str, height: float) -> Iterator[tuple[Any, Any]]:
-    """Yield a figure of that height in inches, and its axes. `name` makes its ids unique on the page."""
-    style: Any = {**STYLE, "svg.hashsalt": name}
-    with mpl.rc_context(style):
-        figure, axes = plt.subplots(figsize=(9.5, height), layout="constrained")
-        yield figure, axes
+def held(rows: Iterable[Row]) -> Bars:
+    """Plot the time for which users were held, by fault, from rows of the culprits' ledger."""
+    users: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for row in rows:
+        client = "" if row["product"] == UNKNOWN else f" ({row['product']})"
+        users[f"{row['user']}{client}"][row["fault"]] += row["stopped_ms"]
+    longest = sorted(users, key=lambda user: (-sum(users[user].values()), user))
+    shown = longest[:BARS_MOST]
+    faults = dict.fromkeys(fault for user in shown for fault in users[user])
+    known = [fault for fault in (*FAULTS_IN_ORDER, *sorted(faults.keys() - {*FAULTS_IN_ORDER})) if fault in faults]
+    style = {fault: _style_of_fault(fault) for fault in known}
+    most = max((sum(users[user].values()) for user in shown), default=0) or 1
+    bars = []
+    for user in shown:
+        at, parts = 0.0, []
+        for fault in known:
+            if ms := users[user][fault]:
+                parts.append((style[fault], at, ms / most * 100, f"{fault}: {length(ms / 1000)}"))
+                at += ms / most * 100
+        bars.append(Bar(user, length(sum(users[user].values()) / 1000), parts))
+    return Bars(bars, [(style[fault], fault) for fault in known], len(users) - len(shown))
 
 
-def _time(at: int) -> datetime:
-    return datetime.fromtimestamp(at / 1e6, UTC)
+def _style_of_fault(fault: str) -> int:
+    known = fault in FAULTS_IN_ORDER
+    return FAULTS_IN_ORDER.index(fault) if known else SERIES_MOST - 1
 
 
-def _over_time(axes: Any) -> None:
-    locator: Any = AutoDateLocator()  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+def _steps(points: Points, span: Span, top: float) -> str:
+    """Return the path of a line that is level within each time, and broken where there is none between two."""
+    parts, last = [], None
+    for begin, end, value in points:
+        down = f"{_down(value, top) * TALL / 100:.2f}"
+        parts.append(f"{'L' if last == begin else 'M'}{_across(begin, span)} {down}H{_across(end, span)}")
+        last = end
+    return "".join(parts)
 
 
-def _svg(figure: Any) -> str:
-    """Return the figure as an element of a page, without the XML prologue, size and metadata of a file."""
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    plt.close(figure)
-    drawn = text.getvalue()
-    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn[drawn.index("<svg") :], flags=re.DOTALL)
-    return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg class="plot" viewBox="\1" role="img">', drawn, count=1)
+def _areas(points: Points, span: Span, top: float) -> str:
+    """Return the path of the area below such a line."""
+    return "".join(
+        f"M{_across(begin, span)} {TALL}V{_down(value, top) * TALL / 100:.2f}H{_across(end, span)}V{TALL}Z"
+        for begin, end, value in points
+        if value
+    )
+
+
+def _across(at: int, span: Span) -> str:
+    return f"{span.percent(at) * WIDE / 100:.2f}"
+
+
+def _down(value: float, top: float) -> float:
+    return (1 - min(value / top, 1.0)) * 100
+
+
+def _levels(levels: list[float], top: float) -> list[tuple[float, str]]:
+    return [(_down(level, top), f"{level:,.6g}") for level in levels]

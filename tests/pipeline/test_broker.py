@@ -20,7 +20,8 @@ from pipeline.jobs import consumers, episodes, hot_shards, rebalance_inputs, sha
 from pipeline.jobs.marks import Goals
 from pipeline.jobs.queues import queues
 from pipeline.read import Telemetry
-from pipeline.report.answers import Report, gather
+from pipeline.report.answers import gather
+from pipeline.report.contents import Report
 from pipeline.report.page import page
 from tests.broker import Broker
 from tests.penstock.telemetry.reading import rows

@@ -41,7 +41,7 @@ def plain_rebalance_inputs(depth: list[Row], since: int, until: int) -> list[Row
                 "coverage": min(covered * 1000 / (until - since), 1.0),
             }
         )
-    return results
+    return sorted(results, key=lambda row: -row["p95_rate"])
 
 
 def test_what_a_plan_has_to_know(spark: SparkSession, day: Day) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from pipeline.answers import TABLES as ANSWERS
+from pipeline.report.advice import advise
 from pipeline.report.as_json import VERSION, as_json
-from tests.pipeline.report.test_page import NASTY, SINCE, UNTIL, reported
+from tests.pipeline.report.reports import NASTY, SINCE, UNTIL, quiet, reported, trouble
 
 
 def test_json_has_every_column() -> None:
@@ -43,3 +44,24 @@ def test_names_are_readable_text() -> None:
     report.root = "/données"
     assert '"/données"' in as_json(report)
     assert text.endswith("}\n")
+
+
+def test_the_sentences_of_the_page_are_fields() -> None:
+    report = trouble()
+    sentences, advice = json.loads(as_json(report))["sentences"], advise(report)
+    assert advice.change is not None and advice.change.command is not None
+    assert sentences == {
+        "held": advice.held,
+        "change": {"text": advice.change.text, "command": advice.change.command, "note": advice.change.note},
+        "next": advice.next,
+    }
+    assert json.loads(as_json(quiet()))["sentences"] == {"held": advise(quiet()).held, "change": None, "next": None}
+
+
+def test_there_is_no_password() -> None:
+    report = trouble()
+    report.root = "s3a://key:dont-print-this@bucket/telemetry"
+    report.unreadable["flow"] = [f"{report.root}/flow/x.jsonl.zst"]
+    text = as_json(report)
+    assert "dont-print-this" not in text
+    assert json.loads(text)["root"] == "s3a://key:***@bucket/telemetry"
