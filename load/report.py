@@ -19,6 +19,10 @@ LEFT, BOTTOM = 70, 24
 POINTS_MAX = 1000
 STRIPES_MAX = 2000
 COLOURS = ("#1565c0", "#2e7d32", "#6a1b9a", "#00838f", "#ad6800", "#5d4037")
+CHART = (
+    "Lines are messages ready. The shade above a line is as many as consumers of the queue may have unacked: marks "
+    "count both. Red: a publisher was stopped."
+)
 STYLE = """
 .load { font: 14px/1.5 Roboto, Helvetica, Arial, sans-serif; max-width: 1200px; margin: 24px auto; padding: 0 24px;
         background: #fff; color: #222; border-radius: 4px }
@@ -27,7 +31,8 @@ STYLE = """
 .load td, .load th { text-align: left; padding: 4px 12px; border-bottom: 1px solid #ddd }
 .load td.number, .load th.number { text-align: right; font-variant-numeric: tabular-nums }
 .load .good { color: #2e7d32 } .load .bad { color: #c62828; font-weight: 700 }
-.load svg { width: 100%; height: auto } .load svg text { font-size: 12px; fill: #555 }
+.load .wide { overflow-x: auto } .load svg { width: 100%; min-width: 760px; height: auto }
+.load svg text { font-size: 12px; fill: #555 }
 """
 
 
@@ -38,9 +43,10 @@ def section(
     depths: Sequence[Depth],
     stops: Sequence[Stop],
     marks: Mapping[str, int],
+    unacked: Mapping[str, int],
 ) -> str:
-    """Return a `<section>` with its style. `marks` are drawn as lines: messages by name. Without findings there is no
-    verdict: the run goes on.
+    """Return a `<section>` with its style. `marks` are drawn as lines: messages by name. `unacked` has the most
+    messages of each queue that may be unacked. Without findings there is no verdict: the run goes on.
     """
     parts = [f"<style>{STYLE}</style><section class='load'><h2>Messages and flow control</h2>"]
     if findings:
@@ -51,7 +57,7 @@ def section(
     ]
     parts += ["<h3>Messages</h3>", grid(sums, [[f"{value:,.0f}" for value in sums.values()]], numbers_from=0)]
     if depths:
-        parts += ["<h3>Messages ready in each queue</h3>", chart(depths, stops, marks)]
+        parts += ["<h3>Messages in each queue</h3>", f"<p>{CHART}</p>", chart(depths, stops, marks, unacked)]
     return "".join([*parts, "</section>"])
 
 
@@ -79,12 +85,13 @@ def grid(titles: Iterable[str], rows: Iterable[Iterable[str]], numbers_from: int
     return f"<table>{line('th', map(escape, titles))}{''.join(line('td', row) for row in rows)}</table>"
 
 
-def chart(depths: Sequence[Depth], stops: Sequence[Stop], marks: Mapping[str, int]) -> str:
-    """Draw depth over time as SVG with a legend: a line per queue, a dashed line per mark, red while a publisher was
-    stopped.
+def chart(depths: Sequence[Depth], stops: Sequence[Stop], marks: Mapping[str, int], unacked: Mapping[str, int]) -> str:
+    """Draw depth over time as SVG with a legend: a line per queue, above it a shade for messages that may be unacked, a
+    dashed line per mark, red while a publisher was stopped.
     """
     began, ended = depths[0].at, max(depths[-1].at, depths[0].at + 1)
-    highest = max(1, *(depth.deepest for depth in depths), *marks.values())
+    deepest = max(ready + unacked.get(queue, 0) for depth in depths for queue, ready in depth.ready.items())
+    highest = max(1, deepest, *marks.values())
 
     def across(at: float) -> float:
         share = min(max((at - began) / (ended - began), 0.0), 1.0)
@@ -107,7 +114,15 @@ def chart(depths: Sequence[Depth], stops: Sequence[Stop], marks: Mapping[str, in
     shown = depths[:: max(1, -(-len(depths) // POINTS_MAX))]
     queues = sorted(depths[0].ready)
     for queue, colour in zip(queues, itertools.cycle(COLOURS), strict=False):
-        points = " ".join(f"{across(depth.at):.1f},{down(depth.ready.get(queue, 0)):.1f}" for depth in shown)
+        most = unacked.get(queue, 0)
+        lower, upper = (
+            [f"{across(depth.at):.1f},{down(depth.ready.get(queue, 0) + more):.1f}" for depth in shown]
+            for more in (0, most)
+        )
+        if most:
+            shade = " ".join((*upper, *reversed(lower)))
+            parts.append(f"<path class='unacked' d='M{shade}Z' fill='{colour}' fill-opacity='0.18'/>")
+        points = " ".join(lower)
         parts.append(f"<polyline points='{points}' fill='none' stroke='{colour}' stroke-width='1.5'/>")
     parts.append(f"<line x1='{LEFT}' x2='{WIDTH}' y1='{floor}' y2='{floor}' stroke='#888'/>")
     parts.append(f"<text x='{LEFT - 6}' y='{floor}' text-anchor='end'>0</text>")
@@ -117,7 +132,7 @@ def chart(depths: Sequence[Depth], stops: Sequence[Stop], marks: Mapping[str, in
         f"<span style='color:{colour}'>━</span> {escape(queue)} &emsp;"
         for queue, colour in zip(queues, itertools.cycle(COLOURS), strict=False)
     )
-    return f"<p>{''.join(legend)}</p>{''.join(parts)}"
+    return f"<p>{''.join(legend)}</p><div class='wide'>{''.join(parts)}</div>"
 
 
 def merged(stops: Iterable[Stop]) -> list[tuple[float, float]]:

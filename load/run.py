@@ -113,7 +113,7 @@ class Run:
         )
         sums = {name.replace("_", " "): value for name, value in self._sums().items()}
         held = list(rows(self._tally))
-        return report.section(self.findings, held, sums, self.depth.depths, self._tally.stops, marks)
+        return report.section(self.findings, held, sums, self.depth.depths, self._tally.stops, marks, self._unacked)
 
     @property
     def _seconds(self) -> float:

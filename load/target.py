@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -44,8 +46,20 @@ class Target:
 
 
 def without_password(text: str, url: str | None) -> str:
-    """Return a text in which an AMQP URL may stand, without the URL's password."""
+    """Return a text in which an AMQP URL may stand, as it is or as HTML or JSON writes it, with *** for the URL's
+    password.
+    """
     parts = urlsplit(url or "")
     login, at, place = parts.netloc.rpartition("@")
     user, colon, _ = login.partition(":")
-    return text.replace(str(url), urlunsplit(parts._replace(netloc=f"{user}{at}{place}"))) if colon else text
+    if url is None or not colon:
+        return text
+    shown = urlunsplit(parts._replace(netloc=f"{user}:***{at}{place}"))
+    for written in (str, _in_script, html.escape):
+        text = text.replace(written(url), written(shown))
+    return text
+
+
+def _in_script(text: str) -> str:
+    """Return a text as Flask and Jinja2 write it in a script: JSON without characters that HTML would read."""
+    return "".join(f"\\u{ord(each):04x}" if each in "<>&'" else each for each in json.dumps(text)[1:-1])

@@ -8,9 +8,12 @@ import pytest
 
 from tests.broker import Broker
 from tests.load.locusting import held, locust, verdict
+from tests.router.making import rabbit_hash
 
 pytestmark = pytest.mark.long
 
+SECRET = "dont-print&this-either"
+"""HTML and JSON within HTML write the & differently."""
 ALL_IS_WELL = ["failures", "messages received", "lost", "duplicated", "out of order"]
 
 
@@ -40,7 +43,11 @@ def test_publishers_are_stopped_and_resumed(broker: Broker, queue: str, tmp_path
     marks = ("--stop-count", "100", "--resume-count", "50", "--max-depth", "300", "--max-resume-seconds", "60")
     slow = ("--pattern", "slow-consumer", "--slow-rate", "200", "--prefetch", "10", "--batch", "20")
     files = ("--csv", str(tmp_path / "run"), "--html", str(tmp_path / "run.html"))
-    run = locust(broker.address.url, "--queue", queue, "--messages", "600", *marks, *slow, *files)
+    user = f"load-{queue}"
+    broker.call("user_add", name=user, password_hash=rabbit_hash(SECRET), tags=[])
+    broker.call("permission_set", user=user, vhost="/", configure=".*", write=".*", read=".*")
+    url = broker.address.url.replace("://guest:guest@", f"://{user}:{SECRET}@")
+    run = locust(url, "--queue", queue, "--messages", "600", *marks, *slow, *files)
     assert run.returncode == 0, run.stdout + run.stderr
     figures = held(tmp_path / "run")
     assert figures.keys() == {"BlockedAwarePublisher", "IgnoringPublisher", "ObeyingPublisher", "all"}
@@ -50,7 +57,12 @@ def test_publishers_are_stopped_and_resumed(broker: Broker, queue: str, tmp_path
     page = (tmp_path / "run.html").read_text()
     assert page.count("<section class='load'>") == 1
     assert "stopped with room again" in page and "<svg" in page
-    assert "amqp://guest@" in page and "guest:guest" not in page
+    assert f"amqp://{user}:***@" in page
+    written = [file.read_text() for file in tmp_path.iterdir()]
+    assert len(written) >= 5
+    for text in (*written, run.stdout, run.stderr):
+        assert not any(part in text for part in SECRET.split("&"))
+    assert "<path class='unacked'" in page
 
 
 @pytest.mark.broker

@@ -78,7 +78,7 @@ def test_a_form_a_tab_and_a_report(broker: Broker, queue: str, tmp_path: Path) -
         assert "<section class='load'>" in get(f"{address}/stats/report")
         for path in ("stats/report?download=1", "stats/requests/csv"):
             with urlopen(f"{address}/{path}", timeout=PATIENCE) as download:
-                assert "amqp://guest@" in download.headers["Content-Disposition"]
+                assert "amqp://guest:***@" in download.headers["Content-Disposition"]
                 assert "guest:guest" not in download.read().decode()
         process.send_signal(signal.SIGINT)
         assert process.wait(2 * PATIENCE) == 0, log.read_text()

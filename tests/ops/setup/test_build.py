@@ -18,20 +18,21 @@ import pytest
 from tests.twins import ROOT
 
 BUILD_FILES = ("setup.py", "pyproject.toml", "MANIFEST.in", "Makefile", "README.md", "LICENSE", "CHANGELOG.md")
+PAGE = ("pipeline/__init__.py", "pipeline/report/__init__.py", "pipeline/report/templates/page.html")
 SOURCE = "def twice(x):\n    return {}\n"
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     project = tmp_path / "project"
-    for folder in ("penstock", "load", "docs", "tests"):
+    for folder in ("penstock", "load", "docs", "tests", "pipeline/report/templates"):
         (project / folder).mkdir(parents=True)
     for name in BUILD_FILES:
         shutil.copy(ROOT / name, project)
     (project / "penstock" / "__init__.py").write_text('__version__ = "1"\n')
     (project / "penstock" / "tiny_cy.py").write_text(SOURCE.format("2 * x"))
     (project / "penstock" / "tiny_cy.pxd").write_text("cpdef long twice(long x)\n")
-    for name in ("load/__init__.py", "load/pump.c", "docs/page.md", "tests/test_twice.py"):
+    for name in ("load/__init__.py", "load/pump.c", "docs/page.md", "tests/test_twice.py", *PAGE):
         (project / name).touch()
     return project
 
@@ -91,6 +92,7 @@ def test_a_wheel_has_no_c_files_and_no_debugging_information(project: Path) -> N
         assert b".debug_info" not in wheel.read(library)
     assert [name for name in names if name.endswith(".c")] == ["penstock_programs/load/pump.c"]
     assert "penstock/tiny_cy.pxd" in names
+    assert {f"penstock_programs/{name}" for name in PAGE} <= set(names)
 
 
 def test_a_source_distribution_has_the_documentation_and_nothing_that_is_made(project: Path) -> None:
@@ -99,6 +101,7 @@ def test_a_source_distribution_has_the_documentation_and_nothing_that_is_made(pr
     with tarfile.open(build(project, "sdist")) as archive:
         names = {member.name.partition("/")[2] for member in archive if member.isfile()}
     assert {"CHANGELOG.md", "docs/page.md", "load/pump.c", "penstock/tiny_cy.py", "penstock/tiny_cy.pxd"} <= names
+    assert set(PAGE) <= names
     assert not {name for name in names if name.startswith("tests/") or "tiny_cy.c" in name or name.endswith(".so")}
 
 

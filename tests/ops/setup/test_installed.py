@@ -118,6 +118,20 @@ def test_the_programs_are_compiled(installation: Installation) -> None:
     assert all(file.endswith(".so") and file.startswith(str(installation.packages)) for file in files)
 
 
+def test_a_report_has_its_templates(installation: Installation) -> None:
+    code = (
+        "from penstock.programs import put_folder_first; put_folder_first();"
+        "from pipeline.answers import TABLES; from pipeline.report.contents import Answer, Report;"
+        "from pipeline.report import page; print(page.__file__);"
+        "answers = {table.name: Answer(table, [], False, 1.0) for table in TABLES};"
+        "print(page.page(Report('/t', 0, 60_000_000, 300_000_000, answers=answers)))"
+    )
+    file, _, text = installation.python("-c", code).partition("\n")
+    assert file.startswith(str(installation.packages))
+    assert text.startswith("<!doctype html>") and "Telemetry has no rows of this time" in text
+    assert ".scroll { overflow-x: auto;" in text
+
+
 def test_a_node_and_an_application_have_packages_of_the_same_names(
     installation: Installation, application: Path, tmp_path: Path
 ) -> None:
