@@ -82,7 +82,8 @@ def grid(titles: Iterable[str], rows: Iterable[Iterable[str]], numbers_from: int
             "<tr>" + "".join(f"<{tag}{kind}>{text}</{tag}>" for kind, text in zip(kinds, texts, strict=False)) + "</tr>"
         )
 
-    return f"<table>{line('th', map(escape, titles))}{''.join(line('td', row) for row in rows)}</table>"
+    lines = [line("th", map(escape, titles)), *(line("td", row) for row in rows)]
+    return f"<div class='wide'><table>{''.join(lines)}</table></div>"
 
 
 def chart(depths: Sequence[Depth], stops: Sequence[Stop], marks: Mapping[str, int], unacked: Mapping[str, int]) -> str:
@@ -98,7 +99,7 @@ def chart(depths: Sequence[Depth], stops: Sequence[Stop], marks: Mapping[str, in
         return LEFT + share * (WIDTH - LEFT)
 
     def down(messages: float) -> float:
-        return (HEIGHT - BOTTOM) * (1 - messages / highest * 0.95)
+        return (HEIGHT - BOTTOM) * (1 - messages / highest * 0.9)
 
     floor = HEIGHT - BOTTOM
     parts = [f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img'>"]

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ops.output import output
+from ops.output import TEXT_LEAST, Column, fitted, output
 from ops.rebalance.plan import Plan
 from ops.rebalance.records import Facts
 from penstock.text.durations import shown
@@ -45,7 +45,7 @@ def show_plan(plan: Plan, now: float) -> None:
     )
     out.print(_scores(plan))
     if plan.moves:
-        out.print(_moves(plan))
+        out.print(fitted("Moves", MOVE_COLUMNS, list(enumerate(plan.moves, 1)), out.width))
         messages, nbytes = sum(move.messages for move in plan.moves), sum(move.nbytes for move in plan.moves)
         out.print(f"{len(plan.moves)} moves, which copy {messages:,} messages, {nbytes:,} bytes")
     else:
@@ -74,48 +74,53 @@ def _pair(plan: Plan, goal: str, shard: str) -> str:
     return f"{before:,.{digits}f} → {after:,.{digits}f}" if before != after else f"{before:,.{digits}f}"
 
 
-def _moves(plan: Plan) -> Table:
-    table = Table("", "vhost", "queue", "shard", "for", title="Moves", title_justify="left")
-    for name in ("messages/s", "copies", "bytes", "pause"):
-        table.add_column(name, justify="right")
-    for number, move in enumerate(plan.moves, 1):
-        table.add_row(
-            *(str(number), escape(readable(move.vhost)), escape(readable(move.queue))),
-            *(f"{move.source} → {move.target}", move.goal, f"{move.rate:,.0f}"),
-            *(f"{move.messages:,}", f"{move.nbytes:,}", f"{move.pause_ms:,.0f} ms"),
-        )
-    return table
+MOVE_COLUMNS = (
+    Column("", lambda row: str(row[0]), right=False),
+    Column("vhost", lambda row: _name(row[1].vhost), right=False, least=TEXT_LEAST),
+    Column("queue", lambda row: _name(row[1].queue), right=False, least=TEXT_LEAST),
+    Column("shard", lambda row: f"{row[1].source} → {row[1].target}", right=False),
+    Column("for", lambda row: row[1].goal, 2, right=False),
+    Column("messages/s", lambda row: f"{row[1].rate:,.0f}", 3),
+    Column("copies", lambda row: f"{row[1].messages:,}", 1),
+    Column("bytes", lambda row: f"{row[1].nbytes:,}", 3),
+    Column("pause", lambda row: f"{row[1].pause_ms:,.0f} ms", 1),
+)
+"""Of moves of a plan, with their numbers."""
+HISTORY_COLUMNS = (
+    Column("plan", lambda row: str(row["plan"]), right=False),
+    Column("begun", lambda row: _time(row["begun"]), 1, right=False),
+    Column("state", lambda row: str(row["state"]), right=False),
+    Column("moved", lambda row: f"{row['moved']} of {row['moves']}"),
+    Column("messages", lambda row: f"{row['messages']:,}", 2),
+    Column("bytes", lambda row: f"{row['bytes']:,}", 3),
+    Column("longest pause", lambda row: f"{row['longest_pause_ms']:,.1f} ms", 1),
+    Column("why", lambda row: _name(row["reason"]), right=False, least=TEXT_LEAST),
+)
+DONE_COLUMNS = (
+    Column("at", lambda row: _time(row["at"]), 2, right=False),
+    Column("", lambda row: str(row["number"] + 1), right=False),
+    Column("vhost", lambda row: _name(row["vhost"]), right=False, least=TEXT_LEAST),
+    Column("queue", lambda row: _name(row["queue"]), right=False, least=TEXT_LEAST),
+    Column("shard", lambda row: f"{row['from']} → {row['to']}", right=False),
+    Column("result", lambda row: str(row["result"]), right=False),
+    Column("pause", lambda row: "-" if row["pause_ms"] is None else f"{row['pause_ms']:,.1f} ms", 1),
+    Column("messages", lambda row: f"{row['messages']:,}", 2),
+    Column("bytes", lambda row: f"{row['bytes']:,}", 3),
+    Column("why", lambda row: _name(row["reason"]), right=False, least=TEXT_LEAST),
+)
+"""Of moves that were made, or tried."""
 
 
 def show_history(found: list[Facts]) -> None:
     """Print the plans that were applied, one a row."""
-    table = Table("plan", "begun", "state", title_justify="left")
-    for name in ("moved", "messages", "bytes", "longest pause"):
-        table.add_column(name, justify="right")
-    table.add_column("why")
-    for each in found:
-        table.add_row(
-            *(each["plan"], _time(each["begun"]), each["state"], f"{each['moved']} of {each['moves']}"),
-            *(f"{each['messages']:,}", f"{each['bytes']:,}", f"{each['longest_pause_ms']:,.1f} ms"),
-            escape(readable(each["reason"])),
-        )
-    output(highlight=False).print(table)
+    out = output(highlight=False)
+    out.print(fitted("", HISTORY_COLUMNS, found, out.width))
 
 
 def show_moves(records: list[Facts]) -> None:
     """Print the moves of a plan, one a row."""
-    table = Table("at", "", "vhost", "queue", "shard", "result")
-    for name in ("pause", "messages", "bytes"):
-        table.add_column(name, justify="right")
-    table.add_column("why")
-    for each in records:
-        pause = "-" if each["pause_ms"] is None else f"{each['pause_ms']:,.1f} ms"
-        table.add_row(
-            *(_time(each["at"]), str(each["number"] + 1), escape(each["vhost"]), escape(each["queue"])),
-            *(f"{each['from']} → {each['to']}", each["result"], pause, f"{each['messages']:,}", f"{each['bytes']:,}"),
-            escape(each["reason"]),
-        )
-    output(highlight=False).print(table)
+    out = output(highlight=False)
+    out.print(fitted("", DONE_COLUMNS, records, out.width))
 
 
 def show_lease(lease: Facts) -> None:
@@ -130,6 +135,10 @@ def show_lease(lease: Facts) -> None:
     if progress["waits_for"]:
         out.print(f"waits: {progress['waits_for']}", markup=False)
     out.print("limits: " + ", ".join(f"{name} {value:g}" for name, value in lease["limits"].items()), markup=False)
+
+
+def _name(text: str) -> str:
+    return escape(readable(text))
 
 
 def readable(text: str) -> str:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from ops.output import fitted
 from ops.rebalance.plan import Move, Plan
-from ops.rebalance.show import progress_bar, readable, show_history, show_lease, show_moves, show_plan
+from ops.rebalance.show import (
+    DONE_COLUMNS,
+    MOVE_COLUMNS,
+    progress_bar,
+    readable,
+    show_history,
+    show_lease,
+    show_moves,
+    show_plan,
+)  # fmt: skip
 
 MOVE = Move("/", "a [red]", 1, 0, 1, "load", messages=1200, nbytes=3400, rate=56.7, pause_ms=12.4)
 NOW = 1_800_000_000.0
@@ -76,6 +88,35 @@ def test_moves_have_a_row_each_and_one_that_stopped_nothing_has_no_pause(capsys:
         ["1970-01-01 00:01:00+00:00", "1", "/", "q[red]", "0 → 1", "moved", "1,234.6 ms", "4,000", "5", ""],
         ["1970-01-01 00:01:00+00:00", "2", "/", "q[red]", "0 → 1", "refused", "-", "4,000", "5", "no room"],
     ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_moves_on_a_narrow_terminal_have_whole_names(width: int) -> None:
+    names = [f"events.region.eu-central-{number}.warehouse.outbound" for number in (1, 2)]
+    records = [
+        {
+            "at": 60.0,
+            "number": number,
+            "vhost": "/",
+            "queue": name,
+            "from": 0,
+            "to": 1,
+            "messages": 4_000_000,
+            "bytes": 5,
+            "result": "moved",
+            "pause_ms": 1234.56,
+            "reason": "",
+        }
+        for number, name in enumerate(names)
+    ]
+    planned = [(number, replace(MOVE, queue=name, nbytes=34_567_890)) for number, name in enumerate(names, 1)]
+    for columns, rows in ((MOVE_COLUMNS, planned), (DONE_COLUMNS, records)):
+        text = io.StringIO()
+        Console(file=text, width=width).print(fitted("", columns, rows, width))
+        lines = rows_of(text.getvalue())
+        assert all(len(line) <= width for line in text.getvalue().splitlines())
+        at = next(at for at, cell in enumerate(lines[0]) if cell.startswith("events"))
+        assert "".join(cells[at] for cells in lines) == "".join(names)
 
 
 def test_the_lease_says_how_far_it_is_and_what_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
