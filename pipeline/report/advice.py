@@ -46,7 +46,7 @@ class Advice:
 @dataclass(frozen=True, slots=True)
 class Worst:
     """The producer held longest: its row of `held`; whether that names a queue; the cause of most of that time; of a
-    full queue the fault for most of it, that fault's share, and the row of `culprits` that has it (None: unknown).
+    full queue the known fault for most of it, its share, and the row of `culprits` that has it (None: unknown).
     """
 
     row: Row
@@ -92,7 +92,8 @@ def _worst(report: Report) -> Worst | None:
     ledger = [each for each in report.rows("culprits") if _same(row, each, PRODUCER)]
     if not ledger:
         return Worst(row, has_queue, cause, "unknown", 1.0, None)
-    most, total = max(ledger, key=lambda each: each["stopped_ms"]), sum(each["stopped_ms"] for each in ledger)
+    known = [each for each in ledger if each["fault"] != "unknown"] or ledger
+    most, total = max(known, key=lambda each: each["stopped_ms"]), sum(each["stopped_ms"] for each in ledger)
     return Worst(row, has_queue, cause, most["fault"], most["stopped_ms"] / total if total else 1.0, most)
 
 
@@ -105,11 +106,12 @@ def _named(queue: str) -> tuple[bool, str]:
 def _held(report: Report, worst: Worst) -> str:
     row = worst.row
     client = "" if row["product"] == UNKNOWN else f" ({row['product']})"
+    kind = "queue" if worst.is_of_queue else "cause"
     total = sum(each["stopped_ms"] for each in report.rows("held"))
     more = "more than " if report.answers["held"].more else ""
-    of_all = f", of {more}{length(total / 1000)} for all producers" if total > row["stopped_ms"] else ""
-    held = f"{length(row['stopped_ms'] / 1000)} by {_holder(report, worst)}{of_all}"
-    return f"User '{row['user']}'{client} was held longest: {held}, {_summed(row)}{_why(worst)}."
+    together = f"; all producers together {more}{length(total / 1000)}" if total > row["stopped_ms"] else ""
+    held = f"{length(row['stopped_ms'] / 1000)}{_summed(row)}, by {_holder(report, worst)}{_why(worst)}{together}"
+    return f"User '{row['user']}'{client} was held longest by one {kind}: {held}."
 
 
 def _holder(report: Report, worst: Worst) -> str:
@@ -121,20 +123,23 @@ def _holder(report: Report, worst: Worst) -> str:
 
 
 def _summed(row: Row) -> str:
-    summed = "summed over channels" if row["channels"] > 1 else "on one channel"
+    summed = ", summed over channels" if row["channels"] > 1 else " on one channel"
     return summed if row["episodes"] == 1 else f"{summed}, at most {length(row['longest_ms'] / 1000)} at a time"
 
 
 def _why(worst: Worst) -> str:
     if not worst.is_of_queue:
         return ""
+    if worst.fault == "unknown":
+        return f", {causes.FAULTS['unknown']}"
     why = causes.FAULTS.get(worst.fault, worst.fault)
     ledger = worst.ledger
     if worst.fault == "producers" and ledger and ledger["pusher"] is not None:
         own = ledger["pusher"] == worst.row["user"]
         pusher = "this user" if own else f"user '{ledger['pusher']}'"
         why += f", {ledger['pusher_share']:.0%} of it by {pusher}"
-    return f", {'' if worst.share > ALL else 'mostly '}because {why}"
+    part = "" if worst.share > ALL else "mostly " if worst.share > 0.5 else f"for {worst.share:.0%} of that time "
+    return f", {part}because {why}"
 
 
 def _change(report: Report, worst: Worst) -> Change:
@@ -233,7 +238,8 @@ def _next(report: Report) -> str | None:
     if open_ones:
         parts.append(f"{open_ones:,} {'holds have' if open_ones > 1 else 'hold has'} not ended")
     if soon:
-        others = f", and {len(soon) - 1:,} more later" if soon[1:] else ""
+        others = f", and {len(soon) - 1:,} more" if len(soon) > 2 else ", and another one" if soon[1:] else ""
+        others += " later" if others else ""
         growth = soon[0]["growth_bytes" if soon[0]["full_by"] == "bytes" else "growth"]
         unit = "bytes" if soon[0]["full_by"] == "bytes" else "messages"
         rate = "" if growth is None else f", as it grows by {figure(growth)} {unit} a second"

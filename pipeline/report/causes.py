@@ -47,7 +47,7 @@ FAULTS: Final[dict[str, str]] = {
     "consumers stuck": "its consumers acked nothing",
     "consumers slow": "its consumers acked less than half as fast as usual",
     "producers": "more was published than its consumers handle at their usual speed",
-    "unknown": "of something that telemetry does not have: there are no rows of the queue at that time",
+    "unknown": "for an unknown reason, as this report has no rows of the queue at that time",
 }
-"""Faults of a full queue, as in `culprits.fault`."""
+"""Faults of a full queue, as in `culprits.fault`: clauses with "because", but for the unknown one."""
 FAULTS_IN_ORDER: Final = (*FAULTS, "limit")

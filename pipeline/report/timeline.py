@@ -51,12 +51,13 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Lanes, those held longest first. `others`: lanes left out."""
+    """Lanes, those held longest first. `others`: lanes left out; `is_cut`: whether episodes began before the range."""
 
     lanes: list[Lane]
     legend: list[tuple[int, str]]
     ticks: list[Tick]
     others: int
+    is_cut: bool
 
 
 def timeline(episodes: Iterable[Row], span: Span, has_nodes: bool) -> Timeline:
@@ -81,7 +82,8 @@ def timeline(episodes: Iterable[Row], span: Span, has_nodes: bool) -> Timeline:
         for place in found
     ]
     legend = [(style[cause], _words(cause)) for cause in known]
-    return Timeline(shown, legend, span.ticks(), len(lanes) - len(shown))
+    is_cut = any(row["started"] < span.since for rows in lanes.values() for row in rows)
+    return Timeline(shown, legend, span.ticks(), len(lanes) - len(shown), is_cut)
 
 
 def holds(rows: Iterable[Row], span: Span) -> list[Hold]:

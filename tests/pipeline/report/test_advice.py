@@ -49,7 +49,8 @@ def test_a_time_without_rows_is_one_sentence() -> None:
 def test_a_single_hold_in_full() -> None:
     advice = advise(held(fault="no consumers"))
     assert advice.held == (
-        "User 'ann' (pika) was held longest: 90 s by queue 'orders', on one channel, because it had no consumers."
+        "User 'ann' (pika) was held longest by one queue: 90 s on one channel, by queue 'orders', because it had no "
+        "consumers."
     )
     assert advice.change is not None
     assert advice.change.text == "Start a consumer of queue 'orders'; this lists those that it has."
@@ -60,7 +61,7 @@ def test_a_single_hold_in_full() -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_is_named_and_has_its_advice(fault: str) -> None:
     advice = advise(held(fault=fault))
-    assert f"because {FAULTS[fault]}" in advice.held
+    assert f", {'because ' * (fault != 'unknown')}{FAULTS[fault]}." in advice.held
     assert advice.change is not None and "queue 'orders'" in advice.change.text
     assert advice.change.command is not None
     words = {"unknown": ("flow", "explain")}.get(fault, ("consumer", "list"))
@@ -72,7 +73,7 @@ def test_each_fault_is_named_and_has_its_advice(fault: str) -> None:
 def test_each_limit_is_named_and_has_its_advice(cause: str, queue: str | None) -> None:
     advice = advise(held(cause, "limit" if queue is None else "producers", queue))
     place = "" if queue is None else ", queue 'orders'"
-    assert f"held longest: 90 s by {LONG[cause]}{place}, on one channel." in advice.held
+    assert f"held longest by one cause: 90 s on one channel, by {LONG[cause]}{place}." in advice.held
     assert advice.change is not None and advice.change.command is not None
     words = parsed(advice.change.command)[:2]
     assert words == {"operator": ("flow", "stops"), "rebalance": ("rebalance", "history")}.get(
@@ -101,10 +102,16 @@ def test_sums_say_what_they_sum_and_the_share_of_the_worst() -> None:
     ledger |= {"pusher": "ben", "pusher_share": 0.75}
     add(report, "culprits", **HELD, fault="consumers slow", stopped_ms=20_000, episodes=1)
     assert advise(report).held == (
-        "User 'ann' (pika) was held longest: 90 s by queue 'orders', of 2 min for all producers, summed over channels, "
-        "at most 20 s at a time, mostly because more was published than its consumers handle at their usual speed, "
-        "75% of it by user 'ben'."
+        "User 'ann' (pika) was held longest by one queue: 90 s, summed over channels, at most 20 s at a time, by queue "
+        "'orders', mostly because more was published than its consumers handle at their usual speed, 75% of it by user "
+        "'ben'; all producers together 2 min."
     )
+
+
+def test_a_known_fault_goes_before_an_unknown_one_with_its_share() -> None:
+    report = held(fault="no consumers", ms=30_000)
+    add(report, "culprits", **HELD, fault="unknown", stopped_ms=70_000, episodes=1)
+    assert ", for 30% of that time because it had no consumers." in advise(report).held
 
 
 def test_marks_are_advised_if_they_would_have_held_for_less() -> None:
@@ -162,7 +169,7 @@ def test_what_comes_next_names_the_first_queue_and_counts_the_others() -> None:
     add(report, "time_to_full", **full | {"full_by": "bytes"}, queue="d", seconds=240.0, growth_bytes=1234.0)
     assert advise(report).next == (
         "Queue 'a' and another one are full at the end of this time; 2 holds have not ended; queue 'c' will be full in "
-        "2 min, as it grows by 3.25 messages a second, and 1 more later."
+        "2 min, as it grows by 3.25 messages a second, and another one later."
     )
     del report.rows("time_to_full")[:3]
     assert "as it grows by 1,234 bytes a second" in str(advise(report).next)

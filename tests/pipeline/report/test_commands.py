@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from typing import Any
 
+import pika
 import pytest
 import typer.main
 from hypothesis import given
@@ -16,6 +17,7 @@ from ops import cli
 from penstock.text.patterns import pattern
 from pipeline.report.commands import MARKS, command, explain_limits, list_consumers, plan_moves, set_marks
 from router.model.policy_keys import KEYS
+from tests.broker import Broker
 
 NAMES = ["orders", "a b", "it's", "-x", "--help", "$(rm)", "`", "a|b", "*", '"', "\\", "größe", "(x)", "^$", "{1}", "#"]
 GROUP: Any = typer.main.get_group(cli.app)
@@ -103,3 +105,36 @@ def test_a_text_that_a_terminal_does_not_show_makes_no_command(name: str) -> Non
     assert command("flow explain", name) is None
     assert set_marks(marks(name)) is None
     assert list_consumers({"vhost": name, "queue": "q"}) is None
+
+
+@pytest.mark.broker
+def test_a_node_obeys_the_commands(broker: Broker, queue: str) -> None:
+    """The marks of the policy are those of the queue, and of no other queue."""
+    names = {kind: f"{queue} it's $(1).{kind}" for kind in ("own", "own.2")}
+    with pika.BlockingConnection(pika.URLParameters(broker.address.url)) as connection:
+        channel = connection.channel()
+        for name in names.values():
+            channel.queue_declare(name, durable=True)
+
+        def run(line: str | None) -> str:
+            assert line is not None
+            done = broker.penstock(*shlex.split(line)[1:])
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        def from_policy(name: str) -> dict[str, Any]:
+            """Return the settings of a queue that come from a policy."""
+            settings = json.loads(broker.penstock("flow", "explain", name, "--json").stdout)["settings"]
+            return {each["setting"]: each["value"] for each in settings if "policy" in str(each["source"])}
+
+        row = {"vhost": "/", "queue": names["own"]}
+        run(set_marks(marks(names["own"])))
+        assert from_policy(names["own"]).items() >= {"flow-stop-count": 10, "flow-resume-count": 7}.items()
+        assert from_policy(names["own.2"]) == {}
+        run(explain_limits(row))
+        run(list_consumers(row))
+        for words in ("flow stops", "policy list", "rebalance history"):
+            run(command(words))
+        assert names["own"] in run(command("queue list", options={"sort": "ready"}))
+        for name in names.values():
+            channel.queue_delete(name)

@@ -87,7 +87,8 @@ def test_sentences_come_first_then_pictures_then_tables(report: Report) -> None:
     text, advice = page(report), advise(report)
     assert f'<p id="who">{unbroken(advice.held)}</p>' in unescape(text)
     command = advice.change.command if advice.change else None
-    assert (f'<code id="command">{command}</code>' in unescape(text)) == bool(command)
+    shown = re.findall(r'<code id="command">(.*)</code>', text)
+    assert [unescape(re.sub("</?span>", "", each)) for each in shown] == ([command] if command else [])
     body = text[text.index("<body>") :]
     places = [
         body.index(f'id="{name}"') for name in ("who", "pictures", *(name for name in TITLES if report.rows(name)))
@@ -141,6 +142,14 @@ def test_sums_say_what_they_sum() -> None:
         assert '<th class="number">stopped<small>summed over channels</small></th>' in section(text, name)
     assert "Time held, summed over channels, by user and client." in section(text, "pictures")
     assert "Beside each queue: time held, summed over\nchannels." in section(text, "pictures")
+
+
+def test_episodes_that_began_earlier_are_said_to_count_in_full() -> None:
+    report = trouble()
+    words = "Episodes that began before 2026-11-20 11:00:00 count in full."
+    assert words not in page(report)
+    report.rows("episodes")[0]["started"] = SINCE - 1
+    assert words in page(report)
 
 
 def test_meanings_are_on_the_page_and_not_only_under_a_pointer() -> None:

@@ -46,6 +46,8 @@ def test_holds_that_overlap_are_one_and_open_ones_end_with_the_range() -> None:
 def test_parts_outside_the_range_are_cut_off() -> None:
     ((began, ended, *_),) = holds([episode(-50_000, 150_000)], SPAN)
     assert (began, ended) == SPAN
+    assert timeline([episode(-50_000, 150_000)], SPAN, has_nodes=False).is_cut
+    assert not timeline([episode(0, 150_000)], SPAN, has_nodes=False).is_cut
 
 
 def test_causes_have_their_own_styles_and_lanes_say_where_they_are() -> None:
