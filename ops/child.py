@@ -72,7 +72,7 @@ class Child:
     @property
     def serves_clients(self) -> bool:
         """Whether clients depend on the process."""
-        return self.role != "console"
+        return self.role not in ("console", "balancer")
 
     @property
     def deaths(self) -> int:

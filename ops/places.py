@@ -250,6 +250,13 @@ class Places:
         self._publish("gone", child, pid)
         log.info("shard removed", **facts_of(child))
 
+    # The balancer
+
+    def add_balancer(self) -> None:
+        """Add the place of the balancer, unless it is there. It stays there when automatic rebalancing is off."""
+        if not any(child.role == "balancer" for child in self.children):
+            self.children.append(Child("balancer", 0))
+
     # What others see
 
     def _publish(self, event: Literal["started", "died", "gone", "replaces"], child: Child, pid: int) -> None:

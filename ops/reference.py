@@ -44,8 +44,8 @@ max_count = 100000           # PENSTOCK_FLOW__MAX_COUNT=100000     --set flow.ma
 An unknown key is refused in all of them, and the nearest known key is named. `penstock config show` lists all settings
 with their origins; `penstock config check` finds the first mistake. Sizes are numbers of bytes or texts such as
 `"64 MiB"`. Settings are read at start; on SIGHUP they are
-[read again](operations.md#reading-the-configuration-again), and `log_level` changes. The others stay as they are until
-the node stops.
+[read again](operations.md#reading-the-configuration-again), and `log_level` and the settings below
+`rebalance.automatic` change. The others stay as they are until the node stops.
 """
 
 
@@ -64,9 +64,8 @@ they are written](telemetry.md).
 
 def configuration_page() -> str:
     """Return the page of the settings."""
-    sections = [(name, model) for name, field in Settings.model_fields.items() if (model := model_of(field))]
     parts = [INTRODUCTION, "## Node\n", _table(Settings, "")]
-    for name, model in sections:
+    for name, model in _sections(Settings):
         parts += [f"## `{name}`\n", f"{model.__doc__}\n", _table(model, f"{name}.")]
     return "\n".join(parts)
 
@@ -138,6 +137,14 @@ def _columns(columns: tuple[Column, ...]) -> str:
         for column in columns
     ]
     return "\n".join(rows) + "\n"
+
+
+def _sections(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
+    """Yield the sections of a model by their dotted names, each before those within it."""
+    for name, field in model.model_fields.items():
+        if (section := model_of(field)) is not None:
+            yield prefix + name, section
+            yield from _sections(section, f"{prefix}{name}.")
 
 
 def _table(model: type[BaseModel], prefix: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from penstock.control.audit import Audit
 from penstock.node import logs
 from penstock.node.node import Node
+from penstock.settings import Settings
 from penstock.settings.changes import Change, changes, with_live
 from penstock.settings.errors import SettingsError
 from penstock.settings.sources import Configuration
@@ -24,9 +25,9 @@ class Reload:
         self._running = running
         self._read = read
 
-    def reload(self) -> bool:
-        """Reload the configuration. Returns whether the node's processes must reread their node file. An invalid
-        configuration changes nothing.
+    def reload(self) -> Settings | None:
+        """Reload the configuration. Returns the settings that the node's processes must reread from their node file; an
+        invalid configuration changes nothing, and None is returned.
         """
         try:
             configured = self._read()
@@ -34,9 +35,11 @@ class Reload:
             node = replace(self._node, settings=with_live(self._node.settings, configured.settings))
             node.store()
         except SettingsError as error:
-            return self._refuse("invalid configuration, nothing changes", error)
+            self._refuse("invalid configuration, nothing changes", error)
+            return None
         except OSError as error:
-            return self._refuse("cannot reload the configuration, nothing changes", error)
+            self._refuse("cannot reload the configuration, nothing changes", error)
+            return None
         self._node = node
         self._running = replace(self._running, settings=with_live(self._running.settings, configured.settings))
         logs.set_level("info")  # the outcome is logged whatever the old and new levels are
@@ -44,12 +47,11 @@ class Reload:
         changed = {each.key: each.configured for each in found if each.is_live}
         self._audit.record(None, "reload", {"changed": changed}, "done")
         logs.set_level(node.settings.log_level)
-        return True
+        return node.settings
 
-    def _refuse(self, what: str, error: Exception) -> bool:
+    def _refuse(self, what: str, error: Exception) -> None:
         log.error(what, problem=str(error))
         self._audit.record(None, "reload", {}, f"refused: {error}")
-        return False
 
 
 def _log_changes(found: list[Change]) -> None:

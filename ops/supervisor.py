@@ -30,9 +30,10 @@ from penstock.node.logs import get_logger
 from penstock.node.node import Node, Role
 from penstock.process.process import take_reason
 from penstock.process.pulse import BEAT_SECONDS, Pulse
+from penstock.settings import Settings
 
 STOP_ORDER: tuple[tuple[tuple[Role, ...], float], ...] = (
-    (("acceptor",), 4.0),
+    (("acceptor", "balancer"), 4.0),
     (("shard",), 3.0),
     (("router", "console"), 1.5),
 )
@@ -54,9 +55,11 @@ class Supervisor:
         signals: Signals,
         forks: ForkServer,
         manager: Notifier,
-        reload: Callable[[], bool],
+        reload: Callable[[], Settings | None],
     ) -> None:
-        """`reload` reloads the configuration and returns whether the node's processes must reread their node file."""
+        """`reload` reloads the configuration; it returns the settings that the node's processes must reread from their
+        node file, None if that is unchanged.
+        """
         self._node = node
         self._gauges = gauges
         self._signals = signals
@@ -70,6 +73,7 @@ class Supervisor:
                 *(Child("shard", index) for index in node.shards),
                 *(Child("acceptor", index) for index in range(node.acceptors)),
                 *([Child("console", 0)] if node.settings.telemetry.enabled else []),
+                *([Child("balancer", 0)] if node.settings.rebalance.automatic.mode != "off" else []),
             ],
             gauges,
             forks.fork,
@@ -133,9 +137,13 @@ class Supervisor:
         if not self._signals.reload:
             return
         self._signals.reload = False
-        if self._reload():
-            for child in self._places.processes:
-                child.send(signal.SIGHUP)
+        settings = self._reload()
+        if settings is None:
+            return
+        for child in self._places.processes:
+            child.send(signal.SIGHUP)
+        if settings.rebalance.automatic.mode != "off":
+            self._places.add_balancer()
 
     def _next_due(self, now: float, start: Start) -> float:
         times = [self._forks.due, self._places.next_due(self._forks.ready)]

@@ -28,7 +28,14 @@ from penstock.process import process
 
 REQUEST_MAX = 4096
 """Bytes of a request, at most."""
-ROLES: tuple[Role, ...] = ("router", "shard", "acceptor", "console")
+MODULES: Mapping[Role, str] = {
+    "router": "router.process",
+    "shard": "shard.process",
+    "acceptor": "acceptor.process",
+    "console": "console.process",
+    "balancer": "ops.balancer.process",
+}
+"""The module of each role, with its main function."""
 
 Main = Callable[..., None]
 """The main function of a process. Arguments: the runtime directory, the index of its place, its incarnation and, for an
@@ -118,7 +125,7 @@ def main() -> None:
     """Import the modules of all roles, then serve the supervisor's requests."""
     runtime = Path(sys.argv[1])
     with _leaving_reason(runtime, "template", 0):
-        mains = {role: import_module(f"{role}.process").main for role in ROLES}
+        mains = {role: import_module(module).main for role, module in MODULES.items()}
     serve(runtime, int(sys.argv[2]), mains)()
 
 

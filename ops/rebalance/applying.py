@@ -34,9 +34,9 @@ DONE = frozenset({"moved", "already-there", "no-queue", "replaced"})
 RETRIED = frozenset({"rolled-back", "busy"})
 """Results that are worth another attempt."""
 
-State = Literal["applied", "stopped", "aborted", "expired", "stale", "lease-lost"]
+State = Literal["applied", "stopped", "aborted", "expired", "stale", "lease-lost", "withdrawn"]
 """How applying ends: all moves are made; one failed; an operator aborted the plan; the plan is too old; the placement
-was changed from elsewhere; another command applies a plan."""
+was changed from elsewhere; another command applies a plan; automatic rebalancing may not go on."""
 
 ATTEMPTS = 3
 BACK_OFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
@@ -158,6 +158,11 @@ class Applying:
         if abort:
             self.aborted = True
             self._over = Ended("aborted")
+
+    def withdraw(self, reason: str) -> None:
+        """End the plan: it may not be applied any further."""
+        self.aborted = True
+        self._over = self._over or Ended("withdrawn", reason)
 
     def lose_lease(self, reason: str) -> None:
         """End the plan: the lease is lost."""

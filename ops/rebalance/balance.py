@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ops.rebalance.goals import PERCENT, RATE_UNIT, SHARE_UNIT, Goal, GoalName, Home, Rules, Shard
+from ops.rebalance.goals import GOALS, PERCENT, RATE_UNIT, SHARE_UNIT, Goal, Home, Rules, Shard
 from ops.rebalance.rows import QueueRow
+from penstock.settings.values import GoalName
 
-GOALS: tuple[GoalName, ...] = ("load", "held", "bytes", "queues")
 CPU_UNIT = 1_000_000
 """CPU use is counted in millionths of a core."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, replace
+import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +15,11 @@ import typer
 from ops.administration.node import AsJson, ask
 from ops.errors import CommandError
 from ops.naming import Data, data_directory
+from ops.operator_name import operator_name
 from ops.rebalance import show
-from ops.rebalance.applying import Limits
+from ops.rebalance.automatic import Pause, PauseFile, automatic_facts
+from ops.rebalance.configured import limits_of, rules_of
 from ops.rebalance.files import plan_text, read_rows
-from ops.rebalance.goals import Rules
 from ops.rebalance.making import make_plan
 from ops.rebalance.node import RunningNode
 from ops.rebalance.plan import Plan, PlanError, undo_plan
@@ -25,7 +27,6 @@ from ops.rebalance.records import Facts, Records, summary
 from ops.rebalance.running import Run
 from ops.rebalance.verifying import homes_wrong, not_done
 from penstock.node import clock
-from penstock.settings.sections import RebalanceSettings
 from penstock.text.amounts import AmountError, size
 from penstock.text.durations import seconds_of
 
@@ -169,16 +170,47 @@ def apply(
 def status(data: Data = None, as_json: AsJson = False) -> None:
     """Show the plan that is being applied: its progress, its limits, and the cause of a wait.
 
+    Also shows what automatic rebalancing does, and why.
+
     Example: penstock rebalance status --json
     """
-    lease = ask(data, "rebalance_lease")
+    lease, automatic = ask(data, "rebalance_lease"), automatic_facts(data)
     if as_json:
-        print(orjson.dumps(lease, option=orjson.OPT_INDENT_2).decode())
-    elif lease is None:
+        facts = {"applying": lease, "automatic": automatic}
+        print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
+        return
+    if lease is None:
         last = _history(data)[-1:]
         print("no plan is being applied" + (f"; the last was {last[0]['plan']}: {last[0]['state']}" if last else ""))
     else:
         show.show_lease(lease)
+    show.show_automatic(automatic)
+
+
+@app.command()
+def pause(
+    lasting: Annotated[
+        str | None, typer.Argument(metavar="[TIME]", help="how long, as 2h; else until resumed", show_default=False)
+    ] = None,
+    data: Data = None,
+) -> None:
+    """Pause automatic rebalancing at once. A plan that it applies ends. Restarts of the node do not end the pause.
+
+    Example: penstock rebalance pause 2h
+    """
+    until = None if lasting is None else time.time() + _seconds("TIME", lasting)
+    PauseFile(directory_of(data)).write(Pause(operator_name(), until))
+    print("automatic rebalancing is paused " + ("until it is resumed" if until is None else f"until {show.at(until)}"))
+
+
+@app.command()
+def resume(data: Data = None) -> None:
+    """End a pause of automatic rebalancing.
+
+    Example: penstock rebalance resume
+    """
+    ended = PauseFile(directory_of(data)).remove()
+    print("automatic rebalancing is no longer paused" if ended else "automatic rebalancing was not paused")
 
 
 @app.command()
@@ -262,6 +294,8 @@ def undo(name: PlanName, data: Data = None, as_json: AsJson = False) -> None:
 def history(name: OptionalPlan = None, data: Data = None, as_json: AsJson = False) -> None:
     """List the plans that were applied, or the moves of one with their results. The node need not run.
 
+    Plans that automatic rebalancing has kept for an operator are listed as well.
+
     Example: penstock rebalance history PLAN
     """
     if name is None:
@@ -278,35 +312,6 @@ def history(name: OptionalPlan = None, data: Data = None, as_json: AsJson = Fals
         show.show_moves(records)
     else:
         raise CommandError(f"plan '{name}' was not applied")
-
-
-def rules_of(
-    settings: RebalanceSettings,
-    low_rate: float | None = None,
-    moves_max: int | None = None,
-    min_coverage: int | None = None,
-    pin: list[str] | None = None,
-    exclude: list[int] | None = None,
-    leave: list[int] | None = None,
-) -> Rules:
-    """Return the rules of the settings, with those that are given in their place."""
-    return Rules(
-        low_rate=settings.low_rate if low_rate is None else low_rate,
-        cpu_percent=settings.cpu_percent,
-        memory_percent=settings.memory_percent,
-        store_percent=settings.store_percent,
-        min_coverage=(settings.coverage_percent if min_coverage is None else min_coverage) / 100,
-        moves_max=settings.moves_max if moves_max is None else moves_max,
-        pins=(*settings.pins, *(pin or ())),
-        excluded=frozenset(exclude or ()),
-        leaving=frozenset(leave or ()),
-    )
-
-
-def limits_of(settings: RebalanceSettings) -> Limits:
-    """Return the limits of the settings."""
-    known = asdict(Limits())
-    return Limits(**{name: getattr(settings, name) for name in known if name != "moves"})
 
 
 def given_limits(

@@ -6,10 +6,10 @@ break a hard goal, however much better the placement would be after it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal
 
-GoalName = Literal["load", "held", "bytes", "queues"]
+from penstock.settings.values import GoalName
 
 PERCENT = 100
 RATE_UNIT = 1000
@@ -32,19 +32,27 @@ class Goal:
     floor: int
 
 
-def soft_goals(low_rate: float) -> tuple[Goal, ...]:
-    """Return the goals in order. `low_rate` is the load up to which a shard is never relieved, in messages a second."""
-    return (
+GOALS: tuple[GoalName, ...] = ("load", "held", "bytes", "queues")
+
+
+def soft_goals(low_rate: float, names: Collection[GoalName] = GOALS) -> tuple[Goal, ...]:
+    """Return the goals of these names in order. `low_rate` is the load up to which a shard is never relieved, in
+    messages a second.
+    """
+    goals = (
         Goal("load", limit=110, aim=105, floor=round(low_rate * RATE_UNIT)),
         Goal("held", limit=150, aim=125, floor=SHARE_UNIT // 2),
         Goal("bytes", limit=150, aim=125, floor=1024 * 1024),
         Goal("queues", limit=200, aim=150, floor=100),
     )
+    return tuple(goal for goal in goals if goal.name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of a plan. Percentages are of a shard's limits; `pins` are shell patterns of VHOST/QUEUE."""
+    """The rules of a plan. Percentages are of a shard's limits; `pins` are shell patterns of VHOST/QUEUE; `resting` are
+    queues, by vhost and name, that were moved lately; `bytes_max` is what the moves may copy, None for any amount.
+    """
 
     low_rate: float = 1000.0
     cpu_percent: int = 80
@@ -53,7 +61,10 @@ class Rules:
     queues_max: int | None = None
     min_coverage: float = 0.8
     moves_max: int = 100
+    bytes_max: int | None = None
+    goals: tuple[GoalName, ...] = GOALS
     pins: tuple[str, ...] = ()
+    resting: frozenset[tuple[str, str]] = field(default_factory=frozenset)
     excluded: frozenset[int] = field(default_factory=frozenset)
     leaving: frozenset[int] = field(default_factory=frozenset)
 

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from typing import Any
 
-from ops.rebalance.balance import GOALS, Balance, Item, items_of
-from ops.rebalance.goals import RATE_UNIT, Home, Rules, soft_goals
+from ops.rebalance.balance import Balance, Item, items_of
+from ops.rebalance.goals import GOALS, RATE_UNIT, Home, Rules, soft_goals
 from ops.rebalance.pauses import Pauses
 from ops.rebalance.plan import Move, Plan, PlanError, World, identity
 from ops.rebalance.planner import best_steps
@@ -42,10 +43,10 @@ def make_plan(
     it only empties the shards to be emptied. `pauses` estimates how long moves take.
     """
     by_key = {row.key: row for row in rows}
-    coverage = _coverage(by_key, world.homes)
+    coverage = coverage_of(by_key, world.homes)
     if world.homes and coverage < rules.min_coverage:
         raise PlanError(_thin(coverage, rules, by_key, world.homes))
-    goals = soft_goals(rules.low_rate) if even else ()
+    goals = soft_goals(rules.low_rate, rules.goals) if even else ()
     balance = balance_of(by_key, world, rules)
     items = balance.items
     if not balance.staying:
@@ -53,10 +54,14 @@ def make_plan(
     before: dict[str, Any] = {goal: balance.score(goal) for goal in GOALS}
     notes = _stuck(items)
     taken: list[Step] = []
-    if _is_quiet(balance, rules):
+    if is_quiet(balance, rules):
         notes.append(f"no shard does more than {rules.low_rate:g} messages a second: nothing is worth a move")
     else:
         taken = best_steps(lambda: Balance(items, world.shards, balance.rules), goals, pauses)
+    within = _within(items, taken, rules.bytes_max)
+    if len(within) < len(taken):
+        notes.append(f"{len(taken) - len(within)} further moves would copy more than {rules.bytes_max} bytes in all")
+    taken = within
     for step in taken:
         balance.move(step.number, step.target)
     if len(taken) >= rules.moves_max:
@@ -87,7 +92,7 @@ def pinned(home: Home, rules: Rules) -> bool:
     return any(fnmatchcase(f"{home.vhost}/{home.queue}", pattern) for pattern in rules.pins)
 
 
-def _coverage(rows: Mapping[tuple[str, str], QueueRow], homes: Sequence[Home]) -> float:
+def coverage_of(rows: Mapping[tuple[str, str], QueueRow], homes: Sequence[Home]) -> float:
     """Return the mean coverage of the movable queues; a queue without a row has none."""
     counted = [home for home in homes if not home.immovable]
     covered = math.fsum(rows[home.key].coverage for home in counted if home.key in rows)
@@ -116,7 +121,19 @@ def fixed_queues(world: World, rows: Mapping[tuple[str, str], QueueRow], rules: 
             found[home.key] = "on a shard that is down"
         elif home.key not in rows or rows[home.key].coverage < rules.min_coverage:
             found[home.key] = "too little known"
+        elif home.key in rules.resting:
+            found[home.key] = "moved lately"
+        elif rules.bytes_max is not None and rows[home.key].backlog_bytes > rules.bytes_max:
+            found[home.key] = "more to copy than a plan may"
     return found
+
+
+def _within(items: Sequence[Item], steps: list[Step], nbytes: int | None) -> list[Step]:
+    """Return the first steps, as far as they copy no more than `nbytes` in all: each holds without those after it."""
+    if nbytes is None:
+        return steps
+    copied = accumulate(items[step.number].row.backlog_bytes for step in steps)
+    return [step for step, so_far in zip(steps, copied, strict=True) if so_far <= nbytes]
 
 
 def _stuck(items: Sequence[Item]) -> list[str]:
@@ -134,7 +151,7 @@ def _named(names: Iterable[str]) -> str:
     return ", ".join(listed[:NOTED_MAX]) + more
 
 
-def _is_quiet(balance: Balance, rules: Rules) -> bool:
+def is_quiet(balance: Balance, rules: Rules) -> bool:
     """Whether the load of every shard is too low for a move to be of use."""
     if balance.rules.leaving & balance.shards.keys():
         return False

@@ -31,7 +31,9 @@ CPU_SECONDS_MIN = 0.5
 class RunningNode:
     """A running node. All methods raise CommandError if it does not run or answer. This process adopts its clock."""
 
-    def __init__(self, data: Path | None) -> None:
+    def __init__(self, data: Path | None, sleep: Callable[[float], None] = time.sleep) -> None:
+        """`sleep` passes the time in which the node is watched; an exception from it ends the watch."""
+        self._sleep = sleep
         self.processes = Processes(data)
         self.gauges = self.processes.gauges
         node = Node.load(self.processes.node.runtime)
@@ -60,7 +62,7 @@ class RunningNode:
         while (elapsed := time.monotonic() - began) < seconds or samples.intervals < 1:
             samples.add_reading(time.monotonic(), self.gauges.queues_by_id().values())
             on_progress(min(elapsed / seconds, 1.0) if seconds else 1.0)
-            time.sleep(min(SAMPLE_SECONDS, seconds) or SAMPLE_SECONDS)
+            self._sleep(min(SAMPLE_SECONDS, seconds) or SAMPLE_SECONDS)
         samples.add_reading(time.monotonic(), self.gauges.queues_by_id().values())
         world = self.world(used, time.monotonic() - began)
         return samples.rows(world.homes), world
@@ -68,7 +70,7 @@ class RunningNode:
     def recorded(self, rows: list[QueueRow], seconds: float) -> tuple[list[QueueRow], World]:
         """Return earlier rows with the present depths of queues, and the world. CPU use is measured for `seconds`."""
         used, began = self._used(), time.monotonic()
-        time.sleep(seconds)
+        self._sleep(seconds)
         world = self.world(used, time.monotonic() - began)
         return with_present_depths(rows, self.gauges.queues_by_id(), world.homes), world
 

@@ -11,16 +11,17 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from types import FrameType
+from typing import Protocol
 
 from ops.errors import CommandError
 from ops.operator_name import operator_name
 from ops.rebalance.applying import Applying, Ended, Limits, Result, Start, Wait, earlier_state
 from ops.rebalance.node import RunningNode
 from ops.rebalance.plan import Move, Plan
-from ops.rebalance.records import Facts, Records
+from ops.rebalance.records import By, Facts, Records
 from penstock.control.control import Refusal
 from penstock.node import clock
 
@@ -33,12 +34,34 @@ SILENT_SECONDS = 60.0
 Report = Callable[[str], None]
 
 
-class Run:
-    """One attempt to apply a plan. CommandError, before any move, if the plan cannot be applied."""
+class Objection(Protocol):
+    """Returns the reason why a run must end, "" if it may go on: at any time, or before it begins a move, given by its
+    number and the bytes that it copies.
+    """
 
-    def __init__(self, node: RunningNode, records: Records, plan: Plan, limits: Limits, report: Report) -> None:
+    def __call__(self, move: tuple[int, int] | None = None) -> str: ...
+
+
+class Run:
+    """One attempt to apply a plan. CommandError, before any move, if the plan cannot be applied.
+
+    That of an operator ends at Ctrl-C or SIGTERM; that of automatic rebalancing when it has an `objection`.
+    """
+
+    def __init__(
+        self,
+        node: RunningNode,
+        records: Records,
+        plan: Plan,
+        limits: Limits,
+        report: Report,
+        objection: Objection | None = None,
+    ) -> None:
         self.node, self.records, self.plan, self.report = node, records, plan, report
-        self.holder = f"{operator_name()}@{socket.gethostname()}:{os.getpid()}"
+        self.by: By = "operator" if objection is None else "automatic"
+        self._objection = objection or _none
+        name = operator_name() if self.by == "operator" else "automatic"
+        self.holder = f"{name}@{socket.gethostname()}:{os.getpid()}"
         done, version, open_move = earlier_state(plan, records.of_plan(plan.id))
         self.core = Applying(plan, version, limits, done)
         self._interrupted = False
@@ -71,15 +94,15 @@ class Run:
 
     def run(self) -> Ended:
         """Make the remaining moves, and release the lease."""
-        self.records.begun(self.plan, self.holder, self.core.placement_version)
         ended = Ended("stopped", "interrupted")
         try:
-            with self._signals(), ThreadPoolExecutor(max_workers=1) as pool:
+            self._require(self.records.begun(self.plan, self.by, self.holder, self.core.placement_version))
+            with self._signals() if self.by == "operator" else nullcontext(), ThreadPoolExecutor(max_workers=1) as pool:
                 ended = self._run(pool)
         except CommandError as error:
             ended = Ended("stopped", str(error))
         finally:
-            self.records.ended(self.plan, ended)
+            self.records.ended(self.plan.id, ended)
             self._release_lease()
         return ended
 
@@ -94,13 +117,32 @@ class Run:
                 if step.why != waited_for:
                     self.report(f"waits: {step.why}")
                 waited_for = step.why
-                time.sleep(min(step.seconds, RENEW_SECONDS))
+                self._sleep(min(step.seconds, RENEW_SECONDS))
                 continue
             waited_for = ""
-            self._move(pool, step)
+            nbytes = self._bytes_of(step.move)
+            if reason := self._objection((step.number, nbytes)):
+                return Ended("withdrawn", reason)
+            self._move(pool, step, nbytes)
 
-    def _move(self, pool: ThreadPoolExecutor, step: Start) -> None:
-        self.records.start(self.plan, step)
+    def _sleep(self, seconds: float) -> None:
+        """Sleep, but no longer than until the run must end."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self._interrupted and not self._objection():
+            time.sleep(min(left, POLL_SECONDS))
+
+    def _require(self, written: bool) -> None:
+        """Raise CommandError if a record of automatic rebalancing is lost: its limits and rests follow from them."""
+        if not written and self.by == "automatic":
+            raise CommandError("its records cannot be written")
+
+    def _bytes_of(self, move: Move) -> int:
+        """Return the present bytes of a queue; 0 if it is gone."""
+        found = self.node.gauges.queues_by_id().get(move.queue_id)
+        return 0 if found is None else found.whole_bytes
+
+    def _move(self, pool: ThreadPoolExecutor, step: Start, nbytes: int) -> None:
+        self._require(self.records.start(self.plan, step, nbytes))
         began = time.monotonic()
         result = self._obstacle(step.move)
         if result is None:
@@ -174,6 +216,8 @@ class Run:
         """Renew the lease when it is due, and take over changes by operators."""
         if self._interrupted:
             self.core.apply_controls(asdict(self.core.limits), abort=True)
+        elif reason := self._objection():
+            self.core.withdraw(reason)
         if time.monotonic() - self._renewed < RENEW_SECONDS:
             return
         try:
@@ -216,6 +260,10 @@ class Run:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _none(move: tuple[int, int] | None = None) -> str:
+    return ""
 
 
 def describe_move(step: Start, moves: int, result: Result) -> str:

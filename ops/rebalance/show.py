@@ -88,7 +88,8 @@ MOVE_COLUMNS = (
 """Of moves of a plan, with their numbers."""
 HISTORY_COLUMNS = (
     Column("plan", lambda row: str(row["plan"]), right=False),
-    Column("begun", lambda row: _time(row["begun"]), 1, right=False),
+    Column("by", lambda row: str(row["by"] or "-"), 1, right=False),
+    Column("begun", lambda row: at(row["begun"]), 1, right=False),
     Column("state", lambda row: str(row["state"]), right=False),
     Column("moved", lambda row: f"{row['moved']} of {row['moves']}"),
     Column("messages", lambda row: f"{row['messages']:,}", 2),
@@ -97,7 +98,7 @@ HISTORY_COLUMNS = (
     Column("why", lambda row: _name(row["reason"]), right=False, least=TEXT_LEAST),
 )
 DONE_COLUMNS = (
-    Column("at", lambda row: _time(row["at"]), 2, right=False),
+    Column("at", lambda row: at(row["at"]), 2, right=False),
     Column("", lambda row: str(row["number"] + 1), right=False),
     Column("vhost", lambda row: _name(row["vhost"]), right=False, least=TEXT_LEAST),
     Column("queue", lambda row: _name(row["queue"]), right=False, least=TEXT_LEAST),
@@ -112,7 +113,7 @@ DONE_COLUMNS = (
 
 
 def show_history(found: list[Facts]) -> None:
-    """Print the plans that were applied, one a row."""
+    """Print the plans that were applied or kept, one a row."""
     out = output(highlight=False)
     out.print(fitted("", HISTORY_COLUMNS, found, out.width))
 
@@ -141,10 +142,24 @@ def _name(text: str) -> str:
     return escape(readable(text))
 
 
+def show_automatic(facts: Facts) -> None:
+    """Print what automatic rebalancing does."""
+    out = output(highlight=False)
+    if facts["mode"] == "off":
+        out.print("automatic rebalancing is off", markup=False)
+        return
+    until = "" if facts["until"] is None else f", until {at(facts['until'])}"
+    out.print(f"automatic rebalancing ({facts['mode']}) is {facts['stage']}: {facts['why']}{until}", markup=False)
+    if facts["last"] is not None:
+        last = facts["last"]
+        out.print(f"its last plan is {last['plan']}: {last['state']}, {last['moved']} of {last['moves']}", markup=False)
+
+
 def readable(text: str) -> str:
     """Return the text with bytes that are not UTF-8 replaced."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _time(at: float | None) -> str:
-    return "-" if at is None else datetime.fromtimestamp(at, UTC).isoformat(sep=" ", timespec="seconds")
+def at(moment: float | None) -> str:
+    """Return a time in seconds since 1970 as text, in UTC; "-" for None."""
+    return "-" if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(sep=" ", timespec="seconds")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ops.rebalance.balance import Balance
-from ops.rebalance.goals import Goal, GoalName
+from ops.rebalance.goals import Goal
+from penstock.settings.values import GoalName
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,8 @@ from ops.rebalance.command import (
     MessagesRate,
     directory_of,
     given_limits,
-    limits_of,
-    rules_of,
 )
+from ops.rebalance.configured import limits_of, rules_of
 from ops.rebalance.node import RunningNode
 from ops.rebalance.records import Records
 from ops.selection import Sort, Where, selected_rows

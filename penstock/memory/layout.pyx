@@ -3,7 +3,7 @@
 import struct
 
 MAGIC = b"PENSTOCK"
-LAYOUT_VERSION = 14
+LAYOUT_VERSION = 15
 """Raised by every change of the layout. The first 32 bytes (magic, version, epoch, pid) never change, so that any
 penstock recognises, and removes, the file of a crashed node of another version. Files need no conversion: a node
 creates its file anew at every start."""
@@ -69,7 +69,7 @@ def areas(acceptors, shards, queues):
     Rows of pairs are whole cache lines.
     """
     processes = HEADER_SIZE
-    sent = processes + (3 + shards + acceptors) * PROCESS_SIZE
+    sent = processes + (4 + shards + acceptors) * PROCESS_SIZE
     taken = sent + acceptors * aligned(shards * WORD, LINE)
     safe = taken + shards * aligned(acceptors * WORD, LINE)
     at_work = safe + shards * aligned(acceptors * WORD, LINE)

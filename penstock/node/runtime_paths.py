@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-Role = Literal["supervisor", "router", "shard", "acceptor", "console"]
+Role = Literal["supervisor", "router", "shard", "acceptor", "console", "balancer"]
 
 
 class RuntimePaths:

@@ -4,14 +4,20 @@ once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from penstock.settings import Settings
+from penstock.settings.automatic import AutomaticSettings
 from penstock.settings.sources import Configuration
 
-LIVE = frozenset({"log_level"})
+LIVE = frozenset({"log_level", *(f"rebalance.automatic.{name}" for name in AutomaticSettings.model_fields)})
 """Settings that change while the node runs; the others take effect at its next start."""
+
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,20 @@ def changes(running: Configuration, configured: Configuration) -> list[Change]:
 
 def with_live(running: Settings, configured: Settings) -> Settings:
     """The running settings, with those of the new configuration that can change live."""
-    return running.model_copy(update={key: getattr(configured, key) for key in LIVE})
+    return _with(running, configured, LIVE)
+
+
+def _with(running: M, configured: M, keys: Iterable[str]) -> M:
+    """The running settings of a section, with those of other ones that have these keys, dotted below the section."""
+    parts: dict[str, list[str]] = {}
+    for key in keys:
+        name, _, rest = key.partition(".")
+        parts.setdefault(name, []).extend([rest] if rest else [])
+    update = {
+        name: _with(getattr(running, name), getattr(configured, name), rest) if rest else getattr(configured, name)
+        for name, rest in parts.items()
+    }
+    return running.model_copy(update=update)
 
 
 def _value(tree: Any, key: str) -> Any:

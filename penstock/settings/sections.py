@@ -7,6 +7,7 @@ from typing import Literal, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from penstock.limits.watermarks import FlowDefaults
+from penstock.settings.automatic import AutomaticSettings
 from penstock.settings.values import KIB, MIB, Bytes, Directory, Durability, Names, ProcessMemory
 
 STORE_SHARE = 0.8
@@ -482,3 +483,4 @@ class RebalanceSettings(BaseModel):
         description="how full the memory of a shard may be when a move is begun, in percent of its stop mark; 0 is no "
         "limit",
     )
+    automatic: AutomaticSettings = AutomaticSettings()

@@ -189,6 +189,16 @@ def test_a_console_ends_no_start(scene: Scene) -> None:
     assert scene.said()[-1] == ("started", "console", 0, START_DEATHS + 3)
 
 
+def test_the_balancer_gets_a_place_once_and_ends_no_start(scene: Scene) -> None:
+    scene.places.add_balancer()
+    scene.places.add_balancer()
+    for incarnation in range(1, START_DEATHS + 2):
+        scene.advance(LONGEST_DELAY)
+        scene.die("balancer", 0, incarnation)
+    started = [event for event in scene.said() if event[:2] == ("started", "balancer")]
+    assert started == [("started", "balancer", 0, number) for number in range(1, START_DEATHS + 2)]
+
+
 def test_a_shard_comes_and_goes_and_comes_again(scene: Scene) -> None:
     scene.serve()
     scene.report("begin", "shard", 2)

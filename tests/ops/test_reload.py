@@ -15,6 +15,7 @@ from ops.reload import Reload
 from penstock.control.audit import Audit
 from penstock.files.record_file import read_records, records_path
 from penstock.node.node import Node
+from penstock.settings import Settings
 from penstock.settings.sources import read_configuration
 
 
@@ -41,7 +42,7 @@ class Running:
     def read(self) -> Any:
         return read_configuration(None, {"data": self.directory}, self.assignments)
 
-    def reloaded(self, *assignments: str) -> tuple[bool, list[Any]]:
+    def reloaded(self, *assignments: str) -> tuple[Settings | None, list[Any]]:
         self.assignments = ["acceptors=1", "shards=1", *assignments]
         with capture_logs() as logs:
             done = self.reload.reload()
@@ -63,7 +64,7 @@ def running(tmp_path: Path) -> Running:
 
 def test_a_live_setting_reaches_the_node_file(running: Running) -> None:
     done, (line,) = running.reloaded("log_level=warning")
-    assert done and running.level == "warning"
+    assert done and done.log_level == running.level == "warning"
     assert (line["event"], line["changed"]) == ("configuration reloaded", {"log_level": "warning"})
     assert running.audited() == [({"changed": {"log_level": "warning"}}, "done")]
     assert logging.getLogger().level == logging.WARNING
@@ -81,7 +82,7 @@ def test_other_settings_are_logged_and_stay(running: Running) -> None:
 
 def test_an_invalid_configuration_changes_nothing(running: Running) -> None:
     done, (line,) = running.reloaded("log_level=loud")
-    assert not done and running.level == "info"
+    assert done is None and running.level == "info"
     assert line["event"] == "invalid configuration, nothing changes" and "log_level" in line["problem"]
     assert running.audited() == [({}, f"refused: {line['problem']}")]
     done, _ = running.reloaded("log_level=debug")
@@ -91,6 +92,6 @@ def test_an_invalid_configuration_changes_nothing(running: Running) -> None:
 def test_a_node_file_that_cannot_be_written_changes_nothing(running: Running) -> None:
     (running.directory / "node.json.new").mkdir()
     done, (line,) = running.reloaded("log_level=debug")
-    assert not done and running.level == "info"
+    assert done is None and running.level == "info"
     assert line["event"] == "cannot reload the configuration, nothing changes"
     assert logging.getLogger().level != logging.DEBUG

@@ -77,6 +77,12 @@ def test_a_console_is_not_waited_for(starting: Starting) -> None:
     assert starting.start.is_over([starting.router, starting.shard, Child("console", 0, 1)], 1.0)
 
 
+def test_a_balancer_is_not_waited_for(starting: Starting) -> None:
+    starting.router.ready()
+    starting.shard.ready()
+    assert starting.start.is_over([starting.router, starting.shard, Child("balancer", 0, 1)], 1.0)
+
+
 def test_the_next_look(starting: Starting) -> None:
     assert starting.start.deadline == REPORT_SECONDS
     starting.passes(REPORT_SECONDS, loads=False)

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 
-from ops.template import REQUEST_MAX, ROLES
+from ops.template import MODULES, REQUEST_MAX
 from penstock.bus import pack, unpack
 from penstock.node.node import Role
 from penstock.process import process
@@ -104,5 +104,5 @@ def test_the_reason_of_an_unexpected_error_is_left_and_the_template_goes_on(temp
 
 
 def test_every_role_but_the_supervisor_s_can_be_forked() -> None:
-    assert {*ROLES, "supervisor"} == set(get_args(Role))
-    assert all(callable(import_module(f"{role}.process").main) for role in ROLES)
+    assert {*MODULES, "supervisor"} == set(get_args(Role))
+    assert all(callable(import_module(module).main) for module in MODULES.values())

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.rebalance.balance import GOALS, Balance, items_of
-from ops.rebalance.goals import Goal, Home, Rules, Shard
+from ops.rebalance.balance import Balance, items_of
+from ops.rebalance.goals import GOALS, Goal, Home, Rules, Shard
 from ops.rebalance.plan import World
 from ops.rebalance.rows import QueueRow
 from tests.ops.rebalance.synthetic import VHOST, row, unhurried, worlds

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ops.rebalance.balance import GOALS, Balance, items_of
+from ops.rebalance.balance import Balance, items_of
 from ops.rebalance.exchanging import improve
-from ops.rebalance.goals import Rules, Shard, soft_goals
+from ops.rebalance.goals import GOALS, Rules, Shard, soft_goals
 from ops.rebalance.plan import World
 from ops.rebalance.rows import QueueRow
 from ops.rebalance.steps import Step

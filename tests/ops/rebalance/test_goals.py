@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from ops.rebalance.balance import GOALS
-from ops.rebalance.goals import PERCENT, GoalName, Home, Rules, soft_goals
+from ops.rebalance.goals import GOALS, PERCENT, Home, Rules, soft_goals
+from penstock.settings.values import GoalName
 
 
 def test_load_comes_first_and_each_amount_has_a_goal() -> None:

@@ -176,3 +176,24 @@ def test_as_many_moves_as_a_plan_may_have() -> None:
     plan = plan_for(rows, world(rows, 2), replace(RULES, moves_max=5))
     assert len(plan.moves) == 5
     assert "5 moves, as many as a plan may have" in plan.notes[-1]
+
+
+def test_a_plan_copies_no_more_than_it_may_and_leaves_queues_that_rest() -> None:
+    rows = [row(f"q{number}", 0, 1000.0, backlog=1) for number in range(8)]  # of 100 bytes each
+    free = plan_for(rows, world(rows, 4), RULES)
+    assert len(free.moves) == 6
+    bound = plan_for(rows, world(rows, 4), replace(RULES, bytes_max=250))
+    assert len(bound.moves) == 2
+    assert any("further moves would copy more than 250 bytes in all" in note for note in bound.notes)
+    assert load(free) < load(bound) < load(free, "before"), "its score is that of its own moves"
+    large = plan_for(rows, world(rows, 4), replace(RULES, bytes_max=99))
+    assert large.moves == () and any("more to copy than a plan may" in note for note in large.notes)
+    resting = frozenset((VHOST, f"q{number}") for number in range(5))
+    rested = plan_for(rows, world(rows, 4), replace(RULES, resting=resting))
+    assert {move.queue for move in rested.moves} == {"q5", "q6", "q7"}
+
+
+def test_a_plan_is_for_the_goals_that_are_chosen() -> None:
+    rows = [row(f"q{number}", number % 2, 1000.0, p95_bytes_rate=1e8 * (number % 2)) for number in range(8)]
+    assert plan_for(rows, world(rows, 2), replace(RULES, goals=("load",))).moves == ()
+    assert plan_for(rows, world(rows, 2), replace(RULES, goals=("bytes",))).moves

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ops.rebalance.balance import GOALS, Balance, items_of
-from ops.rebalance.goals import Rules, Shard, soft_goals
+from ops.rebalance.balance import Balance, items_of
+from ops.rebalance.goals import GOALS, Rules, Shard, soft_goals
 from ops.rebalance.pauses import Pauses
 from ops.rebalance.plan import World
 from ops.rebalance.planner import CEILINGS, best_steps, join_moves

@@ -40,20 +40,31 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
 def test_what_became_of_a_plan(tmp_path: Path) -> None:
     records, made = Records(tmp_path), plan()
     assert records.by_plan() == {}
-    records.begun(made, "ann@there:1", 7)
+    records.begun(made, "automatic", "ann@there:1", 7)
     assert records.pauses() == Pauses()
     for number, result in enumerate((Result("moved", "", 12.5, 3, 30, 8), Result("refused", "no room"))):
         step = Start(number, made.moves[number], 7)
-        records.start(made, step)
+        records.start(made, step, 30)
         records.move(made, step, result)
+    assert [each["bytes"] for each in records.of_plan(made.id) if each["event"] == "start"] == [30, 30]
     interrupted = summary(made.id, records.of_plan(made.id), applying=False)
+    assert interrupted["by"] == "automatic"
     assert (interrupted["state"], interrupted["ended"]) == ("interrupted", None)
     assert summary(made.id, records.of_plan(made.id), applying=True)["state"] == "applying"
-    records.ended(made, Ended("stopped", "no room"))
+    records.ended(made.id, Ended("stopped", "no room"))
     found = summary(made.id, Records(tmp_path).by_plan()[made.id], applying=False)
     assert found["results"] == {"moved": 1, "refused": 1}
     assert (found["state"], found["reason"], found["moved"], found["moves"]) == ("stopped", "no room", 1, 3)
     assert (found["messages"], found["bytes"], found["longest_pause_ms"]) == (3, 30, 12.5)
+
+
+def test_a_plan_that_was_only_kept(tmp_path: Path) -> None:
+    records, made = Records(tmp_path), plan()
+    records.kept(made, expires=60.0)
+    found = summary(made.id, records.of_plan(made.id), applying=False)
+    assert (found["state"], found["by"], found["moves"], found["moved"]) == ("kept", None, 3, 0)
+    records.begun(made, "operator", "ann@there:1", 7)
+    assert summary(made.id, records.of_plan(made.id), applying=False)["state"] == "interrupted"
 
 
 def test_moves_of_all_plans_tell_what_moves_take(tmp_path: Path) -> None:

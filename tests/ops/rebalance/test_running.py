@@ -118,7 +118,7 @@ def test_it_goes_on_after_the_moves_of_an_earlier_attempt(node: ServedNode) -> N
     records, version = Records(node.data), plan.placement_version
     for number, name in enumerate(("a", "b")):
         step = Start(number, plan.moves[number], version + number)
-        records.start(plan, step)
+        records.start(plan, step, 0)
         node.command("queue_move", vhost="/", name=name, shard=1, placement_version=None, plan=plan.id)
         if number == 0:
             records.move(plan, step, Result("moved", placement_version=version + 1))

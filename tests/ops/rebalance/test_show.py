@@ -17,6 +17,7 @@ from ops.rebalance.show import (
     MOVE_COLUMNS,
     progress_bar,
     readable,
+    show_automatic,
     show_history,
     show_lease,
     show_moves,
@@ -72,12 +73,31 @@ def test_a_plan_without_moves_an_expired_one_and_one_that_undoes_another(capsys:
 
 
 def test_history_has_a_row_for_each_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    facts = {"plan": "p", "begun": 0.0, "state": "stopped", "moved": 1, "moves": 3, "messages": 4000, "bytes": 50_000}
-    show_history([{**facts, "longest_pause_ms": 12.34, "reason": "[red] \udcff"}, {**facts, "begun": None,
+    facts = {
+        "plan": "p",
+        "by": "automatic",
+        "begun": 0.0,
+        "state": "stopped",
+        "moved": 1,
+        "moves": 3,
+        "messages": 4000,
+        "bytes": 50_000,
+    }
+    show_history([{**facts, "longest_pause_ms": 12.34, "reason": "[red] \udcff"}, {**facts, "by": None, "begun": None,
                  "longest_pause_ms": 0.0, "reason": ""}])  # fmt: skip
     one, other = rows_of(capsys.readouterr().out)
-    assert one == ["p", "1970-01-01 00:00:00+00:00", "stopped", "1 of 3", "4,000", "50,000", "12.3 ms", "[red] \ufffd"]
-    assert (other[1], other[-2:]) == ("-", ["0.0 ms", ""])
+    assert one == [
+        "p",
+        "automatic",
+        "1970-01-01 00:00:00+00:00",
+        "stopped",
+        "1 of 3",
+        "4,000",
+        "50,000",
+        "12.3 ms",
+        "[red] \ufffd",
+    ]
+    assert (other[1], other[2], other[-2:]) == ("-", "-", ["0.0 ms", ""])
 
 
 def test_moves_have_a_row_each_and_one_that_stopped_nothing_has_no_pause(capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,3 +162,16 @@ def test_away_from_a_terminal_no_progress_is_shown(capsys: pytest.CaptureFixture
 
 def test_bytes_that_are_no_text_are_replaced() -> None:
     assert readable("n\udcffé") == "n\ufffdé"
+
+
+def test_automatic_rebalancing_is_shown_with_its_reason_and_its_last_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    show_automatic({"mode": "off", "stage": "off", "why": "", "until": None, "last": None})
+    last = {"plan": "p", "state": "kept", "moved": 0, "moves": 3}
+    show_automatic({"mode": "dry-run", "stage": "idle", "why": "ann [red] has paused it", "until": 60.0, "last": last})
+    show_automatic({"mode": "on", "stage": "watching", "why": "the next window", "until": None, "last": None})
+    assert capsys.readouterr().out.splitlines() == [
+        "automatic rebalancing is off",
+        "automatic rebalancing (dry-run) is idle: ann [red] has paused it, until 1970-01-01 00:01:00+00:00",
+        "its last plan is p: kept, 0 of 3",
+        "automatic rebalancing (on) is watching: the next window",
+    ]

@@ -23,7 +23,8 @@ from tests.penstock.memory.gauges_file import (
 
 
 @pytest.mark.parametrize(
-    ("role", "index"), [("supervisor", 1), ("router", -1), ("shard", SHARDS), ("acceptor", ACCEPTORS), ("console", 1)]
+    ("role", "index"),
+    [("supervisor", 1), ("router", -1), ("shard", SHARDS), ("acceptor", ACCEPTORS), ("console", 1), ("balancer", 1)],
 )
 def test_processes_out_of_range(gauges: Gauges, role: Role, index: int) -> None:
     with pytest.raises(IndexError, match=role):
@@ -32,7 +33,10 @@ def test_processes_out_of_range(gauges: Gauges, role: Role, index: int) -> None:
         gauges.counters_write(role, index, *range(20))
 
 
-@given(role=st.sampled_from(["supervisor", "router", "shard", "acceptor", "console"]), written=st.tuples(*[words] * 5))
+@given(
+    role=st.sampled_from(["supervisor", "router", "shard", "acceptor", "console", "balancer"]),
+    written=st.tuples(*[words] * 5),
+)
 def test_process_round_trip(pair: tuple[Gauges, Gauges], role: Role, written: tuple[int, ...]) -> None:
     one, other = pair
     pid, incarnation, state, started_us, restarts = written
@@ -58,7 +62,7 @@ def test_processes_have_their_own_records(gauges: Gauges) -> None:
     places: list[tuple[Role, int]] = [("supervisor", 0), ("router", 0)]
     places += [("shard", index) for index in range(SHARDS)]
     places += [("acceptor", index) for index in range(ACCEPTORS)]
-    places += [("console", 0)]
+    places += [("console", 0), ("balancer", 0)]
     assert {gauges.process_read(*place).state for place in places} == {UNSTARTED}
     for number, (role, index) in enumerate(places, 1):
         gauges.process_write(role, index, pid=number, incarnation=0, state=READY, started_us=0, restarts=0)

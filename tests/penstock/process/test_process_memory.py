@@ -30,7 +30,7 @@ FORKS = """
     path = Path(sys.argv[1])
     gauges = Gauges.create(path, epoch=1, acceptors=1, shards=1, queues=1, pid=os.getpid())
     block = bytes([1]) * (100 << 20)
-    places = [("router", 0), ("console", 0), ("shard", 0), ("acceptor", 0)]
+    places = [("router", 0), ("console", 0), ("balancer", 0), ("shard", 0), ("acceptor", 0)]
     pids = [fork(*place) for place in places]
     node = NodeMemory(gauges)
     print(node.measure() >> 20, sum(map(bytes_of, pids)) >> 20)

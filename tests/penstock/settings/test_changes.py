@@ -31,5 +31,16 @@ def test_only_what_is_live_changes(tmp_path: Path) -> None:
     assert with_live(running.settings, other.settings) == running.settings.model_copy(update={"log_level": "debug"})
 
 
+def test_automatic_rebalancing_changes_live_and_the_rest_of_its_section_does_not(tmp_path: Path) -> None:
+    running = configuration(tmp_path, "rebalance.low_rate=5")
+    other = configuration(
+        tmp_path, "rebalance.low_rate=6", "rebalance.automatic.mode=on", "rebalance.automatic.windows=9"
+    )
+    live = {change.key for change in changes(running, other) if change.is_live}
+    assert live == {"rebalance.automatic.mode", "rebalance.automatic.windows"}
+    changed = with_live(running.settings, other.settings).rebalance
+    assert changed == other.settings.rebalance.model_copy(update={"low_rate": 5})
+
+
 def test_live_settings_are_settings() -> None:
     assert set(known_keys(Settings)) >= LIVE

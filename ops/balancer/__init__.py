@@ -1,0 +1,1 @@
+"""Automatic rebalancing: decides when the node makes a plan by itself, and applies it."""
