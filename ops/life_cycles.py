@@ -15,6 +15,7 @@ from typing import Any
 from acceptor.clients.channel_stage import CHANNEL
 from acceptor.clients.connection_stage import CONNECTION
 from acceptor.moving.move_stage import MOVE
+from ops.balancer.stage import BALANCER
 from penstock.bus.link_stage import LINK
 from penstock.states.transitions import Transitions
 from shard.moving.copy_stage import COPY
@@ -31,6 +32,7 @@ TABLES: dict[str, Transitions[Any, Any]] = {
     "a queue's copy": COPY,
     "a queue's deletion": DELETION,
     "a limit that drops": DROPPING,
+    "automatic rebalancing": BALANCER,
 }
 """The tables of transitions, by the name that a page's marker gives. A further one is a line here, and markers."""
 

@@ -150,3 +150,29 @@ def test_a_signal_ends_it_after_the_present_move(node: ServedNode) -> None:
 def test_lines_of_moves(facts: dict[str, Any], end: str) -> None:
     step = Start(1, Move("v", "q", 5, 2, 3), 7)
     assert describe_move(step, 4, Result(**facts)) == f"2/4 queue 'q' in 'v', shard 2 to 3: {end}"
+
+
+def test_automatic_rebalancing_ends_a_run_by_its_objection(node: ServedNode) -> None:
+    plan = plan_of(node, moves_off(node, "a", "b", whole_bytes=7))
+    asked: list[tuple[int, int]] = []
+
+    def objection(move: tuple[int, int] | None = None) -> str:
+        asked.extend([move] if move else [])
+        return "enough" if len(asked) > 1 else ""
+
+    run = Run(RunningNode(node.data), Records(node.data), plan, UNLIMITED, lambda line: None, objection)
+    assert run.run() == Ended("withdrawn", "enough")
+    assert node.homes() == {"a": 1, "b": 0}
+    assert asked == [(0, 7), (1, 7)]
+    begun, *_ = Records(node.data).of_plan(plan.id)
+    assert begun["by"] == "automatic" and begun["holder"].startswith("automatic@")
+    assert node.command("rebalance_lease") is None
+
+
+def test_automatic_rebalancing_moves_nothing_without_records(node: ServedNode) -> None:
+    plan = plan_of(node, moves_off(node, "a"))
+    unlimited, silent = UNLIMITED, lambda line: None
+    run = Run(RunningNode(node.data), Records(node.data), plan, unlimited, silent, lambda move=None: "")
+    (node.data / "rebalance").touch()  # no directory, and no records in it
+    assert run.run() == Ended("stopped", "its records cannot be written")
+    assert node.homes() == {"a": 0}
