@@ -27,7 +27,7 @@ from router.authority.operations import Malformed, Outcome, perform
 from router.commands import accounts, definitions
 from router.commands.administration import Administration, check_vhost
 from router.commands.moves import MOVE, MOVE_ARGUMENTS
-from router.commands.registry import check_arguments, execute
+from router.commands.registry import NOT_AUDITED, check_arguments, execute
 from router.commands.stops import lift_expired
 from router.model.hashing import HASH_HEADER, HASH_PROPERTY
 from router.model.record_kind import Change
@@ -123,7 +123,8 @@ class RouterCore:
             answer = {"result": execute(self._administration, command, arguments)}
         except Refusal as refusal:
             answer = refused(refusal)
-        log.info("command", command=command, error=answer.get("error"))
+        written = log.debug if command in NOT_AUDITED and "result" in answer else log.info  # some come each second
+        written("command", command=command, error=answer.get("error"))
         self._command_answers.append((answered, answer))
 
     def _move(self, arguments: dict[str, Any], answered: Answered) -> None:

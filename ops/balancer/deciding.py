@@ -51,9 +51,10 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Watch the load for so long."""
+    """Watch the load for so long; `wait` says why nothing is moved meanwhile."""
 
     seconds: float
+    wait: Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class Deciding(Staged[Stage, Event]):
         if now < self._next_window:
             return self._until_next_window(situation)
         self._next_window = now + self.settings.every_seconds
-        return Watch(self.settings.window_seconds)
+        return Watch(self.settings.window_seconds, self._until_next_window(situation))
 
     def record_window(self, judged: Judged, rows: Sequence[QueueRow], placement_version: int, now: float) -> None:
         """Record a window, which has just ended. One that says nothing neither counts nor ends a series of uneven ones:
@@ -218,4 +219,4 @@ class Deciding(Staged[Stage, Event]):
         if self._uneven:
             why = f"{len(self._uneven)} of {self.settings.windows} windows were uneven: {self._uneven[-1].why}"
             return Wait(why, self._next_window)
-        return Wait("the next window", self._next_window)
+        return Wait("no window was uneven of late", self._next_window)

@@ -110,7 +110,7 @@ class Work:
     # The steps
 
     def _watch(self, step: Watch) -> None:
-        self._say(f"watches the load for {shown(step.seconds)}")
+        self._say(step.wait.why, step.wait.until)
         rows, world = self._node.watched(step.seconds, lambda part: None)
         judged = judge(rows, world, self._rules(), self.settings.automatic.imbalance_percent)
         self._core.record_window(judged, rows, world.placement_version, time.time())

@@ -170,12 +170,12 @@ def test_operators_come_first(start: Any) -> None:
 def stopped_in_a_run(node: Node) -> tuple[str, int]:
     """Wait until it has begun a plan, whose first move waits for quick event loops; return the plan and its process."""
 
-    def waiting() -> str:
-        lease = node.broker.call("rebalance_lease")
-        return lease["plan"] if lease and "event loop lags" in lease["progress"]["waits_for"] else ""
+    def waiting() -> tuple[str, int] | None:
+        lease, pids = node.broker.call("rebalance_lease"), node.broker.children("balancer")
+        held = lease is not None and [lease["holder"].rpartition(":")[2]] == [str(pid) for pid in pids]
+        return (lease["plan"], pids[0]) if held and "event loop lags" in lease["progress"]["waits_for"] else None
 
-    plan = wait_for(waiting, LONG, "a plan that waits")
-    return plan, node.broker.children("balancer")[0]
+    return wait_for(waiting, LONG, "a plan that waits")
 
 
 @pytest.mark.timeout(300)

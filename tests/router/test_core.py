@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from penstock.bus import pack, unpack
 from penstock.limits.watermarks import FlowDefaults
@@ -66,6 +67,15 @@ def test_a_bug_in_the_middle_of_a_change_is_for_the_process(core: RouterCore, mo
         core.receive(ME, request(1, "exchange_declare", name="x"))
     with pytest.raises(KeyError):
         core.command("vhost_add", {"name": "v"}, lambda answer: None)
+
+
+def test_commands_that_change_nothing_are_not_in_the_log_unless_they_are_refused(core: RouterCore) -> None:
+    with capture_logs() as lines:
+        core.command("vhost_add", {"name": "v"}, lambda answer: None)
+        core.command("rebalance_lease", {}, lambda answer: None)
+        core.command("rebalance_lease", {"x": 1}, lambda answer: None)
+    levels = [(line["command"], line["log_level"]) for line in lines if line["event"] == "command"]
+    assert levels == [("vhost_add", "info"), ("rebalance_lease", "debug"), ("rebalance_lease", "info")]
 
 
 def test_the_first_turn_makes_the_default_vhost(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_an_uneven_load_is_evened_out_once(node: ServedNode) -> None:
     with working(node, settings(rest_seconds=0)):
         wait_for_state(node, "applied")
         assert shares(node) == [2, 2]
-        wait_for_words(node, "watches the load")
+        wait_for_words(node, "no window was uneven")
     assert len(past(node).plans) == 1
 
 

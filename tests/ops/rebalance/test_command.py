@@ -12,11 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from ops.errors import CommandError
+from ops.operator_name import operator_name
 from ops.rebalance import command
 from ops.rebalance.applying import Limits
+from ops.rebalance.automatic import Pause, PauseFile, Said, said_file
 from ops.rebalance.command import given_limits
 from ops.rebalance.configured import limits_of, rules_of
 from ops.rebalance.goals import Rules
+from penstock.memory.gauges import READY
 from penstock.settings.sections import RebalanceSettings
 from tests.ops.served import ServedNode, served
 
@@ -158,3 +161,31 @@ def test_every_limit_can_be_given_and_zero_is_not_the_same_as_none() -> None:
     assert given_limits(None, None, None, None, None, None) == {}
     assert given_limits(0, "0", 0, 0.0, 0.0, 0.0) == dict.fromkeys(asdict(Limits()), 0)
     assert given_limits(None, "1 MiB", None, None, None, None) == {"bytes_per_second": 1 << 20}
+
+
+def test_a_pause_is_set_for_a_time_or_until_it_is_resumed(node: ServedNode) -> None:
+    assert rebalance(node.data, "resume") == "automatic rebalancing was not paused\n"
+    assert rebalance(node.data, "pause") == "automatic rebalancing is paused until it is resumed\n"
+    assert PauseFile(node.data).read() == Pause(operator_name(), None)
+    assert rebalance(node.data, "pause", "2h").startswith("automatic rebalancing is paused until 20")
+    pause = PauseFile(node.data).read()
+    assert pause is not None and pause.until is not None and pause.lasts(pause.until - 1)
+    assert not pause.lasts(pause.until)
+    assert rebalance(node.data, "pause", "soon", status=2).startswith("TIME: 'soon' is not a time")
+    assert rebalance(node.data, "resume") == "automatic rebalancing is no longer paused\n"
+    assert PauseFile(node.data).read() is None
+
+
+def test_status_has_what_automatic_rebalancing_does(tmp_path: Path) -> None:
+    with served(tmp_path / "data", rebalance={"automatic": {"mode": "on"}}) as node:
+        facts = json.loads(rebalance(node.data, "status", "--json"))
+        assert facts == {
+            "applying": None,
+            "automatic": {
+                "mode": "on", "stage": "unstarted", "why": "its process is unstarted", "since": None, "until": None,
+                "last": None,
+            },
+        }  # fmt: skip
+        node.set_process("balancer", 0, READY)
+        said_file(node.data).keep([Said("watching", "no window was uneven", 1.0, None)._asdict()])
+        assert "automatic rebalancing (on) is watching: no window was uneven\n" in rebalance(node.data, "status")
