@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ops.balancer.rest import Budget, Rest, budget, excess, rest
+from ops.balancer.rest import Budget, budget, excess, rest
 from ops.balancer.stage import BALANCER, Event, Stage
 from ops.balancer.verdict import Judged, Verdict
 from ops.rebalance.automatic import Pause
@@ -115,9 +115,10 @@ class Deciding(Staged[Stage, Event]):
             return self._hindered(Wait(f"plan {situation.applied} is being applied"))
         if past.interrupted is not None:
             return self._after_death(past.interrupted.id, situation)
-        hindrance = self._hindrance(situation) or rest(past, self.settings, now)
-        if hindrance is not None:
-            return self._hindered(Wait(hindrance.why, hindrance.until))
+        if (hindrance := self._hindrance(situation)) is not None:
+            return self._hindered(hindrance)
+        if (resting := rest(past, self.settings, now)) is not None:
+            return self._hindered(Wait(resting.why, resting.until))
         if self.stage is Stage.IDLE:
             self.happened(Event.FREED)
         self._uneven = [each for each in self._uneven if each.at > now - DAY]
@@ -177,14 +178,14 @@ class Deciding(Staged[Stage, Event]):
             return excess(situation.past, self.settings, plan, *move, situation.now)
         return ""
 
-    def _hindrance(self, situation: Situation) -> Rest | None:
+    def _hindrance(self, situation: Situation) -> Wait | None:
         if situation.stopping:
-            return Rest(situation.now, STOPPING)
+            return Wait(STOPPING)
         if self.settings.mode == "off":
-            return Rest(situation.now, "it is off")
+            return Wait("it is off")
         pause = situation.pause
         if pause is not None and pause.lasts(situation.now):
-            return Rest(pause.until or situation.now, f"{pause.by} has paused it")
+            return Wait(f"{pause.by} has paused it", pause.until)
         return None
 
     def _hindered(self, wait: Wait) -> Wait:

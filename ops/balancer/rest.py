@@ -64,7 +64,7 @@ def _rest_after(plan: PastPlan, ours: set[str], settings: AutomaticSettings) -> 
         return Rest(plan.last + settings.undo_rest_seconds, f"an operator has undone plan {plan.undoes}")
     if plan.by == "automatic" and plan.state == "aborted":
         return Rest(plan.last + settings.undo_rest_seconds, f"an operator has aborted plan {plan.id}")
-    return Rest(plan.last + settings.rest_seconds, f"plan {plan.id} was applied")
+    return Rest(plan.last + settings.rest_seconds, f"plan {plan.id} has ended")
 
 
 def _of_day(past: Past, settings: AutomaticSettings, now: float) -> list[Rest]:

@@ -114,7 +114,7 @@ def test_a_hot_shard_is_relieved_while_clients_go_on(start: Any) -> None:
         (applied,) = node.wait_history("applied")
         assert applied["by"] == "automatic" and applied["moved"] == applied["moves"] > 0
         assert node.homes() != before
-        node.wait_said("idle", f"plan {applied['plan']} was applied")
+        node.wait_said("idle", f"plan {applied['plan']} has ended")
         undone = json.loads(node.rebalance("undo", applied["plan"], "--json"))
         node.rebalance("apply", undone["id"])
         assert node.homes() == before

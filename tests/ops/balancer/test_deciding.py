@@ -147,7 +147,7 @@ def test_the_settings_may_change_at_any_time() -> None:
     core = Deciding(settings())
     after = ready(core, NOON)
     core.settings = settings(mode="off")
-    assert core.next_step(at(after)) == Wait("it is off", START + after)
+    assert core.next_step(at(after)) == Wait("it is off")
     core.settings = settings()
     after = ready(core, after + 60)
     core.begun()

@@ -29,14 +29,14 @@ def moves(*sizes: int) -> Past:
 @pytest.mark.parametrize(
     ("plan", "expected"),
     [
-        (OURS, Rest(NOW + 90, "plan p was applied")),
+        (OURS, Rest(NOW + 90, "plan p has ended")),
         (PastPlan("p", NOW - 10, "automatic", ours=True, state="aborted"),
          Rest(NOW + 990, "an operator has aborted plan p")),
-        (PastPlan("q", NOW - 10, "operator", state="applied"), Rest(NOW + 90, "plan q was applied")),
+        (PastPlan("q", NOW - 10, "operator", state="applied"), Rest(NOW + 90, "plan q has ended")),
         (PastPlan("q", NOW - 10, "operator", undoes="p", state="applied"),
          Rest(NOW + 990, "an operator has undone plan p")),
-        (PastPlan("q", NOW - 10, "operator", undoes="another", state="applied"), Rest(NOW + 90, "plan q was applied")),
-        (PastPlan("q", NOW - 10, "operator"), Rest(NOW + 90, "plan q was applied")),
+        (PastPlan("q", NOW - 10, "operator", undoes="another", state="applied"), Rest(NOW + 90, "plan q has ended")),
+        (PastPlan("q", NOW - 10, "operator"), Rest(NOW + 90, "plan q has ended")),
         (PastPlan("q", NOW - 100, "operator", state="applied"), None),
         (PastPlan("q", NOW - 10, ours=True, expires=NOW + 5), None),
     ],

@@ -106,7 +106,7 @@ def test_an_uneven_load_is_evened_out_once(node: ServedNode) -> None:
 def test_an_attempt_keeps_within_the_limits_of_a_run(node: ServedNode) -> None:
     with working(node, settings(moves_per_run=1)):
         wait_for_state(node, "applied")
-        wait_for_words(node, "was applied")
+        wait_for_words(node, "has ended")
     assert shares(node) == [3, 1]
 
 
@@ -119,7 +119,7 @@ def test_the_mode_may_change_while_it_works(node: ServedNode) -> None:
         assert shares(node) == [4, 0]
         work.settings = settings()
         wait_for(lambda: shares(node) == [2, 2], PATIENCE, "its moves")
-        wait_for_words(node, "was applied")
+        wait_for_words(node, "has ended")
     assert [(plan.ours, plan.state) for plan in past(node).plans] == [(True, ""), (True, "applied")]
 
 
