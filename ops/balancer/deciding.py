@@ -126,6 +126,7 @@ class Deciding(Staged[Stage, Event]):
             self.settle()
         if self.stage is Stage.READY and (step := self._due(situation)) is not None:
             return step
+        self._next_window = min(self._next_window, now + self.settings.every_seconds)  # the clock may be set back
         if now < self._next_window:
             return self._until_next_window(situation)
         self._next_window = now + self.settings.every_seconds

@@ -138,7 +138,11 @@ class Work:
             return
         self._records.keep(plan)
         if step.applies:
-            self._apply(plan, step.why)
+            try:
+                self._apply(plan, step.why)
+            except CommandError:
+                self._core.settle()
+                raise
         elif self._records.kept(plan, time.time() + settings.plan_seconds):
             self._core.kept()
             log.info("rebalancing: plan kept for an operator", plan=plan.id, moves=len(plan.moves), reason=step.why)

@@ -60,6 +60,14 @@ def test_a_plan_is_made_after_enough_uneven_windows() -> None:
     assert isinstance(core.next_step(at(NOON + 120)), Watch), "a new series begins"
 
 
+def test_a_clock_that_is_set_back_delays_no_window_for_long() -> None:
+    core = Deciding(settings())
+    assert isinstance(core.next_step(Situation(START + 9 * DAY, NOON)), Watch)
+    waits = core.next_step(at(NOON))
+    assert waits == Wait("no window was uneven of late", START + NOON + 60)
+    assert isinstance(core.next_step(at(NOON + 60)), Watch)
+
+
 def test_an_even_window_ends_a_series_and_a_silent_one_does_not() -> None:
     core = Deciding(settings())
     for second, judged in enumerate((UNEVEN, EVEN, UNEVEN, SILENT)):
