@@ -177,7 +177,7 @@ class Acceptor:
     def on_process_event(self, frames: list[bytes]) -> None:
         """Process the supervisor's event about another process."""
         event, role, index, incarnation, _ = ProcessMessage.read(frames[0])
-        if event == "died" and role != "console":
+        if event == "died" and role not in ("console", "relay"):
             self.renew_arena()
         if role == "shard" and event == "died":
             self.lose_shard(index, incarnation)

@@ -72,7 +72,7 @@ class Child:
     @property
     def serves_clients(self) -> bool:
         """Whether clients depend on the process."""
-        return self.role not in ("console", "balancer")
+        return self.role not in ("console", "balancer", "relay")
 
     @property
     def deaths(self) -> int:

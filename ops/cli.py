@@ -58,6 +58,11 @@ COMMANDS = (
         "ops.relay.command:app",
     ),
     Deferred(
+        "relay",
+        "Relays of a running node, which bring messages from queue to queue: list and restart them.",
+        "ops.relay.node_command:app",
+    ),
+    Deferred(
         "connection",
         "Connections of a running node's clients: list and close them.",
         "ops.administration.connection:app",

@@ -3,7 +3,7 @@
     STARTING ──(all that clients need is ready)──▶ SERVING ──(asked to stop)──▶ STOPPING
 
 While the node starts, a process that cannot start ends it with StartError; later it is started again and again. A place
-is never empty for good unless its shard is removed, and the state of a place is in the gauges before its event is
+is never empty for good unless it is removed, and the state of a place is in the gauges before its event is
 published.
 """
 
@@ -29,7 +29,7 @@ START_DEATHS = 3
 UNSAID = "its log says why"
 """The reason reported for a process that left none."""
 LEAVING_SECONDS = 10.0
-"""How long a removed shard may take to end before it is killed."""
+"""How long the process of a removed place may take to end before it is killed."""
 
 STATES = {State.ABSENT: UNSTARTED, State.WAITING: DEAD, State.STARTING: STARTING, State.READY: READY}
 """The value of each state in the gauges."""
@@ -117,11 +117,28 @@ class Places:
         if report.event == "restart":
             self._renewal.add(child for child in self.children if child.role == report.role == "acceptor")
         elif report.event == "begin":
-            self._add_shard(report.place)
+            self.add(report.role, report.place)
         elif report.event == "end":
-            self._end_shard(report.place, now)
+            self.end(report.role, report.place, now)
         elif report.event == "ready":
             self._is_ready(report, now)
+
+    def add(self, role: Role, index: int) -> None:
+        """Add a place, unless it is there, or the node has no room for it."""
+        if self._place(role, index) is None and (role != "shard" or 0 <= index < self._gauges.shards):
+            self.children.append(Child(role, index, self._gauges.process_read(role, index).incarnation))
+            log.info(f"{role} added", **{role: index})
+
+    def end(self, role: Role, index: int, now: float) -> None:
+        """Have a place be removed once its process has ended, unless it is about to be."""
+        child = self._place(role, index)
+        if child is None or child.leaves_by is not None:
+            return
+        child.leaves_by = now + LEAVING_SECONDS
+        log.info(f"{role} is to be removed", **{role: index})
+        if child.process is None:
+            self._remove(child, 0)
+        child.send(signal.SIGTERM)
 
     def stop(self) -> None:
         """Start nothing any more. A successor that is not in its place yet is a process like others."""
@@ -210,30 +227,13 @@ class Places:
         said = {"reason": reason} if reason else {}
         log.error("process died", **facts_of(child), pid=pid, how=how, **said, restart_in=round(child.due - now, 3))
 
-    # Shards that come and go
+    # Places that come and go: those of shards and of relays
 
-    def _shard(self, index: int) -> Child | None:
-        return next((child for child in self.children if (child.role, child.index) == ("shard", index)), None)
-
-    def _add_shard(self, index: int) -> None:
-        """Add the place of a shard, unless it is there."""
-        if self._shard(index) is None and 0 <= index < self._gauges.shards:
-            self.children.append(Child("shard", index, self._gauges.process_read("shard", index).incarnation))
-            log.info("shard added", shard=index)
-
-    def _end_shard(self, index: int, now: float) -> None:
-        """Have a shard end for good, unless it is about to."""
-        child = self._shard(index)
-        if child is None or child.leaves_by is not None:
-            return
-        child.leaves_by = now + LEAVING_SECONDS
-        log.info("shard is to be removed", shard=index)
-        if child.process is None:
-            self._remove(child, 0)
-        child.send(signal.SIGTERM)
+    def _place(self, role: Role, index: int) -> Child | None:
+        return next((child for child in self.children if (child.role, child.index) == (role, index)), None)
 
     def _end_leaving(self, now: float) -> None:
-        """Kill a removed shard that does not end in time: it has no queues to lose."""
+        """Kill the process of a removed place that does not end in time: it has no queues to lose."""
         for child in self.children:
             if child.leaves_by is not None and child.leaves_by <= now:
                 log.warning("process killed, it took too long to stop", **facts_of(child))
@@ -248,14 +248,7 @@ class Places:
         if pid:
             self._publish("died", child, pid)
         self._publish("gone", child, pid)
-        log.info("shard removed", **facts_of(child))
-
-    # The balancer
-
-    def add_balancer(self) -> None:
-        """Add the place of the balancer, unless it is there. It stays there when automatic rebalancing is off."""
-        if not any(child.role == "balancer" for child in self.children):
-            self.children.append(Child("balancer", 0))
+        log.info(f"{child.role} removed", **facts_of(child))
 
     # What others see
 

@@ -16,7 +16,7 @@ from ops import life_cycles
 from penstock.bus import to_acceptor, to_shard
 from penstock.bus.operations_cy import Operations
 from penstock.settings import Settings
-from penstock.settings.sources import model_of
+from penstock.settings.sources import model_of, named_model_of
 from penstock.settings.values import KIB, MIB, SIZE
 from penstock.telemetry.schema import COMMON, TABLES, VERSION, Column
 
@@ -44,7 +44,7 @@ max_count = 100000           # PENSTOCK_FLOW__MAX_COUNT=100000     --set flow.ma
 An unknown key is refused in all of them, and the nearest known key is named. `penstock config show` lists all settings
 with their origins; `penstock config check` finds the first mistake. Sizes are numbers of bytes or texts such as
 `"64 MiB"`. Settings are read at start; on SIGHUP they are
-[read again](operations.md#reading-the-configuration-again), and `log_level` and the settings below
+[read again](operations.md#reading-the-configuration-again), and `log_level`, `relays` and the settings below
 `rebalance.automatic` change. The others stay as they are until the node stops.
 """
 
@@ -67,6 +67,9 @@ def configuration_page() -> str:
     parts = [INTRODUCTION, "## Node\n", _table(Settings, "")]
     for name, model in _sections(Settings):
         parts += [f"## `{name}`\n", f"{model.__doc__}\n", _table(model, f"{name}.")]
+    for name, field in Settings.model_fields.items():
+        if model := named_model_of(field):
+            parts += [f"## `{name}`\n", f"{model.__doc__}\n", _table(model, f"{name}.NAME.")]
     return "\n".join(parts)
 
 
@@ -150,7 +153,7 @@ def _sections(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, t
 def _table(model: type[BaseModel], prefix: str) -> str:
     rows = ["| key | default | range | meaning |", "| --- | --- | --- | --- |"]
     for name, field in model.model_fields.items():
-        if model_of(field) is None:
+        if model_of(field) is None and named_model_of(field) is None:
             rows.append(f"| `{prefix}{name}` | {_default(field)} | {_range(field)} | {field.description} |")
     return "\n".join(rows) + "\n"
 

@@ -132,8 +132,8 @@ def _places(gauges: Gauges) -> Iterator[tuple[Role, int]]:
     shards: list[tuple[Role, int]] = [("shard", index) for index in range(gauges.shards)]
     yield from (place for place in shards if gauges.process_read(*place).state != UNSTARTED)
     yield from (("acceptor", index) for index in range(gauges.acceptors))
-    others: list[tuple[Role, int]] = [("console", 0), ("balancer", 0)]
-    yield from (place for place in others if gauges.process_read(*place).state != UNSTARTED)
+    optional: tuple[Role, ...] = ("console", "balancer", "relay")
+    yield from ((role, 0) for role in optional if gauges.process_read(role, 0).state != UNSTARTED)
 
 
 def _process(gauges: Gauges, place: Process, now: float) -> Facts:

@@ -33,13 +33,16 @@ from penstock.process.pulse import BEAT_SECONDS, Pulse
 from penstock.settings import Settings
 
 STOP_ORDER: tuple[tuple[tuple[Role, ...], float], ...] = (
-    (("acceptor", "balancer"), 4.0),
+    (("relay",), 1.0),
+    (("acceptor", "balancer"), 3.0),
     (("shard",), 3.0),
     (("router", "console"), 1.5),
 )
-"""Roles in the order in which they are asked to stop, and the seconds before they are killed: in all less than the 10 s
-promised.
+"""Roles in the order in which they are asked to stop, and the seconds before they are killed, beside those that the
+ones before them have left: in all less than the 10 s promised.
 """
+REPLACED_SECONDS = 4.0
+"""How long an acceptor may take to end once its successor serves."""
 KILL_SECONDS = 0.3
 
 log = get_logger()
@@ -79,7 +82,7 @@ class Supervisor:
             forks.fork,
             lambda message: self._events.send(pack(message)),
             partial(take_reason, node.runtime),
-            next(patience for roles, patience in STOP_ORDER if "acceptor" in roles),
+            REPLACED_SECONDS,
         )
         self._pulse = Pulse(gauges, "supervisor", 0, 1)
         self._hangs = HangWatch(gauges, node.settings.watchdog, node.runtime)
@@ -115,6 +118,7 @@ class Supervisor:
             if self._places.phase is Phase.STARTING and start.is_over(self._places.children, time.monotonic()):
                 self._places.phase = Phase.SERVING
                 on_ready()
+                self._run_relays(self._node.settings)
 
     def _turn(self, seconds: float) -> None:
         """Wait for an event, at most `seconds` and no longer than until the next beat, and handle it."""
@@ -143,7 +147,16 @@ class Supervisor:
         for child in self._places.processes:
             child.send(signal.SIGHUP)
         if settings.rebalance.automatic.mode != "off":
-            self._places.add_balancer()
+            self._places.add("balancer", 0)
+        if self._places.phase is Phase.SERVING:
+            self._run_relays(settings)
+
+    def _run_relays(self, settings: Settings) -> None:
+        """Have a process of relays if the settings have any. It starts once the node serves: it is a client."""
+        if settings.relays:
+            self._places.add("relay", 0)
+        else:
+            self._places.end("relay", 0, time.monotonic())
 
     def _next_due(self, now: float, start: Start) -> float:
         times = [self._forks.due, self._places.next_due(self._forks.ready)]
@@ -186,9 +199,12 @@ class Supervisor:
     def _stop(self) -> None:
         """Stop all processes, in an order in which each role outlives those that depend on it."""
         self._places.stop()
-        for roles, patience in STOP_ORDER:
+        patience = 0.0
+        for roles, seconds in STOP_ORDER:
             group = [child for child in self._places.children if child.role in roles]
+            patience, begun_at = patience + seconds, time.monotonic()
             self._end(group, signal.SIGTERM, patience)
+            patience = max(0.0, patience - (time.monotonic() - begun_at))
             for child in self._end(group, signal.SIGKILL, KILL_SECONDS):
                 log.error("process did not end", **facts_of(child))
 

@@ -34,8 +34,9 @@ MODULES: Mapping[Role, str] = {
     "acceptor": "acceptor.process",
     "console": "console.process",
     "balancer": "ops.balancer.process",
+    "relay": "ops.relay.process",
 }
-"""The module of each role, with its main function."""
+"""The module of each role: its `main` is that of the process."""
 
 Main = Callable[..., None]
 """The main function of a process. Arguments: the runtime directory, the index of its place, its incarnation and, for an

@@ -7,7 +7,8 @@
 
 A message is acked at the source once the target has confirmed it, so nothing is lost whichever end dies, and a message
 may arrive twice. The source's prefetch bounds what is in the relay. What the relay leaves at the source stays unacked,
-and thereby in its place in the queue, until the relay ends. When the source is lost all of its unacked messages are its
+and thereby in its place in the queue, until the relay ends; one that follows its queue publishes unroutable messages
+again later, since their route may come. When the source is lost all of its unacked messages are its
 own again: those that wait are dropped here, and confirms of published ones ack nothing.
 """
 
@@ -25,6 +26,8 @@ from penstock.client.unconfirmed import Destination
 
 RETRY_SECONDS: Final = 1.0
 """The pause after a nack, as of a full queue that rejects."""
+ROUTE_SECONDS: Final = 10.0
+"""The pause before a relay that follows publishes messages again for which the target had no route."""
 
 
 class Ending(Enum):
@@ -76,7 +79,8 @@ class Relay:
         self._source_up = self._target_up = False
         self.stopping = False
         self._holding: dict[str, str] = {}
-        self._retry_at = now
+        self._retry_at = self._route_at = now
+        self._routeless: list[Delivery] = []
 
     # Events of the source.
 
@@ -96,6 +100,7 @@ class Relay:
             delivery.tag = 0
         self._waiting.clear()
         self.acks.clear()
+        self._routeless.clear()
         self.left_there = self.unroutable = 0
 
     def delivered(self, delivery: Delivery) -> None:
@@ -166,13 +171,15 @@ class Relay:
         nacked = [delivery for delivery in settled if not taken and not delivery.unroutable]
         if nacked:
             self._retry_at = now + RETRY_SECONDS
-        self._wait_again(nacked + self._rerouted(settled))
+        self._wait_again(nacked + self._rerouted(settled, now))
         self._end_if_over()
 
     # The shell's turn.
 
     def due(self, now: float) -> Iterator[tuple[Delivery, Destination]]:
         """Yield the messages to publish now, in order, each with its destination."""
+        if self._routeless and now >= self._route_at and self._may_publish:
+            self._find_routes()
         while self._waiting and self._may_publish and now >= self._retry_at:
             destination = self._destination(self._waiting[0])
             if destination is None or not self._bucket.spend(now):
@@ -184,10 +191,11 @@ class Relay:
 
     def next_at(self, now: float) -> float | None:
         """Return when to look for due messages without any event; None if only an event can make some due."""
-        if not self._waiting or not self._may_publish:
+        if not self._may_publish:
             return None
-        at = max(self._retry_at, self._bucket.next_at())
-        return at if at > now else None
+        times = [max(self._retry_at, self._bucket.next_at())] if self._waiting else []
+        times += [self._route_at] if self._routeless else []
+        return min((at for at in times if at > now), default=None)
 
     def stop(self) -> None:
         """Publish nothing more, and end once all published messages are settled."""
@@ -220,6 +228,27 @@ class Relay:
         return "; ".join(self._holding.values())
 
     @property
+    def up(self) -> bool:
+        """Whether both sides are connected."""
+        return self._source_up and self._target_up
+
+    def is_held(self, now: float) -> bool:
+        """Whether the target keeps the relay from publishing."""
+        kept = len(self._published) + len(self._routeless)
+        return bool(self._holding) or now < self._retry_at or kept >= self._prefetch
+
+    def waits_for(self, now: float) -> str:
+        """Return what the target lacks or withholds, in words; empty if nothing."""
+        reasons = [*self._holding.values()]
+        if now < self._retry_at:
+            reasons.append("the target rejects messages")
+        if not reasons and len(self._published) >= self._prefetch:
+            reasons.append("the target confirms nothing")
+        if self.unroutable:
+            reasons.append(f"the target has no route for {self.unroutable} of the messages")
+        return "; ".join(reasons)
+
+    @property
     def remaining(self) -> int:
         """How many messages the relay still has to do with, as far as is known."""
         most = self._remaining + len(self._waiting) + len(self._published)
@@ -227,7 +256,9 @@ class Relay:
 
     @property
     def _may_publish(self) -> bool:
-        return self._target_up and not self._holding and not self.stopping
+        """The source's prefetch bounds what is published, unless the source was lost and delivers all of it again."""
+        ready = self._target_up and not self._holding and not self.stopping
+        return ready and len(self._published) < self._prefetch
 
     @property
     def _has_enough(self) -> bool:
@@ -249,7 +280,7 @@ class Relay:
             return None
         return way.destination if exists else way.otherwise
 
-    def _rerouted(self, settled: list[Delivery]) -> list[Delivery]:
+    def _rerouted(self, settled: list[Delivery], now: float) -> list[Delivery]:
         """Return those of the settled messages that were returned and have another way; others stay at the source."""
         rerouted = []
         for delivery in settled:
@@ -258,10 +289,22 @@ class Relay:
             if delivery.way and delivery.way.otherwise:
                 delivery.way, delivery.unroutable = Way(delivery.way.otherwise), False
                 rerouted.append(delivery)
-            else:
-                self.left_there += 1
-                self.unroutable += 1
+                continue
+            self.left_there += 1
+            self.unroutable += 1
+            if self._follow:
+                self._route_at = self._route_at if self._routeless else now + ROUTE_SECONDS
+                self._routeless.append(delivery)
         return rerouted
+
+    def _find_routes(self) -> None:
+        """Have unroutable messages published again."""
+        self.left_there -= len(self._routeless)
+        self.unroutable -= len(self._routeless)
+        for delivery in self._routeless:
+            delivery.unroutable = False
+        self._wait_again(self._routeless)
+        self._routeless = []
 
     def _wait_again(self, deliveries: list[Delivery]) -> None:
         """Have messages wait once more, in the order of the source, unless they are the source's again."""
@@ -276,7 +319,7 @@ class Relay:
             self._end(Ending.FAILED if self.failure else Ending.STOPPED)
         elif self._has_enough:
             self._end(Ending.DONE)
-        elif self.left_there >= self._prefetch:
+        elif self.left_there - len(self._routeless) >= self._prefetch:
             self._end(Ending.SEARCH_BOUND)
 
     def _end(self, ending: Ending) -> None:

@@ -100,11 +100,20 @@ class Target(Link):
 
     connection_type = EncodedConnection
 
-    def __init__(self, parameters: Any, options: Options, events: TargetEvents, loop: Any, queue: str | None) -> None:
-        """With a `queue`, the channel is closed with 404 unless it exists."""
+    def __init__(
+        self,
+        parameters: Any,
+        options: Options,
+        events: TargetEvents,
+        loop: Any,
+        queue: str | None,
+        exchange: str | None = None,
+    ) -> None:
+        """With a `queue` or an `exchange`, the channel is closed with 404 unless it exists."""
         super().__init__(parameters, options, events, loop)
         self._events = events
         self._queue = queue
+        self._exchange = exchange
 
     def relay(self, delivery: Delivery, destination: Destination) -> None:
         """Publish a message on the open channel."""
@@ -130,10 +139,12 @@ class Target(Link):
 
     def _prepare(self, channel: Any) -> None:
         prepare = super()._prepare
-        if self._queue is None:
-            prepare(channel)
-        else:
+        if self._queue is not None:
             channel.queue_declare(self._queue, passive=True, callback=lambda _: prepare(channel))
+        elif self._exchange is not None:
+            channel.exchange_declare(self._exchange, passive=True, callback=lambda _: prepare(channel))
+        else:
+            prepare(channel)
 
     def _ended(self) -> None:
         self._events.ended()

@@ -25,6 +25,7 @@ class Shell(Protocol):
 
     core: Relay
     source_up: bool
+    patient: bool
 
     def turn(self) -> None: ...
     def source_lost(self) -> None: ...
@@ -40,21 +41,26 @@ class _Events:
         self._shell, self._core, self._report = shell, shell.core, report
         self._address = address
         self._was_up = self._is_up = self._is_ended = False
+        self._reported = ""
 
     def up(self) -> None:
         """Handle a channel that is ready for use."""
         self._was_up = self._is_up = True
 
     def down(self, code: int, text: str) -> None:
-        """Handle the loss of the channel or the connection. A first connection has to succeed at once."""
+        """Handle the loss of the channel or the connection. A first connection has to succeed at once, unless the
+        shell is patient.
+        """
         if self._core.ending is not None:
             return
         said = f"{code} {text}" if code else text
-        if self._is_final(code) or not self._was_up:
+        if self._is_final(code) or not (self._was_up or self._shell.patient):
             self._core.fail(f"{self._address}: {said}")
         elif self._is_up:
             self._report(f"connection to {self._address} lost, trying again: {said}")
-        self._is_up = False
+        elif self._shell.patient and said != self._reported:
+            self._report(f"no connection to {self._address}, trying again: {said}")
+        self._is_up, self._reported = False, said
         self._lost()
         self._shell.turn()
 
@@ -120,9 +126,10 @@ class SourceEvents(_Events):
 class TargetEvents(_Events):
     """Events of the target."""
 
-    def __init__(self, shell: Shell, address: str, report: Report, needs_queue: bool) -> None:
+    def __init__(self, shell: Shell, address: str, report: Report, needs_place: bool) -> None:
+        """`needs_place`: whether the relay ends if its queue or exchange does not exist."""
         super().__init__(shell, address, report)
-        self._needs_queue = needs_queue
+        self._needs_place = needs_place
 
     def up(self) -> None:
         """Handle a channel in confirm mode."""
@@ -159,7 +166,7 @@ class TargetEvents(_Events):
 
     def _is_final(self, code: int) -> bool:
         """A message's exchange may be gone (404): the relay asks for it anew."""
-        return code not in PASSING and (code != NOT_FOUND or self._needs_queue)
+        return code not in PASSING and (code != NOT_FOUND or self._needs_place)
 
     def _lost(self) -> None:
         self._shell.target_lost()

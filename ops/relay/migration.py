@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,10 +12,11 @@ from ops.administration.definitions import import_file, read
 from ops.administration.input import url_in
 from ops.errors import CommandError
 from ops.naming import Data
+from ops.relay.addresses import parameters, place_of
 from ops.relay.command import Prefetch, Rate
 from ops.relay.core import Ending
 from ops.relay.delivery import Way
-from ops.relay.running import STOPPED, Job, Wishes, all_relayed, local_url, outcome, parameters
+from ops.relay.running import STOPPED, Job, Wishes, all_relayed, local_url, outcome
 from penstock.client.unconfirmed import Destination
 
 MOST_QUEUES = 200
@@ -67,7 +68,7 @@ def migrate(
     if definitions is not None:
         import_file(data, definitions, None)
     target = to or local_url(data, vhost)
-    if _place(source) == _place(target):
+    if place_of(parameters(source)) == place_of(parameters(target)):
         raise CommandError("source and target are the same vhost")
     wishes = Wishes(prefetch, rate=rate, follow=follow)
     relays = all_relayed("migrating", source, target, [_job(name) for name in names], wishes)
@@ -96,8 +97,3 @@ def _queues(definitions: Path | None, vhost: str) -> Sequence[str]:
 def _job(queue: str) -> Job:
     way = Way(Destination("", queue))
     return Job(queue, queue, lambda _: way)
-
-
-def _place(url: str) -> tuple[Any, ...]:
-    found = parameters(url)
-    return found.host, found.port, found.virtual_host

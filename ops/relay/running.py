@@ -7,27 +7,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ops import port
 from ops.administration.input import counted
 from ops.administration.processes import Processes
 from ops.errors import CommandError
+from ops.relay.addresses import parameters, url_of_node
 from ops.relay.core import Ending, Relay
 from ops.relay.delivery import Router
-from penstock.client.extra import needs_extra
 
 if TYPE_CHECKING:
     from ops.relay.feed import Feed
     from ops.relay.shell import Places
-
-WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses to listen on that are none to connect to, and theirs of this machine."""
 
 STOPPED = 130
 """The exit status of a command that was stopped, as shells have it after Ctrl-C."""
@@ -48,8 +43,7 @@ class Wishes:
 def local_url(data: Path | None, vhost: str) -> str:
     """Return the AMQP URL of the node that runs on a data directory, for `guest`."""
     node = Processes(data).node
-    host = WILDCARDS.get(node.host, node.host)
-    return f"amqp://guest:guest@{port.show(host, node.port)}/{quote(vhost, safe='')}"
+    return url_of_node(node.host, node.port, vhost)
 
 
 class Job(NamedTuple):
@@ -162,18 +156,3 @@ def _shown(bar: Progress, what: str, cores: Sequence[Relay]) -> Callable[[], Non
 
 def _report(line: str) -> None:
     print(f"penstock: {line}", file=sys.stderr)
-
-
-def parameters(url: str) -> Any:
-    """Return pika's parameters for an AMQP URL. CommandError if it is none, or pika is missing."""
-    try:
-        with needs_extra("client"):
-            from penstock.client.link import parameters_of
-    except ImportError as missing:
-        raise CommandError(str(missing)) from None
-    if not url.startswith(("amqp://", "amqps://")):
-        raise CommandError("an AMQP URL begins with amqp:// or amqps://")
-    try:
-        return parameters_of(url, "penstock relay")
-    except Exception as error:  # pika raises what int() and its own checks raise
-        raise CommandError(f"no AMQP URL: {error}") from None

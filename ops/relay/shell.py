@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from pika.adapters.select_connection import IOLoop
 
@@ -32,23 +32,37 @@ class QueueOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """From where to where: a queue of a broker, or a feed; a broker, and a queue that it must have, if any. Brokers are
-    pika's parameters.
+    """From where to where: a queue of a broker, or a feed; a broker, and a queue or an exchange that it must have, if
+    any. Brokers are pika's parameters.
     """
 
     source: QueueOf | Feed
     target: Any
     target_queue: str | None = None
+    target_exchange: str | None = None
+
+
+class Host(Protocol):
+    """The owner of shells, as they know it. `patient`: whether a first connection may take more than one attempt."""
+
+    loop: Any
+    patient: bool
+
+    def report(self, line: str) -> None: ...
+    def progress(self) -> None: ...
+    def ended(self, shell: Shell) -> None: ...
 
 
 class Shells:
     """Relays in one thread, run once."""
 
+    patient = False
+
     def __init__(self, report: Report, progress: Callable[[], None]) -> None:
         """`report` gets lines for people: losses of connections; `progress` is called when something has happened."""
         self.loop: Any = IOLoop()
-        self.report = report
-        self.progress = progress
+        self._report = report
+        self._progress = progress
         self._running: list[Shell] = []
 
     def add(self, core: Relay, places: Places, prefetch: int) -> None:
@@ -62,6 +76,14 @@ class Shells:
                 shell.start()
             self.loop.start()
         self.loop.close()
+
+    def report(self, line: str) -> None:
+        """Report a loss of a connection."""
+        self._report(line)
+
+    def progress(self) -> None:
+        """Report that something has happened."""
+        self._progress()
 
     def ended(self, shell: Shell) -> None:
         """Handle the end of both connections of a relay."""
@@ -77,23 +99,24 @@ class Shells:
 class Shell:
     """The shell of one relay."""
 
-    def __init__(self, shells: Shells, core: Relay, places: Places, prefetch: int) -> None:
+    def __init__(self, host: Host, core: Relay, places: Places, prefetch: int) -> None:
         options = Options(reconnect_seconds=5.0)
         self.core = core
-        self.loop: Any = shells.loop
+        self.loop: Any = host.loop
+        self.patient = host.patient
         self.source_up = False
-        self._shells = shells
+        self._host = host
         self.source = self._source_of(places.source, options, prefetch)
-        needs_queue = places.target_queue is not None
-        events = TargetEvents(self, _address(places.target), shells.report, needs_queue)
-        self.target = Target(places.target, options, events, self.loop, places.target_queue)
+        needs_place = host.patient or places.target_queue is not None
+        events = TargetEvents(self, _address(places.target), host.report, needs_place)
+        self.target = Target(places.target, options, events, self.loop, places.target_queue, places.target_exchange)
         self._asked: set[str] = set()
         self._timer: object = None
         self._recounting = self._stopping = self._closing = False
         self._connections = 2
 
     def _source_of(self, source: QueueOf | Feed, options: Options, prefetch: int) -> Source | Feed:
-        report = self._shells.report
+        report = self._host.report
         if isinstance(source, Feed):
             source.attach(self.loop, SourceEvents(self, "", report))
             return source
@@ -122,7 +145,7 @@ class Shell:
             self.source.ack(tag)
         for name in core.questions:
             self._find_exchange(name)
-        self._shells.progress()
+        self._host.progress()
         if core.ending is not None:
             self._close()
             return
@@ -192,7 +215,7 @@ class Shell:
         """Handle the end of one of both connections, after it was closed."""
         self._connections -= 1
         if not self._connections:
-            self._shells.ended(self)
+            self._host.ended(self)
 
 
 def _address(parameters: Any) -> str:

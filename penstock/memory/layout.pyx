@@ -69,7 +69,7 @@ def areas(acceptors, shards, queues):
     Rows of pairs are whole cache lines.
     """
     processes = HEADER_SIZE
-    sent = processes + (4 + shards + acceptors) * PROCESS_SIZE
+    sent = processes + (5 + shards + acceptors) * PROCESS_SIZE
     taken = sent + acceptors * aligned(shards * WORD, LINE)
     safe = taken + shards * aligned(acceptors * WORD, LINE)
     at_work = safe + shards * aligned(acceptors * WORD, LINE)

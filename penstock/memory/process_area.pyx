@@ -13,8 +13,9 @@ cdef int WORK_BITS = 3
 
 
 cdef class ProcessArea(MappedFile):
-    """The area `processes`: a row for the supervisor, the router, each shard, each acceptor, the console,
-    the balancer."""
+    """The area `processes`: a row for the supervisor, the router, each shard, each acceptor, the console, the
+    balancer, the process of relays.
+    """
 
     def process_write(self, str role, Py_ssize_t index, *, uint64_t pid, uint64_t incarnation, uint64_t state,
                       uint64_t started_us, uint64_t restarts):
@@ -128,6 +129,8 @@ cdef Py_ssize_t process_at(MappedFile file, str role, Py_ssize_t index) except -
         first, count = 2 + file.shards + file.acceptors, 1
     elif role == "balancer":
         first, count = 3 + file.shards + file.acceptors, 1
+    elif role == "relay":
+        first, count = 4 + file.shards + file.acceptors, 1
     elif role == "router" or role == "supervisor":
         first, count = role == "router", 1
     else:

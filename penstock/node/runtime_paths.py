@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-Role = Literal["supervisor", "router", "shard", "acceptor", "console", "balancer"]
+Role = Literal["supervisor", "router", "shard", "acceptor", "console", "balancer", "relay"]
 
 
 class RuntimePaths:
@@ -30,8 +30,8 @@ class RuntimePaths:
         return self.runtime / "control"
 
     def control_of(self, role: Role, index: int, incarnation: int) -> Path:
-        """Unix socket of an incarnation of an acceptor or a shard: questions of the node's
-        user (`penstock.control`).
+        """Unix socket of an incarnation of an acceptor, a shard or the process of relays: questions of the node's user
+        (`penstock.control`).
         """
         return self.runtime / f"{role}-{index}.{incarnation}.c"
 

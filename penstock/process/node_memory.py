@@ -40,7 +40,8 @@ class NodeMemory:
 
     def _pids(self) -> list[int]:
         gauges = self._gauges
-        places: list[tuple[Role, int]] = [("supervisor", 0), ("router", 0), ("console", 0), ("balancer", 0)]
+        alone: tuple[Role, ...] = ("supervisor", "router", "console", "balancer", "relay")
+        places: list[tuple[Role, int]] = [(role, 0) for role in alone]
         places += [("shard", index) for index in range(gauges.shards)]
         places += [("acceptor", index) for index in range(gauges.acceptors)]
         return [pid for role, index in places if (pid := gauges.process_read(role, index).pid)]

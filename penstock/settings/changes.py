@@ -14,8 +14,8 @@ from penstock.settings import Settings
 from penstock.settings.automatic import AutomaticSettings
 from penstock.settings.sources import Configuration
 
-LIVE = frozenset({"log_level", *(f"rebalance.automatic.{name}" for name in AutomaticSettings.model_fields)})
-"""Settings that change while the node runs; the others take effect at its next start."""
+LIVE = frozenset({"log_level", "relays", *(f"rebalance.automatic.{name}" for name in AutomaticSettings.model_fields)})
+"""Settings and sections that change while the node runs; the others take effect at its next start."""
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -32,7 +32,7 @@ class Change:
     @property
     def is_live(self) -> bool:
         """Whether the change applies while the node runs."""
-        return self.key in LIVE
+        return self.key.partition(".")[0] in LIVE
 
 
 def changes(running: Configuration, configured: Configuration) -> list[Change]:
@@ -67,6 +67,7 @@ def _with(running: M, configured: M, keys: Iterable[str]) -> M:
 
 
 def _value(tree: Any, key: str) -> Any:
+    """Return the value of a setting; None if it is one of a relay that is not there."""
     for part in key.split("."):
-        tree = tree[part]
+        tree = tree.get(part) if isinstance(tree, dict) else None
     return tree

@@ -16,6 +16,7 @@ from penstock.batch.consumer_ids import MOST_SHARDS
 from penstock.settings.default_data import default_data
 from penstock.settings.limits import LimitSettings
 from penstock.settings.machine import free_disk, stored_bytes
+from penstock.settings.relays import RELAYS_MOST, Name, RelaySettings
 from penstock.settings.sections import (
     STORE_SHARE,
     AmqpSettings,
@@ -105,6 +106,7 @@ class Settings(BaseModel):
     rebalance: RebalanceSettings = RebalanceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     watchdog: WatchdogSettings = WatchdogSettings()
+    relays: dict[Name, RelaySettings] = Field(default={}, max_length=RELAYS_MOST, description="relays by name")
 
     @model_validator(mode="after")
     def _shards_have_indexes(self) -> Self:

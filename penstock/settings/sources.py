@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -94,18 +94,29 @@ def model_of(field: FieldInfo) -> type[BaseModel] | None:
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
+def named_model_of(field: FieldInfo) -> type[BaseModel] | None:
+    """The model of each section of a field that has sections by names which users choose; None if it has none."""
+    kind = field.annotation
+    model = get_args(kind)[-1] if get_origin(kind) is dict else None
+    return model if isinstance(model, type) and issubclass(model, BaseModel) else None
+
+
+def _named(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    return {name: named for name, field in model.model_fields.items() if (named := named_model_of(field))}
+
+
 def known_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """The dotted key of every setting, in the order of the model."""
+    """The dotted key of every setting, in the order of the model, except those in sections that users name."""
     for name, field in model.model_fields.items():
         section = model_of(field)
         if section:
             yield from known_keys(section, f"{prefix}{name}.")
-        else:
+        elif named_model_of(field) is None:
             yield prefix + name
 
 
 def _sections(model: type[BaseModel]) -> set[str]:
-    return {key.rpartition(".")[0] for key in known_keys(model)} - {""}
+    return {key.rpartition(".")[0] for key in known_keys(model)} - {""} | _named(model).keys()
 
 
 def leaves(model: type[BaseModel], tree: Tree, prefix: str = "") -> Iterator[str]:
@@ -114,7 +125,8 @@ def leaves(model: type[BaseModel], tree: Tree, prefix: str = "") -> Iterator[str
     """
     for name, value in tree.items():
         key = prefix + name
-        if key in _sections(model) and isinstance(value, dict):
+        in_section = key in _sections(model) or key.rpartition(".")[0] in _named(model)
+        if in_section and isinstance(value, dict):
             yield from leaves(model, value, f"{key}.")
         else:
             yield key
@@ -122,12 +134,22 @@ def leaves(model: type[BaseModel], tree: Tree, prefix: str = "") -> Iterator[str
 
 def check_known(model: type[BaseModel], key: str, origin: str) -> None:
     """Raise SettingsError, naming the nearest setting, if there is no such setting."""
-    known = list(known_keys(model))
+    known = list(_keys_beside(model, key))
     if key in known:
         return
-    if key in _sections(model):
+    if key in _sections(model) or key.rpartition(".")[0] in _named(model):
         raise SettingsError(f"{key!r} is a section, not a setting ({origin}); its settings are {key}.…")
     raise SettingsError(f"unknown setting {key!r} {origin}{_suggestion(key, known)}")
+
+
+def _keys_beside(model: type[BaseModel], key: str) -> Iterator[str]:
+    """Yield the keys that there are; for one in a section that a user names, those of the same section."""
+    section, _, _ = key.rpartition(".")
+    named = _named(model).get(section.partition(".")[0]) if "." in section else None
+    if named is None:
+        yield from known_keys(model)
+    else:
+        yield from (f"{section}.{name}" for name in named.model_fields)
 
 
 def _suggestion(key: str, known: list[str]) -> str:
@@ -234,10 +256,15 @@ def merge(into: Tree, layer: Tree) -> None:
 
 
 def first_error(error: ValidationError, origins: Mapping[str, str]) -> str:
-    """One line on the first invalid setting: its key, the reason, and the origin of the value."""
+    """One line on the first invalid setting: its key, the reason, and the origin of the value. Values in sections that
+    users name are not quoted: an address may have a password.
+    """
     complaint = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in complaint["loc"])
     text = complaint["msg"].removeprefix("Value error, ")
+    if str(complaint["loc"][0]) in _named(Settings):
+        origin = next((each for given, each in origins.items() if f"{given}.".startswith(f"{key}.")), "")
+        return f"{key}: {text} ({origin})" if origin else f"{key}: {text}"
     if key in origins:
         return f"{key}: {text}, got {complaint['input']!r} ({origins[key]})"
     return f"{key}: {text}"

@@ -190,8 +190,8 @@ def test_a_console_ends_no_start(scene: Scene) -> None:
 
 
 def test_the_balancer_gets_a_place_once_and_ends_no_start(scene: Scene) -> None:
-    scene.places.add_balancer()
-    scene.places.add_balancer()
+    scene.places.add("balancer", 0)
+    scene.places.add("balancer", 0)
     for incarnation in range(1, START_DEATHS + 2):
         scene.advance(LONGEST_DELAY)
         scene.die("balancer", 0, incarnation)

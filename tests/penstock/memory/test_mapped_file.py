@@ -68,7 +68,7 @@ def test_open_shares_what_was_created(gauges: Gauges, path: Path) -> None:
         (b"", "is not a gauges file"),
         (b"PENSTOCK", "is not a gauges file"),
         (b"NOTPENST" + bytes(200), "is not a gauges file"),
-        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 15"),
+        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), f"version 99, this penstock has version {LAYOUT_VERSION}"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 1), "has 56 bytes, its header says"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 2**60, 2**60, 2**60), "no node has"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 0), "no node has"),

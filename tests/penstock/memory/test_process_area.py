@@ -24,7 +24,7 @@ from tests.penstock.memory.gauges_file import (
 
 @pytest.mark.parametrize(
     ("role", "index"),
-    [("supervisor", 1), ("router", -1), ("shard", SHARDS), ("acceptor", ACCEPTORS), ("console", 1), ("balancer", 1)],
+    [("supervisor", 1), ("router", -1), ("shard", SHARDS), ("acceptor", ACCEPTORS), ("console", 1), ("balancer", 1), ("relay", 1)],
 )
 def test_processes_out_of_range(gauges: Gauges, role: Role, index: int) -> None:
     with pytest.raises(IndexError, match=role):
@@ -34,7 +34,7 @@ def test_processes_out_of_range(gauges: Gauges, role: Role, index: int) -> None:
 
 
 @given(
-    role=st.sampled_from(["supervisor", "router", "shard", "acceptor", "console", "balancer"]),
+    role=st.sampled_from(["supervisor", "router", "shard", "acceptor", "console", "balancer", "relay"]),
     written=st.tuples(*[words] * 5),
 )
 def test_process_round_trip(pair: tuple[Gauges, Gauges], role: Role, written: tuple[int, ...]) -> None:
@@ -62,7 +62,7 @@ def test_processes_have_their_own_records(gauges: Gauges) -> None:
     places: list[tuple[Role, int]] = [("supervisor", 0), ("router", 0)]
     places += [("shard", index) for index in range(SHARDS)]
     places += [("acceptor", index) for index in range(ACCEPTORS)]
-    places += [("console", 0), ("balancer", 0)]
+    places += [("console", 0), ("balancer", 0), ("relay", 0)]
     assert {gauges.process_read(*place).state for place in places} == {UNSTARTED}
     for number, (role, index) in enumerate(places, 1):
         gauges.process_write(role, index, pid=number, incarnation=0, state=READY, started_us=0, restarts=0)

@@ -43,4 +43,16 @@ def test_automatic_rebalancing_changes_live_and_the_rest_of_its_section_does_not
 
 
 def test_live_settings_are_settings() -> None:
-    assert set(known_keys(Settings)) >= LIVE
+    assert {*known_keys(Settings), *Settings.model_fields} >= LIVE
+
+
+def test_relays_come_change_and_go_live(tmp_path: Path) -> None:
+    elsewhere = "relays.b.target=amqp://other"
+    running = configuration(tmp_path, "relays.a.queue=a", "relays.a.target_queue=b", "relays.b.queue=q", elsewhere)
+    other = configuration(tmp_path, "relays.a.queue=a", "relays.a.target_queue=c")
+    found = changes(running, other)
+    assert all(change.is_live for change in found)
+    assert {change.key: (change.running, change.configured) for change in found} == {
+        "relays.a.target_queue": ("b", "c"), "relays.b.queue": ("q", None), "relays.b.target": ("amqp://other", None),
+    }  # fmt: skip
+    assert with_live(running.settings, other.settings).relays == other.settings.relays
