@@ -69,7 +69,7 @@ class Relay:
         self._router = router
         self._prefetch = prefetch
         self._count = count
-        self._follow = follow
+        self.follow = follow
         self._bucket = TokenBucket(rate, now)
         self._waiting: deque[Delivery] = deque()
         self._published: dict[int, Delivery] = {}
@@ -117,7 +117,7 @@ class Relay:
 
     def counted(self, ready: int) -> None:
         """Handle the number of ready messages of the source's queue, asked for while the relay was idle."""
-        if self.idle and not ready and not self._follow:
+        if self.idle and not ready and not self.follow:
             self._end(Ending.DONE)
 
     # Events of the target.
@@ -265,7 +265,7 @@ class Relay:
         on_the_way = self.confirmed + len(self._waiting) + len(self._published)
         if self._count is not None and on_the_way >= self._count:
             return True
-        return self._remaining <= 0 and not self._follow
+        return self._remaining <= 0 and not self.follow
 
     def _destination(self, delivery: Delivery) -> Destination | None:
         """Return where to publish a message; None while it is not known whether its exchange exists."""
@@ -292,7 +292,7 @@ class Relay:
                 continue
             self.left_there += 1
             self.unroutable += 1
-            if self._follow:
+            if self.follow:
                 self._route_at = self._route_at if self._routeless else now + ROUTE_SECONDS
                 self._routeless.append(delivery)
         return rerouted

@@ -136,7 +136,9 @@ class Shell:
         self.turn()
 
     def turn(self) -> None:
-        """Do all that the core wants done."""
+        """Do all that the core wants done. Nothing is sent on connections that are being closed."""
+        if self._closing:
+            return
         core, now = self.core, time.monotonic()
         for delivery, destination in core.due(now):
             self.target.relay(delivery, destination)
@@ -153,7 +155,7 @@ class Shell:
             self._stopping = True
             self.loop.call_later(CONFIRM_SECONDS, self._give_up)
         self._wait(core.next_at(now), now)
-        if core.idle and self.source_up:
+        if core.idle and self.source_up and not core.follow:
             self._recount()
 
     def _wait(self, at: float | None, now: float) -> None:

@@ -42,13 +42,13 @@ def _address(address: str) -> str:
         return FILE + str(Path(address[len(FILE) :]).expanduser().absolute())
     if not address.startswith(("amqp://", "amqps://")):
         raise ValueError("an AMQP URL begins with amqp:// or amqps://, and a file that contains it with @")
+    if "@" in address:  # wherever a password has a slash
+        raise ValueError("a URL with a user and a password belongs in a file: write @FILE")
     try:
         url = urlsplit(address)
         host, _ = url.hostname, url.port
     except ValueError:
         raise ValueError("is no AMQP URL") from None
-    if "@" in url.netloc:
-        raise ValueError("a URL with a user and a password belongs in a file: write @FILE")
     if not host:
         raise ValueError("the URL names no host")
     return address

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.relay.core import RETRY_SECONDS, Ending, Relay
+from ops.relay.core import RETRY_SECONDS, ROUTE_SECONDS, Ending, Relay
 from ops.relay.delivery import Delivery, Way
 from penstock.client.unconfirmed import Destination
 
@@ -200,6 +200,83 @@ def test_nothing_is_left_of_an_empty_queue() -> None:
     assert core.ending is Ending.DONE
 
 
+def returned(core: Relay, tag: int, confirm_tag: int, now: float = 0.0) -> None:
+    """Have a published message returned for want of a route, and then confirmed."""
+    core.returned(Delivery(0, "", "there", b"\x00\x00", b"%d" % tag), 312)
+    core.settled(confirm_tag, False, True, now)
+
+
+def test_one_that_follows_publishes_again_later_what_had_no_route() -> None:
+    core = relay(follow=True)
+    deliver(core, 1, 2)
+    assert tags(core) == [1, 2]
+    returned(core, 1, 1, 5.0)
+    core.settled(2, False, True, 5.0)
+    assert (core.acks, core.unroutable, core.is_held(5.0)) == ([2], 1, False)
+    assert core.waits_for(5.0) == "the target has no route for 1 of the messages"
+    deliver(core, 3)
+    assert tags(core, 6.0) == [3], "others go on"
+    assert core.next_at(6.0) == 5.0 + ROUTE_SECONDS
+    deliver(core, 4)
+    assert tags(core, 5.0 + ROUTE_SECONDS) == [1, 4]
+    assert core.unroutable == core.left_there == 0
+    core.settled(5, True, True, 5.0 + ROUTE_SECONDS)
+    assert core.acks == [2, 3, 1, 4] and core.ending is None
+
+
+def test_as_many_without_a_route_as_the_prefetch_hold_it() -> None:
+    core = relay(follow=True)
+    deliver(core, 1, 2, 3, 4)
+    assert tags(core) == [1, 2, 3, 4]
+    for tag in (1, 2, 3, 4):
+        returned(core, tag, tag)
+    assert (core.ending, core.is_held(0.0), core.unroutable) == (None, True, 4)
+    core.target_down()
+    core.target_up()
+    assert tags(core, ROUTE_SECONDS - 1) == [] and tags(core, ROUTE_SECONDS) == [1, 2, 3, 4]
+    core.source_down()
+    assert core.unroutable == 0 and core.waits_for(ROUTE_SECONDS) == "the target confirms nothing"
+
+
+def test_what_has_no_route_keeps_none_from_stopping() -> None:
+    core = relay(follow=True)
+    deliver(core, 1)
+    assert tags(core) == [1]
+    returned(core, 1, 1)
+    core.stop()
+    assert core.ending is Ending.STOPPED and core.next_at(0.0) is None
+
+
+def test_a_source_that_is_lost_again_and_again_does_not_fill_the_memory() -> None:
+    """A target that confirms nothing gets no more than the prefetch."""
+    core = relay(follow=True)
+    sent = 0
+    for _ in range(5):
+        deliver(core, 1, 2, 3, 4)
+        sent += len(tags(core))
+        core.source_down()
+        core.source_up(10)
+    assert sent == core.unconfirmed == 4 and core.is_held(0.0)
+    deliver(core, 1, 2)
+    core.settled(4, True, True, 0.0)
+    assert core.acks == [] and tags(core) == [1, 2]
+
+
+def test_what_keeps_it_from_publishing_is_said() -> None:
+    core = relay(follow=True)
+    assert not core.is_held(0.0) and core.waits_for(0.0) == "" and core.up
+    core.hold("flow", "channel.flow of h")
+    assert core.is_held(0.0) and core.waits_for(0.0) == "channel.flow of h"
+    core.release("flow")
+    deliver(core, 1)
+    assert tags(core) == [1]
+    core.settled(1, False, False, 3.0)
+    assert core.is_held(3.0) and core.waits_for(3.0) == "the target rejects messages"
+    assert not core.is_held(3.0 + RETRY_SECONDS)
+    core.target_down()
+    assert not core.up
+
+
 class Broker:
     """A source and a target that lose connections, confirm late and nack."""
 
@@ -226,6 +303,11 @@ class Broker:
             self.delivery_tag += 1
             self.unacked[self.delivery_tag] = self.queue.pop(0)
             core.delivered(Delivery(self.delivery_tag, "", "q", b"", b"%d" % self.unacked[self.delivery_tag]))
+        elif event == "return" and self.unconfirmed:
+            tag = min(self.unconfirmed)
+            number = self.unconfirmed.pop(tag)
+            core.returned(Delivery(0, "", "there", b"", b"%d" % number), 312)
+            core.settled(tag, False, True, now)
         elif event in ("confirm", "nack") and self.unconfirmed:
             tag = min(self.unconfirmed) if event == "confirm" else max(self.unconfirmed)
             number = self.unconfirmed.pop(tag)
@@ -256,3 +338,16 @@ def test_nothing_is_lost_whatever_happens(events: list[str], messages: int) -> N
         core.counted(len(broker.queue))
     assert core.ending is Ending.DONE
     assert set(broker.arrived) == set(range(messages)) and not broker.queue
+
+
+@given(st.lists(st.sampled_from([*EVENTS, "return"]), max_size=80), st.integers(1, 8))
+def test_one_that_follows_loses_nothing_and_has_no_more_than_twice_its_prefetch(events: list[str], count: int) -> None:
+    broker = Broker(count)
+    core = Relay(lambda _: THERE, prefetch=4, now=0.0, follow=True)
+    core.target_up()
+    core.source_up(count)
+    for at, event in enumerate([*events, *["deliver", "confirm"] * 4 * (count + 4)]):
+        broker.step(core, event, at * ROUTE_SECONDS)
+        assert core.ending is None and core.unconfirmed <= 4
+        assert len(broker.unacked) <= 4
+    assert set(broker.arrived) == set(range(count)) and not broker.queue and not broker.unacked
