@@ -41,7 +41,9 @@ class Reload:
             self._refuse("cannot reload the configuration, nothing changes", error)
             return None
         self._node = node
-        self._running = replace(self._running, settings=with_live(self._running.settings, configured.settings))
+        self._running = Configuration(
+            with_live(self._running.settings, configured.settings), {**self._running.origins, **configured.origins}
+        )
         logs.set_level("info")  # the outcome is logged whatever the old and new levels are
         _log_changes(found)
         changed = {each.key: each.configured for each in found if each.is_live}

@@ -199,6 +199,28 @@ def test_the_balancer_gets_a_place_once_and_ends_no_start(scene: Scene) -> None:
     assert started == [("started", "balancer", 0, number) for number in range(1, START_DEATHS + 2)]
 
 
+def test_the_process_of_relays_comes_and_goes_and_comes_again(scene: Scene) -> None:
+    scene.serve()
+    scene.places.end("relay", 0, scene.now)
+    for _ in range(2):
+        scene.places.add("relay", 0)
+    scene.advance()
+    assert scene.said() == [("started", "relay", 0, 1)]
+    scene.report("ready", "relay", 0, 1)
+    for _ in range(2):
+        scene.places.end("relay", 0, scene.now)
+    assert scene.ghosts["relay", 0, 1].sent == [signal.SIGTERM]
+    scene.die("relay", 0, 1, 0)
+    assert scene.said() == [("died", "relay", 0, 1), ("gone", "relay", 0, 1)]
+    assert scene.state("relay", 0) == (UNSTARTED, 1)
+    scene.places.add("relay", 0)
+    scene.advance()
+    assert scene.said() == [("started", "relay", 0, 2)]
+    scene.die("relay", 0, 2)
+    scene.places.end("relay", 0, scene.now)
+    assert scene.said() == [("died", "relay", 0, 2), ("gone", "relay", 0, 2)], "it waited for a restart"
+
+
 def test_a_shard_comes_and_goes_and_comes_again(scene: Scene) -> None:
     scene.serve()
     scene.report("begin", "shard", 2)

@@ -72,6 +72,17 @@ def test_a_live_setting_reaches_the_node_file(running: Running) -> None:
     assert line["changed"] == {}, "the next reload compares with this one"
 
 
+def test_relays_reach_the_node_file_and_the_caller(running: Running) -> None:
+    words = ("relays.orders.queue=a", "relays.orders.target_queue=b")
+    done, (line,) = running.reloaded(*words)
+    assert done is not None and [*done.relays] == ["orders"]
+    assert Node.load(running.directory).settings.relays == done.relays
+    assert line["changed"] == {"relays.orders.queue": "a", "relays.orders.target_queue": "b"}
+    done, (line,) = running.reloaded()
+    assert done is not None and done.relays == {}
+    assert line["changed"] == {"relays.orders.queue": None, "relays.orders.target_queue": None}
+
+
 def test_other_settings_are_logged_and_stay(running: Running) -> None:
     for _ in range(2):
         done, (first, second) = running.reloaded("log_level=info", "max_queues=77")

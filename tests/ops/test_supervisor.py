@@ -105,6 +105,43 @@ def test_a_node_serves_without_its_console(start_node: StartNode) -> None:
     assert len(logged(err, "process died")) >= START_DEATHS
 
 
+def test_relays_are_run_once_the_node_serves_and_end_before_all_else(start_node: StartNode) -> None:
+    relays = {"orders": {"queue": "a", "target_queue": "b"}}
+    node = start_node(acceptors=1, shards=1, relays=relays)
+    node.wait_ready()
+    assert sorted(node.wait_children(4)) == ["pstk-acceptor-0", "pstk-relay-0", "pstk-router-0", "pstk-shard-0"]
+    with Gauges.open(node.node.gauges) as gauges:
+        wait_for(lambda: gauges.process_read("relay", 0).state == READY, what="a process of relays that is ready")
+    code, _, err = node.stop()
+    ended = [str(entry["process"]).split()[0] for entry in logged(err, "process ended")]
+    assert (code, ended) == (0, ["relay", "acceptor", "shard", "router"])
+    lines = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
+    started = [line["event"] for line in lines if line["event"] in ("ready", "relay added")]
+    assert started == ["ready", "relay added"]
+
+
+def test_a_node_serves_without_its_relays(start_node: StartNode) -> None:
+    relays = {"orders": {"queue": "a", "target_queue": "b"}}
+    node = start_node({"relay": "broken"}, acceptors=1, shards=1, relays=relays)
+    node.wait_ready()
+    with Gauges.open(node.node.gauges) as gauges:
+        wait_for(lambda: gauges.process_read("relay", 0).incarnation > START_DEATHS, what="many deaths")
+        assert gauges.process_read("acceptor", 0).restarts == 0
+    assert node.stop()[0] == 0
+
+
+def test_deaf_relays_take_no_time_from_the_others(start_node: StartNode) -> None:
+    relays = {"orders": {"queue": "a", "target_queue": "b"}}
+    node = start_node({"relay": "deaf"}, acceptors=1, shards=1, relays=relays)
+    node.wait_ready()
+    node.wait_children(4)
+    with Gauges.open(node.node.gauges) as gauges:
+        wait_for(lambda: gauges.process_read("relay", 0).state == READY, what="a process of relays that is ready")
+    code, _, err = node.stop()
+    killed = [entry["process"] for entry in logged(err, "process killed, it took too long to stop")]
+    assert (code, killed) == (0, ["relay 0"])
+
+
 def test_another_way_to_ask_for_the_end(start_node: StartNode) -> None:
     node = start_node(acceptors=1, shards=1)
     node.wait_ready()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -137,19 +138,19 @@ def test_what_has_no_route_stays_until_there_is_one(tmp_path: Path, target: Brok
 
 def test_without_a_target_each_message_keeps_its_exchange(tmp_path: Path, target: Broker) -> None:
     words = section("orders", queue="a", target=address(target))
-    with relaying(tmp_path / "source", words) as node, channel_to(target) as there:
-        with channel_to(node.broker) as channel:
-            for each, queue in ((channel, "a"), (there, "b")):
-                each.exchange_declare("events", "topic")
-                declare(each, queue)
-                each.queue_bind(queue, "events", "order.*")
-            node.broker.penstock("relay", "restart", "orders")
-            channel.basic_publish("events", "order.new", b"7")
-            wait_for(lambda: ready(there, "b") == 1, what="the message")
-            ((method, _, _),) = drained(there, "b")
-            assert (method.exchange, method.routing_key) == ("events", "order.new")
-            channel.basic_publish("", "a", b"8")
-            wait_for(lambda: node.relays()["orders"]["unroutable"] == 1, what="one whose queue is not there")
+    with relaying(tmp_path / "source", words) as node, ExitStack() as stack:
+        channel, there = (stack.enter_context(channel_to(broker)) for broker in (node.broker, target))
+        for each, queue in ((channel, "a"), (there, "b")):
+            each.exchange_declare("events", "topic")
+            declare(each, queue)
+            each.queue_bind(queue, "events", "order.*")
+        node.broker.penstock("relay", "restart", "orders")
+        channel.basic_publish("events", "order.new", b"7")
+        wait_for(lambda: ready(there, "b") == 1, what="the message")
+        ((method, _, _),) = drained(there, "b")
+        assert (method.exchange, method.routing_key) == ("events", "order.new")
+        channel.basic_publish("", "a", b"8")
+        wait_for(lambda: node.relays()["orders"]["unroutable"] == 1, what="one whose queue is not there")
 
 
 def test_one_that_fails_harms_no_other_and_goes_on_by_itself(tmp_path: Path, target: Broker) -> None:

@@ -58,7 +58,7 @@ def test_areas_follow_each_other(directory: Path, acceptors: int, shards: int, q
     with Gauges.create(path, epoch=1, acceptors=acceptors, shards=shards, queues=queues, pid=1) as made:
         slots = shards + queues
         assert made.slots == slots
-        assert made.processes_at + (4 + shards + acceptors) * PROCESS_SIZE <= made.sent_at
+        assert made.processes_at + (5 + shards + acceptors) * PROCESS_SIZE <= made.sent_at
         assert made.sent_at + acceptors * shards * 8 <= made.taken_at
         assert made.taken_at + acceptors * shards * 8 <= made.safe_at
         assert made.safe_at + acceptors * shards * 8 <= made.doing_at
