@@ -64,6 +64,7 @@ class Supervisor:
         node file, None if that is unchanged.
         """
         self._node = node
+        self._settings = node.settings
         self._gauges = gauges
         self._signals = signals
         self._forks = forks
@@ -118,7 +119,7 @@ class Supervisor:
             if self._places.phase is Phase.STARTING and start.is_over(self._places.children, time.monotonic()):
                 self._places.phase = Phase.SERVING
                 on_ready()
-                self._run_relays(self._node.settings)
+                self._run_relays()
 
     def _turn(self, seconds: float) -> None:
         """Wait for an event, at most `seconds` and no longer than until the next beat, and handle it."""
@@ -144,16 +145,17 @@ class Supervisor:
         settings = self._reload()
         if settings is None:
             return
+        self._settings = settings
         for child in self._places.processes:
             child.send(signal.SIGHUP)
         if settings.rebalance.automatic.mode != "off":
             self._places.add("balancer", 0)
         if self._places.phase is Phase.SERVING:
-            self._run_relays(settings)
+            self._run_relays()
 
-    def _run_relays(self, settings: Settings) -> None:
+    def _run_relays(self) -> None:
         """Have a process of relays if the settings have any. It starts once the node serves: it is a client."""
-        if settings.relays:
+        if self._settings.relays:
             self._places.add("relay", 0)
         else:
             self._places.end("relay", 0, time.monotonic())

@@ -102,7 +102,9 @@ class RelaySettings(BaseModel):
     prefetch: int = Field(
         default=250, ge=1, le=65535, description="messages that the relay may have unacked, and thereby in memory"
     )
-    rate: float = Field(default=0.0, ge=0, description="messages per second at most; 0 is no limit")
+    rate: float = Field(
+        default=0.0, ge=0, allow_inf_nan=False, description="messages per second at most; 0 is no limit"
+    )
 
     @model_validator(mode="after")
     def _has_one_way(self) -> Self:

@@ -58,7 +58,8 @@ ROUNDS = 10
 class Leaving:
     """A queue whose old home is this shard. `awaited` may still send something for it; the links in `drained` are
     drained. Its `copy` is at a `stage`, in one of its `rounds`; it is `busy` while a round is written. The new home has
-    `adopted` so many bytes of it, -1 before its first answer. `written` has count, bytes and checksum of a complete one.
+    `adopted` so many bytes of it, -1 before its first answer. `written` has count, bytes and checksum of a complete
+    one.
     """
 
     def __init__(self, move: Move, queue: QueueState) -> None:

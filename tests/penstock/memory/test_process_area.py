@@ -24,7 +24,15 @@ from tests.penstock.memory.gauges_file import (
 
 @pytest.mark.parametrize(
     ("role", "index"),
-    [("supervisor", 1), ("router", -1), ("shard", SHARDS), ("acceptor", ACCEPTORS), ("console", 1), ("balancer", 1), ("relay", 1)],
+    [
+        ("supervisor", 1),
+        ("router", -1),
+        ("shard", SHARDS),
+        ("acceptor", ACCEPTORS),
+        ("console", 1),
+        ("balancer", 1),
+        ("relay", 1),
+    ],
 )
 def test_processes_out_of_range(gauges: Gauges, role: Role, index: int) -> None:
     with pytest.raises(IndexError, match=role):

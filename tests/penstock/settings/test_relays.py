@@ -57,6 +57,7 @@ def test_the_path_of_a_file_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_pat
         ((f"queue={'ä' * 128}",), "relays.orders.queue: is longer than 255 bytes (by --set)"),
         ((*WHOLE, "prefetch=0"), "relays.orders.prefetch: Input should be greater than or equal to 1 (by --set)"),
         ((*WHOLE, "rate=-1"), "relays.orders.rate: Input should be greater than or equal to 0 (by --set)"),
+        ((*WHOLE, "rate=inf"), "relays.orders.rate: Input should be a finite number (by --set)"),
         ((*WHOLE, "prefetch=many"), "relays.orders.prefetch: Input should be a valid integer"),
         ((*WHOLE, "target_exchange=e"), "relays.orders: target_queue and target_exchange exclude each other"),
         ((*WHOLE, "routing_key=k"), "relays.orders: target_queue takes no routing_key"),
