@@ -8,8 +8,8 @@
 A message is acked at the source once the target has confirmed it, so nothing is lost whichever end dies, and a message
 may arrive twice. The source's prefetch bounds what is in the relay. What the relay leaves at the source stays unacked,
 and thereby in its place in the queue, until the relay ends; one that follows its queue publishes unroutable messages
-again later, since their route may come. When the source is lost all of its unacked messages are its
-own again: those that wait are dropped here, and confirms of published ones ack nothing.
+again later. When the source is lost all of its unacked messages are its own again: those that wait are dropped here,
+and confirms of published ones ack nothing.
 """
 
 from __future__ import annotations

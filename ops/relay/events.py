@@ -116,7 +116,8 @@ class SourceEvents(_Events):
         self._shell.turn()
 
     def _is_final(self, code: int) -> bool:
-        return code in FINAL_AT_SOURCE
+        """A patient shell begins anew later; it does not reopen a channel at once that may be closed at once."""
+        return code in FINAL_AT_SOURCE or (self._shell.patient and code not in PASSING)
 
     def _lost(self) -> None:
         self._shell.source_lost()

@@ -89,10 +89,9 @@ def test_a_full_target_holds_it_until_there_is_room(tmp_path: Path, target: Brok
     with relaying(tmp_path / "source", orders(target, prefetch=20)) as node:
         with channel_to(target) as there:
             declare(there, "a", a={"x-max-length": 50, "x-overflow": "flow"})
-        with channel_to(node.broker) as channel:
+        with channel_to(node.broker) as channel:  # a restart in the middle would bring some messages twice
             declare(channel, "a")
             fill(channel, "a", range(500))
-            node.broker.penstock("relay", "restart", "orders")
             facts = node.wait_state("orders", "held")
             assert "channel.flow" in facts["reason"] or "connection.blocked" in facts["reason"]
             wait_for(target.held, what="a held relay")
@@ -182,6 +181,20 @@ def test_one_that_fails_harms_no_other_and_goes_on_by_itself(tmp_path: Path, tar
         assert "s3cr3t" not in shown + node.broker.log
         audit = (node.broker.directory / "data" / "audit" / "relay.0.jsonl").read_text()
         assert '"relay_restart"' in audit and '"denied"' in audit
+
+
+def test_a_source_that_waits_no_longer_for_acks_is_consumed_from_anew(tmp_path: Path, target: Broker) -> None:
+    timeout = "[amqp]\nconsumer_timeout = 2\n"
+    with relaying(tmp_path / "source", timeout, orders(target, prefetch=10)) as node, ExitStack() as stack:
+        channel, there = (stack.enter_context(channel_to(broker)) for broker in (node.broker, target))
+        declare(there, "a", a={"x-max-length": 10, "x-overflow": "flow"})
+        declare(channel, "a")
+        fill(channel, "a", range(50))
+        node.broker.penstock("relay", "restart", "orders")
+        wait_for(lambda: "406" in (node.relays()["orders"]["last_error"] or ""), what="the end of its channel")
+        arrived: list[int] = []
+        wait_for(lambda: arrived.extend(numbers(there, "a")) or {*arrived} >= {*range(50)}, what="all messages")
+        wait_for(lambda: ready(channel, "a") == 0, what="an empty source")
 
 
 def test_a_target_that_comes_late_is_waited_for(tmp_path: Path) -> None:
