@@ -68,8 +68,8 @@ def configuration_page() -> str:
     for name, model in _sections(Settings):
         parts += [f"## `{name}`\n", f"{model.__doc__}\n", _table(model, f"{name}.")]
     for name, field in Settings.model_fields.items():
-        if model := named_model_of(field):
-            parts += [f"## `{name}`\n", f"{model.__doc__}\n", _table(model, f"{name}.NAME.")]
+        if named := named_model_of(field):
+            parts += [f"## `{name}`\n", f"{named.__doc__}\n", _table(named, f"{name}.NAME.")]
     return "\n".join(parts)
 
 

@@ -167,8 +167,7 @@ class Work:
         self._say(f"applies plan {plan.id}: {why}")
         ended = run.run()
         self._core.ended()
-        moved = sum(result.result == "moved" for _, result in run.core.results)
-        log.info("rebalancing: plan ended", plan=plan.id, state=ended.state, moved=moved, reason=ended.reason)
+        log.info("rebalancing: plan ended", plan=plan.id, state=ended.state, moved=run.moved, reason=ended.reason)
 
     def _give_up(self, plan: str, why: str) -> None:
         if not self._records.ended(plan, Ended("withdrawn", why)):

@@ -68,6 +68,11 @@ class Run:
         self._answered = self._renewed = 0.0
         self._begin(version, open_move)
 
+    @property
+    def moved(self) -> int:
+        """The number of moves made."""
+        return sum(result.result == "moved" for _, result in self.core.results)
+
     def _begin(self, version: int, open_move: int | None) -> None:
         """Take the lease. CommandError if the placement has changed since the plan, or its last attempt."""
         if clock.now() >= self.plan.expires:

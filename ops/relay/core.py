@@ -203,6 +203,12 @@ class Relay:
         self._waiting.clear()
         self._end_if_over()
 
+    def interrupt(self) -> None:
+        """Stop; at the second interrupt, give up."""
+        if self.stopping:
+            self.give_up()
+        self.stop()
+
     def fail(self, text: str) -> None:
         """Stop, because of an error."""
         self.failure = self.failure or text

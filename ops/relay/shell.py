@@ -130,9 +130,7 @@ class Shell:
 
     def stop(self) -> None:
         """Stop the core, or end it if it stops already."""
-        if self.core.stopping:
-            self.core.give_up()
-        self.core.stop()
+        self.core.interrupt()
         self.turn()
 
     def turn(self) -> None:

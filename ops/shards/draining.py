@@ -71,7 +71,7 @@ class Drain:
         self.records.keep(plan)
         run = Run(self.node, self.records, plan, self.limits, self.report)
         ended = run.run()
-        self.moved += sum(result.result == "moved" for _, result in run.core.results)
+        self.moved += run.moved
         if ended.state == "stopped":
             number, last = run.core.results[-1] if run.core.results else (None, None)
             if number is None or last is None or last.result in DONE:
