@@ -11,9 +11,9 @@ from penstock.node.node import Role
 class ProcessMessage(NamedTuple):
     """An event about a process, published by the supervisor, or a report of a child to it.
 
-        Events: `started`, `died`, `gone` for a place that was removed, and `replaces` for a successor that is ready: from
+    Events: `started`, `died`, `gone` for a place that was removed, and `replaces` for a successor that is ready: from
     now on it does the work of its predecessor, which is asked to end. Reports: `ready`; `restart`: replace the
-        processes of a role; `begin` and `end`: start a missing shard, or end one for good. `place` is the process's index
+    processes of a role; `begin` and `end`: start a missing shard, or end one for good. `place` is the process's index
     in its role, `pid` 0 where nobody needs it.
     """
 

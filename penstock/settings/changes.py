@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from penstock.settings import Settings
-from penstock.settings.automatic import AutomaticSettings
 from penstock.settings.sources import Configuration
 
-LIVE = frozenset({"log_level", "relays", *(f"rebalance.automatic.{name}" for name in AutomaticSettings.model_fields)})
+LIVE = ("log_level", "relays", "rebalance.automatic")
 """Settings and sections that change while the node runs; the others take effect at its next start."""
 
 M = TypeVar("M", bound=BaseModel)
@@ -32,7 +31,7 @@ class Change:
     @property
     def is_live(self) -> bool:
         """Whether the change applies while the node runs."""
-        return self.key.partition(".")[0] in LIVE
+        return f"{self.key}.".startswith(tuple(f"{each}." for each in LIVE))
 
 
 def changes(running: Configuration, configured: Configuration) -> list[Change]:
