@@ -126,7 +126,7 @@ class Work:
             plan = make_plan(
                 rows, world, settled(self._rules(), *step.budget, step.resting),
                 source=f"gauges, {shown(settings.automatic.window_seconds)}, automatic", now=clock.now(),
-                lasts=settings.plan_seconds, pauses=self._records.pauses(),
+                lasts=settings.plan_seconds, pause_ms=self._records.expected_pause(),
             )  # fmt: skip
         except PlanError as error:
             self._core.settle()

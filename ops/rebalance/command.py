@@ -124,8 +124,8 @@ def plan(
         rows, world = node.recorded(read_rows(inputs, node.telemetry_name), CPU_SECONDS)
     try:
         lasts = node.settings.rebalance.plan_seconds
-        pauses = Records(directory_of(data)).pauses()
-        made = make_plan(rows, world, rules, source=source, now=now, lasts=lasts, pauses=pauses)
+        pause_ms = Records(directory_of(data)).expected_pause()
+        made = make_plan(rows, world, rules, source=source, now=now, lasts=lasts, pause_ms=pause_ms)
     except PlanError as error:
         raise CommandError(str(error)) from None
     if output is not None:

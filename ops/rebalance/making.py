@@ -10,8 +10,8 @@ from itertools import accumulate
 from typing import Any
 
 from ops.rebalance.balance import Balance, Item, items_of
+from ops.rebalance.costs import PAUSE_MS
 from ops.rebalance.goals import GOALS, RATE_UNIT, Home, Rules, soft_goals
-from ops.rebalance.pauses import Pauses
 from ops.rebalance.plan import Move, Plan, PlanError, World, identity
 from ops.rebalance.planner import best_steps
 from ops.rebalance.rows import QueueRow, digest
@@ -19,9 +19,6 @@ from ops.rebalance.steps import Step
 
 NOTED_MAX = 5
 """Queues that a note names, at most."""
-
-GUESSED = Pauses()
-
 LOW_CPU = 0.5
 """CPU use in cores up to which a shard with few messages is left alone."""
 
@@ -35,12 +32,12 @@ def make_plan(
     now: float,
     lasts: float,
     even: bool = True,
-    pauses: Pauses = GUESSED,
+    pause_ms: float = PAUSE_MS,
 ) -> Plan:
     """Return the plan for these rows. PlanError if too little is known to make one.
 
     `source` describes the origin of the rows, `lasts` is for how many seconds the plan may be applied. Without `even`
-    it only empties the shards to be emptied. `pauses` estimates how long moves take.
+    it only empties the shards to be emptied. `pause_ms` is the expected pause of a move.
     """
     by_key = {row.key: row for row in rows}
     coverage = coverage_of(by_key, world.homes)
@@ -57,7 +54,7 @@ def make_plan(
     if is_quiet(balance, rules):
         notes.append(f"no shard does more than {rules.low_rate:g} messages a second: nothing is worth a move")
     else:
-        taken = best_steps(lambda: Balance(items, world.shards, balance.rules), goals, pauses)
+        taken = best_steps(lambda: Balance(items, world.shards, balance.rules), goals)
     within = _within(items, taken, rules.bytes_max)
     if len(within) < len(taken):
         notes.append(f"{len(taken) - len(within)} further moves would copy more than {rules.bytes_max} bytes in all")
@@ -67,7 +64,7 @@ def make_plan(
     if len(taken) >= rules.moves_max:
         notes.append(f"there are {rules.moves_max} moves, as many as a plan may have: plan again once it is applied")
     counted = digest(rows)
-    moves = tuple(_of_step(items, step, pauses) for step in taken)
+    moves = tuple(_of_step(items, step, pause_ms) for step in taken)
     return Plan(
         identity(now, counted, world.placement_version, moves),
         now,
@@ -160,8 +157,7 @@ def is_quiet(balance: Balance, rules: Rules) -> bool:
     return not busy and all(load <= low for load in balance.sums["load"].values())
 
 
-def _of_step(items: Sequence[Item], step: Step, pauses: Pauses) -> Move:
+def _of_step(items: Sequence[Item], step: Step, pause_ms: float) -> Move:
     home, row = items[step.number].home, items[step.number].row
     found = home.vhost, home.queue, home.queue_id, step.source, step.target
-    pause = pauses.expected(row.backlog, row.backlog_bytes)
-    return Move(*found, step.goal or "leaving", row.backlog, row.backlog_bytes, round(row.p95_rate, 1), pause)
+    return Move(*found, step.goal or "leaving", row.backlog, row.backlog_bytes, round(row.p95_rate, 1), pause_ms)

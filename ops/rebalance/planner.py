@@ -17,9 +17,9 @@ from enum import Enum
 from typing import NamedTuple
 
 from ops.rebalance.balance import Balance, Item
+from ops.rebalance.costs import work
 from ops.rebalance.exchanging import improve
 from ops.rebalance.goals import Goal
-from ops.rebalance.pauses import Pauses
 from ops.rebalance.steps import Step, holds
 
 FAIR_PART = 8
@@ -84,34 +84,34 @@ CHOICES = (
 )
 
 
-def best_steps(make: Callable[[], Balance], goals: Sequence[Goal], pauses: Pauses) -> list[Step]:
+def best_steps(make: Callable[[], Balance], goals: Sequence[Goal]) -> list[Step]:
     """Return the steps of the best plan found; `make` returns the placement at its beginning."""
     found = []
     for choice in CHOICES:
         balance = make()
         steps = _planned(balance, goals, choice)
         steps += _planned(balance, goals, choice._replace(ceiling=None), len(steps))
-        found.append(_finished(make, steps, goals, pauses))
+        found.append(_finished(make, steps, goals))
     return min(found, key=lambda each: each.rank).steps
 
 
 class _Plan(NamedTuple):
-    """A plan, and its rank: the excess over the limits after it, the expected pauses in microseconds, the size of its
-    copies, the number of its moves.
+    """A plan, and its rank: the excess over the limits after it, the work, the size of its copies, the number of
+    its moves.
     """
 
     steps: list[Step]
     rank: tuple[tuple[int, ...], int, int, int]
 
 
-def _finished(make: Callable[[], Balance], steps: Sequence[Step], goals: Sequence[Goal], pauses: Pauses) -> _Plan:
+def _finished(make: Callable[[], Balance], steps: Sequence[Step], goals: Sequence[Goal]) -> _Plan:
     """Return the plan of some steps: joined, and improved."""
     balance = make()
     steps = improve(balance, join_moves(make(), steps, goals), goals)
     rows = [balance.items[step.number].row for step in steps]
-    waiting = sum(round(1000 * pauses.expected(row.backlog, row.backlog_bytes)) for row in rows)
+    effort = sum(work(row.backlog, row.backlog_bytes) for row in rows)
     copied = sum(balance.items[step.number].copied for step in steps)
-    return _Plan(steps, (_over(balance, goals), waiting, copied, len(steps)))
+    return _Plan(steps, (_over(balance, goals), effort, copied, len(steps)))
 
 
 def _over(balance: Balance, goals: Sequence[Goal]) -> tuple[int, ...]:

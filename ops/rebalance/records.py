@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 from ops.errors import CommandError
 from ops.rebalance.applying import Ended, Result, Start
+from ops.rebalance.costs import expected_pause
 from ops.rebalance.files import plan_text, read_plan
-from ops.rebalance.pauses import Pauses, measured
 from ops.rebalance.plan import Plan
 from penstock.files.record_file import RecordFile, read_records
 
@@ -75,9 +75,9 @@ class Records:
             found.setdefault(record["plan"], []).append(record)
         return found
 
-    def pauses(self) -> Pauses:
-        """Return the estimate of pauses from past moves."""
-        return measured(self.all())
+    def expected_pause(self) -> float:
+        """Return the expected pause of a move in ms, from past ones."""
+        return expected_pause(self.all())
 
     @property
     def path(self) -> Path:

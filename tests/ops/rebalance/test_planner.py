@@ -12,8 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ops.rebalance.balance import Balance, items_of
+from ops.rebalance.costs import OWN_WORK, work
 from ops.rebalance.goals import GOALS, Rules, Shard, soft_goals
-from ops.rebalance.pauses import Pauses
 from ops.rebalance.plan import World
 from ops.rebalance.planner import CEILINGS, best_steps, join_moves
 from ops.rebalance.rows import QueueRow
@@ -27,7 +27,7 @@ def balance_of(rows: Sequence[QueueRow], shards: Sequence[Shard] | int, rules: R
 
 
 def steps_for(rows: Sequence[QueueRow], shards: int, rules: Rules = RULES) -> list[Step]:
-    return best_steps(lambda: balance_of(rows, shards, rules), soft_goals(rules.low_rate), Pauses())
+    return best_steps(lambda: balance_of(rows, shards, rules), soft_goals(rules.low_rate))
 
 
 def test_an_even_placement_needs_no_step() -> None:
@@ -63,7 +63,7 @@ def test_many_small_moves_are_better_than_a_few_that_take_longer(backlog: int, m
 def test_a_leaving_shard_is_emptied_largest_queue_first_to_the_least_load() -> None:
     rows = [row("big", 1, 50.0), row("small", 1, 5.0), row("x", 0, 20.0), row("y", 2, 10.0)]
     rules = replace(RULES, leaving=frozenset({1}))
-    steps = best_steps(lambda: balance_of(rows, 3, rules), (), Pauses())
+    steps = best_steps(lambda: balance_of(rows, 3, rules), ())
     items = balance_of(rows, 3, rules).items
     assert [(items[step.number].home.queue, step.target, step.goal) for step in steps] == [
         ("big", 2, None),
@@ -154,7 +154,7 @@ def test_queues_with_little_in_them_go_first() -> None:
 @pytest.mark.parametrize("first", [0, 100, *(pytest.param(n, marks=pytest.mark.slow) for n in range(200, 1000, 100))])
 def test_no_plain_greedy_plan_is_better(first: int) -> None:
     """Neither has fewer moves without more to copy, nor less to copy without more moves; both together it never
-    undercuts, and the expected pauses are never shorter.
+    undercuts, and the work is never less.
     """
     for seed in range(first, first + 100):
         rows, shards = random_rows(seed)
@@ -166,12 +166,12 @@ def test_no_plain_greedy_plan_is_better(first: int) -> None:
             if not relieved:
                 continue
             assert (len(steps), copied) == (moves, backlog) or len(steps) < moves or copied < backlog, seed
-            assert pause(len(steps), copied) <= pause(moves, backlog), seed
+            assert effort(len(steps), copied) <= effort(moves, backlog), seed
 
 
-def pause(moves: int, messages: int) -> float:
-    """Return the milliseconds that moves and copies are guessed to take; messages have 100 bytes each."""
-    return moves * Pauses().own_ms + (Pauses().expected(messages, 100 * messages) - Pauses().own_ms)
+def effort(moves: int, messages: int) -> int:
+    """Return the work of moves and copies; messages have 100 bytes each."""
+    return (moves - 1) * OWN_WORK + work(messages, 100 * messages)
 
 
 def random_rows(seed: int) -> tuple[list[QueueRow], int]:

@@ -9,7 +9,7 @@ import pytest
 
 from ops.errors import CommandError
 from ops.rebalance.applying import Ended, Result, Start
-from ops.rebalance.pauses import Pauses
+from ops.rebalance.costs import PAUSE_MS
 from ops.rebalance.records import PLANS_KEPT, Records, summary
 from tests.ops.rebalance.test_applying import plan
 
@@ -41,7 +41,7 @@ def test_what_became_of_a_plan(tmp_path: Path) -> None:
     records, made = Records(tmp_path), plan()
     assert records.by_plan() == {}
     records.begun(made, "automatic", "ann@there:1", 7)
-    assert records.pauses() == Pauses()
+    assert records.expected_pause() == PAUSE_MS
     for number, result in enumerate((Result("moved", "", 12.5, 3, 30, 8), Result("refused", "no room"))):
         step = Start(number, made.moves[number], 7)
         records.start(made, step, 30)
@@ -74,4 +74,4 @@ def test_moves_of_all_plans_tell_what_moves_take(tmp_path: Path) -> None:
         records.move(
             replace(made, id=f"20260101-000000-{number:08x}"), step, Result("moved", "", 30.0 + number, 0, 0, 8)
         )
-    assert Records(tmp_path).pauses() == Pauses(32.5)
+    assert Records(tmp_path).expected_pause() == 32.5

@@ -43,7 +43,9 @@ def test_automatic_rebalancing_changes_live_and_the_rest_of_its_section_does_not
 
 
 def test_live_settings_are_settings() -> None:
-    assert {*known_keys(Settings), *Settings.model_fields} >= LIVE
+    keys = known_keys(Settings)
+    for live in LIVE:
+        assert live in Settings.model_fields or any(key == live or key.startswith(f"{live}.") for key in keys)
 
 
 def test_relays_come_change_and_go_live(tmp_path: Path) -> None:
