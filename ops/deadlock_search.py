@@ -147,9 +147,9 @@ class DeadlockSearch:
                 action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
                 if action is None:
                     return False
-                if action == NACK:
-                    members = [each for each in channels if each["connection"] in circle.key]
-                    _refuse_youngest(processes, queue, members or channels)
+                members = [each for each in channels if each["connection"] in circle.key]
+                if action == NACK and not _refuse_youngest(processes, queue, members or channels):
+                    action = REPORT
                 if action != REPORT:
                     self._record_action(queue, now)
         if news or action != REPORT:
@@ -190,12 +190,21 @@ class QueueCheck:
         return self.consumers_by_queue[id]
 
 
-def _refuse_youngest(processes: Asking, queue: Facts, channels: list[Facts]) -> None:
-    """Nack the parked publishes of the channel that was held last, among those that wait for a queue."""
-    waiting = [each for each in channels if any(cause.get("id") == queue["id"] for cause in each["causes"])]
+def _refuse_youngest(processes: Asking, queue: Facts, channels: list[Facts]) -> bool:
+    """Nack the parked publishes of the channel that was held last, among those that wait for a queue. Return whether
+    any has parked one: clients that obey may all have stopped before.
+    """
+    waiting = [
+        each
+        for each in channels
+        if each["parked_bytes"] and any(cause.get("id") == queue["id"] for cause in each["causes"])
+    ]
+    if not waiting:
+        return False
     youngest = min(waiting, key=lambda each: each["held_seconds"])
     named = {name: youngest[name] for name in ("connection", "channel")}
     processes.ask("acceptor", acceptor_of(youngest["connection"]), "refuse", id=queue["id"], **named)
+    return True
 
 
 def acceptor_of(connection: str) -> int:

@@ -152,9 +152,15 @@ def test_of_those_who_wait_for_a_queue_it_is_the_one_that_was_held_last(commande
         clients.append(confirming(commanded, target))
         pass_time(commanded, 10)
     processes = Processes(commanded.data)
-    _refuse_youngest(processes, {"id": queue.queue_id}, processes.ask_acceptors("held"))
+    assert _refuse_youngest(processes, {"id": queue.queue_id}, processes.ask_acceptors("held"))
     commanded.node.settle(1)
     assert ["basic.nack" in client.names(1) for client in clients] == [False, True, False]
+
+
+def test_who_has_stopped_before_anything_was_parked_has_nothing_to_be_refused(commanded: Commanded) -> None:
+    processes = Processes(commanded.data)
+    stopped = {"connection": "0.1.1", "channel": 1, "parked_bytes": 0, "held_seconds": 1, "causes": [{"id": 7}]}
+    assert not _refuse_youngest(processes, {"id": 7}, [stopped])
 
 
 def confirming(commanded: Commanded, target: str) -> Client:
