@@ -39,13 +39,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A change of state; `at` is in µs since 1970, `facts` are the numbers behind it."""
+    """A change of state; `at` is in µs since 1970, `facts` are the numbers behind it. One that is `repeated` may have
+    been published before.
+    """
 
     kind: Kind
     raised: bool
     subject: Subject
     at: int
     facts: dict[str, Any]
+    repeated: bool = False
 
     @property
     def routing_key(self) -> str:
@@ -63,6 +66,7 @@ class Alert:
     def body(self) -> bytes:
         """Return the JSON body of the message."""
         content = {"kind": self.kind, "state": self.state, "subject": list(self.subject), "at": self.at, **self.facts}
+        content["repeated"] = self.repeated
         return json.dumps(content, ensure_ascii=False).encode()
 
 
@@ -70,13 +74,14 @@ class Alert:
 class Board:
     """`standing`: raised alerts, with the times when they were raised and last checked; `held`: the times since when
     channels are held; `batches`: the last batch processed of each stream, so that one repeated after a crash raises
-    nothing twice.
+    nothing twice; `unpublished`: alerts that are not known to be published.
     """
 
     limits: Limits
     standing: dict[tuple[Kind, Subject], tuple[int, int]] = field(default_factory=dict)
     held: dict[Subject, int] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)
+    unpublished: list[Alert] = field(default_factory=list)
 
     def assess(self, kind: Kind, subject: Subject, badness: float, at: int, facts: dict[str, Any]) -> list[Alert]:
         """Return the alert that follows from a subject's present badness, if any."""
@@ -165,12 +170,17 @@ class Board:
                 "standing": [[kind, list(subject), *times] for (kind, subject), times in self.standing.items()],
                 "held": [[list(channel), at] for channel, at in self.held.items()],
                 "batches": self.batches,
+                "unpublished": [
+                    [each.kind, each.raised, list(each.subject), each.at, each.facts] for each in self.unpublished
+                ],
             }
         )
 
     @classmethod
     def from_json(cls, limits: Limits, text: str | None) -> Board:
-        """Restore a saved state. If it is incomplete the board is empty, and standing alerts are raised once more."""
+        """Restore a saved state. If it is incomplete the board is empty, and standing alerts are raised once more.
+        Unpublished alerts are `repeated`.
+        """
         board = cls(limits)
         try:
             state = json.loads(text or "{}")
@@ -180,6 +190,10 @@ class Board:
             board.standing = standing
             board.held = {tuple(channel): int(at) for channel, at in state["held"]}
             board.batches = {name: int(number) for name, number in state["batches"].items()}
+            board.unpublished = [
+                Alert(kind, bool(raised), tuple(subject), int(at), dict(facts), repeated=True)
+                for kind, raised, subject, at, facts in state["unpublished"]
+            ]
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(limits)
         return board

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column as Expression
@@ -35,8 +36,8 @@ Publish = Callable[[list[Alert]], None]
 
 
 class Alerts:
-    """The queries on a root directory, and the board that they share. A batch's alerts are published before it
-    is done.
+    """The queries on a root directory, and the board that they share. A batch's alerts are saved, then published; then
+    the batch is done. Alerts of which it is not known whether they were published are published again, and say so.
     """
 
     def __init__(
@@ -53,7 +54,9 @@ class Alerts:
         self.queries: list[StreamingQuery] = []
 
     def start(self) -> None:
-        """Start the queries. PipelineError if one cannot be started."""
+        """Publish what an earlier run left unpublished, and start the queries. PipelineError if that fails."""
+        with self.lock:
+            self._publish_saved()
         try:
             self._start(
                 "queues", queue_rows(self._rows(DEPTH), self.board.limits), "update", latest_queues, Board.queues
@@ -107,11 +110,25 @@ class Alerts:
     def _publish(self, name: str, number: int | None, found: list[Alert] | Callable[[], list[Alert]]) -> None:
         with self.lock:
             alerts = found() if callable(found) else found
-            self.publish(alerts)
+            self.board.unpublished += alerts
             if number is not None:
                 self.board.batches[name] = number
             if alerts or number is not None:
-                self.files.replace(self.state, self.board.to_json().encode())
+                self._save()
+            self._publish_saved()
+
+    def _publish_saved(self) -> None:
+        """Publish the alerts on the board, if there are any."""
+        alerts = self.board.unpublished
+        if not alerts:
+            return
+        self.board.unpublished = [replace(alert, repeated=True) for alert in alerts]
+        self.publish(alerts)
+        self.board.unpublished = []
+        self._save()
+
+    def _save(self) -> None:
+        self.files.replace(self.state, self.board.to_json().encode())
 
 
 def queue_window_s(full_s: float) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -102,9 +103,19 @@ def test_a_restart_goes_on_where_it_was() -> None:
     board.flow([flow("stop", 0)])
     board.batches["queues"] = 7
     again = Board.from_json(LIMITS, board.to_json())
-    assert again == board
+    assert again == board and not again.unpublished
     assert again.queues([queue(1)]) == []
     assert states(again.tick(31 * SECOND)) == ["producer-held raised"]
+
+
+def test_an_alert_that_may_have_been_published_says_so_after_a_restart() -> None:
+    board = Board(LIMITS)
+    board.unpublished = board.queues([queue(1)])
+    (alert,) = Board.from_json(LIMITS, board.to_json()).unpublished
+    assert alert == replace(board.unpublished[0], repeated=True)
+    told = [json.loads(each.body()) for each in (board.unpublished[0], alert)]
+    assert [each.pop("repeated") for each in told] == [False, True]
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +126,8 @@ def test_a_restart_goes_on_where_it_was() -> None:
         "{",
         "[]",
         '{"standing": [[1]]}',
-        '{"standing": 3, "held": [], "batches": {}}',
+        '{"standing": 3, "held": [], "batches": {}, "unpublished": []}',
+        '{"standing": [], "held": [], "batches": {}, "unpublished": [["queue-full", true]]}',
         '{"standing": [["queue-full", ["/", "q"], 1, 1]], "held": [], "batches": {}}',
     ],
 )

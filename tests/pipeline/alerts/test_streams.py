@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,25 @@ def test_what_goes_wrong_is_told_once_and_once_when_it_is_over(
         wait_for(lambda: reported("producer-held", "cleared"), PATIENCE, "the producer is held no more")
     for kind in ("queue-full", "shard-hot", "producer-held"):
         assert len(reported(kind, "raised")) == 1
+
+
+def test_an_alert_that_is_told_and_not_noted_is_told_again_and_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    """The run ends between the two."""
+
+    def ends(alerts: list[Alert]) -> None:
+        told.extend(alerts)
+        raise PipelineError("it ends")
+
+    told: list[Alert] = []
+    first = Alerts(spark, str(tmp_path), str(tmp_path / "checkpoint"), LIMITS, ends)
+    alert = Alert("queue-full", True, ("n", "/", "q"), 5, {"depth": 3})
+    with pytest.raises(PipelineError, match="it ends"):
+        first._publish("tick", None, [alert])
+    with watching(spark, tmp_path, told.extend) as second:
+        assert not second.board.unpublished
+    assert told == [alert, replace(alert, repeated=True)]
+    with watching(spark, tmp_path, told.extend):
+        assert len(told) == 2
 
 
 def test_a_broker_that_is_not_there_is_one_clear_line() -> None:
