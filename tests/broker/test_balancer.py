@@ -179,7 +179,7 @@ def stopped_in_a_run(node: Node) -> tuple[str, int]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("during", ["a wait", "a move"])
+@pytest.mark.parametrize("during", [pytest.param("a wait", marks=pytest.mark.slow), "a move"])
 def test_a_run_whose_process_is_killed_goes_on(start: Any, during: str) -> None:
     node = start("on", "rebalance.loop_lag_ms=0.001", "watchdog.seconds=0")
     broker = node.broker
