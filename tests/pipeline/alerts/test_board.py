@@ -113,9 +113,9 @@ def test_an_alert_that_may_have_been_published_says_so_after_a_restart() -> None
     board.unpublished = board.queues([queue(1)])
     (alert,) = Board.from_json(LIMITS, board.to_json()).unpublished
     assert alert == replace(board.unpublished[0], repeated=True)
-    told = [json.loads(each.body()) for each in (board.unpublished[0], alert)]
-    assert [each.pop("repeated") for each in told] == [False, True]
-    assert told[0] == told[1]
+    contents = [json.loads(each.body()) for each in (board.unpublished[0], alert)]
+    assert [each.pop("repeated") for each in contents] == [False, True]
+    assert contents[0] == contents[1]
 
 
 @pytest.mark.parametrize(

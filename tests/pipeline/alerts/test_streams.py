@@ -189,23 +189,25 @@ def test_what_goes_wrong_is_told_once_and_once_when_it_is_over(
         assert len(reported(kind, "raised")) == 1
 
 
-def test_an_alert_that_is_told_and_not_noted_is_told_again_and_says_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_alert_that_is_published_and_not_recorded_is_published_again_and_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """The run ends between the two."""
 
     def ends(alerts: list[Alert]) -> None:
-        told.extend(alerts)
+        published.extend(alerts)
         raise PipelineError("it ends")
 
-    told: list[Alert] = []
+    published: list[Alert] = []
     first = Alerts(spark, str(tmp_path), str(tmp_path / "checkpoint"), LIMITS, ends)
     alert = Alert("queue-full", True, ("n", "/", "q"), 5, {"depth": 3})
     with pytest.raises(PipelineError, match="it ends"):
         first._publish("tick", None, [alert])
-    with watching(spark, tmp_path, told.extend) as second:
+    with watching(spark, tmp_path, published.extend) as second:
         assert not second.board.unpublished
-    assert told == [alert, replace(alert, repeated=True)]
-    with watching(spark, tmp_path, told.extend):
-        assert len(told) == 2
+    assert published == [alert, replace(alert, repeated=True)]
+    with watching(spark, tmp_path, published.extend):
+        assert len(published) == 2
 
 
 def test_a_broker_that_is_not_there_is_one_clear_line() -> None:
