@@ -22,7 +22,7 @@ from typing import Any, Self
 from ops.child import Child, State
 from ops.deadlock_search import DeadlockSearch, QueueCheck
 from ops.errors import CommandError
-from ops.flow.circles import Times, circles
+from ops.flow.circles import FIRST_PART, Times, circles
 from ops.forkserver import Forked
 from ops.hangs import CHECK_SECONDS, HangWatch
 from ops.places import Phase, Places
@@ -331,6 +331,7 @@ class Supervisor:
         waits, or has found that its queues report it only, or have lent what they may (docs/flow-control.md).
         """
         channels, seconds = self.ask_acceptors("entangled"), self.node.settings.flow.deadlock_seconds
+        seconds += seconds / FIRST_PART + self.search.interval  # until the search looks at it
         check = QueueCheck(self, self.node.gauges, channels, {})
         found = circles(channels, check.consumers, lambda consumer: consumer["connection"], Times(seconds, seconds))
         left = [
