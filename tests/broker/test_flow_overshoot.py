@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tests.broker import Broker
 from tests.broker.flow import most
 from tests.producers import Drain, Ledger, Producers
 from tests.raw import JAVA, Address, Client
+from tests.repeating import repeated
 from tests.waiting import settled, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
@@ -38,22 +38,9 @@ class DepthWatch:
         self.deepest = max(self.deepest, depth)
         return depth
 
-    @contextmanager
-    def checking(self) -> Iterator[None]:
+    def checking(self) -> AbstractContextManager[None]:
         """Poll continually, in a thread."""
-        done = threading.Event()
-
-        def check() -> None:
-            while not done.wait(0.02):
-                self.check()
-
-        thread = threading.Thread(target=check)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+        return repeated(self.check)
 
 
 @contextmanager

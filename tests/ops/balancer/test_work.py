@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ops.rebalance.past import Past, past_of
 from ops.rebalance.records import Records
 from penstock.settings.sections import RebalanceSettings
 from tests.ops.served import ServedNode, served, write
+from tests.repeating import repeated
 from tests.waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.long
@@ -34,22 +36,15 @@ def settings(**given: Any) -> RebalanceSettings:
 def loaded(node: ServedNode) -> Iterator[None]:
     """Have all queues publish as much, as their gauges show it."""
     slots = [slot for slot in node.gauges.queue_slots() if slot >= node.gauges.shards]
-    done = threading.Event()
+    published = count(10, 10)
 
     def publish() -> None:
-        published = 0
-        while not done.wait(0.02):
-            published += 10
-            for slot in slots:
-                write(node.gauges, slot, published=published, delivered=published)
+        messages = next(published)
+        for slot in slots:
+            write(node.gauges, slot, published=messages, delivered=messages)
 
-    thread = threading.Thread(target=publish)
-    thread.start()
-    try:
+    with repeated(publish):
         yield
-    finally:
-        done.set()
-        thread.join()
 
 
 @contextmanager
