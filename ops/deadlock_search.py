@@ -21,6 +21,7 @@ from ops.errors import CommandError
 from ops.flow.circles import FIRST_PART, REPEAT_PART, Circle, Lockout, Times, circles, lockouts, rings
 from ops.flow.standstill import Standstill
 from penstock.limits.features import NACK, REPORT
+from penstock.limits.ladder import REJECT
 from penstock.memory.gauges import Gauges
 from penstock.node.logs import get_logger
 from penstock.node.node import Role
@@ -192,12 +193,13 @@ class QueueCheck:
 
 def _refuse_youngest(processes: Asking, queue: Facts, channels: list[Facts]) -> bool:
     """Nack the parked publishes of the channel that was held last, among those that wait for a queue. Return whether
-    any has parked one: clients that obey may all have stopped before.
+    any has parked one, or had it nacked before: clients that obey may all have stopped first.
     """
     waiting = [
         each
         for each in channels
-        if each["parked_bytes"] and any(cause.get("id") == queue["id"] for cause in each["causes"])
+        if any(cause.get("id") == queue["id"] for cause in each["causes"])
+        and (each["parked_bytes"] or _is_refused(each))
     ]
     if not waiting:
         return False
@@ -205,6 +207,10 @@ def _refuse_youngest(processes: Asking, queue: Facts, channels: list[Facts]) -> 
     named = {name: youngest[name] for name in ("connection", "channel")}
     processes.ask("acceptor", acceptor_of(youngest["connection"]), "refuse", id=queue["id"], **named)
     return True
+
+
+def _is_refused(channel: Facts) -> bool:
+    return channel["rung"] is not None and channel["rung"]["name"] == REJECT
 
 
 def acceptor_of(connection: str) -> int:
