@@ -10,13 +10,14 @@ from collections.abc import Mapping
 
 from acceptor.clients.channel_state import ChannelState
 from acceptor.gates.confirms import Span
+from router.model.delaying import delay_queue_of
 from tests.simulator.invariants.accounts import the_ledger_adds_up
 from tests.simulator.invariants.gates import queue_of, surplus_is_bounded
 from tests.simulator.invariants.metered import Ahead, most_paced, most_rated, nobody_is_remembered, rates_hold
 from tests.simulator.invariants.node import hold_always, hold_at_rest, hold_when_empty
 from tests.simulator.joined.node import parked
 from tests.simulator.node import SimulatedNode
-from tests.simulator.plan import DEAD, Plan
+from tests.simulator.plan import DEAD, DELAYED, Plan
 from tests.simulator.truth import (
     BESIDE,
     DROPPED,
@@ -186,6 +187,8 @@ class Promises:
         """Whether a message must have arrived in all of its queues."""
         if self.truth.has_forgotten():
             return False  # its shard's memory was all there was
+        if message.delayed and delay_queue_of(DELAYED) in self.truth.leaky:
+            return False  # it was damaged while it waited
         if message.fate is Fate.READ:
             lost = any(death >= message.at for death in self.truth.acceptor_deaths[message.acceptor])
             nacked = self.truth.may_refuse(message) or self.plan.bounds.last_resort == "nack"  # its client has left
