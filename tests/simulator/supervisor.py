@@ -330,10 +330,16 @@ class Supervisor:
         """Check at rest that the search has broken each circle of several queues that has lasted for as long as it
         waits, or has found that its queues report it only, or have lent what they may (docs/flow-control.md).
         """
-        channels, seconds = self.ask_acceptors("entangled"), self.node.settings.flow.deadlock_seconds
-        seconds += seconds / FIRST_PART + self.search.interval  # until the search looks at it
+        seconds = self.node.settings.flow.deadlock_seconds
+        late = seconds / FIRST_PART + self.search.interval  # until the search looks at it
+        channels = earlier(self.ask_acceptors("entangled"), "held_seconds", late)
         check = QueueCheck(self, self.node.gauges, channels, {})
-        found = circles(channels, check.consumers, lambda consumer: consumer["connection"], Times(seconds, seconds))
+        found = circles(
+            channels,
+            lambda cause: earlier(check.consumers(cause), "settled_seconds", late),
+            lambda consumer: consumer["connection"],
+            Times(seconds, seconds),
+        )
         left = [
             str(circle)
             for circle in found
@@ -397,3 +403,8 @@ class Supervisor:
 def is_relieved(queue: QueueState) -> bool:
     """Whether a queue has room because of a deadlock."""
     return queue.exemption.yields or (queue.saturation.lent is not None and not queue.saturation.over)
+
+
+def earlier(facts: list[dict[str, Any]], name: str, seconds: float) -> list[dict[str, Any]]:
+    """Return facts with a time by this name as it was so many seconds ago."""
+    return [{**each, name: None if each[name] is None else each[name] - seconds} for each in facts]
