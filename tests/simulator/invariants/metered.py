@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from acceptor.core import AcceptorCore
+from acceptor.gates.deadline_queue import DeadlineQueue
 from acceptor.gates.gate import Gate
-from acceptor.gates.metered import HELD_AFTER
+from acceptor.gates.metered import HELD_AFTER, INTERVAL, Wait
 from acceptor.gates.queue_gate import QueueGate
 from acceptor.gates.rates import SECOND, RateGate
 from acceptor.gates.rounds import PATIENCE_SECONDS, Rounds
@@ -62,14 +63,22 @@ def somebody_checks(core: AcceptorCore) -> None:
 
 
 def only_just_waits(core: AcceptorCore, waiter: Any) -> bool:
-    """Whether a channel waits only at gates that open with time, and so briefly that it has not been notified."""
-    shut = [gate for gate in waiter.gates if is_shut(gate)]
+    """Whether a channel waits only at gates that open with time, and so briefly that it has not been notified. One that
+    was released and is back is notified at the next poll.
+    """
+    metered, shut = core.gates.metered, [gate for gate in waiter.gates if is_shut(gate)]
     return bool(shut) and all(
         is_metered(gate)
         and not gate.is_saturated()
-        and core.state.now <= core.gates.metered.since[gate, waiter] + HELD_AFTER
+        and core.state.now
+        <= max(metered.since[gate, waiter] + HELD_AFTER, due(metered.pending, (gate, waiter)) + INTERVAL)
         for gate in shut
     )
+
+
+def due(timers: DeadlineQueue[Wait], wait: Wait) -> float:
+    """Return when the timer of a wait is due, in seconds; 0 if it has none."""
+    return timers._due[timers._numbers[wait]][0] if wait in timers else 0.0
 
 
 def nobody_is_remembered(core: AcceptorCore) -> None:
