@@ -103,6 +103,7 @@ def _signature(line: str) -> Signature:
 
 METHODS = {s.name: s for s in map(_signature, _METHOD_TABLE.strip().splitlines())}
 METHODS_BY_ID = {(s.class_id, s.method_id): s for s in METHODS.values()}
+_NAMES = {name: {key for key, _ in signature.arguments} for name, signature in METHODS.items()}
 CARRIES_CONTENT = {"basic.deliver", "basic.return", "basic.get-ok"}
 
 # Section 4.2.6.1: property flags from bit 15 down.
@@ -125,6 +126,7 @@ PROPERTIES = (
 
 _NUMBERS = {"octet": ">B", "short": ">H", "long": ">I", "longlong": ">Q"}
 _packed = cache(struct.Struct)
+_FRAME, _METHOD_IDS, _CONTENT_HEADER = struct.Struct(">BHI"), struct.Struct(">HH"), struct.Struct(">HHQH")
 _TABLE_NUMBERS = {
     "b": ">b", "B": ">B", "s": ">h", "u": ">H", "I": ">i", "i": ">I", "l": ">q", "L": ">q", "f": ">f", "d": ">d",
     "T": ">Q",
@@ -158,9 +160,9 @@ class Event:
 class Reader:
     """Reads values from the front of a byte string. struct.error or IndexError if it ends too early."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, at: int = 0) -> None:
         self.data = data
-        self.at = 0
+        self.at = at
 
     def take(self, count: int) -> bytes:
         """Read `count` bytes."""
@@ -172,7 +174,9 @@ class Reader:
     def number(self, form: str) -> Any:
         """Read a number in a format of `struct`."""
         packed = _packed(form)
-        return packed.unpack(self.take(packed.size))[0]
+        value = packed.unpack_from(self.data, self.at)[0]
+        self.at += packed.size
+        return value
 
     def value(self, domain: str) -> Any:
         """Read a value of a domain."""
@@ -223,7 +227,7 @@ class Reader:
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
     """One frame (section 4.2.3)."""
-    return struct.pack(">BHI", kind, channel, len(payload)) + payload + bytes([FRAME_END])
+    return b"%b%b%c" % (_FRAME.pack(kind, channel, len(payload)), payload, FRAME_END)
 
 
 def shortstr(text: str | bytes) -> bytes:
@@ -278,20 +282,22 @@ def _plain_value(domain: str, value: Any) -> bytes:
 def method_payload(name: str, **arguments: Any) -> bytes:
     """Return class, method and arguments; missing ones are zero, empty or false. TypeError for an unknown argument."""
     signature = METHODS[name]
-    unknown = arguments.keys() - {key for key, _ in signature.arguments}
-    if unknown:
-        raise TypeError(f"{name} has no {unknown}")
-    out = bytearray(struct.pack(">HH", signature.class_id, signature.method_id))
-    bits: list[bool] = []
-    for key, domain in (*signature.arguments, ("", "")):
+    if not arguments.keys() <= _NAMES[name]:
+        raise TypeError(f"{name} has no {arguments.keys() - _NAMES[name]}")
+    out = bytearray(_METHOD_IDS.pack(signature.class_id, signature.method_id))
+    octet, used = 0, 0
+    for key, domain in signature.arguments:
         if domain == "bit":
-            bits.append(bool(arguments.get(key)))
+            if arguments.get(key):
+                octet |= 1 << used
+            used += 1
             continue
-        if bits:
-            out.append(sum(bit << at for at, bit in enumerate(bits)))
-            bits.clear()
-        if domain:
-            out += _plain_value(domain, arguments.get(key))
+        if used:
+            out.append(octet)
+            octet = used = 0
+        out += _plain_value(domain, arguments.get(key))
+    if used:
+        out.append(octet)
     return bytes(out)
 
 
@@ -307,7 +313,7 @@ def header_frame(channel: int, body_size: int, properties: Mapping[str, Any], cl
         if name in properties:
             flags |= 1 << (15 - at)
             values += _plain_value(domain, properties[name])
-    return frame(HEADER, channel, struct.pack(">HHQH", class_id, 0, body_size, flags) + values)
+    return frame(HEADER, channel, _CONTENT_HEADER.pack(class_id, 0, body_size, flags) + values)
 
 
 def publish_frames(
@@ -331,19 +337,20 @@ def publish_frames(
 
 def parse_method(channel: int, payload: bytes) -> Event:
     """Return the method in a payload, with its arguments."""
-    reader = Reader(payload)
-    signature = METHODS_BY_ID[reader.number(">H"), reader.number(">H")]
-    event = Event(signature.name, channel)
+    reader = Reader(payload, _METHOD_IDS.size)
+    signature = METHODS_BY_ID[_METHOD_IDS.unpack_from(payload)]
+    arguments: dict[str, Any] = {}
     octet, used = 0, 8
     for key, domain in signature.arguments:
         if domain == "bit":
             if used == 8:
                 octet, used = reader.number(">B"), 0
-            event.arguments[key] = bool(octet >> used & 1)
+            arguments[key] = bool(octet >> used & 1)
             used += 1
         else:
             used = 8
-            event.arguments[key] = reader.value(domain)
+            arguments[key] = reader.value(domain)
+    event = Event(signature.name, channel, arguments)
     assert reader.at == len(payload), f"{signature.name}: {len(payload) - reader.at} octets too many"
     return event
 
