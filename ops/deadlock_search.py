@@ -149,7 +149,7 @@ class DeadlockSearch:
                 if action is None:
                     return False
                 members = [each for each in channels if each["connection"] in circle.key]
-                if action == NACK and not _refuse_youngest(processes, queue, members or channels):
+                if action == NACK and not _refuse_youngest(processes, queue, members or channels, self._seconds):
                     action = REPORT
                 if action != REPORT:
                     self._record_action(queue, now)
@@ -191,15 +191,16 @@ class QueueCheck:
         return self.consumers_by_queue[id]
 
 
-def _refuse_youngest(processes: Asking, queue: Facts, channels: list[Facts]) -> bool:
+def _refuse_youngest(processes: Asking, queue: Facts, channels: list[Facts], patience: float) -> bool:
     """Nack the parked publishes of the channel that was held last, among those that wait for a queue. Return whether
-    any has parked one, or had it nacked before: clients that obey may all have stopped first.
+    any has parked one, or had it nacked less than `patience` seconds ago, which its client needs to go on. Clients that
+    obey may all have stopped first.
     """
     waiting = [
         each
         for each in channels
         if any(cause.get("id") == queue["id"] for cause in each["causes"])
-        and (each["parked_bytes"] or _is_refused(each))
+        and (each["parked_bytes"] or _is_just_refused(each, patience))
     ]
     if not waiting:
         return False
@@ -209,8 +210,9 @@ def _refuse_youngest(processes: Asking, queue: Facts, channels: list[Facts]) -> 
     return True
 
 
-def _is_refused(channel: Facts) -> bool:
-    return channel["rung"] is not None and channel["rung"]["name"] == REJECT
+def _is_just_refused(channel: Facts, patience: float) -> bool:
+    rung = channel["rung"]
+    return rung is not None and rung["name"] == REJECT and rung["seconds"] < patience
 
 
 def acceptor_of(connection: str) -> int:

@@ -85,7 +85,7 @@ def test_a_policy_breaks_a_deadlock(tmp_path: Path, action: str) -> None:
 
 
 def test_the_youngest_is_refused(tmp_path: Path) -> None:
-    with Broker(tmp_path, f"flow.deadlock_seconds={SECONDS}") as broker:
+    with Broker(tmp_path, f"flow.deadlock_seconds={5 * SECONDS}") as broker:  # in which the refused one acknowledges
         broker.penstock("policy", "set", "jams", "^[ab]$", '{"deadlock": "nack"}', "--apply-to", "queues")
         one, other = pair = jam(broker)
         wait_for(lambda: any(not worker.confirms.gather() for worker in pair), timeout=60, what="one to be answered")

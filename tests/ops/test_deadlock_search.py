@@ -21,6 +21,8 @@ from tests.simulator.joined.node import open_channel
 AT_ONCE = Times(0.0, 0.0)
 NEVER = Times(1e9, 1e9)
 NOW = 100.0
+PATIENCE = 15.0
+"""The setting flow.deadlock_seconds."""
 
 
 def worker(commanded: Commanded, source: str, target: str) -> Client:
@@ -54,7 +56,7 @@ def search_of(commanded: Commanded) -> DeadlockSearch:
         with processes.gauges:
             yield processes
 
-    return DeadlockSearch(commanded.node.gauges, 15.0, connect)
+    return DeadlockSearch(commanded.node.gauges, PATIENCE, connect)
 
 
 def deadlocks(commanded: Commanded) -> list[str]:
@@ -76,7 +78,7 @@ def test_processes_are_asked_only_while_a_producer_is_held_and_not_at_each_check
         raise CommandError("shard 0 does not answer")
         yield
 
-    made = DeadlockSearch(commanded.node.gauges, 15.0, connect)
+    made = DeadlockSearch(commanded.node.gauges, PATIENCE, connect)
     for now in (1.0, 2.0):
         made.check(now)
     assert asked == []
@@ -139,10 +141,13 @@ def test_where_a_policy_says_so_one_of_the_clients_has_its_publishes_refused(com
     for client, source in zip(clients, ("a", "b"), strict=True):
         client.call("basic.consume", 1, queue=source, consumer_tag="c")
     pass_time(commanded, 60)
-    watch = search_of(commanded)
+    made = search_of(commanded)
     for _ in range(3):  # the refused client takes its time to acknowledge
-        search(commanded, watch)
-        assert sorted(client.names(1).count("basic.nack") > 0 for client in clients) == [False, True]
+        search(commanded, made)
+        assert sorted("basic.nack" in client.names(1) for client in clients) == [False, True]
+    pass_time(commanded, int(PATIENCE))
+    search(commanded, made)
+    assert all("basic.nack" in client.names(1) for client in clients)
     assert set(deadlocks(commanded)) == {"nack"} and lent(commanded) == {}
 
 
@@ -154,16 +159,18 @@ def test_of_those_who_wait_for_a_queue_it_is_the_one_that_was_held_last(commande
         clients.append(confirming(commanded, target))
         pass_time(commanded, 10)
     processes = Processes(commanded.data)
-    assert _refuse_youngest(processes, {"id": queue.queue_id}, processes.ask_acceptors("held"))
+    assert _refuse_youngest(processes, {"id": queue.queue_id}, processes.ask_acceptors("held"), PATIENCE)
     commanded.node.settle(1)
     assert ["basic.nack" in client.names(1) for client in clients] == [False, True, False]
 
 
-def test_who_has_stopped_before_anything_was_parked_has_nothing_to_be_refused(commanded: Commanded) -> None:
+@pytest.mark.parametrize("rung", [None, {"name": "reject", "seconds": PATIENCE}, {"name": "park", "seconds": 1}])
+def test_who_has_parked_nothing_has_nothing_to_be_refused(commanded: Commanded, rung: Any) -> None:
+    """The client stopped before, or was refused long ago and has not gone on for that."""
     processes = Processes(commanded.data)
-    facts = {"connection": "0.1.1", "channel": 1, "held_seconds": 1, "parked_bytes": 0, "rung": None}
+    facts = {"connection": "0.1.1", "channel": 1, "held_seconds": 1, "parked_bytes": 0, "rung": rung}
     stopped = {**facts, "causes": [{"id": 7}]}
-    assert not _refuse_youngest(processes, {"id": 7}, [stopped])
+    assert not _refuse_youngest(processes, {"id": 7}, [stopped], PATIENCE)
 
 
 def confirming(commanded: Commanded, target: str) -> Client:
