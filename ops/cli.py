@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ops.deferred import MARKUP, Deferred, DeferredGroup
-from ops.errors import CommandError, StartError
+from ops.errors import CommandError, ForkEnded, StartError
 from ops.naming import Config, Data
 from penstock import __version__
 from penstock.settings.errors import SettingsError
@@ -172,6 +172,8 @@ def main() -> NoReturn:
         _refuse(" ".join(error.format_message().split()))
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
+    except ForkEnded:
+        raise
     except SystemExit as end:
         sys.exit(0 if end.code == UNREAD else end.code)
     sys.exit(code or 0)

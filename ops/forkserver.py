@@ -14,11 +14,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from ops.backoff import LONGEST_DELAY, Backoff
+from ops.template import First
 from penstock.bus import pack, unpack
 from penstock.node.node import Role
 from penstock.programs import environment
@@ -39,6 +41,10 @@ class Forked:
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         return os.waitstatus_to_exitcode(status) if pid else None
 
+    def wait(self) -> None:
+        """Wait for the end of the process, which `poll` has not reported."""
+        os.waitpid(self.pid, 0)
+
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the process."""
         os.kill(self.pid, number)
@@ -51,12 +57,15 @@ class ForkServer:
     have died. `fileno` is readable once the template has sent its first message, or has ended.
     """
 
-    def __init__(self, command: Sequence[str], runtime: Path, listener: int) -> None:
-        """`listener` is the descriptor of the listening socket, which only acceptors inherit."""
+    def __init__(self, command: Sequence[str], runtime: Path, listener: int, first: First | None = None) -> None:
+        """`listener` is the descriptor of the listening socket, which only acceptors inherit. `first` is the template
+        to start with, if it has been forked; others are started by the command.
+        """
         self._command = command
         self._listener = listener
         self._runtime = runtime
-        self._process: subprocess.Popen[bytes] | None = None
+        self._first = first
+        self._process: subprocess.Popen[bytes] | Forked | None = None
         self._started = 0.0
         self._backoff = Backoff()
         self.ready = False
@@ -67,18 +76,27 @@ class ForkServer:
     def start(self, now: float) -> None:
         """Start a template. OSError if it cannot be run."""
         self._started, self.due = now, now + LONGEST_DELAY
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if self._first is not None:
+            pid, self._socket = self._first
+            self._process, self._first = Forked(pid), None
+            with suppress(BrokenPipeError):  # it has died: `reap` reports that
+                self._socket.send(os.fsencode(self._runtime))
+        else:
+            self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                self._process = self._run(theirs)
         self.fileno = self._socket.fileno()
-        with theirs:
-            self._process = subprocess.Popen(
-                [*self._command, str(self._runtime), str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=sys.stderr,  # standard output belongs to the line that says the node is ready
-                process_group=0,
-                pass_fds=(theirs.fileno(),),
-                env=environment(os.environ),
-            )
         self.due = None
+
+    def _run(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*self._command, str(self._runtime), str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr,  # standard output belongs to the line that says the node is ready
+            process_group=0,
+            pass_fds=(theirs.fileno(),),
+            env=environment(os.environ),
+        )
 
     def read_first_message(self) -> None:
         """Receive the template's first message, its pid. A late answer or the end of the stream is none."""
@@ -126,11 +144,11 @@ class ForkServer:
     def close(self) -> None:
         """Kill the template, if one runs."""
         if self._process is not None:
-            self._process.kill()
+            self._process.send_signal(signal.SIGKILL)
             self._process.wait()
             self._socket.close()
 
     def _give_up(self) -> None:
         self.ready = False
         assert self._process is not None
-        self._process.kill()
+        self._process.send_signal(signal.SIGKILL)

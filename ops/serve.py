@@ -22,6 +22,7 @@ from ops.store.opened import store_paths
 from ops.store.recognition import Standing, begin_run
 from ops.store.standing import check_standing
 from ops.supervisor import Supervisor
+from ops.template import First
 from penstock import __version__
 from penstock.control.audit import Audit, own
 from penstock.files import reserve
@@ -42,11 +43,17 @@ SHARED_MEMORY = Path("/dev/shm")
 log = get_logger()
 
 
-def serve(configuration: Configuration, read: Callable[[], Configuration], template: Sequence[str] = COMMAND) -> None:
+def serve(
+    configuration: Configuration,
+    read: Callable[[], Configuration],
+    first: First | None = None,
+    template: Sequence[str] = COMMAND,
+) -> None:
     """Run a node until it is asked to stop. StartError if it cannot be started; either way no process or shared memory
     is left behind.
 
-    `read` rereads the configuration; `template` is the command of the template process.
+    `read` rereads the configuration; `first` is the first template process, if it has been forked, and `template` the
+    command of others.
     """
     settings = configuration.settings
     process.set_name("pstk-supervisor")
@@ -73,7 +80,7 @@ def serve(configuration: Configuration, read: Callable[[], Configuration], templ
         node = Node(epoch, runtime, path, *address, settings, clock.ahead_us(), known, number)
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
-        forks = ForkServer(template, runtime, port.fileno())
+        forks = ForkServer(template, runtime, port.fileno(), first)
         audit = Audit(settings.data, "supervisor", 0)
         reload = Reload(node, configuration, read, audit)
         supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager, reload.reload))

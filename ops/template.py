@@ -6,6 +6,10 @@ serves at once, and shares the memory of the imported modules.
 
 It forks twice: the intermediate process ends at once, and the supervisor, which adopts orphans (prctl(2),
 PR_SET_CHILD_SUBREAPER), becomes the parent of the other.
+
+The first template of a node is itself forked, from the process that becomes the supervisor, before that has a thread or
+an open file: all processes share the memory of what both have imported. A later one, which replaces a dead template, is
+a program of its own.
 """
 
 from __future__ import annotations
@@ -15,19 +19,22 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple, NoReturn
 
+from ops.errors import ForkEnded
 from penstock.bus import pack, unpack
 from penstock.node import collector
 from penstock.node.node import Role
 from penstock.process import process
 
 REQUEST_MAX = 4096
-"""Bytes of a request, at most."""
+"""Bytes of a request, or of the runtime directory's path, at most."""
 MODULES: Mapping[Role, str] = {
     "router": "router.process",
     "shard": "shard.process",
@@ -42,6 +49,51 @@ Main = Callable[..., None]
 """The main function of a process. Arguments: the runtime directory, the index of its place, its incarnation and, for an
 acceptor, the descriptor of the listening socket.
 """
+
+
+class First(NamedTuple):
+    """The first template: its pid, and the supervisor's end of its socket. It waits for the path of the runtime
+    directory.
+    """
+
+    pid: int
+    socket: socket.socket
+
+
+def fork() -> First:
+    """Fork the first template from this process, which must have no thread, and no open file that matters."""
+    collector.collect_and_keep()  # a collection in the template would copy the pages of this process
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        _serve_forked(theirs)
+    theirs.close()
+    return First(pid, ours)
+
+
+def _serve_forked(supervisor: socket.socket) -> NoReturn:
+    """Be the first template, and any process forked from it. Raises nothing but ForkEnded."""
+    try:
+        _leave_command(supervisor.fileno())
+        runtime = supervisor.recv(REQUEST_MAX)
+        if runtime:
+            _run_template(Path(os.fsdecode(runtime)), supervisor.detach())
+    except SystemExit as end:
+        raise ForkEnded(end.code) from None
+    except BaseException as error:
+        traceback.print_exception(error)
+        raise ForkEnded(1) from None
+    raise ForkEnded(0)
+
+
+def _leave_command(descriptor: int) -> None:
+    """Take this process out of the command's group, and close all files but standard error and this one."""
+    os.setpgid(0, 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)  # standard output belongs to the line that says the node is ready
+    os.closerange(3, descriptor)
+    os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def serve(runtime: Path, descriptor: int, mains: Mapping[Role, Main]) -> Callable[[], None]:
@@ -122,13 +174,12 @@ def _fork_again(reader: int, writer: int) -> None:
         time.sleep(0.0002)
 
 
-def main() -> None:
+def _run_template(runtime: Path, descriptor: int) -> None:
     """Import the modules of all roles, then serve the supervisor's requests."""
-    runtime = Path(sys.argv[1])
     with _leaving_reason(runtime, "template", 0):
         mains = {role: import_module(module).main for role, module in MODULES.items()}
-    serve(runtime, int(sys.argv[2]), mains)()
+    serve(runtime, descriptor, mains)()
 
 
 if __name__ == "__main__":
-    main()
+    _run_template(Path(sys.argv[1]), int(sys.argv[2]))

@@ -37,7 +37,9 @@ def environment(inherited: Mapping[str, str]) -> dict[str, str]:
 def put_folder_first() -> None:
     """Put the folder first on the path of this process and of those that it starts, Spark's workers too."""
     sys.path.insert(0, str(folder()))
-    os.environ.update(environment(os.environ))
+    for name, value in environment(os.environ).items():
+        if os.environ.get(name) != value:  # setproctitle finds the arguments by the environment as it was
+            os.environ[name] = value
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -279,3 +280,26 @@ def test_a_shard_that_hears_late_of_the_end_of_a_queue_closes_no_other_ones_slot
         for number in range(3):
             channel.publish(b"%d" % number, queue)
             assert wait_get(channel, queue).body == b"%d" % number
+
+
+def test_template(tmp_path: Path) -> None:
+    """The first template is forked from the supervisor. One that dies takes nobody along, and the program that replaces
+    it forks as well.
+    """
+    with Broker(tmp_path, program=[str(Path(sys.executable).with_name("penstock"))]) as own:
+        supervisor = psutil.Process(own.pid)
+        assert supervisor.name() == "pstk-supervisor"
+        with Client.connect(own.address) as client:
+            client.channel().call("queue.declare", queue="work")
+            (first,) = templates(supervisor)
+            first.kill()
+            wait_for(lambda: (found := templates(supervisor)) and first not in found, what="another template")
+            round_trip(client, "work")
+            own.wait_replaced("shard", own.kill("shard"))
+            round_trip(client, "work")
+
+
+def templates(supervisor: psutil.Process) -> list[psutil.Process]:
+    """Return the running templates of a node: one, or none."""
+    running = [child for child in supervisor.children() if child.status() != psutil.STATUS_ZOMBIE]
+    return [child for child in running if child.name() == "pstk-template"]

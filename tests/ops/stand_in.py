@@ -40,7 +40,7 @@ def supervise(settings: Settings) -> None:
     logs.configure(settings, "supervisor", 0)
     try:
         configuration = Configuration(settings, {})
-        serve(configuration, lambda: configuration, [*COMMAND, "template"])
+        serve(configuration, lambda: configuration, template=[*COMMAND, "template"])
     except StartError as error:
         print(f"penstock: {error}", file=sys.stderr)
         sys.exit(2)

@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from ops import cli
+from ops.errors import ForkEnded
 from penstock import __version__
 from penstock.settings import Settings
 
@@ -135,3 +138,12 @@ def test_alone_it_shows_its_help() -> None:
 def test_version() -> None:
     done = penstock("--version")
     assert (done.returncode, done.stdout) == (0, f"penstock {__version__}\n")
+
+
+def test_a_forked_process_ends_with_its_own_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 would be the end of a help text that nobody reads."""
+    for raised, status in ((ForkEnded(1), 1), (SystemExit(1), 0)):
+        monkeypatch.setattr(cli, "app", Mock(side_effect=raised))
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert end.value.code == status

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,17 +26,24 @@ def main(runtime, index, incarnation):
 template.serve(Path(sys.argv[1]), int(sys.argv[2]), {"shard": main})()
 """
 SUPERVISE = """
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, sys, time, types
 from pathlib import Path
 import psutil
-from ops import forkserver
+from ops import forkserver, template
 from ops.forkserver import ForkServer
 from penstock.process import process
 
+def fork_first():
+    module = sys.modules["sleeping"] = types.ModuleType("sleeping")
+    exec(sys.argv[2].partition("template.serve")[0], module.__dict__)
+    template.MODULES = {"shard": "sleeping"}
+    return template.fork()
+
+first = fork_first() if sys.argv[3] == "forked" else None
 runtime = Path(sys.argv[1])
 process.record_parent(runtime)
 process.adopt_orphans()
-forks = ForkServer([sys.executable, "-c", sys.argv[2]], runtime, 0)
+forks = ForkServer([sys.executable, "-c", sys.argv[2]], runtime, 0, first)
 
 def begin():
     forks.start(time.monotonic())
@@ -57,17 +65,24 @@ template = begin()
 """
 
 
-def supervise(tmp_path: Path, program: str) -> None:
-    """Run a program in a supervisor whose template has begun; raise an error if it fails or takes too long."""
-    whole = SUPERVISE + textwrap.dedent(program) + "\nforks.close()\nassert not psutil.Process().children()\n"
-    command = [sys.executable, "-c", whole, str(tmp_path), TEMPLATE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+@pytest.fixture(params=["forked", "run"])
+def supervise(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], None]:
+    """Runs a program in a supervisor whose template has begun; raises an error if it fails or takes too long. The first
+    template is forked, or run by the command.
+    """
+
+    def run(program: str) -> None:
+        whole = SUPERVISE + textwrap.dedent(program) + "\nforks.close()\nassert not psutil.Process().children()\n"
+        command = [sys.executable, "-c", whole, str(tmp_path), TEMPLATE, request.param]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "began" not in done.stdout, "standard output is the supervisor's"
+
+    return run
 
 
-def test_who_is_forked_is_a_child_with_a_name_and_a_group_of_its_own(tmp_path: Path) -> None:
+def test_who_is_forked_is_a_child_with_a_name_and_a_group_of_its_own(supervise: Callable[[str], None]) -> None:
     supervise(
-        tmp_path,
         """
         forked = [forks.fork("shard", index, 1) for index in (3, 4)]
         for index, child in zip((3, 4), forked):
@@ -82,9 +97,8 @@ def test_who_is_forked_is_a_child_with_a_name_and_a_group_of_its_own(tmp_path: P
     )
 
 
-def test_what_is_raised_in_who_is_forked_is_its_end_alone(tmp_path: Path) -> None:
+def test_what_is_raised_in_who_is_forked_is_its_end_alone(supervise: Callable[[str], None]) -> None:
     supervise(
-        tmp_path,
         """
         assert end(forks.fork("acceptor", 0, 1)) == 1  # there is nothing to run for that
         assert end(forks.fork("router", 0, 1)) == 1
@@ -95,9 +109,8 @@ def test_what_is_raised_in_who_is_forked_is_its_end_alone(tmp_path: Path) -> Non
     )
 
 
-def test_a_template_that_dies_takes_along_only_whom_it_did_not_tell_of(tmp_path: Path) -> None:
+def test_a_template_that_dies_takes_along_only_whom_it_did_not_tell_of(supervise: Callable[[str], None]) -> None:
     supervise(
-        tmp_path,
         """
         known = forks.fork("shard", 0, 1)
         unknown = forks.fork("shard", 1, 1)
@@ -114,9 +127,8 @@ def test_a_template_that_dies_takes_along_only_whom_it_did_not_tell_of(tmp_path:
     )
 
 
-def test_a_template_that_does_not_answer_is_killed(tmp_path: Path) -> None:
+def test_a_template_that_does_not_answer_is_killed(supervise: Callable[[str], None]) -> None:
     supervise(
-        tmp_path,
         """
         forkserver.ANSWER_SECONDS = 0.2
         template.suspend()
@@ -134,12 +146,12 @@ def test_a_template_that_does_not_answer_is_killed(tmp_path: Path) -> None:
     )
 
 
-def test_a_dead_template_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_dead_template_is_said_to_be_one(supervise: Callable[[str], None]) -> None:
     supervise(
-        tmp_path,
         """
         template.kill()
-        template.wait()
+        while template.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
         try:
             forks.fork("shard", 0, 1)
         except OSError:
