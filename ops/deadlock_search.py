@@ -200,7 +200,7 @@ def _refuse_youngest(processes: Asking, queue: Facts, channels: list[Facts], pat
         each
         for each in channels
         if any(cause.get("id") == queue["id"] for cause in each["causes"])
-        and (each["parked_bytes"] or _is_just_refused(each, patience))
+        and (each["parked_bytes"] or is_just_refused(each, patience))
     ]
     if not waiting:
         return False
@@ -210,7 +210,8 @@ def _refuse_youngest(processes: Asking, queue: Facts, channels: list[Facts], pat
     return True
 
 
-def _is_just_refused(channel: Facts, patience: float) -> bool:
+def is_just_refused(channel: Facts, patience: float) -> bool:
+    """Whether a queue has refused the publishes of a channel for less than `patience` seconds."""
     rung = channel["rung"]
     return rung is not None and rung["name"] == REJECT and rung["seconds"] < patience
 

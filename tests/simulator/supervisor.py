@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ops.child import Child, State
-from ops.deadlock_search import DeadlockSearch, QueueCheck
+from ops.deadlock_search import DeadlockSearch, QueueCheck, is_just_refused
 from ops.errors import CommandError
 from ops.flow.circles import FIRST_PART, Times, circles
 from ops.forkserver import Forked
@@ -328,7 +328,8 @@ class Supervisor:
 
     def deadlocks_are_broken(self) -> None:
         """Check at rest that the search has broken each circle of several queues that has lasted for as long as it
-        waits, or has found that its queues report it only, or have lent what they may (docs/flow-control.md).
+        waits, or waits for a client that it has just refused, or has found that its queues report it only, or have lent
+        what they may (docs/flow-control.md).
         """
         seconds = self.node.settings.flow.deadlock_seconds
         late = seconds / FIRST_PART + self.search.interval  # until the search looks at it
@@ -340,11 +341,13 @@ class Supervisor:
             lambda consumer: consumer["connection"],
             Times(seconds, seconds),
         )
+        refused = {each["connection"] for each in channels if is_just_refused(each, seconds)}
         left = [
             str(circle)
             for circle in found
             if len({queue["id"] for queue in circle.queues}) > 1
             and circle.key not in self.search._known
+            and not circle.key & refused
             and not any(is_relieved(self.node.state(queue["name"])) for queue in circle.queues)
         ]
         assert not left, f"nobody has broken: {left}"
