@@ -326,6 +326,11 @@ class Supervisor:
         self.engine.timeline.at(self.engine.weather.regularly(self.search.interval), self.search_for_deadlocks)
         self.search.check(self.engine.timeline.now)
 
+    def has_broken_a_deadlock(self, seconds: float) -> bool:
+        """Whether a queue has acted against a deadlock within so many seconds: its producers use what it has lent."""
+        acted = self.search._eager_until - self.node.settings.flow.deadlock_seconds
+        return self.engine.timeline.now < acted + seconds
+
     def deadlocks_are_broken(self) -> None:
         """Check at rest that the search has broken each circle of several queues that has lasted for as long as it
         waits, or waits for a client that it has just refused, or has found that its queues report it only, or have lent

@@ -133,10 +133,10 @@ class World:
 
     def rest(self, lull: Lull) -> None:
         """Play until shortly before the end of a lull; then everything has come to rest, unless something has just gone
-        wrong.
+        wrong, or gone on after a deadlock.
         """
         self.go_on(lull.begins + lull.seconds - SETTLING_SECONDS)
-        if self.faults.are_over(REST_SECONDS):
+        if self.faults.are_over(REST_SECONDS) and not self.faults.supervisor.has_broken_a_deadlock(REST_SECONDS):
             self.come_to_rest(SETTLING_SECONDS / 2)
             self.faults.supervisor.deadlocks_are_broken()
 
