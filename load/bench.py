@@ -20,6 +20,8 @@ from load.churn import churn
 from load.idle import idle
 from load.latency import Pace, latency
 from load.pairs import Ratio, compare
+from load.processes import MIB, settled_memory
+from load.redeclare import redeclare
 from load.target import Target
 from load.throughput import Shape, throughput
 from load.wire import Wire
@@ -67,6 +69,19 @@ def run_idle(target: Target, pid: int | None, options: Options) -> dict[str, Any
     return idle(target, pid, options.connections)
 
 
+def run_node(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
+    """Run the row `node`, which needs the broker's process id."""
+    assert pid is not None
+    found = settled_memory(pid)
+    return {"memory_mib": found.nbytes / MIB, "measure": found.measure}
+
+
+def run_redeclare(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
+    """Run the row `redeclare`, which needs the broker's process id."""
+    assert pid is not None
+    return redeclare(target, pid, options.seconds)
+
+
 def flow(**shape: Any) -> Row:
     """A row of throughput, in messages a second."""
 
@@ -78,13 +93,15 @@ def flow(**shape: Any) -> Row:
 
 
 def delay(figure: str, rate: float, **shape: Any) -> Row:
-    """A row of latency: milliseconds from write to delivery, where each producer publishes `rate` messages a second."""
+    """A row of latency: milliseconds from write to delivery, or the processor time, where each producer publishes
+    `rate` messages a second.
+    """
 
     def run(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
         course = pump.latency if options.client is Client.C else latency
         return course(target, pid, options.seconds, Pace(Shape(burst=1, **shape), rate))
 
-    return Row(figure, False, statistics.median, needs_pid=False, run=run)
+    return Row(figure, False, statistics.median, needs_pid=figure == CPU, run=run)
 
 
 ROWS = {
@@ -100,9 +117,12 @@ ROWS = {
     "64k": flow(size=65536, burst=2),
     "latency-p50": delay("p50_ms", 2000, size=256),
     "latency-p99": delay("p99_ms", 1000, size=256, producers=4, consumers=4, queues=4, prefetch=100),
+    "lone": delay(CPU, 500, size=256),
+    "redeclare": Row("cpu_us_per_declaration", False, statistics.median, needs_pid=True, run=run_redeclare),
     "churn": Row("connections_per_second", True, statistics.median, needs_pid=False, run=run_churn),
     # not the median: a broker keeps the memory it has allocated, so only the first run on a fresh one shows the cost
     "idle": Row("cost_mib", False, max, needs_pid=True, run=run_idle),
+    "node": Row("memory_mib", False, min, needs_pid=True, run=run_node),
 }
 
 
@@ -174,16 +194,17 @@ def bench(
     b: Annotated[str | None, typer.Option(help="AMQP URL of broker B, run in turn with A")] = None,
     b_pid: Annotated[int | None, typer.Option(help="parent process of B")] = None,
     runs: Annotated[int, typer.Option(min=1, help="runs of each row on each broker")] = 3,
-    seconds: Annotated[float, typer.Option(min=0.1, help="length of one run, except for idle")] = 4.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="length of one run, except for idle and node")] = 4.0,
     concurrency: Annotated[int, typer.Option(min=1, help="client processes of churn")] = 4,
     connections: Annotated[int, typer.Option(min=1, help="connections of idle")] = 2000,
     client: Annotated[
-        Client, typer.Option(help="language of the clients; churn and idle always use Python")
+        Client, typer.Option(help="language of the clients; those of redeclare, churn and idle are always in Python")
     ] = Client.PYTHON,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the figures of every run here")] = None,
 ) -> None:
-    """Measure throughput and latency of common load shapes, and two costs of connections: churn (opened and closed a
-    second) and idle (memory of many idle ones).
+    """Measure throughput and latency of common load shapes, the processor time of lone messages and of repeated
+    declarations, two costs of connections, churn (opened and closed a second) and idle (memory of many idle ones), and
+    the memory of a node.
     """
     options = Options(seconds, concurrency, connections, client)
     report: dict[str, Any] = {}

@@ -65,7 +65,7 @@ def test_rows_of_every_kind_against_a_broker(broker: Broker, tmp_path: Path) -> 
         "--b-pid",
         str(broker.pid),
     )
-    rows = ("churn", "idle", "ack", "durable", "fanout", "backlog", "latency-p99")
+    rows = ("churn", "idle", "node", "redeclare", "lone", "ack", "durable", "fanout", "backlog", "latency-p99")
     done = bench(
         *rows,
         *where,
@@ -87,6 +87,9 @@ def test_rows_of_every_kind_against_a_broker(broker: Broker, tmp_path: Path) -> 
     assert found["churn"]["b"][0]["p99_ms"] >= found["churn"]["b"][0]["p50_ms"] > 0
     assert found["idle"]["a"][0]["connections"] == 50
     assert found["idle"]["a"][0]["open_mib"] > 1
+    assert found["node"]["a"][0]["memory_mib"] > 1
+    assert found["redeclare"]["a"][0]["declarations"] > 0
+    assert found["redeclare"]["result"]["a"] > 0 and found["lone"]["result"]["a"] > 0
     for name in ("ack", "durable", "fanout", "backlog", "latency-p99"):
         assert found[name]["ratio"] > 0 and found[name]["a"][0]["cpu_us_per_message"] > 0
     assert 0 < found["latency-p99"]["a"][0]["p50_ms"] <= found["latency-p99"]["a"][0]["max_ms"]
@@ -110,6 +113,7 @@ def test_rows_with_clients_in_c(broker: Broker, tmp_path: Path) -> None:
     [
         (["nosuchrow"], "nosuchrow"),
         (["idle", "--a", "amqp://127.0.0.1:9"], "process id"),
+        (["lone", "--a", "amqp://127.0.0.1:9"], "process id"),
         (["churn", "--a", "http://127.0.0.1"], "amqp://"),
         (["churn", "--a", "amqp://127.0.0.1:9", "--seconds", "0.1", "--concurrency", "1"], "127.0.0.1:9"),
     ],
