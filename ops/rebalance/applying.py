@@ -1,11 +1,18 @@
 """Applies a plan move by move, without a node: chooses the next step from the present state.
 
-    next_step(now, health)  ──▶  Start(move)  ──▶  record_result(result)  ──▶  next_step …  ──▶  Ended(state)
+    next_step(now, health)  ──▶  Start(move)  ──▶  begin, then at its end record_result  ──▶  next_step …  ──▶  Ended
                             ──▶  Wait(seconds, why)
 
 A move without effect (its queue is gone, or already on the target) is passed over. A move that is rolled back is
 retried; if it fails for good, the plan ends there, because the moves that follow assume a placement that will not come
 about.
+
+Moves are begun in order, several at a time if the limits allow it. A plan keeps its hard goals after each of its moves,
+so it keeps them after any of the first moves as well, unless a missing one was to make room: no move is begun while
+another, begun before, still has to leave its target.
+
+Every move raises the version of the placement by one. A move that is begun alone is requested with the version that its
+predecessors left; with others under way, the versions that they report tell whether anybody else has moved a queue.
 """
 
 from __future__ import annotations
@@ -42,15 +49,17 @@ ATTEMPTS = 3
 BACK_OFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """Waits between checks while the node is in trouble, and between attempts."""
 PAUSED_SECONDS = 1.0
+UNDER_WAY_SECONDS = 0.02
+"""Wait between checks whether a move has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits on applying; 0 is no limit, except for `moves`: 1 is one at a time, 0 is none.
+    """Limits on applying; 0 is no limit, except for `moves` at a time: 0 is none.
 
-    The first two bound the average rate of copying. No move is begun while one of the others is exceeded: the loop lag
-    of a shard or acceptor (99th percentile), the share of channels that are held, the memory of a shard's contents in
-    percent of the mark at which it holds its producers.
+    The first two bound the average rate of copying; with one of them there is one move at a time. No move is begun
+    while one of the others is exceeded: the loop lag of a shard or acceptor (99th percentile), the share of channels
+    that are held, the memory of a shard's contents in percent of the mark at which it holds its producers.
     """
 
     messages_per_second: float = 0.0
@@ -88,7 +97,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait for this long before asking again."""
+    """Wait for this long before asking again; `why` is "" for the end of a move."""
 
     seconds: float
     why: str
@@ -96,11 +105,11 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Make this move, number `number` of the plan from 0, if the placement is of that version."""
+    """Make this move, number `number` of the plan from 0, if the placement is of that version (None: of any)."""
 
     number: int
     move: Move
-    placement_version: int
+    placement_version: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +145,9 @@ class Result:
 
 @dataclass(slots=True)
 class Applying:
-    """A plan being applied; `done` are the numbers of the moves that are finished, earlier attempts included."""
+    """A plan being applied. `done` are the numbers of the moves that are finished, earlier attempts included,
+    `under_way` those that are begun.
+    """
 
     plan: Plan
     placement_version: int
@@ -145,7 +156,10 @@ class Applying:
     results: list[tuple[int, Result]] = field(default_factory=list)
     why: str = ""
     aborted: bool = False
-    _attempts: int = 0
+    under_way: dict[int, Start] = field(default_factory=dict)
+    _accompanied: set[int] = field(default_factory=set)
+    """Those under way that were begun alone, and others since."""
+    _attempts: dict[int, int] = field(default_factory=dict)
     _troubled: int = 0
     _last: Result | None = None
     _last_begun: float = 0.0
@@ -171,32 +185,48 @@ class Applying:
     def next_step(self, now: float, health: Health) -> Wait | Start | Ended:
         """Return the next step; `now` is in seconds of the node's clock."""
         number = self._next_number()
-        if self._over is not None or number is None:
-            return self._over or Ended("applied")
-        if now >= self.plan.expires:
-            return Ended("expired", "plan again: its inputs are too old")
-        waiting = self._hindrance(now, health)
+        over = self._over
+        if over is None and number is None and not self.under_way:
+            over = Ended("applied")
+        if over is None and now >= self.plan.expires:
+            over = Ended("expired", "plan again: its inputs are too old")
+        if over is not None or number is None:
+            return Wait(UNDER_WAY_SECONDS, "") if self.under_way or over is None else over
+        waiting = self._hindrance(number, now, health)
         self.why = waiting.why if waiting else ""
-        return waiting or Start(number, self.plan.moves[number], self.placement_version)
+        return waiting or Start(number, self.plan.moves[number], None if self.under_way else self.placement_version)
+
+    def begin(self, start: Start) -> None:
+        """A move is begun."""
+        self._accompanied |= self.under_way.keys()
+        self.under_way[start.number] = start
 
     def record_result(self, number: int, result: Result, now: float, took: float) -> None:
         """Record the end of a move, `took` seconds after it was begun."""
         self.results.append((number, result))
-        if result.placement_version is not None and result.result != "stale":
-            self.placement_version = result.placement_version
+        self.under_way.pop(number, None)
+        accompanied = number in self._accompanied
+        self._accompanied.discard(number)
         self._last, self._last_begun = result, now - took
+        self._check_version(result)
         if result.result in DONE:
             self.done.add(number)
-            self._attempts = 0
             return
-        self._attempts += 1
-        if result.result == "stale":
-            self._over = Ended("stale", result.reason)
-        elif result.result not in RETRIED or self._attempts >= ATTEMPTS:
+        self._attempts[number] = self._attempts.get(number, 0) + 1
+        if result.result == "stale" and not accompanied:
+            self._over = self._over or Ended("stale", result.reason)
+        elif result.result not in {*RETRIED, "stale"} or self._attempts[number] >= ATTEMPTS:
             move = self.plan.moves[number]
-            self._over = Ended("stopped", f"queue '{move.queue}': {result.result}, {result.reason}")
+            self._over = self._over or Ended("stopped", f"queue '{move.queue}': {result.result}, {result.reason}")
         else:
-            self._not_before = now + BACK_OFF_SECONDS[self._attempts]
+            self._not_before = now + BACK_OFF_SECONDS[self._attempts[number]]
+
+    def _check_version(self, result: Result) -> None:
+        """Count a move that was made. End the plan if the version that it left is higher than by this plan's moves."""
+        self.placement_version += result.result == "moved"
+        version = result.placement_version
+        if result.result == "moved" and version is not None and version > self.placement_version + len(self.under_way):
+            self._over = self._over or Ended("stale", f"the placement is of version {version}")
 
     def progress(self) -> dict[str, Any]:
         """Return the progress, as the lease reports it."""
@@ -210,11 +240,14 @@ class Applying:
         }
 
     def _next_number(self) -> int | None:
-        return next((number for number in range(len(self.plan.moves)) if number not in self.done), None)
+        numbers = range(len(self.plan.moves))
+        return next((number for number in numbers if number not in self.done and number not in self.under_way), None)
 
-    def _hindrance(self, now: float, health: Health) -> Wait | None:
+    def _hindrance(self, number: int, now: float, health: Health) -> Wait | None:
         if self.limits.moves < 1:
             return Wait(PAUSED_SECONDS, "an operator allows no moves")
+        if self.under_way and (self._has_enough_under_way() or self._needs_room_of_others(self.plan.moves[number])):
+            return Wait(UNDER_WAY_SECONDS, "")
         if trouble := health.trouble(self.limits):
             seconds = BACK_OFF_SECONDS[min(self._troubled, len(BACK_OFF_SECONDS) - 1)]
             self._troubled += 1
@@ -224,6 +257,15 @@ class Applying:
             return Wait(self._not_before - now, "the next attempt")
         paced = self._last_begun + self._paced_seconds()
         return Wait(paced - now, "the rate limits") if now < paced else None
+
+    def _has_enough_under_way(self) -> bool:
+        paced = self.limits.messages_per_second or self.limits.bytes_per_second
+        return len(self.under_way) >= (1 if paced else self.limits.moves)
+
+    def _needs_room_of_others(self, move: Move) -> bool:
+        """Whether a move under way leaves the target of this one, or is of the same queue."""
+        others = (start.move for start in self.under_way.values())
+        return any(other.source == move.target or other.queue_id == move.queue_id for other in others)
 
     def _paced_seconds(self) -> float:
         """Return the least time for the last move, from its start, that keeps its copies within the present rates."""
@@ -236,19 +278,22 @@ class Applying:
         return max(amount / rate if rate else 0.0 for amount, rate in rates)
 
 
-def earlier_state(plan: Plan, records: Sequence[Mapping[str, Any]]) -> tuple[set[int], int, int | None]:
-    """Return the state that earlier attempts left, from their records: the moves done, the placement version, and the
-    move whose end is not on record.
+def earlier_state(plan: Plan, records: Sequence[Mapping[str, Any]]) -> tuple[set[int], int, set[int]]:
+    """Return the state that earlier attempts left, from their records: the moves done, the placement version without
+    the moves whose ends are not on record, and these.
     """
     done: set[int] = set()
-    version, open_move = plan.placement_version, None
+    unended: set[int] = set()
+    version = plan.placement_version
     for record in records:
-        if record["event"] == "start":
-            open_move = record["number"]
-        elif record["event"] == "move":
-            open_move = None
-            if record["result"] in DONE:
-                done.add(record["number"])
-            if record["placement_version"] is not None:
-                version = record["placement_version"]
-    return done, version, open_move
+        match record["event"]:
+            case "begun":
+                unended, version = set(), record["placement_version"]
+            case "start":
+                unended.add(record["number"])
+            case "move":
+                unended.discard(record["number"])
+                version += record["result"] == "moved"
+                if record["result"] in DONE:
+                    done.add(record["number"])
+    return done, version, unended

@@ -24,7 +24,7 @@ from ops.rebalance.making import make_plan
 from ops.rebalance.node import RunningNode
 from ops.rebalance.plan import Plan, PlanError, undo_plan
 from ops.rebalance.records import Facts, Records, summary
-from ops.rebalance.running import Run
+from ops.rebalance.running import MOVES_AT_ONCE_MAX, Run
 from ops.rebalance.verifying import homes_wrong, not_done
 from penstock.node import clock
 from penstock.text.amounts import AmountError, size
@@ -47,6 +47,12 @@ MessagesRate = Annotated[
 BytesRate = Annotated[
     str | None,
     typer.Option("--bytes-per-second", metavar="SIZE", help="average copying rate; 0: any", show_default=False),
+]
+Moves = Annotated[
+    int | None,
+    typer.Option(
+        "--moves", metavar="N", min=0, max=MOVES_AT_ONCE_MAX, help="moves at a time; 0: begin none", show_default=False
+    ),
 ]
 LoopLag = Annotated[
     float | None,
@@ -138,13 +144,14 @@ def apply(
     name: PlanName,
     messages_per_second: MessagesRate = None,
     bytes_per_second: BytesRate = None,
+    moves: Moves = None,
     loop_lag_ms: LoopLag = None,
     stopped_percent: Stopped = None,
     fill_percent: Fill = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the moves of a plan, one at a time. Ctrl-C ends it cleanly; repeat the command to continue.
+    """Make the moves of a plan. Ctrl-C ends it cleanly; repeat the command to continue.
 
     Exit status 1 unless all moves are made.
 
@@ -153,7 +160,7 @@ def apply(
     records, node = Records(directory_of(data)), RunningNode(data)
     wanted = records.plan(name)
     records.keep(wanted)
-    given = given_limits(messages_per_second, bytes_per_second, None, loop_lag_ms, stopped_percent, fill_percent)
+    given = given_limits(messages_per_second, bytes_per_second, moves, loop_lag_ms, stopped_percent, fill_percent)
     limits = replace(limits_of(node.settings.rebalance), **given)
     run = Run(node, records, wanted, limits, partial(_print, to_stderr=as_json))
     ended = run.run()
@@ -217,9 +224,7 @@ def resume(data: Data = None) -> None:
 def limit(
     messages_per_second: MessagesRate = None,
     bytes_per_second: BytesRate = None,
-    moves: Annotated[
-        int | None, typer.Option(min=0, max=1, help="moves at a time; 0: begin none", show_default=False)
-    ] = None,
+    moves: Moves = None,
     loop_lag_ms: LoopLag = None,
     stopped_percent: Stopped = None,
     fill_percent: Fill = None,

@@ -37,5 +37,5 @@ def rules_of(
 
 def limits_of(settings: RebalanceSettings) -> Limits:
     """Return the limits of the settings."""
-    known = asdict(Limits())
-    return Limits(**{name: getattr(settings, name) for name in known if name != "moves"})
+    others = {name: getattr(settings, name) for name in asdict(Limits()) if name != "moves"}
+    return Limits(moves=settings.moves_at_once, **others)

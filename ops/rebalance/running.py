@@ -1,6 +1,7 @@
 """Applies a plan to a node: the lease, the moves, the records; `ops.rebalance.applying` chooses the next step.
 
-A move is requested in a thread of its own, so that the lease is renewed, and an abort noticed, meanwhile.
+Each move is requested in a thread of its own: the lease is renewed, an abort is noticed, and other moves are begun
+meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from types import FrameType
 from typing import Protocol
 
@@ -31,6 +32,9 @@ POLL_SECONDS = 0.2
 SILENT_SECONDS = 60.0
 """How long the node may not answer before the result of a move is given up as unknown."""
 
+MOVES_AT_ONCE_MAX = 16
+"""The most moves that a router makes at a time (`router.authority.moving`)."""
+
 Report = Callable[[str], None]
 
 
@@ -40,6 +44,15 @@ class Objection(Protocol):
     """
 
     def __call__(self, move: tuple[int, int] | None = None) -> str: ...
+
+
+@dataclass(slots=True)
+class UnderWay:
+    """A move under way, begun at this time of the monotonic clock, and whether the node was asked to roll it back."""
+
+    step: Start
+    began: float
+    aborted: bool = False
 
 
 class Run:
@@ -62,19 +75,22 @@ class Run:
         self._objection = objection or _none
         name = operator_name() if self.by == "operator" else "automatic"
         self.holder = f"{name}@{socket.gethostname()}:{os.getpid()}"
-        done, version, open_move = earlier_state(plan, records.of_plan(plan.id))
+        done, version, unended = earlier_state(plan, records.of_plan(plan.id))
         self.core = Applying(plan, version, limits, done)
+        self._under_way: dict[Future[Result], UnderWay] = {}
         self._interrupted = False
         self._answered = self._renewed = 0.0
-        self._begin(version, open_move)
+        self._begin(version, unended)
 
     @property
     def moved(self) -> int:
         """The number of moves made."""
         return sum(result.result == "moved" for _, result in self.core.results)
 
-    def _begin(self, version: int, open_move: int | None) -> None:
-        """Take the lease. CommandError if the placement has changed since the plan, or its last attempt."""
+    def _begin(self, version: int, unended: set[int]) -> None:
+        """Take the lease. CommandError if the placement has changed since the plan, or its last attempt; the node may
+        have completed moves that were `unended` then.
+        """
         if clock.now() >= self.plan.expires:
             raise CommandError(f"plan {self.plan.id} has expired: plan again")
         try:
@@ -82,14 +98,10 @@ class Run:
             placement = self.node.placement()
         except Refusal as refusal:
             raise CommandError(str(refusal)) from None
-        if (
-            open_move is not None
-            and _is_on_target(placement, self.plan.moves[open_move])
-            and placement["version"] > version
-        ):
-            # The last attempt ended during that move, and the node completed it.
-            self.core.done.add(open_move)
-            version += 1
+        completed = {number for number in unended if _is_on_target(placement, self.plan.moves[number])}
+        if version + len(completed) == placement["version"]:
+            self.core.done |= completed
+            version = placement["version"]
         self.core.placement_version = version
         if placement["version"] != version:
             self._release_lease()
@@ -102,7 +114,10 @@ class Run:
         ended = Ended("stopped", "interrupted")
         try:
             self._require(self.records.begun(self.plan, self.by, self.holder, self.core.placement_version))
-            with self._signals() if self.by == "operator" else nullcontext(), ThreadPoolExecutor(max_workers=1) as pool:
+            with (
+                self._signals() if self.by == "operator" else nullcontext(),
+                ThreadPoolExecutor(max_workers=MOVES_AT_ONCE_MAX) as pool,
+            ):
                 ended = self._run(pool)
         except CommandError as error:
             ended = Ended("stopped", str(error))
@@ -114,21 +129,25 @@ class Run:
     def _run(self, pool: ThreadPoolExecutor) -> Ended:
         waited_for = ""
         while True:
+            self._record_ended()
             self._renew_lease()
+            if self._interrupted or self.core.aborted:
+                self._abort_moves()
             step = self.core.next_step(clock.now(), self.node.health())
             if isinstance(step, Ended):
                 return step
             if isinstance(step, Wait):
-                if step.why != waited_for:
+                if step.why and step.why != waited_for:
                     self.report(f"waits: {step.why}")
-                waited_for = step.why
+                waited_for = step.why or waited_for
                 self._sleep(min(step.seconds, RENEW_SECONDS))
                 continue
             waited_for = ""
             nbytes = self._bytes_of(step.move)
             if reason := self._objection((step.number, nbytes)):
-                return Ended("withdrawn", reason)
-            self._move(pool, step, nbytes)
+                self.core.withdraw(reason)
+            else:
+                self._begin_move(pool, step, nbytes)
 
     def _sleep(self, seconds: float) -> None:
         """Sleep, but no longer than until the run must end."""
@@ -146,17 +165,37 @@ class Run:
         found = self.node.gauges.queues_by_id().get(move.queue_id)
         return 0 if found is None else found.whole_bytes
 
-    def _move(self, pool: ThreadPoolExecutor, step: Start, nbytes: int) -> None:
+    def _begin_move(self, pool: ThreadPoolExecutor, step: Start, nbytes: int) -> None:
         self._require(self.records.start(self.plan, step, nbytes))
-        began = time.monotonic()
-        result = self._obstacle(step.move)
-        if result is None:
-            asked = pool.submit(self._ask, step)
-            self._wait(asked, step.move)
-            result = asked.result()
+        self.core.begin(step)
+        obstacle = self._obstacle(step.move)
+        if obstacle is not None:
+            self._record(step, obstacle, 0.0)
+        else:
+            self._under_way[pool.submit(self._ask, step)] = UnderWay(step, time.monotonic())
+
+    def _record_ended(self) -> None:
+        """Record the moves that have ended."""
+        for asked in [asked for asked in self._under_way if asked.done()]:
+            move = self._under_way.pop(asked)
+            self._record(move.step, asked.result(), time.monotonic() - move.began)
+
+    def _record(self, step: Start, result: Result, took: float) -> None:
         self.records.move(self.plan, step, result)
-        self.core.record_result(step.number, result, clock.now(), time.monotonic() - began)
+        self.core.record_result(step.number, result, clock.now(), took)
         self.report(describe_move(step, len(self.plan.moves), result))
+
+    def _abort_moves(self) -> None:
+        """Have the node roll back the moves that still can be."""
+        for under_way in self._under_way.values():
+            if under_way.aborted:
+                continue
+            under_way.aborted = True
+            move = under_way.step.move
+            try:
+                self.node.ask("queue_move_abort", vhost=move.vhost, name=move.queue)
+            except (CommandError, Refusal) as error:
+                self.report(f"the move of queue '{move.queue}' goes on: {error}")
 
     def _obstacle(self, move: Move) -> Result | None:
         """Return the result of a move that has become impossible since the plan was made; None if it is possible."""
@@ -204,19 +243,6 @@ class Run:
             time.sleep(POLL_SECONDS)
         return Result("unknown", reason)
 
-    def _wait(self, asked: Future[Result], move: Move) -> None:
-        """Renew the lease until the move ends; an abort rolls the move back if it still can be."""
-        aborted = False
-        while not asked.done():
-            self._renew_lease()
-            if (self._interrupted or self.core.aborted) and not aborted:
-                aborted = True
-                try:
-                    self.node.ask("queue_move_abort", vhost=move.vhost, name=move.queue)
-                except (CommandError, Refusal) as error:
-                    self.report(f"the move goes on: {error}")
-            time.sleep(POLL_SECONDS / 10)
-
     def _renew_lease(self) -> None:
         """Renew the lease when it is due, and take over changes by operators."""
         if self._interrupted:
@@ -254,7 +280,7 @@ class Run:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Let Ctrl-C and SIGTERM end the attempt cleanly: the present move is rolled back or finished first."""
+        """Let Ctrl-C and SIGTERM end the attempt cleanly: moves under way are rolled back or finished first."""
 
         def interrupt(_number: int, _frame: FrameType | None) -> None:
             self._interrupted = True

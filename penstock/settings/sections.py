@@ -462,6 +462,7 @@ class RebalanceSettings(BaseModel):
         json_schema_extra={"default_text": "none"},
     )
     plan_seconds: float = Field(default=3600.0, gt=0, description="how long a plan stays applicable, in seconds")
+    moves_at_once: int = Field(default=1, ge=1, le=16, description="moves of a plan at a time")
     messages_per_second: int = Field(
         default=0, ge=0, description="average rate at which moves copy messages, per second; 0 is no limit"
     )
