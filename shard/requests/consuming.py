@@ -235,16 +235,17 @@ class Consuming:
 
     def on_hold(self, link: Link, holders: Sequence[Sequence[int]], rows: bytes) -> None:
         """Restore the unacked messages that an acceptor's consumers had in an earlier incarnation (Hold)."""
-        absent = []
+        absent = {}
         for id, queue_id, group, gets in holders:
             queue = self.state.queues.get(queue_id)
             if queue is not None and id not in link.consumers:
-                absent.append(self.holder(link, id, queue, group, gets=bool(gets)))
+                absent[id] = self.holder(link, id, queue, group, gets=bool(gets))
         for consumer in hold_rows(rows, link.consumers):
             self.state.touch(consumer.queue.owner)
         for consumer in lacking(rows, link.consumers):
             self.leases.cancel(consumer, self.remove_consumer)
-        for holder in absent:
+        self.leases.hand_out(rows, absent)
+        for holder in absent.values():
             if not holder.outstanding:
                 link.forget(holder)
         if self.state.recovery is not None:

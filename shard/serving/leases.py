@@ -89,6 +89,23 @@ class Leases:
                 if not self.stalls.go_on_without(queue, error, lambda: contents.drop_damaged_unacked(lease.held)):
                     raise
 
+    def hand_out(self, rows: bytes, holders: Mapping[int, Consumer]) -> None:
+        """Let those who stand for consumers that are gone have the leases of their deliveries, until they go too: what
+        these consumers settled comes only now. Rows as of Hold.
+        """
+        if not any(holder.queue.owner.leases for holder in holders.values()):
+            return
+        for id, sequence, count, _ in ROW.iter_unpack(rows):
+            holder = holders.get(id)
+            if holder is None or holder.lease is not None:
+                continue
+            queue: QueueState = holder.queue.owner
+            for lease in queue.leases.values():
+                if lease.consumer is None and lease.held.meets(sequence, sequence + count):
+                    self.begin(queue, holder, lease.id, lease.lasts)
+                    holder.hold_all(lease.held)
+                    break
+
     def cancelled(self, consumer: Consumer) -> None:
         """Note that a client cancels a consumer: no more deliveries; if there were none, the lease is an empty one."""
         lease: Lease = consumer.lease

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from router.model.records import COPYING
 from tests.shard.steps import drain, pass_ms, recount
 from tests.shard.test_damage import damage
 from tests.shard.test_incarnations import delivered, die, numbered, publish, ready
@@ -462,3 +463,39 @@ def test_who_asks_for_a_lease_while_the_queue_comes_home_has_it(node: Node) -> N
     assert results[0]["result"] == "rolled-back"
     assert delivered(again) == [(body, True) for body in numbered(0, 1, 2)]
     assert ready(node) == (7, 3)
+
+
+def test_what_is_acked_during_a_move_counts_though_the_consumer_goes_before_its_end(node: Node) -> None:
+    client = leased(node)
+    results = node.begin_move("q", 1)
+    while node.router.topology.moves[node.queue("q").queue_id].phase != COPYING:
+        node.step()
+    client.send("basic.ack", 1, delivery_tag=2, multiple=True)
+    client.read()
+    client.send("channel.close", 1)
+    client.read()
+    node.settle()
+    assert results[0]["result"] == "moved"
+    assert ready(node) == (7, 1)
+    again = open_channel(node)
+    consume(again)
+    node.settle()
+    assert delivered(again) == [(b"2", True)]
+
+
+def test_what_was_acked_when_a_shard_died_counts_though_the_consumer_has_gone(node: Node) -> None:
+    """The lease was stored before its second consumer came."""
+    hang_up(node, leased(node))
+    again = open_channel(node)
+    consume(again)
+    node.settle()
+    assert delivered(again) == [(body, True) for body in numbered(0, 1, 2)]
+    node.kill_shard(0)
+    again.send("basic.ack", 1, delivery_tag=2, multiple=True)
+    again.read()
+    again.send("channel.close", 1)
+    again.read()
+    node.finish(0)
+    node.start_shard(0)
+    node.settle()
+    assert ready(node) == (7, 1)
