@@ -22,7 +22,7 @@ from ops.store.opened import store_paths
 from ops.store.recognition import Standing, begin_run
 from ops.store.standing import check_standing
 from ops.supervisor import Supervisor
-from ops.template import First
+from ops.template import fork
 from penstock import __version__
 from penstock.control.audit import Audit, own
 from penstock.files import reserve
@@ -44,22 +44,19 @@ log = get_logger()
 
 
 def serve(
-    configuration: Configuration,
-    read: Callable[[], Configuration],
-    first: First | None = None,
-    template: Sequence[str] = COMMAND,
+    configuration: Configuration, read: Callable[[], Configuration], template: Sequence[str] | None = None
 ) -> None:
     """Run a node until it is asked to stop. StartError if it cannot be started; either way no process or shared memory
-    is left behind.
+    is left behind. ForkEnded in a forked process.
 
-    `read` rereads the configuration; `first` is the first template process, if it has been forked, and `template` the
-    command of others.
+    `read` rereads the configuration; `template` is the command of the template process, if it is not penstock's own.
     """
     settings = configuration.settings
     process.set_name("pstk-supervisor")
     process.adopt_orphans()
     process.raise_open_files()
     manager = Notifier()
+    first = fork() if template is None else None  # now: the limit of open files is raised, and nothing is open
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
         stack.enter_context(claimed(settings.data))
@@ -80,7 +77,7 @@ def serve(
         node = Node(epoch, runtime, path, *address, settings, clock.ahead_us(), known, number)
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
-        forks = ForkServer(template, runtime, port.fileno(), first)
+        forks = ForkServer(template or COMMAND, runtime, port.fileno(), first)
         audit = Audit(settings.data, "supervisor", 0)
         reload = Reload(node, configuration, read, audit)
         supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager, reload.reload))

@@ -51,8 +51,6 @@ def serve(
     if (reason := refusal()) is not None:
         raise StartError(reason)
     from ops.serve import serve as run  # not at the top: it imports compiled modules
-    from ops.template import fork
 
-    first = fork()
     logs.configure(configuration.settings, "supervisor", 0)
-    run(configuration, read, first)
+    run(configuration, read)

@@ -6,6 +6,7 @@ import socket
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.broker import Broker
@@ -16,6 +17,13 @@ from tests.waiting import PATIENCE, wait_for
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
 FILES = 256
+
+
+def test_each_process_may_open_as_many_files_as_the_hard_limit_lets(tmp_path: Path) -> None:
+    with Broker(tmp_path, by=("prlimit", f"--nofile={FILES}:{4 * FILES}")) as broker:
+        limits = {each.name(): each.rlimit(psutil.RLIMIT_NOFILE) for each in broker.processes()}
+        assert {"pstk-supervisor", "pstk-template", "pstk-acceptor-0", "pstk-shard-0"} <= limits.keys()
+        assert set(limits.values()) == {(4 * FILES, 4 * FILES)}
 
 
 def test_more_connections_than_files(tmp_path: Path) -> None:
