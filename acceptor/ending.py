@@ -28,8 +28,11 @@ class Ending:
         self._ends = began + END_SECONDS
 
     def is_safe(self) -> bool:
-        """Whether the shards that serve have reported all turns as safe, and nothing is left to be sent to them."""
-        return not any(link.stage is UP and (link.sent or link.turn.operations) for link in self._core.links)
+        """Whether the shards that serve have reported all turns as safe, and nothing is left to be sent to them, or to
+        the home of a queue that moves.
+        """
+        unsafe = any(link.stage is UP and (link.sent or link.turn.operations) for link in self._core.links)
+        return not unsafe and not self._core.state.limbo
 
     def close_connections(self) -> list[ConnectionState]:
         """Close all open connections. Return those that are not open yet, or were refused: the reason cannot be sent to

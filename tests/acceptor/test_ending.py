@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from acceptor.ending import DRAIN_SECONDS, END_SECONDS, SAFE_SECONDS, Ending
+from router.model.records import COPYING
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node, open_channel
 
@@ -48,6 +49,29 @@ def test_a_dead_shard_is_not_waited_for(node: Node) -> None:
     node.kill_shard(1)
     node.settle()
     assert ending.is_safe()
+
+
+def test_what_was_acked_while_its_queue_moves_is_sent_to_the_home(node: Node) -> None:
+    node.commits = True
+    client = confirming(node)
+    client.publish(1, b"m", routing_key="q", delivery_mode=2)
+    client.call("basic.consume", 1, queue="q", consumer_tag="c")
+    node.move("q", 0)
+    while node.router.topology.moves[node.queue("q").queue_id].phase != COPYING:
+        node.step()
+    node.commits = False  # the new home cannot keep the copy
+    node.settle()
+    client.send("basic.ack", 1, delivery_tag=1)
+    node.settle()
+    ending = Ending(node.core(0), node.now)
+    assert not any(link.sent or link.turn.operations for link in node.core(0).links) and not ending.is_safe()
+    node.commits = True
+    node.settle()
+    assert ending.is_safe()
+    ending.close_connections()
+    node.settle()
+    contents = node.state("q").contents
+    assert (node.queue("q").shard, contents.ready, contents.unacked) == (0, 0, 0)
 
 
 def test_clients_are_told_but_those_that_are_not_logged_in(node: Node) -> None:

@@ -79,9 +79,9 @@ class Farewells:
 
     def note_lost(self, acceptor: Acceptor) -> None:
         """Record what ends with the acceptor: publishes that wait at gates; if not all that it has sent is safe, which
-        takes too long or is up to a dead shard, any that was not confirmed.
+        takes too long or is up to a dead shard, any that was not confirmed, and acks for queues that move for too long.
         """
-        if any(link.sent or link.turn.operations for link in acceptor.core.links):
+        if acceptor.core.state.limbo or any(link.sent or link.turn.operations for link in acceptor.core.links):
             self.truth.died("acceptor", acceptor.seat, self.timeline.now)
         channels = *acceptor.core.state.channels(), *acceptor.core.orphans.channels
         waiting = {tuple(body.split(b" ", 2)[:2]) for channel in channels for _, body in parked(channel)}
