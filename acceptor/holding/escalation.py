@@ -184,6 +184,7 @@ class Escalations(HoldObserver):
         if full.is_full():
             return True
         self.admits(channel, self.climbs[channel], self.acceptor.now)
+        channel.release_if_free()  # its own ladder may have no rung on which it is seen again
         return False
 
     def refused(self, channel: ChannelState, count: int) -> None:

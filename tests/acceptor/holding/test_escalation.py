@@ -291,6 +291,20 @@ def test_who_was_refused_and_finds_the_room_taken_is_held_anew(node: Node) -> No
     assert len(events(client, "basic.nack")) == nacked + 1
 
 
+def test_who_was_refused_once_and_publishes_as_soon_as_there_is_room_is_held_no_longer(node: Node) -> None:
+    """The publish comes before the acceptor has polled the queue, and no ladder brings it back to that."""
+    client = held(node, "forever", confirms=True)
+    core, channel = node.core(0), client.connection.channels[1]
+    core.holding.escalations.refuse(channel, core.gates.queue_gates[node.queue("q").queue_id])
+    take(node, FULL)
+    assert channel.refusing is not None
+    client.publish(1, b"", routing_key="q")
+    client.read()
+    assert (channel.refusing, channel.held_by) == (None, None)
+    node.settle()
+    assert "connection.unblocked" in client.names() and confirmed(client)[FULL + 4]
+
+
 def test_a_limit_over_several_queues(node: Node) -> None:
     node.policy("pool", "^x$", {"sum-stop-count": 4, "hold": "park 1 s, reject"}, apply_to="exchanges")
     node.declare("q")
