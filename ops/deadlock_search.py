@@ -183,11 +183,14 @@ class QueueCheck:
         return id in self.empty and self.before.get(id) == self.moved[id]
 
     def consumers(self, cause: Facts) -> list[Facts]:
-        """Return the consumers of a queue; none if messages were acked since the last check."""
+        """Return the consumers of a queue; none if messages were acked since the last check. If none is ready, those
+        that have nothing in hand are left out: they cannot make room.
+        """
         id = cause["id"]
         if id not in self.consumers_by_queue:
             goes_on = id in self.before and id in self.moved and self.before[id][1] != self.moved[id][1]
-            self.consumers_by_queue[id] = [] if goes_on else _consumers(self.processes, cause)
+            found = [] if goes_on else _consumers(self.processes, cause)
+            self.consumers_by_queue[id] = [each for each in found if each["in_hand"] or id not in self.empty]
         return self.consumers_by_queue[id]
 
 

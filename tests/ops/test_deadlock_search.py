@@ -133,6 +133,15 @@ def test_what_is_only_reported_is_logged_once(commanded: Commanded) -> None:
     assert deadlocks(commanded) == ["report"] and lent(commanded) == {}
 
 
+def test_a_consumer_that_has_nothing_and_can_get_nothing_keeps_no_circle_from_being_found(commanded: Commanded) -> None:
+    jam(commanded)
+    idle = open_channel(commanded.node)
+    for queue in ("a", "b"):
+        idle.call("basic.consume", 1, queue=queue, consumer_tag=queue)
+    search(commanded, search_of(commanded))
+    assert deadlocks(commanded) == ["credit"]
+
+
 def test_where_a_policy_says_so_one_of_the_clients_has_its_publishes_refused(commanded: Commanded) -> None:
     commanded.node.policy("p", ".*", {"deadlock": "nack"})
     for name in ("a", "b"):
