@@ -140,7 +140,10 @@ class Run:
                 if step.why and step.why != waited_for:
                     self.report(f"waits: {step.why}")
                 waited_for = step.why or waited_for
-                self._sleep(min(step.seconds, RENEW_SECONDS))
+                if self._under_way:
+                    time.sleep(min(step.seconds, POLL_SECONDS))
+                else:
+                    self._sleep(min(step.seconds, RENEW_SECONDS))
                 continue
             waited_for = ""
             nbytes = self._bytes_of(step.move)
