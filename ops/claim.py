@@ -22,6 +22,8 @@ from ops.errors import StartError
 
 LOCK_FILE = "lock"
 POINTER_FILE = "running.json"
+PRIVATE_UMASK = 0o077
+"""The file mode creation mask of all processes of a node (umask(2))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def claimed(data: Path) -> Iterator[None]:
                 ) from None
             except OSError as error:
                 raise StartError(f"cannot lock the data directory {data}: {error.strerror}") from None
-        stack.callback(os.umask, os.umask(0o077))
+        stack.callback(os.umask, os.umask(PRIVATE_UMASK))
         make_private(data)
         with suppress(OSError):  # on a full disk the pid is missing, the lock holds all the same
             os.ftruncate(lock, 0)

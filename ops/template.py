@@ -27,6 +27,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from ops.claim import PRIVATE_UMASK
 from ops.errors import ForkEnded
 from penstock.bus import pack, unpack
 from penstock.node import collector
@@ -88,8 +89,11 @@ def _serve_forked(supervisor: socket.socket) -> NoReturn:
 
 
 def _leave_command(descriptor: int) -> None:
-    """Take this process out of the command's group, and close all files but standard error and this one."""
+    """Take this process out of the command's group, and close all files but standard error and this one. Files that it
+    creates are private, as the supervisor's are once that has the data directory.
+    """
     os.setpgid(0, 0)
+    os.umask(PRIVATE_UMASK)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # standard output belongs to the line that says the node is ready
     os.closerange(3, descriptor)
