@@ -56,6 +56,16 @@ def raise_last(*arguments: Any) -> None:
     raise arguments[-1]
 
 
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Tests with processes wait more than they compute: half as many workers again as there are cores. None, the choice
+    of pytest-xdist, if its environment variable says how many.
+    """
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    cores = len(os.sched_getaffinity(0))
+    return cores + cores // 2
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --amqp-url."""
     parser.addoption(

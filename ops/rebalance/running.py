@@ -76,7 +76,7 @@ class Run:
         name = operator_name() if self.by == "operator" else "automatic"
         self.holder = f"{name}@{socket.gethostname()}:{os.getpid()}"
         done, version, unended = earlier_state(plan, records.of_plan(plan.id))
-        self.core = Applying(plan, version, limits, done)
+        self.applying = Applying(plan, version, limits, done)
         self._under_way: dict[Future[Result], UnderWay] = {}
         self._interrupted = False
         self._answered = self._renewed = 0.0
@@ -85,7 +85,7 @@ class Run:
     @property
     def moved(self) -> int:
         """The number of moves made."""
-        return sum(result.result == "moved" for _, result in self.core.results)
+        return sum(result.result == "moved" for _, result in self.applying.results)
 
     def _begin(self, version: int, unended: set[int]) -> None:
         """Take the lease. CommandError if the placement has changed since the plan, or its last attempt; the node may
@@ -100,9 +100,9 @@ class Run:
             raise CommandError(str(refusal)) from None
         completed = {number for number in unended if _is_on_target(placement, self.plan.moves[number])}
         if version + len(completed) == placement["version"]:
-            self.core.done |= completed
+            self.applying.done |= completed
             version = placement["version"]
-        self.core.placement_version = version
+        self.applying.placement_version = version
         if placement["version"] != version:
             self._release_lease()
             raise CommandError(
@@ -113,7 +113,7 @@ class Run:
         """Make the remaining moves, and release the lease."""
         ended = Ended("stopped", "interrupted")
         try:
-            self._require(self.records.begun(self.plan, self.by, self.holder, self.core.placement_version))
+            self._require(self.records.begun(self.plan, self.by, self.holder, self.applying.placement_version))
             with (
                 self._signals() if self.by == "operator" else nullcontext(),
                 ThreadPoolExecutor(max_workers=MOVES_AT_ONCE_MAX) as pool,
@@ -131,9 +131,9 @@ class Run:
         while True:
             self._record_ended()
             self._renew_lease()
-            if self._interrupted or self.core.aborted:
+            if self._interrupted or self.applying.aborted:
                 self._abort_moves()
-            step = self.core.next_step(clock.now(), self.node.health())
+            step = self.applying.next_step(clock.now(), self.node.health())
             if isinstance(step, Ended):
                 return step
             if isinstance(step, Wait):
@@ -148,7 +148,7 @@ class Run:
             waited_for = ""
             nbytes = self._bytes_of(step.move)
             if reason := self._objection((step.number, nbytes)):
-                self.core.withdraw(reason)
+                self.applying.withdraw(reason)
             else:
                 self._begin_move(pool, step, nbytes)
 
@@ -170,7 +170,7 @@ class Run:
 
     def _begin_move(self, pool: ThreadPoolExecutor, step: Start, nbytes: int) -> None:
         self._require(self.records.start(self.plan, step, nbytes))
-        self.core.begin(step)
+        self.applying.begin(step)
         obstacle = self._obstacle(step.move)
         if obstacle is not None:
             self._record(step, obstacle, 0.0)
@@ -185,7 +185,7 @@ class Run:
 
     def _record(self, step: Start, result: Result, took: float) -> None:
         self.records.move(self.plan, step, result)
-        self.core.record_result(step.number, result, clock.now(), took)
+        self.applying.record_result(step.number, result, clock.now(), took)
         self.report(describe_move(step, len(self.plan.moves), result))
 
     def _abort_moves(self) -> None:
@@ -249,19 +249,19 @@ class Run:
     def _renew_lease(self) -> None:
         """Renew the lease when it is due, and take over changes by operators."""
         if self._interrupted:
-            self.core.apply_controls(asdict(self.core.limits), abort=True)
+            self.applying.apply_controls(asdict(self.applying.limits), abort=True)
         elif reason := self._objection():
-            self.core.withdraw(reason)
+            self.applying.withdraw(reason)
         if time.monotonic() - self._renewed < RENEW_SECONDS:
             return
         try:
             self._request_lease()
         except Refusal as refusal:
-            self.core.lose_lease(str(refusal))
+            self.applying.lose_lease(str(refusal))
         except CommandError as error:
             self._renewed = time.monotonic()
             if time.monotonic() - self._answered > LEASE_SECONDS:
-                self.core.lose_lease(f"no answer from the node for {LEASE_SECONDS:g} s: {error}")
+                self.applying.lose_lease(f"no answer from the node for {LEASE_SECONDS:g} s: {error}")
 
     def _request_lease(self) -> None:
         lease: Facts = self.node.ask(
@@ -269,11 +269,11 @@ class Run:
             plan=self.plan.id,
             holder=self.holder,
             seconds=LEASE_SECONDS,
-            limits=asdict(self.core.limits),
-            progress=self.core.progress(),
+            limits=asdict(self.applying.limits),
+            progress=self.applying.progress(),
         )
         self._answered = self._renewed = time.monotonic()
-        self.core.apply_controls(lease["limits"], lease["abort"])
+        self.applying.apply_controls(lease["limits"], lease["abort"])
 
     def _release_lease(self) -> None:
         try:

@@ -73,7 +73,7 @@ class Drain:
         ended = run.run()
         self.moved += run.moved
         if ended.state == "stopped":
-            number, last = run.core.results[-1] if run.core.results else (None, None)
+            number, last = run.applying.results[-1] if run.applying.results else (None, None)
             if number is None or last is None or last.result in DONE:
                 raise CommandError(f"shard {self.shard} is not empty: {ended.reason}")
             self.stuck[plan.moves[number].key] = f"{last.result}: {last.reason}"

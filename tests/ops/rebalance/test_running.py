@@ -123,7 +123,7 @@ def test_it_goes_on_after_the_moves_of_an_earlier_attempt(node: ServedNode) -> N
         if number == 0:
             records.move(plan, step, Result("moved", placement_version=version + 1))
     run = run_of(node, plan)
-    assert (run.core.done, run.core.placement_version) == ({0, 1}, version + 2)
+    assert (run.applying.done, run.applying.placement_version) == ({0, 1}, version + 2)
     assert run.run() == Ended("applied")
     assert node.commands.count("queue_move") == 3
 
@@ -137,7 +137,7 @@ def test_it_goes_on_after_several_moves_that_the_node_has_completed_or_not(node:
         node.command("queue_move", vhost="/", name=name, shard=1, placement_version=None, plan=plan.id)
     records.move(plan, Start(2, plan.moves[2], None), Result("moved", placement_version=version + 1))
     run = run_of(node, plan)
-    assert (run.core.done, run.core.placement_version) == ({0, 2}, version + 2)
+    assert (run.applying.done, run.applying.placement_version) == ({0, 2}, version + 2)
     assert run.run() == Ended("applied")
     assert node.homes() == dict.fromkeys("abcd", 1)
 
@@ -151,7 +151,7 @@ def test_several_moves_at_a_time(node: ServedNode) -> None:
     events = [each["event"] for each in Records(node.data).of_plan(plan.id)]
     assert (events.count("start"), events.count("move")) == (12, 12)
     again = run_of(node, plan)
-    assert (again.core.done, again.core.placement_version) == (set(range(12)), plan.placement_version + 12)
+    assert (again.applying.done, again.applying.placement_version) == (set(range(12)), plan.placement_version + 12)
 
 
 def test_a_signal_ends_it_after_the_present_move(node: ServedNode) -> None:
