@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -301,5 +302,9 @@ def test_template(tmp_path: Path) -> None:
 
 def templates(supervisor: psutil.Process) -> list[psutil.Process]:
     """Return the running templates of a node: one, or none."""
-    running = [child for child in supervisor.children() if child.status() != psutil.STATUS_ZOMBIE]
-    return [child for child in running if child.name() == "pstk-template"]
+    found = []
+    for child in supervisor.children():
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            if child.name() == "pstk-template" and child.status() != psutil.STATUS_ZOMBIE:
+                found.append(child)
+    return found
