@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.frames import Event
 from tests.simulator.engine import Engine
@@ -86,14 +86,15 @@ class Consumer(Transacting):
         """Consume from a queue."""
         self.consume_by(queue, {"x-priority": self.chance.choice([0, 0, 3])})
 
-    def consume_by(self, queue: str, arguments: dict[str, int | str]) -> None:
+    def consume_by(
+        self, queue: str, arguments: dict[str, int | str], when_read: Callable[[], None] | None = None
+    ) -> None:
         """Consume from a queue under a new tag, by some arguments."""
         self.consumers += 1
         tag = f"{queue}-{self.consumers}"
         self.queue_of[tag] = queue
-        self.client.send(
-            "basic.consume", self.number, queue=queue, consumer_tag=tag, no_ack=self.no_ack, arguments=arguments
-        )
+        how: dict[str, Any] = {"consumer_tag": tag, "no_ack": self.no_ack, "arguments": arguments}
+        self.client.send("basic.consume", self.number, when_read, queue=queue, **how)
         if self.no_ack:
             self.truth.may_lose(queue)
 

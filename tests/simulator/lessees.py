@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 from tests.frames import Event
@@ -14,7 +15,7 @@ from tests.simulator.truth import At, Id, Truth
 LEASE_SECONDS = 30
 """For how long a lease outlives its consumer."""
 LATE_SECONDS = 20.0
-"""How much later than its client asks for it a lease may be read again: the processes on the way may hang."""
+"""How much later than its acceptor reads the request a lease may be read again: the processes on the way may hang."""
 
 
 class Stage(Enum):
@@ -61,20 +62,25 @@ class Lessee(Consumer):
         self.consume_leased({"x-lease-expires": 1000 * LEASE_SECONDS})
 
     def read_again(self) -> None:
-        """Consume under the name of the lease once more. It may have expired by the time its shard gets to it."""
+        """Consume under the name of the lease once more."""
+        self.stage = Stage.READING
+        self.consume_leased({"x-lease-expires": 1000 * LEASE_SECONDS}, self.may_be_late)
+
+    def may_be_late(self) -> None:
+        """The acceptor, which may have paused the connection, has read the request. The lease may have expired by the
+        time its shard gets to it.
+        """
         if self.timeline.now + LATE_SECONDS > self.left_at + LEASE_SECONDS:
             self.missing.clear()
-        self.stage = Stage.READING
-        self.consume_leased({"x-lease-expires": 1000 * LEASE_SECONDS})
 
     def end_lease(self) -> None:
         """Have the messages of the lease return to the queue."""
         self.stage = Stage.ENDING
         self.consume_leased({"x-lease-end": "requeue"})
 
-    def consume_leased(self, arguments: dict[str, int | str]) -> None:
+    def consume_leased(self, arguments: dict[str, int | str], when_read: Callable[[], None] | None = None) -> None:
         """Consume under the name of the lease."""
-        self.consume_by(self.queue, {"x-lease": f"{self.plan.number}-{self.leases}", **arguments})
+        self.consume_by(self.queue, {"x-lease": f"{self.plan.number}-{self.leases}", **arguments}, when_read)
 
     def may_act(self) -> bool:
         return self.stage in (Stage.FILLING, Stage.READING) and bool(self.queues)
