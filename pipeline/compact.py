@@ -2,18 +2,20 @@
 
 An hour is due when it is closed and has live files that its manifest does not name. Running compaction twice changes
 nothing: new live files are merged with the hour's history, and rows that are equal in every column become one. Parts
-are staged, renamed into place, and count from the moment the manifest names them; only then are the parts before them
-removed. A run that dies in between leaves parts that the next run removes.
+count from the moment a manifest names them; only then are the parts before them removed. A run that dies in between
+leaves files that the next run removes. Nothing depends on an atomic rename, so object stores will do
+(`pipeline.manifests`).
 
 Small hours are compacted together, and one by one only if some of their rows or files are bad. Arrow (`pipeline.parts`)
-compacts new hours whose rows all fit their table. Spark's own readers and writers compact all others: hours with a
-history, hours with a bad row or file to report, and hours too large to pass through the driver.
+compacts new hours whose rows all fit their table, and its parts are written where they belong. Spark's own readers and
+writers compact all others: hours with a history, hours with a bad row or file to report, and hours too large to pass
+through the driver. Spark names files as it likes, so these parts are staged, and moved one by one.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -27,8 +29,9 @@ from pipeline import layout
 from pipeline.errors import PipelineError, is_read_failure, reason
 from pipeline.files import Files
 from pipeline.layout import Hour, Manifest
+from pipeline.manifests import Directory, commit, read_directories, sweep
 from pipeline.parts import parts
-from pipeline.read import live_files, live_rows, manifests
+from pipeline.read import history, live_files, live_rows, manifests
 from pipeline.runner import LIMIT_S, Runner
 from pipeline.schema import CORRUPT, PARTITION, partitioned
 from pipeline.unreadable import separate, try_live
@@ -52,12 +55,15 @@ ROWS_BY_DRIVER = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An hour of a table with new live files: the files, its manifest so far, and its approximate number of rows."""
+    """An hour of a table with new live files: the files, its manifest so far, its approximate number of rows, and the
+    number of its next manifest.
+    """
 
     hour: Hour
     new: Sequence[str]
     before: Manifest
     rows: int
+    number: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +78,8 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The staged result for some hours: the parts of each hour with their rows, and the duplicate rows left out of
-    each. For a single hour also the corrupt rows and unreadable files left out.
+    """The result for some hours before it counts: the paths of each hour's parts, staged or in place, with their rows,
+    and the duplicate rows left out of each. For a single hour also the corrupt rows and unreadable files left out.
     """
 
     parts: Mapping[Hour, Mapping[str, int]]
@@ -99,31 +105,41 @@ def compact(
     with Runner(spark, limit_s) as runner:
         begun = list[Future[list[Compacted]]]()
         for name in tables:
-            for left in files.matching(f"{layout.history_base(root, name)}/_staging-*"):
-                files.delete(left)
-            found = pending(files, root, name, now, grace_us)
-            for lot in lots(found):
+            done = history(files, root, name)
+            remove_remains(files, root, name, done)
+            for lot in lots(pending(files, root, name, done, now, grace_us)):
                 job = partial(compact_hours, spark, root, name, lot)
                 begun.append(runner.submit(f"{lot[0].hour} {name}", job))
         for each in begun:
             try:
-                done = each.result()
+                compacted = each.result()
             except PipelineError:
                 raise
             except Exception as error:
                 raise PipelineError(reason(error)) from error
-            yield from done
+            yield from compacted
 
 
-def pending(files: Files, root: str, name: str, now: int, grace_us: int) -> Iterator[Pending]:
-    """Yield the closed hours of a table that have new live files, the oldest first."""
-    done = manifests(files, root, name)
+def remove_remains(files: Files, root: str, name: str, done: Mapping[Hour, Directory]) -> None:
+    """Remove files that dead runs staged for a table, or had replaced and not yet removed."""
+    for left in files.matching(f"{layout.history_base(root, name)}/_staging-*"):
+        files.delete(left)
+    for directory in done.values():
+        if directory.superseded:
+            sweep(files, directory)
+
+
+def pending(
+    files: Files, root: str, name: str, done: Mapping[Hour, Directory], now: int, grace_us: int
+) -> Iterator[Pending]:
+    """Yield the closed hours of a table that have new live files, the oldest first. `done`: its history."""
     for hour, paths in sorted(live_files(files, root, name).items()):
-        before = done.get(hour)
+        directory = done.get(hour, Directory())
+        before = directory.manifest or layout.NOTHING
         new = layout.late_files(paths, before)
         if new and layout.is_closed(hour, now, grace_us):
             rows = files.size(f"{layout.live_base(root, name)}/{hour.path}") // BYTES_A_ROW
-            yield Pending(hour, new, before or layout.NOTHING, rows + (before.rows if before else 0))
+            yield Pending(hour, new, before, rows + before.rows, directory.next_number)
 
 
 def lots(hours: Iterable[Pending]) -> Iterator[list[Pending]]:
@@ -144,7 +160,7 @@ def compact_hours(spark: SparkSession, root: str, name: str, lot: Sequence[Pendi
     run = uuid.uuid4().hex[:12]
     staging = f"{layout.history_base(root, name)}/_staging-{run}"
     try:
-        staged = _stage(spark, root, TABLES[name], lot, staging)
+        staged = _stage(spark, root, TABLES[name], lot, staging, run)
         if staged is not None:
             return [_put_in_place(files, root, name, each, staged, run) for each in lot]
     finally:
@@ -168,11 +184,15 @@ def remove_live(files: Files, root: str, now: int, keep_us: int, tables: Sequenc
     return removed
 
 
-def _stage(spark: SparkSession, root: str, table: Table, lot: Sequence[Pending], staging: str) -> Staged | None:
-    """Stage hours. None if there are several and some row or file is bad, as it is not known in which hour."""
+def _stage(
+    spark: SparkSession, root: str, table: Table, lot: Sequence[Pending], staging: str, run: str
+) -> Staged | None:
+    """Make the parts of hours, staged or in place. None if there are several hours and some row or file is bad, as it
+    is not known in which hour.
+    """
     files = Files(spark)
     if sum(each.rows for each in lot) <= ROWS_BY_DRIVER and not any(each.before.parts for each in lot):
-        if (staged := _stage_by_arrow(spark, table, lot, staging)) is not None:
+        if (staged := _write_by_arrow(spark, root, table, lot, run)) is not None:
             return staged
         if len(lot) > 1:
             return None
@@ -198,23 +218,30 @@ def _stage(spark: SparkSession, root: str, table: Table, lot: Sequence[Pending],
     return Staged(found_parts, {lot[0].hour: duplicates}, corrupt, unreadable)
 
 
-def _stage_by_arrow(spark: SparkSession, table: Table, lot: Sequence[Pending], staging: str) -> Staged | None:
-    """Stage hours without a history by Arrow. None if a file is unreadable or has rows that do not fit."""
+def _write_by_arrow(spark: SparkSession, root: str, table: Table, lot: Sequence[Pending], run: str) -> Staged | None:
+    """Make the parts of hours without a history by Arrow, in place. None, and no part, if a file is unreadable or has
+    rows that do not fit.
+    """
     hours = {each.hour.path: each.hour for each in lot}
     paths = [path for each in lot for path in each.new]
     buckets = 1 + sum(each.rows for each in lot) // ROWS_A_PART
     made = parts(spark, table.name, SORTED_BY[table.name], paths, buckets).collect()
     if any(row["odd"] is not None for row in made):
         return None
-    files, written = Files(spark), dict[Hour, dict[str, int]]()
+    files, written = Files(spark), defaultdict[Hour, dict[str, int]](dict)
     duplicates = Counter[Hour]()
-    files.make_directory(staging)
-    for number, row in enumerate(made):
-        hour, path = hours[row["hour"]], f"{staging}/part-{number:04}.parquet"
+    for row in made:
+        hour = hours[row["hour"]]
+        path = _part(root, table.name, hour, run, len(written[hour]))
         files.write(path, row["part"])
-        written.setdefault(hour, {})[path] = row["rows"]
+        written[hour][path] = row["rows"]
         duplicates[hour] += row["found"] - row["rows"]
     return Staged(written, duplicates)
+
+
+def _part(root: str, name: str, hour: Hour, run: str, number: int) -> str:
+    """Return the path of a part that counts once a manifest names it."""
+    return f"{layout.history_base(root, name)}/{hour.path}/part-{run}-{number:04}.parquet"
 
 
 def _put_in_place(files: Files, root: str, name: str, each: Pending, staged: Staged, run: str) -> Compacted:
@@ -222,11 +249,13 @@ def _put_in_place(files: Files, root: str, name: str, each: Pending, staged: Sta
     files.
     """
     directory = f"{layout.history_base(root, name)}/{each.hour.path}"
-    files.make_directory(directory)
     made, names = staged.parts.get(each.hour, {}), list[str]()
+    files.make_directory(directory)
     for number, path in enumerate(made):
-        names.append(f"part-{run}-{number:04}.parquet")
-        files.rename(path, f"{directory}/{names[-1]}")
+        target = _part(root, name, each.hour, run, number)
+        names.append(layout.name_of(target))
+        if path != target:
+            files.rename(path, target)
     sources, unreadable = (frozenset(map(layout.name_of, paths)) for paths in (each.new, staged.unreadable))
     manifest = Manifest(
         parts=tuple(names),
@@ -236,8 +265,9 @@ def _put_in_place(files: Files, root: str, name: str, each: Pending, staged: Sta
         corrupt=each.before.corrupt + staged.corrupt,
         unreadable=tuple(sorted(unreadable.union(each.before.unreadable))),
     )
-    files.replace(f"{directory}/{layout.MANIFEST}", manifest.to_json().encode())
-    _sweep(files, directory, frozenset(names))
+    commit(files, directory, each.number, manifest)
+    for written in read_directories(files, directory).values():
+        sweep(files, written)
     return Compacted(name, each.hour, len(each.new), manifest)
 
 
@@ -268,10 +298,3 @@ def _stage_by_spark(
         return 0, 0
     counts = seen.get
     return int(counts["rows"]), int(counts["bad"])
-
-
-def _sweep(files: Files, directory: str, names: frozenset[str]) -> None:
-    """Remove the parts of an hour that its manifest does not name."""
-    for path in files.matching(f"{directory}/part-*"):
-        if layout.name_of(path) not in names:
-            files.delete(path)

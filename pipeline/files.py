@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Any, Final
 
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError, reason
 
 WRITE_BYTES = 1 << 20
 """Bytes passed to Java at once."""
+NOT_FOUND: Final = "java.io.FileNotFoundException"
+DAMAGED: Final = "org.apache.hadoop.fs.ChecksumException"
+
+
+class DamagedError(PipelineError):
+    """A file differs from its checksum: its writer died, or its disk has lost something."""
 
 
 class Files:
@@ -45,15 +53,19 @@ class Files:
         return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
 
     def read(self, name: str) -> str | None:
-        """Return the text of a small file; None if it does not exist."""
+        """Return the text of a small file; None if it does not exist. DamagedError if it differs from its checksum."""
         path, system = self._of(name)
-        if not system.exists(path):
-            return None
-        source = system.open(path)
         try:
-            return str(self.java.org.apache.commons.io.IOUtils.toString(source, "UTF-8"))
-        finally:
-            source.close()
+            source = system.open(path)
+            try:
+                return str(self.java.org.apache.commons.io.IOUtils.toString(source, "UTF-8"))
+            finally:
+                source.close()
+        except Py4JJavaError as error:
+            if is_instance_of(self.gateway, error.java_exception, NOT_FOUND):
+                return None
+            kind = DamagedError if is_instance_of(self.gateway, error.java_exception, DAMAGED) else PipelineError
+            raise kind(f"{name} cannot be read: {reason(error)}") from error
 
     def parquet_rows(self, name: str) -> int:
         """Return the number of rows of a Parquet file by its footer."""
@@ -70,10 +82,10 @@ class Files:
             raise PipelineError(f"{name} cannot be read: {reason(error)}") from error
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a small file, replacing an existing one."""
+        """Write a new file. PipelineError if there is one of that name."""
         path, system = self._of(name)
         try:
-            sink = system.create(path, True)
+            sink = system.create(path, False)
             try:
                 for first in range(0, len(data), WRITE_BYTES):
                     sink.write(bytearray(data[first : first + WRITE_BYTES]))

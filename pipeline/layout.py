@@ -1,11 +1,11 @@
 """Where telemetry lies: hours of the live tier (JSON lines) and of the history (Parquet). Names only, no file access.
 
     <root>/<table>/v=1/dt=2026-11-20/hour=13/<writer's file>.jsonl.zst
-    <root>/history/<table>/v=1/dt=2026-11-20/hour=13/part-<run>-<number>.parquet, _SUCCESS
+    <root>/history/<table>/v=1/dt=2026-11-20/hour=13/part-<run>-<number>.parquet, _manifest-000001.json
 
-`_SUCCESS` of an hour in the history is its *manifest*: it names the parts of the hour, and the live files that are in
-them. A live file that the manifest does not name came late, and is read beside the history until the hour is compacted
-again.
+The *manifest* of an hour in the history names the parts of the hour, and the live files that are in them. Other parts
+do not count. A live file that the manifest does not name came late, and is read beside the history until the hour is
+compacted again. Each compaction of an hour writes a manifest with the next number (`pipeline.manifests`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import Self
 
 from penstock.telemetry.schema import VERSION
 
-MANIFEST = "_SUCCESS"
+MANIFEST = re.compile(r"_manifest-(\d{6,})\.json")
+MANIFEST_0 = "_SUCCESS"
+"""The name of an hour's only manifest in earlier releases: its number is 0."""
 PART = re.compile(r"part-.*\.parquet")
 LIVE = re.compile(r"[^._].*\.jsonl\.zst")
 HOUR_PATH = re.compile(r"/dt=(\d{4}-\d\d-\d\d)/hour=(\d{1,2})(?:/|$)")
@@ -76,7 +78,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str) -> Self | None:
-        """Parse a manifest; None if it is incomplete: the hour is compacted again."""
+        """Parse a manifest; None if it is incomplete."""
         try:
             facts = json.loads(text)
             parts, sources, unreadable = (tuple(map(str, facts[name])) for name in ("parts", "sources", "unreadable"))
@@ -111,6 +113,19 @@ def hour_of(path: str) -> Hour | None:
 def name_of(path: str) -> str:
     """Return the last part of a path."""
     return path.rstrip("/").rpartition("/")[2]
+
+
+def manifest_name(number: int) -> str:
+    """Return the name of a manifest by its number, from 1."""
+    return f"_manifest-{number:06}.json"
+
+
+def manifest_number(name: str) -> int | None:
+    """Return the number of a manifest by its name; None if a file of that name is no manifest."""
+    if name == MANIFEST_0:
+        return 0
+    found = MANIFEST.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 def by_hour(paths: Iterable[str], pattern: re.Pattern[str]) -> dict[Hour, list[str]]:

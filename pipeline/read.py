@@ -15,6 +15,7 @@ from pipeline import layout
 from pipeline.errors import file_of
 from pipeline.files import Files
 from pipeline.layout import Hour, Manifest
+from pipeline.manifests import Directory, read_directories
 from pipeline.schema import CORRUPT, PARTITION, empty, struct, with_corrupt
 from pipeline.unreadable import separate, try_live, try_parts
 
@@ -132,15 +133,16 @@ def live_files(files: Files, root: str, name: str) -> dict[Hour, list[str]]:
     return layout.by_hour(found, layout.LIVE)
 
 
+def history(files: Files, root: str, name: str) -> dict[Hour, Directory]:
+    """Return the directories of the history, by hour."""
+    found = read_directories(files, f"{layout.history_base(root, name)}/dt=*/hour=*")
+    return {hour: directory for path, directory in found.items() if (hour := layout.hour_of(path)) is not None}
+
+
 def manifests(files: Files, root: str, name: str) -> dict[Hour, Manifest]:
-    """Return the manifests of the history, by hour; hours with an incomplete one are left out."""
-    found = {}
-    for path in files.matching(f"{layout.history_base(root, name)}/dt=*/hour=*/{layout.MANIFEST}"):
-        hour, text = layout.hour_of(path), files.read(path)
-        manifest = Manifest.from_json(text) if text is not None else None
-        if hour is not None and manifest is not None:
-            found[hour] = manifest
-    return found
+    """Return the manifests of the history, by hour; hours without a complete one are left out."""
+    found = history(files, root, name)
+    return {hour: directory.manifest for hour, directory in found.items() if directory.manifest is not None}
 
 
 def live_rows(spark: SparkSession, table: Table, files: Iterable[str], base: str | None = None) -> DataFrame:

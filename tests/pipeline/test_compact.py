@@ -14,9 +14,10 @@ from penstock.telemetry.schema import TABLES
 from pipeline import compact as compacting
 from pipeline import layout
 from pipeline.compact import Compacted, Pending, Staged, compact, remove_live
+from pipeline.errors import PipelineError
 from pipeline.files import Files
-from pipeline.layout import HOUR_US, NOTHING, Hour, Manifest
-from pipeline.read import Telemetry
+from pipeline.layout import HOUR_US, MANIFEST_0, NOTHING, Hour, manifest_name
+from pipeline.read import Telemetry, manifests
 from pipeline.schema import arrow
 from tests.pipeline import live
 from tests.pipeline.day import SINCE, Day
@@ -155,26 +156,55 @@ def test_a_run_that_dies_leaves_the_hour_as_it_was(
             run(spark, tmp_path)
     assert read(spark, tmp_path, day) == expected(day)
     with monkeypatch.context() as patched:
-        patched.setattr(compacting, "_sweep", killed)
+        patched.setattr(compacting, "sweep", killed)
         with pytest.raises(KeyboardInterrupt):
             run(spark, tmp_path)
     assert read(spark, tmp_path, day) == expected(day)
-    live.write(tmp_path, "depth", day.depth[:1], "later")
-    run(spark, tmp_path)
+    assert len(parts(tmp_path)) == 3  # one of each run
+    assert run(spark, tmp_path) == []  # the hour is done, but for its sweep
     assert read(spark, tmp_path, day) == expected(day)
-    manifest = Manifest.from_json((history(tmp_path) / layout.MANIFEST).read_text())
-    assert manifest
+    (manifest,) = manifests(Files(spark), str(tmp_path), "depth").values()
     assert [path.name for path in parts(tmp_path)] == list(manifest.parts)
+    assert {path.name for path in history(tmp_path).glob("[!.]*")} == {manifest_name(2), *manifest.parts}
 
 
 def test_an_hour_whose_manifest_is_torn_is_made_again(spark: SparkSession, day: Day, tmp_path: Path) -> None:
     live.write(tmp_path, "depth", day.depth)
     run(spark, tmp_path)
-    manifest = history(tmp_path) / layout.MANIFEST
-    manifest.with_name(f".{layout.MANIFEST}.crc").unlink()
-    manifest.write_text('{"parts": [')
+    (history(tmp_path) / manifest_name(1)).write_text('{"parts": [')
+    assert remove_live(Files(spark), str(tmp_path), HOUR.ends + 10, 10, ("depth",)) == 0
     assert read(spark, tmp_path, day) == expected(day)
     assert len(run(spark, tmp_path)) == 1
+    assert read(spark, tmp_path, day) == expected(day)
+    assert len(parts(tmp_path)) == 1
+
+
+def test_a_history_of_an_earlier_release_is_read_and_continued(spark: SparkSession, day: Day, tmp_path: Path) -> None:
+    live.write(tmp_path, "depth", day.depth[:-50])
+    run(spark, tmp_path)
+    (history(tmp_path) / manifest_name(1)).rename(history(tmp_path) / MANIFEST_0)
+    (history(tmp_path) / f".{manifest_name(1)}.crc").rename(history(tmp_path) / f".{MANIFEST_0}.crc")
+    assert run(spark, tmp_path) == []
+    live.write(tmp_path, "depth", day.depth[-50:], "late")
+    assert read(spark, tmp_path, day) == expected(day)
+    assert len(run(spark, tmp_path)) == 1
+    assert read(spark, tmp_path, day) == expected(day)
+    assert not (history(tmp_path) / MANIFEST_0).exists()
+
+
+def test_of_two_runs_at_once_one_counts(spark: SparkSession, day: Day, tmp_path: Path) -> None:
+    """The other fails, although each has written its parts when the first commits."""
+    files, root = Files(spark), str(tmp_path)
+    live.write(tmp_path, "depth", day.depth)
+    (found,) = compacting.pending(files, root, "depth", {}, CLOSED, GRACE)
+    runs = {run: compacting._write_by_arrow(spark, root, TABLES["depth"], [found], run) for run in ("first", "other")}
+    for run_name, staged in runs.items():
+        assert staged
+        if run_name == "first":
+            compacting._put_in_place(files, root, "depth", found, staged, run_name)
+        else:
+            with pytest.raises(PipelineError, match=manifest_name(1)):
+                compacting._put_in_place(files, root, "depth", found, staged, run_name)
     assert read(spark, tmp_path, day) == expected(day)
 
 
@@ -203,7 +233,7 @@ def test_hours_taken_in_together_are_as_each_alone(
     if wrong:
         live.write(tmp_path, "depth", [*hours[1][:wrong], {**hours[1][0], "ready": "many"}], "again")
     ways = []
-    by_arrow, by_spark = compacting._stage_by_arrow, compacting._stage_by_spark
+    by_arrow, by_spark = compacting._write_by_arrow, compacting._stage_by_spark
 
     def arrow_seen(*arguments: Any) -> Staged | None:
         ways.append("arrow")
@@ -213,7 +243,7 @@ def test_hours_taken_in_together_are_as_each_alone(
         ways.append("spark")
         return by_spark(*arguments)
 
-    monkeypatch.setattr(compacting, "_stage_by_arrow", arrow_seen)
+    monkeypatch.setattr(compacting, "_write_by_arrow", arrow_seen)
     monkeypatch.setattr(compacting, "_stage_by_spark", spark_seen)
     done = run(spark, tmp_path, CLOSED + 2 * HOUR_US)
     assert [(each.hour.hour, each.files, each.manifest.rows) for each in done] == [

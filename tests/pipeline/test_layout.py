@@ -48,6 +48,14 @@ def test_a_torn_manifest_is_none(text: str) -> None:
     assert Manifest.from_json(text) is None
 
 
+@given(st.integers(1, 2_000_000))
+def test_a_manifest_has_the_number_of_its_name(number: int) -> None:
+    assert layout.manifest_number(layout.manifest_name(number)) == number
+    assert layout.manifest_number(layout.MANIFEST_0) == 0
+    for name in (f".{layout.manifest_name(number)}.crc", f"{layout.manifest_name(number)}.tmp", "_manifest-.json"):
+        assert layout.manifest_number(name) is None
+
+
 def test_files_that_a_manifest_does_not_name_are_late() -> None:
     files = ["/r/a.jsonl.zst", "/r/b.jsonl.zst", "/r/c.jsonl.zst"]
     manifest = Manifest(("part-1",), ("a.jsonl.zst",), 1, 0, 0, ("b.jsonl.zst",))
