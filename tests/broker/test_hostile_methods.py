@@ -12,7 +12,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from tests.broker import Broker
 from tests.frames import method_frame
 from tests.hostile_methods import methods
 from tests.outcomes import Confirms
-from tests.raw import Client, HungUp
+from tests.raw import Client, Closed, HungUp
 from tests.router.making import rabbit_hash
 from tests.waiting import PATIENCE
 
@@ -59,7 +59,8 @@ class Attacker(threading.Thread):
 
     def is_answered(self, draw: random.Random) -> bool:
         with Client.connect(self.broker.address, user=MALLORY, password="m", vhost=VHOST) as client:
-            client.channel(1).call("queue.declare", queue="mine")
+            with suppress(Closed):  # a method of another attacker may have declared it otherwise
+                client.channel(1).call("queue.declare", queue="mine")
             client.channel(2)
             try:
                 client.socket.sendall(methods(draw, draw.randrange(1, METHODS_AT_ONCE)))
