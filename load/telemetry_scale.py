@@ -1,10 +1,13 @@
-"""The cost of compaction and report on much telemetry: rows of a day are generated, then `python -m pipeline` runs.
+"""The cost of compaction and report on much telemetry: rows of some days are generated, then `python -m pipeline` runs.
 
     python -m load.telemetry_scale --rows 5000000 50000000
+    python -m load.telemetry_scale --days 1 7 30 --queues 1000 --rows 1440000
 
-The rows are those of 10,000 queues on 16 shards: a file a minute, sizes and rates by a seed. Each number of rows gives
-a row of a table in Markdown: seconds and processor time a row of both commands, and the peak memory of all processes of
-a command together. All files, Spark's included, are in a temporary directory that is removed at the end.
+The rows are those of `--queues` on 16 shards: `--rows` a day, a file a minute, sizes and rates by a seed. Each number
+of rows gives a row of a table in Markdown: seconds and processor time a row of both commands, and the peak memory of
+all processes of a command together. With `--days` there is a row for each number of days instead: what a report on all
+of them costs, from summaries and from all rows (`--exact`). All files, Spark's included, are in a temporary directory
+that is removed at the end.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +34,25 @@ import zstandard
 from penstock.telemetry.layout import FileName, partition
 from penstock.telemetry.schema import TABLES
 
-QUEUES, SHARDS, MINUTES = 10_000, 16, 24 * 60
+SHARDS, MINUTES = 16, 24 * 60
 MINUTE_US = 60_000_000
 DAY = 1_795_132_800_000_000
 """2026-11-20, in µs since 1970."""
 EPOCH = DAY - 3_600_000_000
 NODE, WRITER = "scale", "console.0.1"
 EPISODES_A_MINUTE = 20
+ROWS_A_MINUTE = 1_000
+"""More than any other table has: their rows are numbered by the minute."""
+HELD = 50
+"""One queue in so many holds producers."""
 USERS = [f"user-{number}" for number in range(40)]
 POLL_S = 0.5
+HEAD = """\
+| rows | live tier | made in | compaction | CPU a row | history | report | CPU a row | memory |
+| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
+HEAD_OF_DAYS = """\
+| queues | days | rows | compaction, CPU a row | history | of it summaries | report | CPU | `--exact` | CPU | memory |
+| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,47 +70,85 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--rows", type=int, nargs="+", default=[5_000_000], help="rows of the table depth, for each run"
     )
+    parser.add_argument("--queues", type=int, default=10_000, help="their number")
+    parser.add_argument("--days", type=int, nargs="+", help="days for a report on each number of them")
     parser.add_argument("--master", default="local[2]", help="Spark's master, where jobs run")
     parser.add_argument("--memory", default="2g", help="heap of Spark's driver")
     parser.add_argument("--directory", type=Path, help="for the rows; default: a temporary one")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the rows are removed
-    print("| rows | live tier | made in | compaction | CPU a row | history | report | CPU a row | memory |")
-    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     if options.directory is not None:
         options.directory.mkdir(parents=True, exist_ok=True)
+    print(HEAD if options.days is None else HEAD_OF_DAYS)
     for rows in options.rows:
         root = Path(tempfile.mkdtemp(prefix="penstock-scale-", dir=options.directory))
         try:
-            print(measure(root, rows, options.master, options.memory), flush=True)
+            scale = Scale(root, rows, options.queues, options.master, options.memory)
+            for row in [scale.measure()] if options.days is None else scale.measure_days(sorted(options.days)):
+                print(row, flush=True)
         finally:
             shutil.rmtree(root)
 
 
-def measure(root: Path, rows: int, master: str, memory: str) -> str:
-    """Generate the rows, run both commands and return a row of the table."""
-    began = time.monotonic()
-    make(root, rows)
-    made = time.monotonic() - began
-    live = _size(root)
-    configuration = (f"spark.driver.memory={memory}", f"spark.local.dir={root / 'spark'}")
-    where = ("--telemetry", str(root), "--master", master, *(f"--conf={each}" for each in configuration))
-    compaction = run("compact", *where)
-    times = ("--from", "2026-11-20T00:00", "--to", "2026-11-21T00:00")
-    report = run("report", *where, *times, "--html", str(root / "report.html"), "--json", str(root / "report.json"))
-    peak = max(compaction.peak_rss, report.peak_rss)
-    cells = (
-        f"{rows:,}",
-        f"{live / 2**20:,.0f} MiB",
-        f"{made:.0f} s",
-        f"{compaction.seconds:.0f} s",
-        f"{compaction.cpu * 1e6 / rows:.1f} µs",
-        f"{_size(root / 'history') / 2**20:,.0f} MiB",
-        f"{report.seconds:.0f} s",
-        f"{report.cpu * 1e6 / rows:.1f} µs",
-        f"{peak / 2**30:.1f} GiB",
-    )
-    return f"| {' | '.join(cells)} |"
+class Scale:
+    """Telemetry of so many rows a day, and the commands that read it."""
+
+    def __init__(self, root: Path, rows: int, queues: int, master: str, memory: str) -> None:
+        self.root, self.rows, self.queues = root, rows, queues
+        configuration = (f"spark.driver.memory={memory}", f"spark.local.dir={root / 'spark'}")
+        self.where = ("--telemetry", str(root), "--master", master, *(f"--conf={each}" for each in configuration))
+
+    def measure(self) -> str:
+        """Generate a day, run both commands and return a row of the table."""
+        began = time.monotonic()
+        make(self.root, self.rows, self.queues)
+        made = time.monotonic() - began
+        live = _size(self.root)
+        compaction, report = run("compact", *self.where), self.report(0, 1)
+        cells = (
+            f"{self.rows:,}",
+            f"{live / 2**20:,.0f} MiB",
+            f"{made:.0f} s",
+            f"{compaction.seconds:.0f} s",
+            f"{compaction.cpu * 1e6 / self.rows:.1f} µs",
+            f"{_size(self.root / 'history') / 2**20:,.0f} MiB",
+            f"{report.seconds:.0f} s",
+            f"{report.cpu * 1e6 / self.rows:.1f} µs",
+            f"{max(compaction.peak_rss, report.peak_rss) / 2**30:.1f} GiB",
+        )
+        return f"| {' | '.join(cells)} |"
+
+    def measure_days(self, days: Sequence[int]) -> Iterator[str]:
+        """Generate the days, compact them as they come, and yield a row of the table for each number of days."""
+        known = 0
+        compaction = 0.0
+        for number in days:
+            make(self.root, self.rows, self.queues, number * MINUTES, first=known * MINUTES)
+            compaction += run("compact", *self.where).cpu
+            known = number
+            found, exact = self.report(0, number), self.report(0, number, "--exact")
+            summaries = sum(_size(each) for each in (self.root / "history").iterdir() if each.name not in TABLES)
+            cells = (
+                f"{self.queues:,}",
+                f"{number}",
+                f"{number * self.rows:,}",
+                f"{compaction * 1e6 / (number * self.rows):.1f} µs",
+                f"{_size(self.root / 'history') / 2**20:,.0f} MiB",
+                f"{summaries / 2**20:,.0f} MiB",
+                *(text for cost in (found, exact) for text in (f"{cost.seconds:.0f} s", f"{cost.cpu:.0f} s")),
+                f"{found.peak_rss / 2**30:.1f} GiB",
+            )
+            yield f"| {' | '.join(cells)} |"
+
+    def report(self, begin: int, end: int, *options: str) -> Cost:
+        """Report on the days from `begin` to before `end`."""
+        times = (f"--{name}={_day(number)}" for name, number in (("from", begin), ("to", end)))
+        pages = ("--html", str(self.root / "report.html"), "--json", str(self.root / "report.json"))
+        return run("report", *self.where, *times, *pages, *options)
+
+
+def _day(number: int) -> str:
+    return f"{datetime.fromtimestamp(DAY / 1e6, UTC) + timedelta(days=number):%Y-%m-%dT%H:%M}"
 
 
 def run(*command: str) -> Cost:
@@ -118,27 +170,27 @@ def run(*command: str) -> Cost:
     return Cost(time.monotonic() - began, sum(used.values()), peak)
 
 
-def make(root: Path, rows: int, minutes: int = MINUTES, seed: int = 1) -> None:
-    """Write the first `minutes` of a day of telemetry: at `rows` rows of depth a day, and matching rows of other
-    tables.
+def make(root: Path, rows: int, queues: int, minutes: int = MINUTES, first: int = 0, seed: int = 1) -> None:
+    """Write the minutes from `first` to before `minutes` of telemetry: `rows` rows of depth a day, and matching rows of
+    other tables.
     """
-    chance = random.Random(seed)
-    interval = MINUTES * 60_000 * QUEUES // rows
-    queues = [_Queue(chance, number, interval) for number in range(QUEUES)]
+    chance = random.Random(seed + first)
+    interval = MINUTES * 60_000 * queues // rows
+    known = [_Queue(chance, number, interval) for number in range(queues)]
     compressor = zstandard.ZstdCompressor(level=3)
-    counts = dict.fromkeys(TABLES, 0)
-    for minute in range(minutes):
+    counts = dict.fromkeys(TABLES, first * ROWS_A_MINUTE)
+    for minute in range(first, minutes):
         begin = DAY + minute * MINUTE_US
-        first, last = (rows * each // MINUTES for each in (minute, minute + 1))
-        step = MINUTE_US / max(last - first, 1)
+        least, most = (rows * each // MINUTES for each in (minute, minute + 1))
+        step = MINUTE_US / max(most - least, 1)
         depth = (
-            queues[number % QUEUES].line(int(begin + (number - first) * step), number + 1)
-            for number in range(first, last)
+            known[number % queues].line(int(begin + (number - least) * step), number + 1)
+            for number in range(least, most)
         )
         _write(root, "depth", begin, depth, compressor)
         for name, found in (
-            ("shard", _shards(chance, begin)),
-            ("flow", _episodes(chance, begin)),
+            ("shard", _shards(chance, begin, queues)),
+            ("flow", _episodes(chance, begin, max(queues // HELD, 1))),
             ("connection", _connections(chance, begin)),
         ):
             _write(root, name, begin, _numbered(found, name, counts), compressor)
@@ -180,7 +232,7 @@ class _Queue:
         )  # fmt: skip
 
 
-def _shards(chance: random.Random, begin: int) -> Iterator[dict[str, Any]]:
+def _shards(chance: random.Random, begin: int, queues: int) -> Iterator[dict[str, Any]]:
     for second in range(0, 60, 10):
         for shard in range(SHARDS):
             moved = int(50_000 / (shard + 1) * chance.uniform(0.8, 1.2))
@@ -189,16 +241,16 @@ def _shards(chance: random.Random, begin: int) -> Iterator[dict[str, Any]]:
                 "loop_lag_p50_us": 100, "loop_lag_p99_us": 2_000, "msgs_in": moved, "msgs_out": moved,
                 "bytes_in": moved * 1_000, "bytes_out": moved * 1_000, "interval_ms": 10_000, "commit_us_p99": 900,
                 "store_used": 10**8, "store_limit": 10**10, "memory_used": 10**7, "memory_limit": 10**9,
-                "queues": QUEUES // SHARDS, "ready": 0, "unacked": 0, "saturated": False,
+                "queues": queues // SHARDS, "ready": 0, "unacked": 0, "saturated": False,
                 "ts": begin + second * 1_000_000,
             }  # fmt: skip
 
 
-def _episodes(chance: random.Random, begin: int) -> Iterator[dict[str, Any]]:
+def _episodes(chance: random.Random, begin: int, held: int) -> Iterator[dict[str, Any]]:
     for number in range(EPISODES_A_MINUTE):
         ts, user = begin + number * 1_000_000 + 30_000_000, chance.choice(USERS)
         row = {
-            "vhost": "/", "queue": f"queue-{chance.randrange(200):05}", "shard": 0, "acceptor": 0,
+            "vhost": "/", "queue": f"queue-{chance.randrange(held):05}", "shard": 0, "acceptor": 0,
             "connection": f"0.1.{number}", "channel": 1, "user": user, "product": "client", "cause": "count",
             "reason": "", "mark": 1_000, "depth": 1_001, "flow_epoch": 1,
         }  # fmt: skip

@@ -11,11 +11,12 @@ import orjson
 import pytest
 import zstandard
 
-from load.telemetry_scale import MINUTES, QUEUES, make
+from load.telemetry_scale import DAY, MINUTES, make
 from penstock.telemetry.layout import FileName
 from penstock.telemetry.schema import TABLES
 
 Row = dict[str, Any]
+QUEUES = 1_000
 
 
 def rows(root: Path, table: str) -> Iterator[Row]:
@@ -29,7 +30,7 @@ def rows(root: Path, table: str) -> Iterator[Row]:
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make the first three minutes of a day with a row a minute of every queue; return its directory."""
     root = tmp_path_factory.mktemp("scale")
-    make(root, QUEUES * MINUTES, minutes=3)
+    make(root, QUEUES * MINUTES, QUEUES, minutes=3)
     return root
 
 
@@ -51,3 +52,12 @@ def test_depths_follow_from_counts(root: Path) -> None:
         depths[row["queue"]] = expected
     assert len(depths) == QUEUES
     assert any(depths.values())
+
+
+def test_days_may_be_made_one_after_the_other(tmp_path: Path) -> None:
+    make(tmp_path, QUEUES * MINUTES, QUEUES, minutes=2)
+    make(tmp_path, QUEUES * MINUTES, QUEUES, minutes=4, first=2)
+    for table in ("depth", "flow", "shard"):
+        found = list(rows(tmp_path, table))
+        assert len({row["seq"] for row in found}) == len(found)
+        assert {row["ts"] // 60_000_000 for row in found} >= {DAY // 60_000_000 + minute for minute in range(4)}
