@@ -55,6 +55,9 @@ To = Annotated[
         show_default=False,
     ),
 ]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="read the rows of a long range too; without it summaries answer for whole hours")
+]
 JobLimit = Annotated[str, typer.Option(help="how long one job may take before the command fails")]
 
 
@@ -81,6 +84,7 @@ def compact(
     from pipeline.compact import compact as run
     from pipeline.compact import remove_live
     from pipeline.files import Files
+    from pipeline.summarize import summarize
 
     now = _now()
     began = time.monotonic()
@@ -93,6 +97,10 @@ def compact(
         )
         if manifest.unreadable:
             _report_progress(f"{done.hour} {done.table}: unreadable files: {', '.join(manifest.unreadable)}")
+    for made in summarize(spark, root, now, grace_us, limit_s):
+        _report_progress(
+            f"{made.span} {made.dataset}: {made.manifest.summaries:,} summaries of {made.manifest.rows:,} rows"
+        )
     if keep_us is not None:
         _report_progress(f"{remove_live(Files(spark), root, now, keep_us):,} live files removed")
 
@@ -117,6 +125,7 @@ def report(
     hot_factor: Annotated[
         float, typer.Option(min=1.0, help="load relative to the node's mean above which a shard is hot")
     ] = 1.5,
+    exact: Exact = False,
     job_limit: JobLimit = "1h",
     master: Master = None,
     conf: Conf = None,
@@ -139,7 +148,7 @@ def report(
 
     goals = Goals(longest_wait_s=wait_s, refill_s=refill_s, stop_percent=stop_percent, resume_percent=resume_percent)
     limits = Limits(factor=hot_factor)
-    gathered = gather(Telemetry(spark, root), begin, end, goals, limits, _report_progress, limit_s)
+    gathered = gather(Telemetry(spark, root), begin, end, goals, limits, _report_progress, limit_s, exact=exact)
     if html is not None:
         _write(html, page(gathered))
     if json is not None:
@@ -152,6 +161,7 @@ def inputs(
     output: Annotated[Path, typer.Option(metavar="FILE", help="JSON; - for stdout")],
     since: From = None,
     until: To = None,
+    exact: Exact = False,
     job_limit: JobLimit = "1h",
     master: Master = None,
     conf: Conf = None,
@@ -166,7 +176,7 @@ def inputs(
     from pipeline.inputs import inputs as run
     from pipeline.read import Telemetry
 
-    _write(output, run(Telemetry(spark, root), begin, end, _report_progress, limit_s))
+    _write(output, run(Telemetry(spark, root), begin, end, _report_progress, limit_s, exact=exact))
 
 
 @app.command()

@@ -33,7 +33,7 @@ from pipeline.manifests import Directory, commit, read_directories, sweep
 from pipeline.parts import parts
 from pipeline.read import history, live_files, live_rows, manifests
 from pipeline.runner import LIMIT_S, Runner
-from pipeline.schema import CORRUPT, PARTITION, partitioned
+from pipeline.schema import CORRUPT, PARTITION, partitioned, struct
 from pipeline.unreadable import separate, try_live
 
 SORTED_BY = {
@@ -120,7 +120,7 @@ def compact(
             yield from compacted
 
 
-def remove_remains(files: Files, root: str, name: str, done: Mapping[Hour, Directory]) -> None:
+def remove_remains(files: Files, root: str, name: str, done: Mapping[Hour, Directory[Manifest]]) -> None:
     """Remove files that dead runs staged for a table, or had replaced and not yet removed."""
     for left in files.matching(f"{layout.history_base(root, name)}/_staging-*"):
         files.delete(left)
@@ -130,11 +130,11 @@ def remove_remains(files: Files, root: str, name: str, done: Mapping[Hour, Direc
 
 
 def pending(
-    files: Files, root: str, name: str, done: Mapping[Hour, Directory], now: int, grace_us: int
+    files: Files, root: str, name: str, done: Mapping[Hour, Directory[Manifest]], now: int, grace_us: int
 ) -> Iterator[Pending]:
     """Yield the closed hours of a table that have new live files, the oldest first. `done`: its history."""
     for hour, paths in sorted(live_files(files, root, name).items()):
-        directory = done.get(hour, Directory())
+        directory: Directory[Manifest] = done.get(hour, Directory())
         before = directory.manifest or layout.NOTHING
         new = layout.late_files(paths, before)
         if new and layout.is_closed(hour, now, grace_us):
@@ -204,7 +204,7 @@ def _stage(
             raise
         if len(lot) > 1:
             return None
-        unreadable = separate(readable, partial(try_live, spark, table))
+        unreadable = separate(readable, partial(try_live, spark, struct(table)))
         if not unreadable:
             raise
         readable = [path for path in readable if path not in unreadable]
@@ -266,7 +266,7 @@ def _put_in_place(files: Files, root: str, name: str, each: Pending, staged: Sta
         unreadable=tuple(sorted(unreadable.union(each.before.unreadable))),
     )
     commit(files, directory, each.number, manifest)
-    for written in read_directories(files, directory).values():
+    for written in read_directories(files, directory, Manifest.from_json).values():
         sweep(files, written)
     return Compacted(name, each.hour, len(each.new), manifest)
 

@@ -7,8 +7,8 @@ from functools import partial
 
 from pyspark.sql import Row
 
-from pipeline.jobs.queues import queues
 from pipeline.jobs.rebalance_inputs import rebalance_inputs
+from pipeline.ranges import Range
 from pipeline.read import Telemetry
 from pipeline.recovery import ReportProgress, on_readable_files
 from pipeline.runner import LIMIT_S, Runner
@@ -17,17 +17,23 @@ VERSION = 1
 
 
 def inputs(
-    telemetry: Telemetry, since: int, until: int, report_progress: ReportProgress, limit_s: float = LIMIT_S
+    telemetry: Telemetry,
+    since: int,
+    until: int,
+    report_progress: ReportProgress,
+    limit_s: float = LIMIT_S,
+    *,
+    exact: bool = False,
 ) -> str:
     """Return one JSON object: version, since and until (µs since 1970), and `queues`, rows of `rebalance_inputs`.
 
-    Unreadable files are left out, and reported. PipelineError if the job fails for another reason, or takes longer than
-    `limit_s`.
+    `exact`: from rows even where there are summaries. Unreadable files are left out, and reported. PipelineError if the
+    job fails for another reason, or takes longer than `limit_s`.
     """
 
     def found() -> list[Row]:
-        depth = telemetry.rows("depth", since, until)
-        return rebalance_inputs(depth, queues(depth), since, until).collect()
+        span = Range(telemetry, since, until, exact=exact)
+        return rebalance_inputs(span.with_rates(span.queues()), since, until).collect()
 
     with Runner(telemetry.spark, limit_s) as runner:
         job = partial(runner.run, "inputs", found)

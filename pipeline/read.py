@@ -17,6 +17,10 @@ from pipeline.files import Files
 from pipeline.layout import Hour, Manifest
 from pipeline.manifests import Directory, read_directories
 from pipeline.schema import CORRUPT, PARTITION, empty, struct, with_corrupt
+from pipeline.summaries.choice import Choice, choose
+from pipeline.summaries.layout import QUEUE_HOURS, TABLE_OF, Summary
+from pipeline.summaries.parts import STRUCT
+from pipeline.summaries.read import days_of, hours_of, read_days, read_hours
 from pipeline.unreadable import separate, try_live, try_parts
 
 
@@ -38,13 +42,17 @@ class Telemetry:
         self.root = root
         self.files = Files(spark)
         self._listed: dict[str, tuple[dict[Hour, list[str]], dict[Hour, Manifest]]] = {}
+        self._summaries: dict[str, tuple[dict[Hour, Summary], dict[str, Summary]]] = {}
         self._asked: set[tuple[str, int, int]] = set()
+        self._asked_summaries: set[tuple[str, int, int]] = set()
         self._left_out: set[str] = set()
 
-    def rows(self, name: str, since: int, until: int) -> DataFrame:
-        """Return rows with `since` <= ts < `until` (µs since 1970), without those that do not fit their schema."""
+    def rows(self, name: str, since: int, until: int, without: frozenset[Hour] = frozenset()) -> DataFrame:
+        """Return rows with `since` <= ts < `until` (µs since 1970), without those that do not fit their schema, and
+        without some hours.
+        """
         table = TABLES[name]
-        paths = self.paths(name, since, until)
+        paths = self.paths(name, since, until, without)
         found = []
         if paths.live:
             found.append(self._live(table, paths.live).where(F.col(CORRUPT).isNull()).drop(CORRUPT))
@@ -65,14 +73,27 @@ class Telemetry:
         live = self.paths(name, since, until).live
         return compacted + (count_corrupt(self._live(table, live), table) if live else 0)
 
-    def paths(self, name: str, since: int, until: int) -> Paths:
-        """Return the files that may have rows of that time and can be read; no row is in two of them."""
+    def summaries(self, dataset: str, since: int, until: int) -> Choice:
+        """Return the summaries that answer for the rows with `since` <= ts < `until` (µs since 1970), as far as they
+        can be read.
+        """
+        self._asked_summaries.add((dataset, since, until))
+        live, history = self._list(TABLE_OF[dataset])
+        hours, days = self._list_summaries(dataset)
+        hours = {hour: each for hour, each in hours.items() if self._left_out.isdisjoint(each.paths)}
+        days = {day: each for day, each in days.items() if self._left_out.isdisjoint(each.paths)}
+        return choose(since, until, live, history, hours, days)
+
+    def paths(self, name: str, since: int, until: int, without: frozenset[Hour] = frozenset()) -> Paths:
+        """Return the files that may have rows of that time, except for some hours, and can be read; no row is in two of
+        them.
+        """
         self._asked.add((name, since, until))
         live, manifests = self._list(name)
         base = layout.history_base(self.root, name)
         chosen = Paths()
         for hour in sorted({*live, *manifests}):
-            if layout.reaches(hour, since, until):
+            if layout.reaches(hour, since, until) and hour not in without:
                 manifest = manifests.get(hour)
                 chosen.live += layout.late_files(live.get(hour, ()), manifest)
                 if manifest:
@@ -94,8 +115,12 @@ class Telemetry:
     def relist(self) -> bool:
         """List again; return whether a compaction has changed the history of a table that was asked for."""
         before = {name: manifests for name, (_, manifests) in self._listed.items()}
+        summaries = dict(self._summaries)
         self._listed.clear()
-        return any(self._list(name)[1] != manifests for name, manifests in before.items())
+        self._summaries.clear()
+        changed = [self._list(name)[1] != manifests for name, manifests in before.items()]
+        changed += [self._list_summaries(dataset) != found for dataset, found in summaries.items()]
+        return any(changed)
 
     def leave_out_unreadable(self, error: Exception) -> list[str]:
         """Read the files asked for so far, of the table and tier whose file an error names, and leave out from now on
@@ -107,7 +132,11 @@ class Telemetry:
             paths = self.paths(name, since, until)
             for own, attempt in ((paths.live, try_live), (paths.parts, try_parts)):
                 if named is None or layout.name_of(named) in map(layout.name_of, own):
-                    found.update(separate(own, partial(attempt, self.spark, TABLES[name])))
+                    found.update(separate(own, partial(attempt, self.spark, struct(TABLES[name]))))
+        for dataset, since, until in sorted(self._asked_summaries):
+            own = self.summaries(dataset, since, until).paths
+            if named is None or layout.name_of(named) in map(layout.name_of, own):
+                found.update(separate(own, partial(try_parts, self.spark, STRUCT[dataset])))
         self._left_out |= found
         return sorted(found)
 
@@ -126,6 +155,13 @@ class Telemetry:
             )
         return self._listed[name]
 
+    def _list_summaries(self, dataset: str) -> tuple[dict[Hour, Summary], dict[str, Summary]]:
+        if dataset not in self._summaries:
+            days = days_of(self.root, read_days(self.files, self.root)) if dataset == QUEUE_HOURS else {}
+            hours = hours_of(self.root, dataset, read_hours(self.files, self.root, dataset))
+            self._summaries[dataset] = hours, days
+        return self._summaries[dataset]
+
 
 def live_files(files: Files, root: str, name: str) -> dict[Hour, list[str]]:
     """Return the complete files of the live tier, by hour."""
@@ -133,9 +169,9 @@ def live_files(files: Files, root: str, name: str) -> dict[Hour, list[str]]:
     return layout.by_hour(found, layout.LIVE)
 
 
-def history(files: Files, root: str, name: str) -> dict[Hour, Directory]:
+def history(files: Files, root: str, name: str) -> dict[Hour, Directory[Manifest]]:
     """Return the directories of the history, by hour."""
-    found = read_directories(files, f"{layout.history_base(root, name)}/dt=*/hour=*")
+    found = read_directories(files, f"{layout.history_base(root, name)}/dt=*/hour=*", Manifest.from_json)
     return {hour: directory for path, directory in found.items() if (hour := layout.hour_of(path)) is not None}
 
 

@@ -36,6 +36,9 @@ DEFAULTS = {
     # Queues come sorted by name, thousands in a part: beyond a number of groups (128 by default) Spark would sort all
     # rows again. The memory that a task needs instead is bounded by what it reads.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
+    # Rows of some queues are found by the index of pages (`pipeline.ranges`): beyond a number of names (10 by default)
+    # Spark would look for those between the first and the last name.
+    "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
     "spark.sql.files.maxPartitionBytes": "8m",
     "spark.sql.files.openCostInBytes": "512k",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
-from penstock.telemetry.schema import Table
 from pipeline.errors import is_read_failure
-from pipeline.schema import struct
 
 
 def separate(paths: Sequence[str], attempt: Callable[[Sequence[str]], None]) -> list[str]:
@@ -30,12 +29,11 @@ def separate(paths: Sequence[str], attempt: Callable[[Sequence[str]], None]) -> 
     return []
 
 
-def try_live(spark: SparkSession, _: Table, paths: Sequence[str]) -> None:
+def try_live(spark: SparkSession, _: StructType, paths: Sequence[str]) -> None:
     """Read live files to their ends. Those that the node has removed count as empty."""
     spark.read.option("ignoreMissingFiles", True).text(list(paths)).agg(F.max(F.length("value"))).first()
 
 
-def try_parts(spark: SparkSession, table: Table, paths: Sequence[str]) -> None:
+def try_parts(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> None:
     """Read every column of parts of the history."""
-    columns = [F.col(column.name) for column in table.columns]
-    spark.read.schema(struct(table)).parquet(*paths).agg(F.max(F.hash(*columns))).first()
+    spark.read.schema(schema).parquet(*paths).agg(F.max(F.hash("*"))).first()

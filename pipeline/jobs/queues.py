@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 PLACE = ("node", "vhost", "queue")
 """The key of a queue: nodes may have queues of the same name."""
 PRESENT = ("stop_count", "resume_count", "stop_bytes", "resume_bytes")
+STATE = ("shard", "depth", "bytes", *PRESENT)
 COUNTED = ("published", "delivered", "acked", "redelivered", "dropped")
 
 
@@ -56,6 +60,42 @@ def queues(depth: DataFrame) -> DataFrame:
         ).alias("message_bytes"),
         *(F.sum(f"{name}_ms").alias(f"{name}_ms") for name in ("covered", "stopped", "alone", "stuck")),
     )  # fmt: skip
+
+
+def queues_of_summaries(summaries: DataFrame) -> DataFrame:
+    """Return the facts of each queue by its summaries (`pipeline.summaries.queues`): the columns of `queues`, those of
+    `pipeline.jobs.rebalance_inputs.with_rates`, and `peak_before`. Percentiles are those of rounded values.
+    """
+    exact = summaries.groupBy(*PLACE).agg(
+        F.max_by(F.struct(*(F.col(f"last.{name}") for name in STATE)), F.struct("last.ts", "last.seq")).alias("last"),
+        F.min_by("first.depth", F.struct("first.ts", "first.seq")).alias("first_depth"),
+        *(F.max(name).alias(name) for name in ("peak_depth", "peak_before", "peak_bytes", "consumers")),
+        *(F.sum(f"n_{name}").alias(name) for name in COUNTED),
+        F.coalesce(
+            F.try_divide(F.sum("sized_bytes"), F.sum("sized")), F.try_divide(F.sum("depth_bytes"), F.sum("depths"))
+        ).alias("message_bytes"),
+        *(F.sum(f"{name}_ms").alias(f"{name}_ms") for name in ("covered", "stopped", "alone", "stuck")),
+    )
+    wanted = {"drain": [0.5], "net": [0.99], "moved": [0.5, 0.95], "moved_bytes": [0.5, 0.95]}
+    return exact.join(_percentiles(summaries, wanted), [*PLACE], "left").withColumns(
+        {"drain": F.col("drain")[0], "net_p99": F.col("net")[0]}
+    )
+
+
+def _percentiles(summaries: DataFrame, wanted: Mapping[str, Sequence[float]]) -> DataFrame:
+    """Return percentiles of distributions of each queue, an array a distribution, by its name."""
+    pairs = [F.transform(name, partial(_named, name)) for name in wanted]
+    each = summaries.select(*PLACE, F.explode(F.concat(*pairs)).alias("pair")).select(*PLACE, "pair.*")
+    return each.groupBy(*PLACE).agg(
+        *(
+            F.percentile(F.when(F.col("name") == name, F.col("value")), list(shares), F.col("times")).alias(name)
+            for name, shares in wanted.items()
+        )
+    )
+
+
+def _named(name: str, pair: Column) -> Column:
+    return F.struct(F.lit(name).alias("name"), pair["value"].alias("value"), pair["times"].alias("times"))
 
 
 def _rows(depth: DataFrame) -> DataFrame:

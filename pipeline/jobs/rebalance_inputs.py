@@ -33,9 +33,9 @@ TABLE = Table(
 )
 
 
-def rebalance_inputs(depth: DataFrame, queues: DataFrame, since: int, until: int) -> DataFrame:
-    """Compute the inputs. `depth` has rows of the table from `since` to `until` (µs since 1970); `queues` comes from
-    `pipeline.jobs.queues` for these rows.
+def with_rates(queues: DataFrame, depth: DataFrame) -> DataFrame:
+    """Add to the facts of each queue the median and the 95th percentile of its slots, as arrays: `moved`, in messages,
+    and `moved_bytes`. `queues` comes from `pipeline.jobs.queues` for these rows of `depth`.
     """
     slots = depth.groupBy(*PLACE, F.expr(f"ts div {SLOT_US}").alias("slot")).agg(
         F.sum(F.col("n_published") + F.col("n_delivered")).alias("moved"),
@@ -44,9 +44,16 @@ def rebalance_inputs(depth: DataFrame, queues: DataFrame, since: int, until: int
     rates = slots.groupBy(*PLACE).agg(
         *(F.percentile(name, [0.5, 0.95]).alias(name) for name in ("moved", "moved_bytes"))
     )
+    return queues.join(rates, [*PLACE])
+
+
+def rebalance_inputs(queues: DataFrame, since: int, until: int) -> DataFrame:
+    """Compute the inputs for the time from `since` to `until` (µs since 1970). `queues` comes from
+    `with_rates`.
+    """
     seconds = SLOT_US / 1e6
     covered = F.col("covered_ms")
-    result = queues.join(rates, [*PLACE]).withColumns(
+    result = queues.withColumns(
         {
             "p50_rate": F.col("moved")[0] / seconds,
             "p95_rate": F.col("moved")[1] / seconds,

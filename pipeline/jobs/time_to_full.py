@@ -1,6 +1,6 @@
 """Time to full: when growing queues will reach their stop marks.
 
-A queue whose earlier forecasts in the range were mostly wrong, as of one that is drained in batches, is left out.
+A queue whose earlier forecasts were mostly wrong, as of one that is drained in batches, is left out.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ TABLE = Table(
         Column("full_by", "string", "", "`count` or `bytes`: the mark that is reached first"),
         Column("fit", "double", "", "fit of the line: R² (1: exact); null if the queue is full", nullable=True),
         Column("samples", "bigint", "", "rows to which the line is fitted"),
-        Column("forecasts", "bigint", "", "earlier times in the range at which the queue seemed to be full within an "
-               "hour"),
+        Column("forecasts", "bigint", "", "earlier times in the last day of the range at which the queue seemed to be "
+               "full within an hour"),
         Column("came_true", "bigint", "", "how many of these came true"),
     ),
 )  # fmt: skip

@@ -76,6 +76,9 @@ CHANNELS = Table(
 )
 REPLAYED = ("ts", "seq", "depth", "n_published", "n_acked", "n_dropped", "interval_ms", "stop", "resume")
 
+REPLAYED_MOST = 200
+"""Queues of a long range that are replayed."""
+
 
 @dataclass(slots=True)
 class Stop:
@@ -112,6 +115,19 @@ def stops(depth: DataFrame, marks: DataFrame) -> DataFrame:
         _mark("resume", size),
     )
     return rows.groupBy(*PLACE).applyInArrow(_replay_group, struct(STOPS))
+
+
+def worth_replaying(marks: DataFrame, queues: DataFrame) -> DataFrame:
+    """Return the marks of queues that held producers, or might have with these marks: at most `REPLAYED_MOST`, those
+    that held longest first. `queues` comes from `pipeline.jobs.queues.queues_of_summaries`.
+
+    A queue that was never that full, and held nobody, would have held nobody.
+    """
+    seen = queues.select(*PLACE, "peak_before", F.col("stopped_ms").alias("held_ms"))
+    could_stop = (F.col("peak_before") > F.col("stop_count")) | F.col("stop_bytes").isNotNull()
+    found = marks.join(seen, [*PLACE]).where((F.col("held_ms") > 0) | could_stop)
+    longest = found.orderBy(F.desc("held_ms"), F.desc(F.col("peak_before") / F.col("stop_count")), *PLACE)
+    return longest.limit(REPLAYED_MOST).select(marks.columns)
 
 
 def what_if(found: DataFrame, marks: DataFrame, queues: DataFrame) -> DataFrame:

@@ -25,6 +25,7 @@ from pipeline.jobs import (
     what_if,
 )
 from pipeline.jobs.marks import Goals
+from pipeline.ranges import Place, Range
 from pipeline.read import Telemetry
 from pipeline.recovery import on_readable_files
 from pipeline.report.contents import POINTS, Answer, Curve, Report, Row
@@ -33,8 +34,6 @@ from pipeline.runner import LIMIT_S, Runner
 ROWS_MOST = 200
 """Rows of an answer that are kept; for all rows, run the job itself."""
 LOAD_ROWS_MOST = 20_000
-SHARED = (("queues", episodes.TABLE.name, shard_load.TABLE.name), (marks.TABLE.name,), (what_if.STOPS.name,))
-"""Frames that several answers use, each after those that it uses itself."""
 CURVES = 4
 
 ReportProgress = Callable[[str], None]
@@ -48,46 +47,37 @@ def gather(
     limits: hot_shards.Limits,
     report_progress: ReportProgress,
     limit_s: float = LIMIT_S,
+    *,
+    exact: bool = False,
 ) -> Report:
-    """Run all jobs on the rows with `since` <= ts < `until` (µs since 1970), and report progress.
+    """Run all jobs on the rows with `since` <= ts < `until` (µs since 1970), and report progress. `exact`: on rows even
+    where there are summaries.
 
     Unreadable files are left out. PipelineError if a job fails for another reason, or takes longer than `limit_s`.
     """
     with Runner(telemetry.spark, limit_s) as runner:
-        job = partial(_gather, telemetry, runner, since, until, goals, limits, report_progress)
+
+        def job() -> Report:
+            return _gather(Range(telemetry, since, until, exact=exact), runner, goals, limits, report_progress)
+
         return on_readable_files(telemetry, runner, job, report_progress)
 
 
 def _gather(
-    telemetry: Telemetry,
-    runner: Runner,
-    since: int,
-    until: int,
-    goals: Goals,
-    limits: hot_shards.Limits,
-    report_progress: ReportProgress,
+    span: Range, runner: Runner, goals: Goals, limits: hot_shards.Limits, report_progress: ReportProgress
 ) -> Report:
-    frames = {name: telemetry.rows(name, since, until) for name in TABLES}
-    facts = queues.queues(frames["depth"])
-    jobs = {table.name: (table, frame) for table, frame in _jobs(frames, facts, since, until, goals, limits)}
-    shared = {"queues": facts} | {name: frame for name, (_, frame) in jobs.items()}
-    report = Report(telemetry.root, since, until, shard_load.SLOT_US)
-
-    def count(name: str) -> dict[str, int]:
-        return _count(frames[name], telemetry.corrupt(name, since, until))
-
-    def answer(number: int, table: Table, frame: DataFrame) -> Answer:
-        report_progress(f"{number} of {len(jobs)}: {table.name.replace('_', ' ')}")
-        return _answer(table, frame)
-
+    report = Report(span.telemetry.root, span.since, span.until, shard_load.SLOT_US)
+    kept = Kept(runner)
     try:
         report_progress("rows, and facts that several answers use")
-        counts = {name: runner.submit(f"rows of {name}", partial(count, name)) for name in TABLES}
+        counts = {name: runner.submit(f"rows of {name}", partial(span.count, name)) for name in TABLES}
         report.counts = {name: each.result() for name, each in counts.items()}
-        for names in SHARED:
-            kept = [runner.submit(name.replace("_", " "), partial(keep, shared[name])) for name in names]
-            for each in kept:
-                each.result()
+        jobs = {table.name: (table, frame) for table, frame in _jobs(span, kept, goals, limits)}
+
+        def answer(number: int, table: Table, frame: DataFrame) -> Answer:
+            report_progress(f"{number} of {len(jobs)}: {table.name.replace('_', ' ')}")
+            return _answer(table, frame)
+
         answers = {
             name: runner.submit(name.replace("_", " "), partial(answer, number, table, frame))
             for number, (name, (table, frame)) in enumerate(jobs.items(), 1)
@@ -95,56 +85,80 @@ def _gather(
         report.answers = {name: result.result() for name, result in answers.items()}
         report_progress("curves of queues that held producers")
         most = report.answers[marks.TABLE.name].rows
-        report.curves = runner.run("curves", partial(_curves, frames["depth"], most, since, until))
+        report.curves = runner.run("curves", partial(_curves, span, most))
     finally:
         runner.cancel()
-        if runner.has_java:
-            for name in (name for names in SHARED for name in names):
-                shared[name].unpersist()
-    report.unreadable = {name: telemetry.unreadable(name, since, until) for name in TABLES}
+        kept.release()
+    report.unreadable = {name: span.telemetry.unreadable(name, span.since, span.until) for name in TABLES}
     return report
 
 
-def keep(frame: DataFrame) -> None:
-    """Compute a frame and keep it for the jobs that use it.
+class Kept:
+    """Frames that several jobs use, computed once.
 
     Spark computes a kept frame when a job first asks for it, under a lock; a task that then fails makes it take the
     locks of all frames that use this one. Two jobs that do both at once wait for each other for ever. So frames are
     computed before jobs that share them run side by side.
     """
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._frames: list[DataFrame] = []
+
+    def keep(self, **frames: DataFrame) -> None:
+        """Compute frames side by side, none of which uses another one; each has the name of its job."""
+        self._frames += frames.values()
+        begun = [self._runner.submit(name.replace("_", " "), partial(keep, frame)) for name, frame in frames.items()]
+        for each in begun:
+            each.result()
+
+    def places(self, frame: DataFrame) -> list[Place]:
+        """Return the queues that a frame names."""
+        places = frame.select(*queues.PLACE).distinct()
+        return [(row[0], row[1], row[2]) for row in self._runner.run("queues", places.collect)]
+
+    def release(self) -> None:
+        """Give back the memory of all frames."""
+        if self._runner.has_java:
+            for frame in self._frames:
+                frame.unpersist()
+
+
+def keep(frame: DataFrame) -> None:
+    """Compute a frame and keep it for the jobs that use it."""
     frame.persist()
     frame.count()
 
 
-def _jobs(
-    frames: dict[str, DataFrame],
-    facts: DataFrame,
-    since: int,
-    until: int,
-    goals: Goals,
-    limits: hot_shards.Limits,
-) -> Iterator[tuple[Table, DataFrame]]:
-    """Yield each answer, not computed yet, after the answers that it uses. `facts` comes from
-    `pipeline.jobs.queues`.
-    """
-    depth = frames["depth"]
-    found = episodes.episodes(frames["flow"], until).orderBy(F.desc("stopped_ms"), "started", "connection", "channel")
-    load = shard_load.shard_load(frames["shard"])
+def _jobs(span: Range, kept: Kept, goals: Goals, limits: hot_shards.Limits) -> Iterator[tuple[Table, DataFrame]]:
+    """Yield each answer, not computed yet; what several of them use is computed."""
+    facts, load = span.queues(), span.load()
+    found = episodes.episodes(span.rows("flow"), span.until)
+    found = found.orderBy(F.desc("stopped_ms"), "started", "connection", "channel")
+    kept.keep(queues=facts, episodes=found, shard_load=load)
     recommended = marks.marks(facts, found, goals)
-    replayed = what_if.stops(depth, recommended)
+    kept.keep(marks=recommended)
+    held_depth, tried, tried_depth = span.rows("depth"), recommended, span.rows("depth")
+    if span.is_summarized:
+        held_depth = span.depth_of(kept.places(found.where(F.col("queue").isNotNull())))
+        tried = what_if.worth_replaying(recommended, facts)
+        tried_depth = span.depth_of(kept.places(tried))
+    replayed = what_if.stops(tried_depth, tried)
+    kept.keep(what_if_stops=replayed)
+    since, last_day = span.last_day
     yield episodes.TABLE, found
     yield held.TABLE, held.held(found)
-    yield disobedience.TABLE, disobedience.disobedience(found, frames["connection"])
-    yield culprits.TABLE, culprits.culprits(found, depth, until)
-    yield time_to_full.TABLE, time_to_full.time_to_full(depth, since, until)
+    yield disobedience.TABLE, disobedience.disobedience(found, span.rows("connection"))
+    yield culprits.TABLE, culprits.culprits(found, held_depth, span.until)
+    yield time_to_full.TABLE, time_to_full.time_to_full(last_day, since, span.until)
     yield marks.TABLE, recommended
     yield what_if.STOPS, replayed
-    yield what_if.TABLE, what_if.what_if(replayed, recommended, facts)
+    yield what_if.TABLE, what_if.what_if(replayed, tried, facts)
     yield what_if.CHANNELS, what_if.stopped_channels(replayed, found)
     yield consumers.TABLE, consumers.consumers(facts, consumers.Limits())
     yield shard_load.TABLE, load
     yield hot_shards.TABLE, hot_shards.hot_shards(load, limits)
-    yield rebalance_inputs.TABLE, rebalance_inputs.rebalance_inputs(depth, facts, since, until)
+    yield rebalance_inputs.TABLE, rebalance_inputs.rebalance_inputs(span.with_rates(facts), span.since, span.until)
 
 
 def _answer(table: Table, frame: DataFrame) -> Answer:
@@ -154,23 +168,14 @@ def _answer(table: Table, frame: DataFrame) -> Answer:
     return Answer(table, rows[:most], len(rows) > most, round(time.monotonic() - began, 1))
 
 
-def _count(frame: DataFrame, corrupt: int) -> dict[str, int]:
-    row = frame.agg(F.count(F.lit(1)), F.coalesce(F.sum("rows_lost"), F.lit(0))).first()
-    assert row is not None
-    return {"rows": int(row[0]), "corrupt": corrupt, "lost": int(row[1])}
-
-
-def _curves(depth: DataFrame, recommended: list[Row], since: int, until: int) -> list[Curve]:
+def _curves(span: Range, recommended: list[Row]) -> list[Curve]:
     """Return the depths of the queues that held producers longest."""
     chosen = [_place(row) for row in recommended if row["stopped_ms"]][:CURVES]
     if not chosen:
         return []
-    slot = max((until - since) // POINTS, 1)
-    wanted = F.lit(False)
-    for node, vhost, queue in chosen:
-        wanted = wanted | ((F.col("node") == node) & (F.col("vhost") == vhost) & (F.col("queue") == queue))
+    since, slot = span.since, max((span.until - span.since) // POINTS, 1)
     rows = (
-        depth.where(wanted)
+        span.depth_of(chosen)
         .groupBy(*queues.PLACE, F.expr(f"(ts - {since}) div {slot}").alias("slot"))
         .agg(
             F.max(queues.backlog()).alias("depth"),
@@ -188,5 +193,5 @@ def _curves(depth: DataFrame, recommended: list[Row], since: int, until: int) ->
     return curves
 
 
-def _place(row: Row) -> tuple[str, str, str]:
+def _place(row: Row) -> Place:
     return row["node"], row["vhost"], row["queue"]

@@ -103,7 +103,9 @@ def test_jobs_answer_as_a_plain_computation_does(spark: SparkSession, run: Run) 
     depth, flow, shards = (run.rows(table) for table in ("depth", "flow", "shard"))
     assert sum(row["n_published"] for row in depth) == 2 * PUBLISHED
     assert_same(
-        rebalance_inputs.rebalance_inputs(frames["depth"], queues(frames["depth"]), run.since, run.until),
+        rebalance_inputs.rebalance_inputs(
+            rebalance_inputs.with_rates(queues(frames["depth"]), frames["depth"]), run.since, run.until
+        ),
         rebalance_inputs.TABLE,
         plain_rebalance_inputs(depth, run.since, run.until),
     )
@@ -194,5 +196,5 @@ def test_compaction_changes_no_answer(spark: SparkSession, run: Run, report: Rep
     telemetry = Telemetry(spark, str(run.root))
     assert not telemetry.paths("depth", run.since, run.until).live
     depth = telemetry.rows("depth", run.since, run.until)
-    found = rebalance_inputs.rebalance_inputs(depth, queues(depth), run.since, run.until)
+    found = rebalance_inputs.rebalance_inputs(rebalance_inputs.with_rates(queues(depth), depth), run.since, run.until)
     assert_same(found, rebalance_inputs.TABLE, report.answers["rebalance_inputs"].rows)

@@ -26,8 +26,8 @@ def directory(root: Path, *parts: str) -> Path:
     return path
 
 
-def only(files: Files, root: Path) -> Directory:
-    (found,) = read_directories(files, f"{root}/a=*/b=*").values()
+def only(files: Files, root: Path) -> Directory[Manifest]:
+    (found,) = read_directories(files, f"{root}/a=*/b=*", Manifest.from_json).values()
     return found
 
 
@@ -72,7 +72,7 @@ def test_without_a_complete_manifest_no_part_counts(spark: SparkSession, tmp_pat
     (path / manifest_name(1)).write_text("{")
     found = only(files, tmp_path)
     assert (found.manifest, found.next_number, found.superseded, len(found.unnamed)) == (None, 2, (), 1)
-    assert read_directories(files, f"{tmp_path}/nowhere/*") == {}
+    assert read_directories(files, f"{tmp_path}/nowhere/*", Manifest.from_json) == {}
 
 
 def test_the_manifest_of_an_earlier_release_is_number_0(spark: SparkSession, tmp_path: Path) -> None:

@@ -98,7 +98,10 @@ def answers(spark: SparkSession, nodes: list[Day]) -> dict[str, tuple[Table, Dat
         (what_if.TABLE, what_if.what_if(stops, recommended, facts)),
         (what_if.CHANNELS, what_if.stopped_channels(low, both)),
         (consumers.TABLE, consumers.consumers(facts, LIMITS)),
-        (rebalance_inputs.TABLE, rebalance_inputs.rebalance_inputs(depth, facts, SINCE, UNTIL)),
+        (
+            rebalance_inputs.TABLE,
+            rebalance_inputs.rebalance_inputs(rebalance_inputs.with_rates(facts, depth), SINCE, UNTIL),
+        ),
     ]
     return {table.name: (table, answer) for table, answer in made}
 

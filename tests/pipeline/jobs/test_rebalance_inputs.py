@@ -46,7 +46,7 @@ def plain_rebalance_inputs(depth: list[Row], since: int, until: int) -> list[Row
 
 def test_what_a_plan_has_to_know(spark: SparkSession, day: Day) -> None:
     depth = frame(spark, DEPTH, day.depth)
-    answer = rebalance_inputs.rebalance_inputs(depth, queues(depth), day.since, day.until)
+    answer = rebalance_inputs.rebalance_inputs(rebalance_inputs.with_rates(queues(depth), depth), day.since, day.until)
     expected = plain_rebalance_inputs(day.depth, day.since, day.until)
     assert_same(answer, rebalance_inputs.TABLE, expected)
     assert all(row["coverage"] > 0.9 for row in expected)
@@ -55,7 +55,7 @@ def test_what_a_plan_has_to_know(spark: SparkSession, day: Day) -> None:
 def test_thin_coverage_shows(spark: SparkSession, day: Day) -> None:
     rows = [row for row in day.depth if row["ts"] < (day.since + day.until) // 2]
     depth = frame(spark, DEPTH, rows)
-    answer = rebalance_inputs.rebalance_inputs(depth, queues(depth), day.since, day.until)
+    answer = rebalance_inputs.rebalance_inputs(rebalance_inputs.with_rates(queues(depth), depth), day.since, day.until)
     expected = plain_rebalance_inputs(rows, day.since, day.until)
     assert_same(answer, rebalance_inputs.TABLE, expected)
     assert all(row["coverage"] < 0.55 for row in expected)

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.answers import TABLES
 from pipeline.jobs import consumers, hot_shards
 from pipeline.jobs.marks import Goals
 from pipeline.read import Telemetry
-from pipeline.report.answers import SHARED, gather, keep
+from pipeline.report.answers import gather, keep
 from pipeline.report.page import page
 from tests.pipeline import live
 from tests.pipeline.day import Day
@@ -37,10 +36,6 @@ def test_a_kept_frame_is_computed_at_once(spark: SparkSession) -> None:
         assert is_computed(spark, frame)
     finally:
         frame.unpersist()
-
-
-def test_what_several_answers_use_is_known() -> None:
-    assert {name for names in SHARED for name in names} <= {"queues", *(table.name for table in TABLES)}
 
 
 @pytest.mark.slow
