@@ -8,8 +8,8 @@ It forks twice: the intermediate process ends at once, and the supervisor, which
 PR_SET_CHILD_SUBREAPER), becomes the parent of the other.
 
 The first template of a node is itself forked, from the process that becomes the supervisor, before that has a thread or
-an open file: all processes share the memory of what both have imported. A later one, which replaces a dead template, is
-a program of its own.
+an open file, but after it has imported all modules: all processes share their memory. A later one, which replaces a
+dead template, is a program of its own.
 """
 
 from __future__ import annotations
@@ -63,23 +63,29 @@ class First(NamedTuple):
 
 def fork() -> First:
     """Fork the first template from this process, which must have no thread, and no open file that matters."""
+    mains = _import_mains()  # the supervisor would share neither later imports nor the pages that they write to
     collector.collect_and_keep()  # a collection in the template would copy the pages of this process
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _serve_forked(theirs)
+        _serve_forked(theirs, mains)
     theirs.close()
     return First(pid, ours)
 
 
-def _serve_forked(supervisor: socket.socket) -> NoReturn:
+def _import_mains() -> dict[Role, Main]:
+    """Import the modules of all roles; return the main function of each."""
+    return {role: import_module(module).main for role, module in MODULES.items()}
+
+
+def _serve_forked(supervisor: socket.socket, mains: Mapping[Role, Main]) -> NoReturn:
     """Be the first template, and any process forked from it. Raises nothing but ForkEnded."""
     try:
         _leave_command(supervisor.fileno())
         runtime = supervisor.recv(REQUEST_MAX)
         if runtime:
-            _run_template(Path(os.fsdecode(runtime)), supervisor.detach())
+            serve(Path(os.fsdecode(runtime)), supervisor.detach(), mains)()
     except SystemExit as end:
         raise ForkEnded(end.code) from None
     except BaseException as error:
@@ -178,12 +184,12 @@ def _fork_again(reader: int, writer: int) -> None:
         time.sleep(0.0002)
 
 
-def _run_template(runtime: Path, descriptor: int) -> None:
-    """Import the modules of all roles, then serve the supervisor's requests."""
+def _main(runtime: Path, descriptor: int) -> None:
+    """Run the program: a template that imports the modules of all roles itself."""
     with _leaving_reason(runtime, "template", 0):
-        mains = {role: import_module(module).main for role, module in MODULES.items()}
+        mains = _import_mains()
     serve(runtime, descriptor, mains)()
 
 
 if __name__ == "__main__":
-    _run_template(Path(sys.argv[1]), int(sys.argv[2]))
+    _main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -36,6 +36,15 @@ process.adopt_orphans()
 template.serve(Path(sys.argv[1]), int(sys.argv[2]), {"acceptor": main, "shard": main})()
 """
 
+FORK = """
+import os, signal, sys
+from ops import template
+
+first = template.fork()
+print(*sys.modules)
+os.kill(first.pid, signal.SIGKILL)
+"""
+
 
 class Template:
     """A template whose processes print their arguments, and the contents of a descriptor that they inherit."""
@@ -107,3 +116,14 @@ def test_the_reason_of_an_unexpected_error_is_left_and_the_template_goes_on(temp
 def test_every_role_but_the_supervisor_s_can_be_forked() -> None:
     assert {*MODULES, "supervisor"} == set(get_args(Role))
     assert all(callable(import_module(module).main) for module in MODULES.values())
+
+
+@pytest.fixture(scope="module")
+def imported() -> set[str]:
+    """The modules that a process has imported which has forked its first template."""
+    done = subprocess.run([sys.executable, "-c", FORK], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_the_modules_of_all_roles_are_imported_before_the_first_template_is_forked(imported: set[str]) -> None:
+    assert imported >= set(MODULES.values())
