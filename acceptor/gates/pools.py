@@ -12,8 +12,6 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import structlog
-
 from acceptor.gates.cause import HoldCause
 from acceptor.gates.claims import NO_PLACE, Claim, Claims
 from acceptor.gates.gate import SHARE, UNLIMITED, Gate, WaitingChannel
@@ -22,6 +20,7 @@ from acceptor.gates.queue_gate import QueueGate, describe_depth
 from acceptor.gates.terms import Terms, terms_of
 from penstock.limits.watermarks import FlowDefaults, QueueLimits
 from penstock.memory.gauges import Gauges
+from penstock.node.logs import get_logger
 from penstock.telemetry.schema import Cause
 from router.model.policy_keys import EXCHANGE, NODE, ROUTING_KEY, SHARED, USER, VHOST
 from router.model.shared_limits import SharedLimit, counted, queues_of, same_limit, says_something, shared_limits
@@ -30,7 +29,7 @@ from router.model.topology import Queue, Topology
 if TYPE_CHECKING:
     from acceptor.gates.permissions import Access
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 COLUMNS: dict[str, Cause] = {
     EXCHANGE: "exchange", ROUTING_KEY: "pattern", USER: "user", VHOST: "vhost", NODE: "node",

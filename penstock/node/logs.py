@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 import orjson
-import structlog
-from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
+from penstock.node.hidden import hidden
 from penstock.node.log_limit import OTHERS, SECOND, LeftOut, LogLimit
 from penstock.node.node import Node, Role
 from penstock.settings import Settings
 from penstock.settings.values import LogLevel
 from penstock.text.utf8 import readable
+
+with hidden("rich"):  # structlog would use it for tracebacks that are not written here: 4 MiB in memory
+    import structlog
+    from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 _limiter: Limiter | None = None
 

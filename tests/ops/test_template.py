@@ -127,3 +127,7 @@ def imported() -> set[str]:
 
 def test_the_modules_of_all_roles_are_imported_before_the_first_template_is_forked(imported: set[str]) -> None:
     assert imported >= set(MODULES.values())
+
+
+def test_no_process_imports_rich_with_its_dependencies(imported: set[str]) -> None:
+    assert imported & {"attr", "pygments", "rich"} == set()
