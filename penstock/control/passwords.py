@@ -18,6 +18,8 @@ from typing import Final
 
 import argon2
 
+from penstock.control.argon2_hash import Argon2Hash
+
 ARGON2: Final = "$argon2"
 NONE: Final = ""
 SALT_BYTES = 4
@@ -46,13 +48,15 @@ def is_slow(stored: str) -> bool:
 
 
 def verify(stored: str, password: str) -> bool:
-    """Whether the password matches the hash. An empty one never does."""
+    """Whether the password matches the hash. An empty one never does. argon2.exceptions.HashingError if there is no
+    memory for argon2.
+    """
     if not password or stored == NONE:
         return False
     if is_slow(stored):
         try:
-            return _HASHER.verify(stored, _nbytes(password))
-        except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
+            return Argon2Hash.decode(stored).verify(_nbytes(password))
+        except ValueError:
             return False
     name, _, encoded = stored.partition(":")
     raw = base64.b64decode(encoded)
@@ -81,10 +85,7 @@ def check(stored: str) -> None:
 
 
 def _check_argon2(stored: str) -> None:
-    try:
-        found = argon2.extract_parameters(stored)
-    except argon2.exceptions.InvalidHashError:
-        raise ValueError("the argon2 password hash cannot be read") from None
+    found = Argon2Hash.decode(stored).parameters
     if found.time_cost > _TIME_MAX or found.memory_cost > _MEMORY_KIB_MAX or found.parallelism > _LANES_MAX:
         raise ValueError(
             f"the argon2 password hash is too costly: at most t={_TIME_MAX}, m={_MEMORY_KIB_MAX}, p={_LANES_MAX}"

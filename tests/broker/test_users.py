@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+import psutil
 import pytest
 
 from penstock.control.control import Refusal
@@ -17,6 +18,7 @@ from tests.router.making import rabbit_hash
 
 pytestmark = pytest.mark.broker
 
+MIB = 1 << 20
 Open = Callable[..., Client]
 
 
@@ -76,6 +78,17 @@ def test_a_password_that_was_set_by_command(broker: Broker, account: Account, co
     with pytest.raises(Closed):
         account.login(connect)
     assert before.channel().number == 1
+
+
+@pytest.mark.usefixtures("penstock_only")
+def test_memory_for_a_verification_goes_back_to_the_kernel(tmp_path: Path) -> None:
+    """A login takes an acceptor's memory for buffers of its own, but not the 19 MiB in which argon2 computes."""
+    with Broker(tmp_path) as own:
+        (acceptor,) = map(psutil.Process, own.children("acceptor"))
+        before = acceptor.memory_full_info().uss
+        with Client.connect(own.address) as client:
+            client.channel()
+        assert acceptor.memory_full_info().uss - before < 10 * MIB
 
 
 def test_vhosts_need_permissions(broker: Broker, account: Account, connect: Open) -> None:
