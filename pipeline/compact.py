@@ -255,7 +255,7 @@ def _put_in_place(files: Files, root: str, name: str, each: Pending, staged: Sta
         target = _part(root, name, each.hour, run, number)
         names.append(layout.name_of(target))
         if path != target:
-            files.rename(path, target)
+            files.move(path, target)
     sources, unreadable = (frozenset(map(layout.name_of, paths)) for paths in (each.new, staged.unreadable))
     manifest = Manifest(
         parts=tuple(names),

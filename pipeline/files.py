@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from py4j.java_gateway import is_instance_of
@@ -31,103 +32,94 @@ class Files:
 
     def matching(self, pattern: str) -> list[str]:
         """Return all files and directories that match a glob."""
-        path, system = self._of(pattern)
-        try:
+        with failing(f"{pattern} cannot be listed"):
+            path, system = self._of(pattern)
             found = system.globStatus(path)
             if not found:
                 return []
             paths = self.java.org.apache.hadoop.fs.FileUtil.stat2Paths(found)
             # as one text: fetching each path costs a round trip
             return str(self.java.scala.runtime.ScalaRunTime.genericWrapArray(paths).mkString("\n")).split("\n")
-        except Exception as error:
-            raise PipelineError(f"{pattern} cannot be listed: {reason(error)}") from error
-
-    def exists(self, name: str) -> bool:
-        """Whether the file or directory exists."""
-        path, system = self._of(name)
-        return bool(system.exists(path))
 
     def size(self, name: str) -> int:
         """Return the bytes of a file, or of all files in a directory; 0 if it does not exist."""
-        path, system = self._of(name)
-        return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
+        with failing(f"{name} cannot be listed"):
+            path, system = self._of(name)
+            return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
 
     def read(self, name: str) -> str | None:
         """Return the text of a small file; None if it does not exist. DamagedError if it differs from its checksum."""
-        path, system = self._of(name)
-        try:
-            source = system.open(path)
+        with failing(f"{name} cannot be read"):
+            path, system = self._of(name)
             try:
-                return str(self.java.org.apache.commons.io.IOUtils.toString(source, "UTF-8"))
-            finally:
-                source.close()
-        except Py4JJavaError as error:
-            if is_instance_of(self.gateway, error.java_exception, NOT_FOUND):
-                return None
-            kind = DamagedError if is_instance_of(self.gateway, error.java_exception, DAMAGED) else PipelineError
-            raise kind(f"{name} cannot be read: {reason(error)}") from error
+                source = system.open(path)
+                try:
+                    return str(self.java.org.apache.commons.io.IOUtils.toString(source, "UTF-8"))
+                finally:
+                    source.close()
+            except Py4JJavaError as error:
+                if is_instance_of(self.gateway, error.java_exception, NOT_FOUND):
+                    return None
+                if is_instance_of(self.gateway, error.java_exception, DAMAGED):
+                    raise DamagedError(f"{name} is damaged: {reason(error)}") from error
+                raise
 
     def parquet_rows(self, name: str) -> int:
         """Return the number of rows of a Parquet file by its footer."""
-        path, _ = self._of(name)
-        hadoop = self.java.org.apache.parquet.hadoop
-        try:
-            source = hadoop.util.HadoopInputFile.fromPath(path, self.configuration)
-            reader = hadoop.ParquetFileReader.open(source)
+        with failing(f"{name} cannot be read"):
+            path, _ = self._of(name)
+            hadoop = self.java.org.apache.parquet.hadoop
+            reader = hadoop.ParquetFileReader.open(hadoop.util.HadoopInputFile.fromPath(path, self.configuration))
             try:
                 return int(reader.getRecordCount())
             finally:
                 reader.close()
-        except Exception as error:
-            raise PipelineError(f"{name} cannot be read: {reason(error)}") from error
 
     def write(self, name: str, data: bytes) -> None:
         """Write a new file. PipelineError if there is one of that name."""
-        path, system = self._of(name)
-        try:
+        with failing(f"{name} cannot be written"):
+            path, system = self._of(name)
             sink = system.create(path, False)
             try:
                 for first in range(0, len(data), WRITE_BYTES):
                     sink.write(bytearray(data[first : first + WRITE_BYTES]))
             finally:
                 sink.close()
-        except Exception as error:
-            raise PipelineError(f"{name} cannot be written: {reason(error)}") from error
-
-    def replace(self, name: str, data: bytes) -> None:
-        """Write a small file at once: readers see the old or the new contents."""
-        aside = f"{name.rpartition('/')[0]}/_new-{uuid.uuid4().hex}"
-        self.write(aside, data)
-        hadoop = self.java.org.apache.hadoop.fs
-        kind = getattr(hadoop, "Options$Rename")
-        options = self.gateway.new_array(kind, 1)
-        options[0] = kind.OVERWRITE
-        try:
-            source, target = self._of(aside)[0], self._of(name)[0]
-            hadoop.FileContext.getFileContext(source.toUri(), self.configuration).rename(source, target, options)
-        except Exception as error:
-            raise PipelineError(f"{name} cannot be replaced: {reason(error)}") from error
 
     def make_directory(self, name: str) -> None:
         """Create a directory and its parents; existing ones are kept."""
-        path, system = self._of(name)
-        if not system.mkdirs(path):
-            raise PipelineError(f"{name} cannot be created")
+        with failing(f"{name} cannot be created"):
+            path, system = self._of(name)
+            if not system.mkdirs(path):
+                raise PipelineError(f"{name} cannot be created")
 
-    def rename(self, name: str, target: str) -> None:
-        """Rename a file or directory."""
-        path, system = self._of(name)
-        if not system.rename(path, self.java.org.apache.hadoop.fs.Path(target)):
-            raise PipelineError(f"{name} cannot be renamed to {target}")
+    def move(self, name: str, target: str) -> None:
+        """Move a file to a name that is free, in a directory that exists. On an object store this is a copy and a
+        deletion: others may see a part of the copy, or both files.
+        """
+        with failing(f"{name} cannot be moved to {target}"):
+            path, system = self._of(name)
+            if not system.rename(path, self.java.org.apache.hadoop.fs.Path(target)):
+                raise PipelineError(f"{name} cannot be moved to {target}")
 
     def delete(self, name: str) -> None:
         """Delete a file, or a directory with its contents, if it exists."""
-        path, system = self._of(name)
-        system.delete(path, True)
+        with failing(f"{name} cannot be deleted"):
+            path, system = self._of(name)
+            system.delete(path, True)
 
     def _of(self, name: str) -> tuple[Any, Any]:
-        try:
+        with failing(f"{name} is on no file system that Spark knows"):
             path = self.java.org.apache.hadoop.fs.Path(name)
             return path, path.getFileSystem(self.configuration)
-        except Exception as error:
-            raise PipelineError(f"{name} is on no file system that Spark knows: {reason(error)}") from error
+
+
+@contextmanager
+def failing(how: str) -> Iterator[None]:
+    """Raise PipelineError for an error of Java: how the operation failed, and why."""
+    try:
+        yield
+    except PipelineError:
+        raise
+    except Exception as error:
+        raise PipelineError(f"{how}: {reason(error)}") from error

@@ -106,4 +106,4 @@ def _read(files: Files, path: str, listed: Sequence[str], parse: Callable[[str],
         else:
             return Directory(None, next_number, (), tuple(parts.values()))
         listed = files.matching(f"{path}/{PATTERN}")
-    raise PipelineError(f"{path} is compacted again and again while its manifest is read")
+    raise PipelineError(f"{path}: a manifest is listed, but is not there, again and again")

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.telemetry.schema import DEPTH, FLOW, SHARD, Table
 from pipeline import layout
 from pipeline.alerts.board import FACTS, Alert, Board, Limits
+from pipeline.alerts.saved_board import SavedBoard
 from pipeline.errors import PipelineError, reason
 from pipeline.files import Files
 from pipeline.jobs import trend
@@ -49,8 +50,8 @@ class Alerts:
         self.trigger = f"{trigger_s} seconds"
         self.files = Files(spark)
         self.lock = threading.Lock()
-        self.state = f"{self.checkpoint}/board.json"
-        self.board = Board.from_json(limits, self.files.read(self.state))
+        self.saved = SavedBoard(self.files, self.checkpoint)
+        self.board = Board.from_json(limits, self.saved.read())
         self.queries: list[StreamingQuery] = []
 
     def start(self) -> None:
@@ -128,7 +129,7 @@ class Alerts:
         self._save()
 
     def _save(self) -> None:
-        self.files.replace(self.state, self.board.to_json().encode())
+        self.saved.write(self.board.to_json())
 
 
 def queue_window_s(full_s: float) -> int:

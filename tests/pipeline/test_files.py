@@ -11,14 +11,6 @@ from pipeline.errors import PipelineError
 from pipeline.files import DamagedError, Files
 
 
-def test_a_replaced_file_has_the_new_contents_and_leaves_nothing_aside(spark: SparkSession, tmp_path: Path) -> None:
-    files, name = Files(spark), f"{tmp_path}/board.json"
-    for text in ("old and long", "new"):
-        files.replace(name, text.encode())
-        assert files.read(name) == text
-    assert {path.name for path in tmp_path.iterdir()} == {"board.json", ".board.json.crc"}
-
-
 def test_a_file_is_written_once(spark: SparkSession, tmp_path: Path) -> None:
     files, name = Files(spark), f"{tmp_path}/deep/below/file"
     assert files.read(name) is None
@@ -32,15 +24,25 @@ def test_damage_is_told_from_other_failures(spark: SparkSession, tmp_path: Path)
     files, path = Files(spark), tmp_path / "file"
     files.write(str(path), b"as it was written")
     path.write_bytes(b"not as it was written")
-    with pytest.raises(DamagedError, match="file cannot be read: "):
+    with pytest.raises(DamagedError, match="file is damaged: "):
         files.read(str(path))
     with pytest.raises(PipelineError) as failed:
         files.read("nosuch:///file")
     assert not isinstance(failed.value, DamagedError)
 
 
-def test_what_cannot_be_written_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(PipelineError, match="cannot be written: ") as failed:
-        Files(spark).replace(f"{tmp_path}/file/board.json", b"x")
+@pytest.mark.parametrize("operation", ["matching", "size", "read", "parquet_rows", "make_directory", "delete"])
+def test_a_failure_is_one_line(spark: SparkSession, operation: str) -> None:
+    with pytest.raises(PipelineError, match="nosuch:///file is on no file system that Spark knows: ") as failed:
+        getattr(Files(spark), operation)("nosuch:///file")
     assert "\n" not in str(failed.value)
+
+
+def test_a_file_is_moved(spark: SparkSession, tmp_path: Path) -> None:
+    files = Files(spark)
+    files.make_directory(f"{tmp_path}/below")
+    files.write(f"{tmp_path}/one", b"contents")
+    files.move(f"{tmp_path}/one", f"{tmp_path}/below/other")
+    assert (files.read(f"{tmp_path}/one"), files.read(f"{tmp_path}/below/other")) == (None, "contents")
+    with pytest.raises(PipelineError, match="one cannot be moved to "):
+        files.move(f"{tmp_path}/one", f"{tmp_path}/below/another")
