@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -45,7 +46,7 @@ class Telemetry:
         self._summaries: dict[str, tuple[dict[Hour, Summary], dict[str, Summary]]] = {}
         self._asked: set[tuple[str, int, int]] = set()
         self._asked_summaries: set[tuple[str, int, int]] = set()
-        self._left_out: set[str] = set()
+        self._left_out = defaultdict[str, set[str]](set)
 
     def rows(self, name: str, since: int, until: int, without: frozenset[Hour] = frozenset()) -> DataFrame:
         """Return rows with `since` <= ts < `until` (µs since 1970), without those that do not fit their schema, and
@@ -80,8 +81,8 @@ class Telemetry:
         self._asked_summaries.add((dataset, since, until))
         live, history = self._list(TABLE_OF[dataset])
         hours, days = self._list_summaries(dataset)
-        hours = {hour: each for hour, each in hours.items() if self._left_out.isdisjoint(each.paths)}
-        days = {day: each for day, each in days.items() if self._left_out.isdisjoint(each.paths)}
+        hours = {hour: each for hour, each in hours.items() if self._left_out[dataset].isdisjoint(each.paths)}
+        days = {day: each for day, each in days.items() if self._left_out[dataset].isdisjoint(each.paths)}
         return choose(since, until, live, history, hours, days)
 
     def paths(self, name: str, since: int, until: int, without: frozenset[Hour] = frozenset()) -> Paths:
@@ -98,17 +99,17 @@ class Telemetry:
                 chosen.live += layout.late_files(live.get(hour, ()), manifest)
                 if manifest:
                     chosen.parts += [f"{base}/{hour.path}/{part}" for part in manifest.parts]
-        return Paths(*([path for path in own if path not in self._left_out] for own in (chosen.live, chosen.parts)))
+        left_out = self._left_out[name]
+        return Paths(*([path for path in own if path not in left_out] for own in (chosen.live, chosen.parts)))
 
     def unreadable(self, name: str, since: int, until: int) -> list[str]:
         """Return the names of the files of that time that were left out: by compactions, and here."""
         _, manifests = self._list(name)
         hours = {hour for hour in manifests if layout.reaches(hour, since, until)}
         found = {file for hour in hours for file in manifests[hour].unreadable}
-        bases = layout.live_base(self.root, name), layout.history_base(self.root, name)
-        for path in self._left_out:
+        for path in self._left_out[name]:
             hour = layout.hour_of(path)
-            if hour is not None and layout.reaches(hour, since, until) and any(f"{base}/" in path for base in bases):
+            if hour is not None and layout.reaches(hour, since, until):
                 found.add(layout.name_of(path))
         return sorted(found)
 
@@ -132,12 +133,15 @@ class Telemetry:
             paths = self.paths(name, since, until)
             for own, attempt in ((paths.live, try_live), (paths.parts, try_parts)):
                 if named is None or layout.name_of(named) in map(layout.name_of, own):
-                    found.update(separate(own, partial(attempt, self.spark, struct(TABLES[name]))))
+                    unreadable = separate(own, partial(attempt, self.spark, struct(TABLES[name])))
+                    self._left_out[name].update(unreadable)
+                    found.update(unreadable)
         for dataset, since, until in sorted(self._asked_summaries):
             own = self.summaries(dataset, since, until).paths
             if named is None or layout.name_of(named) in map(layout.name_of, own):
-                found.update(separate(own, partial(try_parts, self.spark, STRUCT[dataset])))
-        self._left_out |= found
+                unreadable = separate(own, partial(try_parts, self.spark, STRUCT[dataset]))
+                self._left_out[dataset].update(unreadable)
+                found.update(unreadable)
         return sorted(found)
 
     def hours(self) -> list[Hour]:
