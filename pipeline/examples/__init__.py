@@ -1,0 +1,1 @@
+"""Examples of programs that use the pipeline's jobs: to be run, read and changed."""
