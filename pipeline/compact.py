@@ -105,9 +105,10 @@ def compact(
     with Runner(spark, limit_s) as runner:
         begun = list[Future[list[Compacted]]]()
         for name in tables:
-            done = history(files, root, name)
-            remove_remains(files, root, name, done)
-            for lot in lots(pending(files, root, name, done, now, grace_us)):
+            live = live_files(files, root, name)
+            done = history(files, root, name, layout.span(live))
+            remove_remains(files, root, name, done.values())
+            for lot in lots(pending(files, live, done, now, grace_us)):
                 job = partial(compact_hours, spark, root, name, lot)
                 begun.append(runner.submit(f"{lot[0].hour} {name}", job))
         for each in begun:
@@ -120,25 +121,27 @@ def compact(
             yield from compacted
 
 
-def remove_remains(files: Files, root: str, name: str, done: Mapping[Hour, Directory[Manifest]]) -> None:
+def remove_remains(files: Files, root: str, name: str, done: Iterable[Directory[Manifest]]) -> None:
     """Remove files that dead runs staged for a table, or had replaced and not yet removed."""
     for left in files.matching(f"{layout.history_base(root, name)}/_staging-*"):
         files.delete(left)
-    for directory in done.values():
+    for directory in done:
         if directory.superseded:
             sweep(files, directory)
 
 
 def pending(
-    files: Files, root: str, name: str, done: Mapping[Hour, Directory[Manifest]], now: int, grace_us: int
+    files: Files, live: Mapping[Hour, Sequence[str]], done: Mapping[Hour, Directory[Manifest]], now: int, grace_us: int
 ) -> Iterator[Pending]:
-    """Yield the closed hours of a table that have new live files, the oldest first. `done`: its history."""
-    for hour, paths in sorted(live_files(files, root, name).items()):
+    """Yield the closed hours of a table that have new live files, the oldest first. `done`: the history of these hours
+    and others.
+    """
+    for hour, paths in sorted(live.items()):
         directory: Directory[Manifest] = done.get(hour, Directory())
         before = directory.manifest or layout.NOTHING
         new = layout.late_files(paths, before)
         if new and layout.is_closed(hour, now, grace_us):
-            rows = files.size(f"{layout.live_base(root, name)}/{hour.path}") // BYTES_A_ROW
+            rows = files.size(paths[0].rpartition("/")[0]) // BYTES_A_ROW
             yield Pending(hour, new, before, rows + before.rows, directory.next_number)
 
 
@@ -172,8 +175,9 @@ def remove_live(files: Files, root: str, now: int, keep_us: int, tables: Sequenc
     """Remove live files that are in the history and whose hour ended at least `keep_us` ago; return their number."""
     removed = 0
     for name in tables:
-        done = manifests(files, root, name)
-        for hour, paths in live_files(files, root, name).items():
+        live = live_files(files, root, name)
+        done = manifests(files, root, name, layout.span(live))
+        for hour, paths in live.items():
             if (manifest := done.get(hour)) is None or hour.ends + keep_us > now:
                 continue
             known = frozenset(manifest.sources)

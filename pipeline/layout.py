@@ -138,6 +138,12 @@ def by_hour(paths: Iterable[str], pattern: re.Pattern[str]) -> dict[Hour, list[s
     return found
 
 
+def span(hours: Iterable[Hour]) -> tuple[int, int]:
+    """Return the range of time from the first to the last of some hours, in µs since 1970; an empty one for none."""
+    known = sorted(hours)
+    return (known[0].begins, known[-1].ends) if known else (0, 0)
+
+
 def reaches(hour: Hour, since: int, until: int) -> bool:
     """Whether the hour can have rows with `since` <= ts < `until`."""
     return hour.begins < until and hour.ends > since

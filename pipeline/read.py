@@ -18,6 +18,7 @@ from pipeline.files import Files
 from pipeline.layout import Hour, Manifest
 from pipeline.manifests import Directory, read_directories
 from pipeline.schema import CORRUPT, PARTITION, empty, struct, with_corrupt
+from pipeline.spans import Span, hours
 from pipeline.summaries.choice import Choice, choose
 from pipeline.summaries.layout import QUEUE_HOURS, TABLE_OF, Summary
 from pipeline.summaries.parts import STRUCT
@@ -34,16 +35,16 @@ class Paths:
 
 
 class Telemetry:
-    """The telemetry under a root directory that Spark can read. Each table is listed once, when it is first
-    asked for.
+    """The telemetry under a root directory that Spark can read. Each table is listed once for a range of time, when it
+    is first asked for.
     """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.spark = spark
         self.root = root
         self.files = Files(spark)
-        self._listed: dict[str, tuple[dict[Hour, list[str]], dict[Hour, Manifest]]] = {}
-        self._summaries: dict[str, tuple[dict[Hour, Summary], dict[str, Summary]]] = {}
+        self._listed: dict[tuple[str, int, int], tuple[dict[Hour, list[str]], dict[Hour, Manifest]]] = {}
+        self._summaries: dict[tuple[str, int, int], tuple[dict[Hour, Summary], dict[str, Summary]]] = {}
         self._asked: set[tuple[str, int, int]] = set()
         self._asked_summaries: set[tuple[str, int, int]] = set()
         self._left_out = defaultdict[str, set[str]](set)
@@ -69,7 +70,7 @@ class Telemetry:
         others.
         """
         table = TABLES[name]
-        _, manifests = self._list(name)
+        _, manifests = self._list(name, since, until)
         compacted = sum(manifest.corrupt for hour, manifest in manifests.items() if layout.reaches(hour, since, until))
         live = self.paths(name, since, until).live
         return compacted + (count_corrupt(self._live(table, live), table) if live else 0)
@@ -79,18 +80,19 @@ class Telemetry:
         can be read.
         """
         self._asked_summaries.add((dataset, since, until))
-        live, history = self._list(TABLE_OF[dataset])
-        hours, days = self._list_summaries(dataset)
-        hours = {hour: each for hour, each in hours.items() if self._left_out[dataset].isdisjoint(each.paths)}
-        days = {day: each for day, each in days.items() if self._left_out[dataset].isdisjoint(each.paths)}
-        return choose(since, until, live, history, hours, days)
+        live, history = self._list(TABLE_OF[dataset], since, until)
+        of_hours, of_days = self._list_summaries(dataset, since, until)
+        left_out = self._left_out[dataset]
+        of_hours = {hour: summary for hour, summary in of_hours.items() if left_out.isdisjoint(summary.paths)}
+        of_days = {day: summary for day, summary in of_days.items() if left_out.isdisjoint(summary.paths)}
+        return choose(since, until, live, history, of_hours, of_days)
 
     def paths(self, name: str, since: int, until: int, without: frozenset[Hour] = frozenset()) -> Paths:
         """Return the files that may have rows of that time, except for some hours, and can be read; no row is in two of
         them.
         """
         self._asked.add((name, since, until))
-        live, manifests = self._list(name)
+        live, manifests = self._list(name, since, until)
         base = layout.history_base(self.root, name)
         chosen = Paths()
         for hour in sorted({*live, *manifests}):
@@ -104,7 +106,7 @@ class Telemetry:
 
     def unreadable(self, name: str, since: int, until: int) -> list[str]:
         """Return the names of the files of that time that were left out: by compactions, and here."""
-        _, manifests = self._list(name)
+        _, manifests = self._list(name, since, until)
         hours = {hour for hour in manifests if layout.reaches(hour, since, until)}
         found = {file for hour in hours for file in manifests[hour].unreadable}
         for path in self._left_out[name]:
@@ -115,12 +117,12 @@ class Telemetry:
 
     def relist(self) -> bool:
         """List again; return whether a compaction has changed the history of a table that was asked for."""
-        before = {name: manifests for name, (_, manifests) in self._listed.items()}
+        before = {asked: manifests for asked, (_, manifests) in self._listed.items()}
         summaries = dict(self._summaries)
         self._listed.clear()
         self._summaries.clear()
-        changed = [self._list(name)[1] != manifests for name, manifests in before.items()]
-        changed += [self._list_summaries(dataset) != found for dataset, found in summaries.items()]
+        changed = [self._list(*asked)[1] != manifests for asked, manifests in before.items()]
+        changed += [self._list_summaries(*asked) != found for asked, found in summaries.items()]
         return any(changed)
 
     def leave_out_unreadable(self, error: Exception) -> list[str]:
@@ -144,44 +146,43 @@ class Telemetry:
                 found.update(unreadable)
         return sorted(found)
 
-    def hours(self) -> list[Hour]:
-        """Return all hours for which some table has files."""
-        return sorted({hour for name in TABLES for listed in self._list(name) for hour in listed})
-
     def _live(self, table: Table, files: Iterable[str]) -> DataFrame:
         return live_rows(self.spark, table, files)
 
-    def _list(self, name: str) -> tuple[dict[Hour, list[str]], dict[Hour, Manifest]]:
-        if name not in self._listed:
-            self._listed[name] = (
-                live_files(self.files, self.root, name),
-                manifests(self.files, self.root, name),
+    def _list(self, name: str, since: int, until: int) -> tuple[dict[Hour, list[str]], dict[Hour, Manifest]]:
+        asked = name, since, until
+        if asked not in self._listed:
+            self._listed[asked] = (
+                live_files(self.files, self.root, name, (since, until)),
+                manifests(self.files, self.root, name, (since, until)),
             )
-        return self._listed[name]
+        return self._listed[asked]
 
-    def _list_summaries(self, dataset: str) -> tuple[dict[Hour, Summary], dict[str, Summary]]:
-        if dataset not in self._summaries:
-            days = days_of(self.root, read_days(self.files, self.root)) if dataset == QUEUE_HOURS else {}
-            hours = hours_of(self.root, dataset, read_hours(self.files, self.root, dataset))
-            self._summaries[dataset] = hours, days
-        return self._summaries[dataset]
+    def _list_summaries(self, dataset: str, since: int, until: int) -> tuple[dict[Hour, Summary], dict[str, Summary]]:
+        asked = dataset, since, until
+        if asked not in self._summaries:
+            span = since, until
+            of_days = days_of(self.root, read_days(self.files, self.root, span)) if dataset == QUEUE_HOURS else {}
+            of_hours = hours_of(self.root, dataset, read_hours(self.files, self.root, dataset, span))
+            self._summaries[asked] = of_hours, of_days
+        return self._summaries[asked]
 
 
-def live_files(files: Files, root: str, name: str) -> dict[Hour, list[str]]:
-    """Return the complete files of the live tier, by hour."""
-    found = files.matching(f"{layout.live_base(root, name)}/dt=*/hour=*/*.jsonl.zst")
+def live_files(files: Files, root: str, name: str, span: Span | None = None) -> dict[Hour, list[str]]:
+    """Return the complete files of the live tier, by hour; with a span of time, those of the days that it reaches."""
+    found = files.matching(f"{hours(files, layout.live_base(root, name), span)}/*.jsonl.zst")
     return layout.by_hour(found, layout.LIVE)
 
 
-def history(files: Files, root: str, name: str) -> dict[Hour, Directory[Manifest]]:
-    """Return the directories of the history, by hour."""
-    found = read_directories(files, f"{layout.history_base(root, name)}/dt=*/hour=*", Manifest.from_json)
+def history(files: Files, root: str, name: str, span: Span | None = None) -> dict[Hour, Directory[Manifest]]:
+    """Return the directories of the history, by hour; with a span of time, those of the days that it reaches."""
+    found = read_directories(files, hours(files, layout.history_base(root, name), span), Manifest.from_json)
     return {hour: directory for path, directory in found.items() if (hour := layout.hour_of(path)) is not None}
 
 
-def manifests(files: Files, root: str, name: str) -> dict[Hour, Manifest]:
-    """Return the manifests of the history, by hour; hours without a complete one are left out."""
-    found = history(files, root, name)
+def manifests(files: Files, root: str, name: str, span: Span | None = None) -> dict[Hour, Manifest]:
+    """Return the manifests of the history, by hour, as `history` does; hours without a complete one are left out."""
+    found = history(files, root, name, span)
     return {hour: directory.manifest for hour, directory in found.items() if directory.manifest is not None}
 
 

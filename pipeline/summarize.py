@@ -30,6 +30,7 @@ from pipeline.manifests import Directory, commit, read_directories, sweep
 from pipeline.read import manifests
 from pipeline.runner import LIMIT_S, Runner
 from pipeline.schema import struct
+from pipeline.spans import Span, known_days
 from pipeline.summaries.choice import due_days
 from pipeline.summaries.layout import QUEUE_DAYS, QUEUE_HOURS, TABLE_OF, Manifest, current, day_path, parts_of
 from pipeline.summaries.parts import day_parts, hour_parts
@@ -69,9 +70,10 @@ def summarize(spark: SparkSession, root: str, now: int, grace_us: int, limit_s: 
     files = Files(spark)
     with Runner(spark, limit_s) as runner:
         try:
+            span = _span_of_due(files, root)
             for dataset in TABLE_OF:
-                yield from _make_hours(spark, files, runner, root, dataset)
-            yield from _make_days(spark, files, runner, root, now, grace_us)
+                yield from _make_hours(spark, files, runner, root, dataset, span)
+            yield from _make_days(spark, files, runner, root, span, now, grace_us)
         except PipelineError:
             raise
         except Exception as error:
@@ -90,10 +92,24 @@ def lots(hours: Iterable[tuple[Hour, layout.Manifest]]) -> Iterator[dict[Hour, l
         yield lot
 
 
-def _make_hours(spark: SparkSession, files: Files, runner: Runner, root: str, dataset: str) -> Iterator[Made]:
+def _span_of_due(files: Files, root: str) -> Span:
+    """Return the time of the days that may lack summaries: those with live files, and those without a summary of the
+    day, which is made last.
+    """
+    live = {day for table in TABLE_OF.values() for day in known_days(files, layout.live_base(root, table))}
+    past, summarized = (
+        {*known_days(files, layout.history_base(root, name))} for name in (TABLE_OF[QUEUE_HOURS], QUEUE_DAYS)
+    )
+    due = sorted(live | (past - summarized))
+    return (Hour(due[0], 0).begins, Hour(due[-1], 23).ends) if due else (0, 0)
+
+
+def _make_hours(
+    spark: SparkSession, files: Files, runner: Runner, root: str, dataset: str, span: Span
+) -> Iterator[Made]:
     """Make the summaries of hours."""
     table = TABLE_OF[dataset]
-    done, history = read_hours(files, root, dataset), manifests(files, root, table)
+    done, history = read_hours(files, root, dataset, span), manifests(files, root, table, span)
     _sweep(files, done.values())
     missing = history.keys() - current(hours_of(root, dataset, done), history).keys()
     for lot in lots((hour, history[hour]) for hour in sorted(missing)):
@@ -109,10 +125,12 @@ def _make_hours(spark: SparkSession, files: Files, runner: Runner, root: str, da
             yield _put_in_place(files, root, dataset, hour.path, number, made[hour.path], own.parts)
 
 
-def _make_days(spark: SparkSession, files: Files, runner: Runner, root: str, now: int, grace_us: int) -> Iterator[Made]:
+def _make_days(
+    spark: SparkSession, files: Files, runner: Runner, root: str, span: Span, now: int, grace_us: int
+) -> Iterator[Made]:
     """Make the summaries of days."""
-    history, done = manifests(files, root, TABLE_OF[QUEUE_HOURS]), read_days(files, root)
-    hours = hours_of(root, QUEUE_HOURS, read_hours(files, root, QUEUE_HOURS))
+    history, done = manifests(files, root, TABLE_OF[QUEUE_HOURS], span), read_days(files, root, span)
+    hours = hours_of(root, QUEUE_HOURS, read_hours(files, root, QUEUE_HOURS, span))
     _sweep(files, done.values())
     for day, own in due_days(history, hours, days_of(root, done), now, grace_us).items():
         paths = [path for summary in own for path in summary.paths]

@@ -72,7 +72,9 @@ def answers(telemetry: Telemetry, day: date) -> dict[str, DataFrame]:
     depth, flow = (telemetry.rows(name, since, until) for name in ("depth", "flow"))
     return {
         episodes.TABLE.name: episodes.episodes(flow, until),
-        rebalance_inputs.TABLE.name: rebalance_inputs.rebalance_inputs(depth, queues(depth), since, until),
+        rebalance_inputs.TABLE.name: rebalance_inputs.rebalance_inputs(
+            rebalance_inputs.with_rates(queues(depth), depth), since, until
+        ),
     }
 
 

@@ -8,18 +8,19 @@ from pipeline import layout
 from pipeline.files import Files
 from pipeline.layout import Hour
 from pipeline.manifests import Directory, read_directories
+from pipeline.spans import Span, days, hours
 from pipeline.summaries.layout import QUEUE_DAYS, Manifest, Summary, day_of, day_path
 
 
-def read_hours(files: Files, root: str, dataset: str) -> dict[Hour, Directory[Manifest]]:
-    """Return the directories of the hours of a dataset."""
-    found = read_directories(files, f"{layout.history_base(root, dataset)}/dt=*/hour=*", Manifest.from_json)
+def read_hours(files: Files, root: str, dataset: str, span: Span) -> dict[Hour, Directory[Manifest]]:
+    """Return the directories of the hours of a dataset, of the days that a span of time reaches."""
+    found = read_directories(files, hours(files, layout.history_base(root, dataset), span), Manifest.from_json)
     return {hour: directory for path, directory in found.items() if (hour := layout.hour_of(path)) is not None}
 
 
-def read_days(files: Files, root: str) -> dict[str, Directory[Manifest]]:
-    """Return the directories of days."""
-    found = read_directories(files, f"{layout.history_base(root, QUEUE_DAYS)}/dt=*", Manifest.from_json)
+def read_days(files: Files, root: str, span: Span) -> dict[str, Directory[Manifest]]:
+    """Return the directories of the days that a span of time reaches."""
+    found = read_directories(files, days(files, layout.history_base(root, QUEUE_DAYS), span), Manifest.from_json)
     return {day: directory for path, directory in found.items() if (day := day_of(path)) is not None}
 
 

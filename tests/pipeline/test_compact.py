@@ -17,7 +17,7 @@ from pipeline.compact import Compacted, Pending, Staged, compact, remove_live
 from pipeline.errors import PipelineError
 from pipeline.files import Files
 from pipeline.layout import HOUR_US, MANIFEST_0, NOTHING, Hour, manifest_name
-from pipeline.read import Telemetry, manifests
+from pipeline.read import Telemetry, live_files, manifests
 from pipeline.schema import arrow
 from tests.pipeline import live
 from tests.pipeline.day import SINCE, Day
@@ -196,7 +196,7 @@ def test_of_two_runs_at_once_one_counts(spark: SparkSession, day: Day, tmp_path:
     """The other fails, although each has written its parts when the first commits."""
     files, root = Files(spark), str(tmp_path)
     live.write(tmp_path, "depth", day.depth)
-    (found,) = compacting.pending(files, root, "depth", {}, CLOSED, GRACE)
+    (found,) = compacting.pending(files, live_files(files, root, "depth"), {}, CLOSED, GRACE)
     runs = {run: compacting._write_by_arrow(spark, root, TABLES["depth"], [found], run) for run in ("first", "other")}
     for run_name, staged in runs.items():
         assert staged

@@ -70,3 +70,14 @@ def test_an_hour_is_closed_when_it_is_over_and_the_grace_too() -> None:
     assert layout.reaches(hour, hour.begins - 5, hour.begins + 1)
     assert not layout.reaches(hour, hour.begins - 5, hour.begins)
     assert not layout.reaches(hour, hour.ends, hour.ends + 5)
+    assert layout.span([Hour("2026-11-21", 2), hour, Hour("2026-11-20", 12)]) == (
+        hour.begins,
+        hour.begins + 16 * HOUR_US,
+    )
+    assert layout.span([]) == (0, 0)
+
+
+def test_a_span_is_from_the_first_hour_to_the_last() -> None:
+    first, last = Hour("2026-11-20", 11), Hour("2026-11-21", 2)
+    assert layout.span([last, first, Hour("2026-11-20", 12)]) == (first.begins, last.ends)
+    assert layout.span([]) == (0, 0)
