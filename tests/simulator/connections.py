@@ -246,8 +246,10 @@ class ClientConnection:
         return bool(plan.bounds.last_resort) or self.is_expelled() or plan.reaches(CLOSE_CONNECTION)
 
     def is_ousted_unheard(self, client: Client) -> None:
-        """The broker closes a connection that is cut off: what the client has is given to others at once."""
-        if client is self.client and self.is_cut() and not self.closing and self.may_be_ousted():
+        """The broker closes a connection that is cut off, or whose client reads nothing: what the client has is given to
+        others at once.
+        """
+        if client is self.client and not self.closing and self.may_be_ousted():
             self.engine.narrate(f"{self.name}: closed by the broker, and does not hear of it")
             self.closing = True
             self.lost()
