@@ -102,7 +102,8 @@ class Lane:
 class Burial:
     """The dead letters of one shard: waiting, then routed. `weight` is the memory of those waiting.
 
-    `open` lanes are worked on in turn.
+    `open` lanes are worked on in turn. `kept_back`: whole bytes that may wait here of a queue before it keeps further
+    messages.
     """
 
     def __init__(self, state: ShardState, peers: Peers, intake: Intake, grants: Grants) -> None:
@@ -116,6 +117,7 @@ class Burial:
         self.blocked: dict[Lane, None] = {}
         self.weight = 0
         self.budget = SLICE
+        self.kept_back = KEPT_BACK
 
     def add(self, queue: QueueState, dead: list[tuple[int, Range]]) -> None:
         """Add the dead of a queue."""
@@ -159,7 +161,7 @@ class Burial:
             if lane.behind is not None:
                 self.block(lane)
                 continue
-            if lane.queue.keeps_back and lane.whole <= KEPT_BACK:
+            if lane.queue.keeps_back and lane.whole <= self.kept_back:
                 self.let_go_on(lane.queue)
             if lane.items:
                 self.open[lane] = None
@@ -169,7 +171,7 @@ class Burial:
     def keep_back(self, lane: Lane) -> None:
         """Decide whether further messages stay in their queue: if too much is blocked, or waits for its exchange."""
         queue = lane.queue
-        queue.keeps_back = (lane.whole if queue.delays is not None else queue.unburied.whole) > KEPT_BACK
+        queue.keeps_back = (lane.whole if queue.delays is not None else queue.unburied.whole) > self.kept_back
 
     def let_go_on(self, queue: QueueState) -> None:
         """Let further messages of a queue leave it."""

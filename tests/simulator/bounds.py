@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from shard.dead_letters.burial import KEPT_BACK
+
 AMQP = {"max_message_size": 400_000, "unfinished_bytes": 150_000, "output_bytes": 400_000}
 FAR = 1 << 30
 """A limit in bytes that no play reaches."""
@@ -22,6 +24,8 @@ class Bounds(NamedTuple):
     last_resort: str = ""
     unprivileged: int = FAR
     """How many bytes an unprivileged queue may have before it drops its oldest messages."""
+    kept_back: int = KEPT_BACK
+    """How many bytes of dead messages, or due ones, may wait before their queue keeps the rest."""
 
     def options(self, acceptors: int) -> dict[str, Any]:
         """Return the settings of a node, apart from flow control."""

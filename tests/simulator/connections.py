@@ -246,8 +246,8 @@ class ClientConnection:
         return bool(plan.bounds.last_resort) or self.is_expelled() or plan.reaches(CLOSE_CONNECTION)
 
     def is_ousted_unheard(self, client: Client) -> None:
-        """The broker closes a connection that is cut off, or whose client reads nothing: what the client has is given to
-        others at once.
+        """The broker closes a connection that is cut off, or whose client reads nothing: others are given at once what
+        that has.
         """
         if client is self.client and not self.closing and self.may_be_ousted():
             self.engine.narrate(f"{self.name}: closed by the broker, and does not hear of it")

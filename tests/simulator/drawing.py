@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from router.model.policy_keys import LAST_RESORTS
+from shard.dead_letters.burial import KEPT_BACK
 from tests.simulator.bounds import FAR, Bounds
 from tests.simulator.plan import (
     DEAD,
@@ -124,7 +125,8 @@ def draw(seed: int) -> Plan:
     if last_resort:
         numbers = range(len(clients) + 1, len(clients) + chance.randint(1, 4))
         clients += tuple(attacker(number, acceptors, seconds, chance) for number in numbers)
-    bounds = Bounds(memory, last_resort, chance.choice([FAR, FAR, 20_000]))
+    kept_back = Random(f"kept back {seed}").choice([KEPT_BACK, 1_000])
+    bounds = Bounds(memory, last_resort, chance.choice([FAR, FAR, 20_000]), kept_back)
     plan = Plan(
         seed, acceptors, shards, stores, tuple(queues), clients, tuple(sorted(faults)), tuple(sorted(operations)),
         tuple(sorted(storms)), seconds, lull, bounds, spare,

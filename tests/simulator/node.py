@@ -54,6 +54,7 @@ class SimulatedNode(Node):
         chance: Random, reads_topology: bool, renews: bool,
     ) -> None:  # fmt: skip
         self.chance = chance
+        self.bounds = bounds
         self.reads_topology = reads_topology
         self.stored_topology = Topology()
         """The topology as a router stored it last."""
@@ -90,6 +91,12 @@ class SimulatedNode(Node):
             acceptor.core.state.origin = ClockOrigin(wall=self.wall_ahead / 1e6, node=0.0)
         for _, shard in self.running_shards():
             shard.core.state.wall_ahead = self.wall_ahead
+
+    def shard_process(self, index: int, incarnation: int) -> Shard:
+        """Return an incarnation of a shard that keeps as little as its bounds say."""
+        process = super().shard_process(index, incarnation)
+        process.core.burial.kept_back = self.bounds.kept_back
+        return process
 
     @cached_property
     def router_disk(self) -> RouterDisk:

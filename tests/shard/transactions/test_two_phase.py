@@ -58,6 +58,7 @@ def test_all_interleavings(shards: int, deaths: int, times: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("shards", "deaths", "times"), [(2, 2, 0), (3, 1, 0)])
 def test_all_interleavings_of_more(shards: int, deaths: int, times: int) -> None:
     assert search(World(shards, deaths, times))
