@@ -338,10 +338,10 @@ def queues_that_are_gone_still_count(right: Any, recorder: Recorder, id: int) ->
     del recorder.known[id]
 
 
-@plant(Places, "_end_shard", needs=deed(Deed.REMOVE))
-def a_shard_that_is_to_end_is_started_again(right: Any, places: Places, index: int, now: float) -> None:
+@plant(Places, "end", needs=deed(Deed.REMOVE))
+def a_shard_that_is_to_end_is_started_again(right: Any, places: Places, role: Any, index: int, now: float) -> None:
     for child in places.children:
-        if (child.role, child.index) == ("shard", index):
+        if (child.role, child.index) == (role, index):
             child.send(signal.SIGTERM)
 
 

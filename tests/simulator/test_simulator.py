@@ -80,6 +80,12 @@ def size(plan: Plan) -> int:
     return len(plan.clients) + len(plan.faults) + len(plan.operations) + len(plan.storms)
 
 
+def test_all_planted_bugs_replace_what_is_there() -> None:
+    for plant in PLANTS.values():
+        with plant.planted():
+            pass
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", [*PLANTS])
 def test_a_planted_bug_is_found(bug: str) -> None:
