@@ -28,11 +28,13 @@ from ops.hangs import CHECK_SECONDS, HangWatch
 from ops.places import Phase, Places
 from penstock.bus.process_messages import ProcessMessage
 from penstock.control.questions import answer
+from penstock.limits.features import CREDIT
 from penstock.node.node import Role
 from penstock.process.pulse import Work
 from penstock.settings.sections import WatchdogSettings
 from shard.queue.queue_state import QueueState
 from tests.simulator.engine import HANG_SECONDS, NETWORK_SECONDS, SUPERVISOR, Engine, Place
+from tests.simulator.node import SimulatedNode
 
 SILENT_SECONDS = 2.0
 """How long a process may hang."""
@@ -372,6 +374,8 @@ class Supervisor:
         engine.turn_ends(place)
         if "error" in outcome:
             raise CommandError(outcome["error"])
+        if question == "deadlock" and outcome["result"] == CREDIT:
+            has_lent(self.node, index, arguments["id"])
         return outcome["result"]
 
     def ask_acceptors(self, question: str) -> list[dict[str, Any]]:
@@ -406,6 +410,14 @@ class Supervisor:
         """Return the processes that have places."""
         processes = [child.process for child in self.places.children]
         return [process for process in processes if isinstance(process, SimulatedProcess)]
+
+
+def has_lent(node: SimulatedNode, shard: int, queue_id: int) -> None:
+    """Check that a queue which acts against a deadlock has lent room (docs/flow-control.md)."""
+    process = node.shards[shard]
+    assert process is not None
+    queue = process.core.state.queues[queue_id]
+    assert queue.saturation.lent is not None, f"{queue.name} has only promised room"
 
 
 def is_relieved(queue: QueueState) -> bool:
