@@ -17,6 +17,7 @@ from pipeline.jobs.rebalance_inputs import with_rates
 from pipeline.jobs.shard_load import shard_load
 from pipeline.layout import HOUR_US
 from pipeline.read import Telemetry
+from pipeline.schema import empty
 from pipeline.summaries.choice import Choice
 from pipeline.summaries.layout import QUEUE_HOURS, SHARD_SLOTS, TABLE_OF
 from pipeline.summaries.parts import STRUCT, of_rows
@@ -98,8 +99,8 @@ class Range:
         return {"rows": found, "corrupt": corrupt, "lost": lost}
 
     def _stored(self, dataset: str) -> DataFrame:
-        paths = self._choices[TABLE_OF[dataset]].paths
-        return self.telemetry.spark.read.schema(STRUCT[dataset]).parquet(*paths)
+        spark, paths = self.telemetry.spark, self._choices[TABLE_OF[dataset]].paths
+        return spark.read.schema(STRUCT[dataset]).parquet(*paths) if paths else empty(spark, STRUCT[dataset])
 
     def _other_rows(self, table: str) -> DataFrame:
         """Return the rows of the hours for which no summary answers."""

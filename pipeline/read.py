@@ -61,7 +61,7 @@ class Telemetry:
         if paths.parts:
             found.append(self.spark.read.schema(struct(table)).parquet(*paths.parts))
         if not found:
-            return empty(self.spark, table)
+            return empty(self.spark, struct(table))
         frame = found[0] if len(found) == 1 else found[0].unionByName(found[1])
         return frame.where((F.col("ts") >= since) & (F.col("ts") < until))
 

@@ -79,9 +79,7 @@ def shaped(frame: DataFrame, table: Table) -> DataFrame:
     return frame.select([F.col(column.name).cast(SPARK[column.type]).alias(column.name) for column in table.columns])
 
 
-def empty(spark: SparkSession, table: Table) -> DataFrame:
-    """Return the declared columns without rows. An empty frame built in Python would start Python workers to be
-    read.
-    """
-    none = [F.lit(None).cast(SPARK[column.type]).alias(column.name) for column in table.columns]
+def empty(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Return columns without rows. An empty frame built in Python would start Python workers to be read."""
+    none = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields]
     return spark.range(0).select(none)

@@ -66,7 +66,7 @@ def gather(
 def _gather(
     span: Range, runner: Runner, goals: Goals, limits: hot_shards.Limits, report_progress: ReportProgress
 ) -> Report:
-    report = Report(span.telemetry.root, span.since, span.until, shard_load.SLOT_US)
+    report = Report(span.telemetry.root, span.since, span.until, shard_load.SLOT_US, is_summarized=span.is_summarized)
     kept = Kept(runner)
     try:
         report_progress("rows, and facts that several answers use")

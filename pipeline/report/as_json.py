@@ -15,7 +15,8 @@ VERSION = 1
 
 def as_json(report: Report) -> str:
     """Return one JSON object: version, since, until (µs since 1970), root, counts and unreadable files by table, the
-    fields of `Advice` as `sentences`, and for each answer its meaning, columns, rows, and whether there were more.
+    fields of `Advice` as `sentences`, whether it is `summarized`, and for each answer its meaning, columns, rows, and
+    whether there were more.
     """
     content: dict[str, Any] = {
         "version": VERSION,
@@ -25,6 +26,7 @@ def as_json(report: Report) -> str:
         "counts": report.counts,
         "unreadable": {name: [*map(without_passwords, files)] for name, files in report.unreadable.items()},
         "sentences": asdict(advise(report)),
+        "summarized": report.is_summarized,
         "answers": {
             name: {
                 "meaning": answer.table.meaning,

@@ -40,7 +40,8 @@ class Curve:
 @dataclass(slots=True)
 class Report:
     """The contents of the report. `counts`: rows, corrupt rows and rows that writers dropped, by table; `unreadable`:
-    names of the files that were left out, by table; `load_slot_us`: length of the slots in `shard_load`.
+    names of the files that were left out, by table; `load_slot_us`: length of the slots in `shard_load`;
+    `is_summarized`: queues are known by summaries of hours and days, so percentiles are those of rounded values.
     """
 
     root: str
@@ -51,6 +52,7 @@ class Report:
     unreadable: dict[str, list[str]] = field(default_factory=dict)
     answers: dict[str, Answer] = field(default_factory=dict)
     curves: list[Curve] = field(default_factory=list)
+    is_summarized: bool = False
 
     def rows(self, name: str) -> list[Row]:
         """Return the rows of an answer."""

@@ -96,6 +96,7 @@ def page(report: Report) -> str:
         counts=report.counts,
         unreadable={name: [*map(without_passwords, files)] for name, files in report.unreadable.items()},
         most_files=ROWS_SHOWN,
+        is_summarized=report.is_summarized,
     )
 
 

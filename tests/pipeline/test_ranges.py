@@ -79,7 +79,9 @@ def test_a_report_on_summaries_is_that_on_rows(spark: SparkSession, root: Path) 
     for row in expected.rows("what_if"):
         if (row["node"], row["vhost"], row["queue"]) not in tried:
             assert (row["stops"], row["was_stopped_ms"]) == (0, 0), f"{row} is worth a replay"
-    assert page(found)
+    assert (found.is_summarized, expected.is_summarized) == (True, False)
+    assert "--exact" in page(found)
+    assert "--exact" not in page(expected)
 
 
 def test_facts_of_queues_and_shards_are_those_of_rows(spark: SparkSession, root: Path) -> None:

@@ -27,6 +27,7 @@ def test_each_answer_describes_its_columns_and_keeps_its_rows() -> None:
         UNTIL,
     )
     assert notices["counts"] == report.counts
+    assert notices["summarized"] is False
     assert notices["unreadable"] == report.unreadable
     for table in ANSWERS:
         answer, kept = notices["answers"][table.name], report.answers[table.name]
