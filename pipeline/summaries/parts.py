@@ -54,11 +54,11 @@ def day_parts(spark: SparkSession, paths: Sequence[str], summaries: int) -> Data
 def of_rows(rows: DataFrame) -> DataFrame:
     """Summarize rows of `depth` that no part of the history holds: the columns of `STRUCT`, a row or more a queue."""
     ordered = rows.select(*queues.READ).repartition(*PLACE).sortWithinPartitions(*PLACE)
-    return ordered.mapInArrow(_queues, STRUCT[QUEUE_HOURS])
+    return ordered.mapInArrow(by_queue, STRUCT[QUEUE_HOURS])
 
 
-def _queues(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Summarize rows that are sorted by queue, some queues at once."""
+def by_queue(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Summarize rows that are sorted by queue, whole queues of about `ROWS_AT_ONCE` rows at once."""
     schema = pa.schema([plain("depth").field(name) for name in queues.READ])
     gathered = schema.empty_table()
     for batch in batches:
@@ -73,7 +73,7 @@ def _queues(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _rows_of_whole_queues(rows: pa.Table) -> int:
     """Return the number of rows before the last queue."""
     last = rows.slice(rows.num_rows - 1).select(PLACE).to_pylist()[0]
-    same = [pc.equal(rows.column(name), pa.scalar(value)) for name, value in last.items()]
+    same = [pc.equal(pc.fill_null(rows.column(name), ""), value or "") for name, value in last.items()]
     return int(pc.index(pc.and_(pc.and_(same[0], same[1]), same[2]), True).as_py())
 
 

@@ -21,9 +21,10 @@ from pipeline.report.contents import Report
 from pipeline.report.page import page
 from pipeline.summaries.distributions import ERROR
 from pipeline.summaries.layout import QUEUE_HOURS
+from tests.pipeline import live
 from tests.pipeline.day import SINCE, Day
 from tests.pipeline.tables import Row, same
-from tests.pipeline.weeks import LAST, hour, written
+from tests.pipeline.weeks import LAST, compacted, hour, written
 
 BEGIN = SINCE + 5 * 60_000_000
 """Within the first hour: its rows answer, as those of the last one, which is not compacted."""
@@ -114,6 +115,15 @@ def test_rows_of_a_few_queues_are_those_of_their_places(spark: SparkSession, roo
     expected = span.rows("depth").where("queue = 'slow-0'").count()
     assert found.count() == expected > 0
     assert span.depth_of([]).count() == 0
+
+
+def test_hours_without_a_row_that_fits_have_no_queues(spark: SparkSession, day: Day, tmp_path: Path) -> None:
+    live.write(tmp_path, "depth", [{**day.depth[0], "ready": "many"}])
+    compacted(spark, tmp_path)
+    span = Range(Telemetry(spark, str(tmp_path)), SINCE, LAST)
+    assert span.is_summarized
+    assert span.queues().count() == 0
+    assert span.count("depth") == {"rows": 0, "corrupt": 1, "lost": 0}
 
 
 def test_a_damaged_summary_is_left_out(spark: SparkSession, day: Day, tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""Summaries of rows without a part, some queues at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.parts import plain
+from pipeline.summaries import parts, queues
+from tests.pipeline.day import made
+
+SCHEMA = pa.schema([plain("depth").field(name) for name in queues.READ])
+DAY = made(seed=11)
+ROWS = pa.Table.from_pylist(DAY.depth, plain("depth")).select(queues.READ)
+
+
+def summaries(rows: pa.Table, size: int) -> pa.Table:
+    """Summarize rows that come in batches of some size."""
+    in_order = rows.sort_by([(name, "ascending") for name in queues.PLACE])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from in_order.combine_chunks().to_batches(max_chunksize=size)
+
+    return pa.Table.from_batches(parts.by_queue(batches()), queues.SCHEMA)
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 700), st.sampled_from([1, 50, 300, 10**6]))
+def test_each_queue_is_summarized_once_and_whole(size: int, at_once: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "ROWS_AT_ONCE", at_once)
+        assert summaries(ROWS, size).equals(queues.summarize(ROWS))
+
+
+def test_rows_without_a_name_are_those_of_one_queue() -> None:
+    """Their nodes have written nonsense: it is no reason to fail."""
+    nameless = ROWS.slice(0, 50).set_column(2, SCHEMA.field("queue"), pa.nulls(50, pa.string()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "ROWS_AT_ONCE", 20)
+        found = summaries(nameless, 10)
+    assert found.column("queue").to_pylist() == [None]
+    assert found.column("rows").to_pylist() == [50]
+
+
+def test_no_rows_have_no_summaries() -> None:
+    assert summaries(SCHEMA.empty_table(), 10).num_rows == 0
