@@ -98,9 +98,7 @@ def compact(
         if manifest.unreadable:
             _report_progress(f"{done.hour} {done.table}: unreadable files: {', '.join(manifest.unreadable)}")
     for made in summarize(spark, root, now, grace_us, limit_s):
-        _report_progress(
-            f"{made.span} {made.dataset}: {made.manifest.summaries:,} summaries of {made.manifest.rows:,} rows"
-        )
+        _report_progress(f"{made.span} {made.dataset}: {made}")
     if keep_us is not None:
         _report_progress(f"{remove_live(Files(spark), root, now, keep_us):,} live files removed")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from penstock.telemetry.schema import TABLES
 from pipeline import layout
@@ -33,8 +34,9 @@ from pipeline.schema import struct
 from pipeline.spans import Span, known_days
 from pipeline.summaries.choice import due_days
 from pipeline.summaries.layout import QUEUE_DAYS, QUEUE_HOURS, TABLE_OF, Manifest, current, day_path, parts_of
-from pipeline.summaries.parts import day_parts, hour_parts
+from pipeline.summaries.parts import STRUCT, day_parts, hour_parts
 from pipeline.summaries.read import days_of, hours_of, read_days, read_hours
+from pipeline.unreadable import separate, try_parts
 
 ROWS_AT_ONCE = 20_000_000
 """Hours are summarized together up to this number of rows: each part is a task, and its summary is small."""
@@ -47,6 +49,21 @@ class Made:
     dataset: str
     span: str
     manifest: Manifest
+
+    def __str__(self) -> str:
+        return f"{self.manifest.summaries:,} summaries of {self.manifest.rows:,} rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A summary that was not made, as parts that it needs cannot be read: its dataset, its hour or day, their paths."""
+
+    dataset: str
+    span: str
+    unreadable: Sequence[str]
+
+    def __str__(self) -> str:
+        return f"no summary, unreadable: {', '.join(self.unreadable)}"
 
 
 class Part(NamedTuple):
@@ -61,19 +78,25 @@ class Part(NamedTuple):
     part: bytes
 
 
-def summarize(spark: SparkSession, root: str, now: int, grace_us: int, limit_s: float = LIMIT_S) -> Iterator[Made]:
+Job = Callable[[SparkSession, Sequence[str]], list[Part]]
+"""Makes parts from parts, by their paths."""
+
+
+def summarize(
+    spark: SparkSession, root: str, now: int, grace_us: int, limit_s: float = LIMIT_S
+) -> Iterator[Made | Skipped]:
     """Make all summaries that are missing or not current, and yield each. `now` is in µs since 1970; `limit_s`: seconds
     that hours summarized together, or the hours of a day, may take.
 
-    PipelineError if files cannot be read or written, or in time.
+    PipelineError if files cannot be listed or written, or not in time.
     """
     files = Files(spark)
     with Runner(spark, limit_s) as runner:
         try:
             span = _span_of_due(files, root)
             for dataset in TABLE_OF:
-                yield from _make_hours(spark, files, runner, root, dataset, span)
-            yield from _make_days(spark, files, runner, root, span, now, grace_us)
+                yield from _make_hours(files, runner, root, dataset, span)
+            yield from _make_days(files, runner, root, span, now, grace_us)
         except PipelineError:
             raise
         except Exception as error:
@@ -104,40 +127,67 @@ def _span_of_due(files: Files, root: str) -> Span:
     return (Hour(due[0], 0).begins, Hour(due[-1], 23).ends) if due else (0, 0)
 
 
-def _make_hours(
-    spark: SparkSession, files: Files, runner: Runner, root: str, dataset: str, span: Span
-) -> Iterator[Made]:
+def _make_hours(files: Files, runner: Runner, root: str, dataset: str, span: Span) -> Iterator[Made | Skipped]:
     """Make the summaries of hours."""
     table = TABLE_OF[dataset]
     done, history = read_hours(files, root, dataset, span), manifests(files, root, table, span)
     _sweep(files, done.values())
     missing = history.keys() - current(hours_of(root, dataset, done), history).keys()
     for lot in lots((hour, history[hour]) for hour in sorted(missing)):
-        parts = [
+        paths = [
             f"{layout.history_base(root, table)}/{hour.path}/{part}" for hour, own in lot.items() for part in own.parts
         ]
+        job = _queue_hours if dataset == QUEUE_HOURS else _shard_slots
+        found, unreadable = _readable(runner, f"{next(iter(lot))} {dataset}", job, paths, struct(TABLES[table]))
         made: dict[str, list[Part]] = defaultdict(list)
-        job = partial(_queue_hours if dataset == QUEUE_HOURS else _shard_slots, spark, parts)
-        for part in runner.run(f"{next(iter(lot))} {dataset}", job) if parts else ():
+        for part in found:
             made[part.span].append(part)
         for hour, own in lot.items():
+            if bad := [path for path in unreadable if layout.hour_of(path) == hour]:
+                yield Skipped(dataset, hour.path, bad)
+                continue
             number = done[hour].next_number if hour in done else 1
             yield _put_in_place(files, root, dataset, hour.path, number, made[hour.path], own.parts)
 
 
 def _make_days(
-    spark: SparkSession, files: Files, runner: Runner, root: str, span: Span, now: int, grace_us: int
-) -> Iterator[Made]:
+    files: Files, runner: Runner, root: str, span: Span, now: int, grace_us: int
+) -> Iterator[Made | Skipped]:
     """Make the summaries of days."""
     history, done = manifests(files, root, TABLE_OF[QUEUE_HOURS], span), read_days(files, root, span)
     hours = hours_of(root, QUEUE_HOURS, read_hours(files, root, QUEUE_HOURS, span))
     _sweep(files, done.values())
     for day, own in due_days(history, hours, days_of(root, done), now, grace_us).items():
         paths = [path for summary in own for path in summary.paths]
-        job = partial(_queue_day, spark, paths, sum(summary.manifest.summaries for summary in own))
-        parts = runner.run(f"{day} {QUEUE_DAYS}", job) if paths else []
+        job = partial(_queue_day, summaries=sum(summary.manifest.summaries for summary in own))
+        parts, unreadable = _readable(runner, f"{day} {QUEUE_DAYS}", job, paths, STRUCT[QUEUE_HOURS])
+        if unreadable:
+            yield Skipped(QUEUE_DAYS, day_path(day), unreadable)
+            continue
         number = done[day].next_number if day in done else 1
         yield _put_in_place(files, root, QUEUE_DAYS, day_path(day), number, parts, parts_of(own))
+
+
+def _readable(
+    runner: Runner, name: str, job: Job, paths: Sequence[str], schema: StructType
+) -> tuple[list[Part], list[str]]:
+    """Run a job on the parts of the hours that can be read. Returns its results, and the paths of parts that cannot
+    be. Other failures of the job are raised.
+    """
+    if not paths:
+        return [], []
+    try:
+        return runner.run(name, partial(job, runner.spark, paths)), []
+    except PipelineError:
+        raise
+    except Exception:
+        search = partial(separate, paths, partial(try_parts, runner.spark, schema))
+        unreadable = runner.run("a search for unreadable files", search)
+        if not unreadable:
+            raise
+    hours = {layout.hour_of(path) for path in unreadable}
+    rest = [path for path in paths if layout.hour_of(path) not in hours]
+    return (runner.run(name, partial(job, runner.spark, rest)) if rest else []), unreadable
 
 
 def _queue_hours(spark: SparkSession, paths: Sequence[str]) -> list[Part]:

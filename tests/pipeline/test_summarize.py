@@ -9,13 +9,15 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from pipeline import layout
+from pipeline.compact import compact
 from pipeline.layout import HOUR_US
 from pipeline.parts import plain
 from pipeline.summaries import queues
 from pipeline.summaries.layout import QUEUE_DAYS, QUEUE_HOURS, SHARD_SLOTS, day_path
+from pipeline.summarize import Skipped, summarize
 from tests.pipeline import live
 from tests.pipeline.day import Day
-from tests.pipeline.weeks import HOURS, NOW, compacted, hour, long, written
+from tests.pipeline.weeks import GRACE, HOURS, NOW, compacted, hour, long, written
 
 DAY = hour(0).dt
 
@@ -71,3 +73,35 @@ def test_what_a_dead_run_left_does_no_harm(spark: SparkSession, day: Day, tmp_pa
     assert len([each for each in made if each.dataset == QUEUE_HOURS]) == len(HOURS) - 1
     assert compacted(spark, tmp_path, NOW + HOUR_US) != [], "the last hour is over then"
     assert compacted(spark, tmp_path, NOW + HOUR_US) == []
+
+
+def test_a_damaged_part_costs_the_summary_of_its_hour(spark: SparkSession, day: Day, tmp_path: Path) -> None:
+    """And that of its day, until it is mended. A damaged summary costs that of its day."""
+    live.write_day(tmp_path, long(day), files=1)
+    for _ in compact(spark, str(tmp_path), NOW, GRACE):
+        pass
+    bad = []
+    for table in ("depth", "shard"):
+        (part,) = directory(tmp_path, table, hour(1).path).glob("*.parquet")
+        bad.append((part, part.read_bytes()))
+        spoil(part)
+    found = list(summarize(spark, str(tmp_path), NOW, GRACE))
+    skipped = [each for each in found if isinstance(each, Skipped)]
+    assert [(each.dataset, each.span) for each in skipped] == [
+        (name, hour(1).path) for name in (QUEUE_HOURS, SHARD_SLOTS)
+    ]
+    assert [each.unreadable[0].rpartition("/")[2] for each in skipped] == [part.name for part, _ in bad]
+    assert len(found) == 2 * (len(HOURS) - 1)
+    for part, contents in bad:
+        part.write_bytes(contents)
+    (summary,) = directory(tmp_path, QUEUE_HOURS, hour(0).path).glob("*.parquet")
+    spoil(summary)
+    found = list(summarize(spark, str(tmp_path), NOW, GRACE))
+    (skip,) = (each for each in found if isinstance(each, Skipped))
+    assert (skip.dataset, skip.span) == (QUEUE_DAYS, day_path(DAY))
+    assert summary.name in str(skip)
+
+
+def spoil(part: Path) -> None:
+    part.with_name(f".{part.name}.crc").unlink()
+    part.write_bytes(b"this is no Parquet at all")

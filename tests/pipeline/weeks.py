@@ -45,7 +45,9 @@ def compacted(spark: SparkSession, root: Path, now: int = NOW) -> list[Made]:
     """Compact, and return the summaries made."""
     for _ in compact(spark, str(root), now, GRACE):
         pass
-    return list(summarize(spark, str(root), now, GRACE))
+    made = list(summarize(spark, str(root), now, GRACE))
+    assert all(isinstance(each, Made) for each in made), made
+    return [each for each in made if isinstance(each, Made)]
 
 
 def hour(number: int) -> Hour:
