@@ -121,6 +121,8 @@ class Recorder:
         if known is None:
             seen = gauge.since_us >= self.since
             counted_from, begun = (None, gauge.since_us) if seen else (gauge, now)
+        elif gauge.since_us < known.gauge.since_us:
+            return  # what a dead shard has left of it: the queue has begun anew elsewhere
         else:
             if known.ts < self.last and gauge != known.gauge:
                 self.write(known.gauge, known.home, NOTHING, self.last, known.ts)

@@ -221,6 +221,20 @@ def test_a_queue_that_was_elsewhere_between_two_looks_is_counted_once(scene: Sce
     assert [(row["shard"], row["n_published"], row["ready"]) for row in scene.depths()] == [(0, 2, 6)]
 
 
+@pytest.mark.parametrize(("left", "new"), [(2, 5), (5, 2)])
+def test_what_a_dead_shard_has_left_of_a_queue_is_not_its_last_row(scene: Scene, left: int, new: int) -> None:
+    """It died after the queue had moved, and the new home lost it: it is there twice until the dead one is back."""
+    scene.open(left, declared(7))
+    scene.write(left, ready=6, published=6)
+    scene.now += SECOND // 2
+    scene.open(new, declared(7, shard=1))
+    scene.write(new)
+    assert scene.depths(0.5)[-1]["ready"] == 0
+    scene.write(new, ready=4, published=4)
+    (row,) = scene.depths()
+    assert (row["n_published"], row["ready"]) == (4, 4)
+
+
 def test_a_later_recorder_counts_from_where_it_is(scene: Scene) -> None:
     scene.open(SHARDS, declared(7))
     scene.write(SHARDS, published=5)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from console.homes import Homes
+from console.homes import Home, Homes
 from console.recorder import Recorder, Usage
-from penstock.memory.gauges import Gauges
+from penstock.memory.gauges import Gauges, QueueGauge
 from penstock.telemetry.schema import DEPTH, VERSION, Table
 from penstock.text.utf8 import readable
 from tests.penstock.telemetry.reading import check
@@ -17,10 +17,19 @@ Key = tuple[str, str]
 """Vhost and name of a queue."""
 
 
+class Counters(Recorder):
+    """A recorder that keeps in `since_us` when the counters of the row began that it is about to write."""
+
+    since_us = 0
+
+    def record(self, slot: int, gauge: QueueGauge, home: Home, now: int) -> None:
+        self.since_us = gauge.since_us
+        super().record(slot, gauge, home, now)
+
+
 class Console(Process):
-    """One incarnation of the console. `counted` has the messages published to each queue by the rows of its present
-    counters, of which `since` has the queue's id and when they began; `latest` has those of the last reading, which
-    finds a queue that moves in two slots.
+    """One incarnation of the console. `counted` has the messages published to each queue by its rows, for each time
+    when its counters began: they begin anew with an incarnation of its shard.
     """
 
     def __init__(self, incarnation: int, gauges: Gauges, store_limit: int, since: int) -> None:
@@ -29,10 +38,8 @@ class Console(Process):
             "console", 0, incarnation, lambda _, changes: homes.load(changes), lambda _, changes: homes.apply(changes)
         )
         self.gauges = gauges
-        self.recorder = Recorder(gauges, homes, self.put, store_limit, since)
-        self.counted: Counter[Key] = Counter()
-        self.since: dict[Key, tuple[int, int]] = {}
-        self.latest: Counter[Key] = Counter()
+        self.recorder = Counters(gauges, homes, self.put, store_limit, since)
+        self.counted: Counter[tuple[Key, int]] = Counter()
 
     def put(self, table: Table, ts: int, row: dict[str, Any]) -> None:
         """Check a row against its declaration, and count it."""
@@ -40,19 +47,11 @@ class Console(Process):
         check(table.name, {**common, **readable(row)})
         if table is DEPTH:
             key = row["vhost"], row["queue"]
-            self.counted[key] += row["n_published"]
-            self.latest[key] += row["n_published"]
+            self.counted[key, self.recorder.since_us] += row["n_published"]
 
     def record(self, now: int, usage: dict[int, Usage]) -> None:
         """Record the gauges, as each second, at `now` in microseconds."""
-        self.latest.clear()
         self.recorder.record_all(now, usage)
-        for id, known in self.recorder.known.items():
-            key = known.home.vhost, known.home.name
-            began = id, known.gauge.since_us
-            if self.since.get(key) != began:
-                self.since[key] = began
-                self.counted[key] = self.latest[key]
 
     def is_right(self) -> None:
         """Check, when nothing has changed since it recorded: the last rows are those of the gauges, each message was
@@ -64,7 +63,7 @@ class Console(Process):
             assert known.gauge == gauge, f"the last row of {known.home.name} is of {known.gauge}, not of {gauge}"
             key = known.home.vhost, known.home.name
             if known.gauge.since_us >= recorder.since:
-                counted, published = self.counted[key], known.gauge.counters.published
+                counted, published = self.counted[key, known.gauge.since_us], known.gauge.counters.published
                 assert counted == published, f"{key}: {counted} messages are in rows, {published} were published"
         for shard, sums in enumerate(recorder.sums):
             gauges = [known.gauge for known in recorder.known.values() if known.home.shard == shard]
