@@ -1,11 +1,12 @@
 """Where summaries lie, and whether they are current. Names only, no file access.
 
-    <root>/history/queue_hours/v=1/dt=2026-11-20/hour=13/part-<run>-<number>.parquet, _SUCCESS
-    <root>/history/queue_days/v=1/dt=2026-11-20/part-<run>-<number>.parquet, _SUCCESS
-    <root>/history/shard_slots/v=1/dt=2026-11-20/hour=13/part-<run>-<number>.parquet, _SUCCESS
+    <root>/history/queue_hours/v=1/dt=2026-11-20/hour=13/part-<run>-<number>.parquet, _manifest-000001.json
+    <root>/history/queue_days/v=1/dt=2026-11-20/part-<run>-<number>.parquet, _manifest-000001.json
+    <root>/history/shard_slots/v=1/dt=2026-11-20/hour=13/part-<run>-<number>.parquet, _manifest-000001.json
 
-The manifest of a summary names the parts that it was made from. It is current while these are the parts of the history:
-an hour that is compacted again has other parts. Where the history of an hour was deleted, its summary stays.
+The manifest of a summary (`pipeline.manifests`) names the parts that it was made from. It is current while these are
+the parts of the history: an hour that is compacted again has other parts. Where the history of an hour was deleted, its
+summary stays.
 """
 
 from __future__ import annotations
