@@ -94,7 +94,7 @@ def test_a_full_target_holds_it_until_there_is_room(tmp_path: Path, target: Brok
             declare(channel, "a")
             fill(channel, "a", range(500))
             node.wait_state("orders", "held")
-            wait_for(lambda: is_told_to_stop(node.relays()["orders"]), what="the target's word")
+            wait_for(lambda: is_notified(node.relays()["orders"]), what="the target's word")
             wait_for(target.held, what="a held relay")
             facts = node.relays()["orders"]
             with channel_to(target) as there:
@@ -107,7 +107,7 @@ def test_a_full_target_holds_it_until_there_is_room(tmp_path: Path, target: Brok
             node.wait_state("orders", "running")
 
 
-def is_told_to_stop(facts: dict[str, Any]) -> bool:
+def is_notified(facts: dict[str, Any]) -> bool:
     """Whether a relay is held by its target's word: before that comes, the target only confirms nothing."""
     return any(word in str(facts["reason"]) for word in ("channel.flow", "connection.blocked"))
 
