@@ -223,7 +223,8 @@ def _put_in_place(
     summaries, rows, lost = (sum(getattr(part, name) for part in parts) for name in ("summaries", "rows", "lost"))
     manifest = Manifest(tuple(names), tuple(sources), summaries, rows, lost)
     commit(files, directory, number, manifest)
-    _sweep(files, read_directories(files, directory, Manifest.from_json).values())
+    for written in read_directories(files, directory, Manifest.from_json).values():
+        sweep(files, written)
     return Made(dataset, span, manifest)
 
 

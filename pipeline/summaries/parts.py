@@ -29,6 +29,9 @@ ROWS_AT_ONCE: Final = 200_000
 """Rows without a part that are summarized at once, about."""
 PARTS: Final = "span string, summaries bigint, rows bigint, lost bigint, part binary"
 
+READ: Final = pa.schema([plain("depth").field(name) for name in queues.READ])
+"""The columns of `depth` that a summary is made from."""
+
 _PARTS: Final = pa.schema(
     [("span", pa.string()), *((name, pa.int64()) for name in ("summaries", "rows", "lost")), ("part", pa.binary())]
 )
@@ -59,10 +62,9 @@ def of_rows(rows: DataFrame) -> DataFrame:
 
 def by_queue(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Summarize rows that are sorted by queue, whole queues of about `ROWS_AT_ONCE` rows at once."""
-    schema = pa.schema([plain("depth").field(name) for name in queues.READ])
-    gathered = schema.empty_table()
+    gathered = READ.empty_table()
     for batch in batches:
-        gathered = pa.concat_tables([gathered, pa.Table.from_batches([batch]).cast(schema)])
+        gathered = pa.concat_tables([gathered, pa.Table.from_batches([batch]).cast(READ)])
         if gathered.num_rows >= ROWS_AT_ONCE:
             whole = _rows_of_whole_queues(gathered)
             yield from queues.summarize(gathered.slice(0, whole)).to_batches()
@@ -94,10 +96,9 @@ def _day(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _with_all_columns(rows: pa.Table) -> pa.Table:
     """Return the columns of a summary's input; those that an earlier release did not write are null."""
-    schema = pa.schema([plain("depth").field(name) for name in queues.READ])
     columns = [rows.column(field.name).cast(field.type) if field.name in rows.schema.names
-               else pa.nulls(rows.num_rows, field.type) for field in schema]  # fmt: skip
-    return pa.table(columns, schema)
+               else pa.nulls(rows.num_rows, field.type) for field in READ]  # fmt: skip
+    return pa.table(columns, READ)
 
 
 def _part(span: str, summaries: pa.Table) -> pa.RecordBatch:

@@ -85,7 +85,7 @@ def merge(summaries: pa.Table) -> pa.Table:
 
 
 def _summands(rows: pa.Table) -> dict[str, Any]:
-    """Return what is added up or compared, a column each; rates as floats, NaN where a row has none."""
+    """Return the summands and the values compared, a column each; rates as floats, NaN where a row has none."""
     column = rows.column
     depth = pc.add(column("ready"), column("unacked"))
     nbytes = pc.coalesce(column("whole_bytes"), pc.add(column("ready_bytes"), column("unacked_bytes")))

@@ -71,6 +71,7 @@ def test_what_a_dead_run_left_does_no_harm(spark: SparkSession, day: Day, tmp_pa
     torn.write_text('{"parts": ["part-dead-0000')
     made = compacted(spark, tmp_path)
     assert len([each for each in made if each.dataset == QUEUE_HOURS]) == len(HOURS) - 1
+    assert not [*tmp_path.glob("history/**/part-dead-*")], "the next run removes what a dead one left"
     assert compacted(spark, tmp_path, NOW + HOUR_US) != [], "the last hour is over then"
     assert compacted(spark, tmp_path, NOW + HOUR_US) == []
 

@@ -13,7 +13,6 @@ from pipeline.parts import plain
 from pipeline.summaries import parts, queues
 from tests.pipeline.day import made
 
-SCHEMA = pa.schema([plain("depth").field(name) for name in queues.READ])
 DAY = made(seed=11)
 ROWS = pa.Table.from_pylist(DAY.depth, plain("depth")).select(queues.READ)
 
@@ -38,7 +37,7 @@ def test_each_queue_is_summarized_once_and_whole(size: int, at_once: int) -> Non
 
 def test_rows_without_a_name_are_those_of_one_queue() -> None:
     """Their nodes have written nonsense: it is no reason to fail."""
-    nameless = ROWS.slice(0, 50).set_column(2, SCHEMA.field("queue"), pa.nulls(50, pa.string()))
+    nameless = ROWS.slice(0, 50).set_column(2, parts.READ.field("queue"), pa.nulls(50, pa.string()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "ROWS_AT_ONCE", 20)
         found = summaries(nameless, 10)
@@ -47,4 +46,4 @@ def test_rows_without_a_name_are_those_of_one_queue() -> None:
 
 
 def test_no_rows_have_no_summaries() -> None:
-    assert summaries(SCHEMA.empty_table(), 10).num_rows == 0
+    assert summaries(parts.READ.empty_table(), 10).num_rows == 0
