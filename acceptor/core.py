@@ -23,6 +23,7 @@ from acceptor.clients.connection_stage import OPEN
 from acceptor.clients.connection_state import ConnectionState, Transport
 from acceptor.clients.silence import Silence
 from acceptor.clients.state import AcceptorState
+from acceptor.clients.tls_facts import TlsFacts
 from acceptor.consuming.consumer_timeouts import ConsumerTimeouts
 from acceptor.consuming.delivery import Delivery
 from acceptor.consuming.replies import Replies
@@ -118,12 +119,12 @@ class AcceptorCore:
             unread=budgets.unread, silence=Silence(state),
         )  # fmt: skip
 
-    def connect(self, transport: Transport, peer: str, peer_host: str) -> Connection:
-        """Return the connection of a client that has connected."""
+    def connect(self, transport: Transport, peer: str, peer_host: str, tls: TlsFacts | None = None) -> Connection:
+        """Return the connection of a client that has connected, with TLS or (None) without."""
         self.last_connection += 1
         number = self.last_connection
         id = f"{self.state.index}.{self.state.incarnation}.{number}"
-        connection = Connection(self.services, id, number, transport, Client(peer, peer_host))
+        connection = Connection(self.services, id, number, transport, Client(peer, peer_host, tls))
         self.state.connections[id] = connection
         return connection
 

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from acceptor.holding.flow_files import FlowFiles
 from acceptor.logins.known_passwords import KnownPasswords
 from acceptor.logins.logins import Verified
 from acceptor.sockets.client_protocol import ClientProtocol
-from acceptor.sockets.listener import Listener, Neighbours
+from acceptor.sockets.listener import Neighbours
+from acceptor.sockets.listeners import Listeners
 from acceptor.sockets.sockets import Sockets
 from acceptor.turn_schedule import TurnSchedule
 from penstock.batch.arena import Arena, Borrower
@@ -49,6 +51,7 @@ from penstock.process import process
 from penstock.process.process_memory import IdleMemory
 from penstock.process.pulse import Pulse, Work
 from penstock.telemetry.writer import Writer
+from penstock.tls.errors import TlsError
 
 log = logs.get_logger()
 
@@ -62,7 +65,7 @@ class Acceptor:
     """One incarnation of one acceptor."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int, listener: int
+        self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int, descriptors: Sequence[int]
     ) -> None:
         self.loop = loop
         self.node = node
@@ -88,6 +91,11 @@ class Acceptor:
         self.sockets: Sockets[ClientProtocol] = Sockets(
             loop, self.core, process.connections_most(), self.schedule.ask
         )  # fmt: skip
+        neighbours = Neighbours(self.gauges, index)
+        self.listeners = Listeners(
+            self.sockets, node.settings.listeners, descriptors,
+            lambda: neighbours.have_fewer_than(len(self.sockets.protocols)),
+        )  # fmt: skip
         self.idle_memory = IdleMemory(node.settings.memory.process_limit)
         self.ending: Ending | None = None
         self.all_safe = asyncio.Event()
@@ -102,11 +110,7 @@ class Acceptor:
         self.control = ControlServer(
             node.control_of("acceptor", index, incarnation), self.on_question, self.audit_command
         )  # fmt: skip
-        neighbours = Neighbours(self.gauges, index)
-        self.listener = Listener(
-            loop, listener, lambda: ClientProtocol(self.sockets),
-            lambda: neighbours.have_fewer_than(len(self.sockets.protocols)),
-        )  # fmt: skip
+        self.questions["certificates"] = (self.listeners.certificates, {})
         self.flow_files = FlowFiles(node.settings.data, self.state, self.core.holding.books.ledger, self.core.events)
         self.rechecks = Chores(
             loop, node.settings.flow.recheck_seconds, self.notice_hang_ups, *self.core.rechecks(), self.caught_up,
@@ -114,7 +118,8 @@ class Acceptor:
         )  # fmt: skip
         self.ticks = Chores(
             loop, TICK_SECONDS, self.set_clock, *self.core.ticks(), self.meet_shards, self.accept_clients,
-            self.give_back_memory, self.flow_files.write_due, self.flow_files.keep_accounts, self.finish_turn,
+            self.give_back_memory, self.flow_files.write_due, self.flow_files.keep_accounts,
+            self.listeners.tick, self.finish_turn,
         )  # fmt: skip
 
     def make_arena(self) -> Arena | None:
@@ -320,7 +325,7 @@ class Acceptor:
 
     async def begin(self) -> None:
         """Accept clients and operators' questions, and report that the process is ready."""
-        if self.listener.closed:  # the process ends before it has begun
+        if self.listeners.closed:  # the process ends before it has begun
             return
         self.accept_clients()
         await self.control.start()
@@ -328,15 +333,16 @@ class Acceptor:
 
     def accept_clients(self) -> None:
         """Listen, once this process serves."""
-        if self.core.is_ready() and self.core.serves() and not (self.listener.started or self.listener.closed):
-            self.listener.start(self.node.settings.amqp.receive_buffer)
+        if self.core.is_ready() and self.core.serves():
+            self.listeners.start(self.node.settings.amqp.receive_buffer)
 
     async def close(self) -> None:
         """Shut down: confirm publishes in flight, close the connections, and give the clients a moment to answer."""
         began = self.loop.time()
-        self.listener.close()
+        self.listeners.close()
         for _ in range(2):
             await asyncio.sleep(0)  # clients that were accepted get their protocols
+        self.listeners.hang_up_on_arriving()
         await self.control.close()
         self.verifier.shutdown(wait=True, cancel_futures=True)
         for protocol in self.sockets.protocols.values():
@@ -364,11 +370,21 @@ class Acceptor:
         self.context.destroy(linger=LINGER_MS)
 
 
-async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> None:
+def reread(runtime: Path, acceptor: Acceptor) -> None:
+    """The configuration is read again: take the log level, and load the certificates."""
+    logs.read_level(runtime)
+    acceptor.listeners.reload()
+
+
+async def serve(runtime: Path, index: int, incarnation: int, descriptors: Sequence[int]) -> None:
     """Run an acceptor until it is terminated."""
     loop = asyncio.get_running_loop()
     node, stop = process.begin(runtime, "acceptor", index)
-    acceptor = Acceptor(loop, node, index, incarnation, listener)
+    try:
+        acceptor = Acceptor(loop, node, index, incarnation, descriptors)
+    except TlsError as error:
+        process.refuse(runtime, "acceptor", index, str(error))
+    process.on_reload(loop, partial(reread, runtime, acceptor))
     collector.collect_and_keep()
     acceptor.pulse.start(loop)
     log.info("acceptor started", pid=os.getpid(), incarnation=incarnation)
@@ -376,8 +392,17 @@ async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> N
     await acceptor.close()
 
 
-def main(runtime: Path, index: int, incarnation: int, listener: int) -> None:
-    """Run the acceptor process."""
+def prepare(runtime: Path) -> None:
+    """Make, in the process from which acceptors are forked, what they share."""
+    listeners = Node.load(runtime).settings.listeners
+    if any(listener.is_tls for listener in listeners.values()):
+        from acceptor.tls import outer_contexts  # not at the top: see acceptor/sockets/tls_sockets.py
+
+        outer_contexts.prepare(listeners)
+
+
+def main(runtime: Path, index: int, incarnation: int, *descriptors: int) -> None:
+    """Run the acceptor process, with the descriptors of its listening sockets."""
     process.enter(runtime, "acceptor", index)
     process.keep_buffers()
-    uvloop.run(serve(runtime, index, incarnation, listener))
+    uvloop.run(serve(runtime, index, incarnation, descriptors))

@@ -14,6 +14,8 @@
     unread                  [{connection, peer, client, user, vhost, unread_seconds, reason, bytes}]: connections that
                             are not read for the memory that they use (`acceptor.budgets.unread`)
     logins                  [{user, address, wrong (passwords), seconds}]: logins refused without a check for so long
+    certificates            [{listener, certificate (file), subject, issuer, names, expires, seconds_left}]: those that
+                            listeners with TLS serve (answered by the process)
     headcount               [{whose, name, limit, used}]: connections and channels (`acceptor.budgets.headcount`)
     ledger                  as in `acceptor.holding.ledger`
     queue       vhost, name {id, shard, ready} | None if there is no such queue

@@ -96,6 +96,11 @@ COMMANDS = (
         "restart", "Replace processes of a running node while it goes on serving.", "ops.administration.restart:app"
     ),
     Deferred("config", "The configuration of a node: a file, the environment and defaults.", "ops.configuration:app"),
+    Deferred(
+        "tls",
+        "TLS of listeners: make certificates for development, show and check what is served.",
+        "ops.tls.command:app",
+    ),
     Deferred("store", "Stores of a node: check, back up, compact, dump, restore, salvage.", "ops.store.command:app"),
     Deferred(
         "flow",

@@ -57,12 +57,14 @@ class ForkServer:
     have died. `fileno` is readable once the template has sent its first message, or has ended.
     """
 
-    def __init__(self, command: Sequence[str], runtime: Path, listener: int, first: First | None = None) -> None:
-        """`listener` is the descriptor of the listening socket, which only acceptors inherit. `first` is the template
-        to start with, if it has been forked; others are started by the command.
+    def __init__(
+        self, command: Sequence[str], runtime: Path, listeners: Sequence[int], first: First | None = None
+    ) -> None:
+        """`listeners` are the descriptors of the listening sockets, which only acceptors inherit. `first` is the
+        template to start with, if it has been forked; others are started by the command.
         """
         self._command = command
-        self._listener = listener
+        self._listeners = listeners
         self._runtime = runtime
         self._first = first
         self._process: subprocess.Popen[bytes] | Forked | None = None
@@ -111,7 +113,7 @@ class ForkServer:
         """Fork a process of a role. OSError if that fails; a template that does not answer is killed."""
         self._socket.settimeout(ANSWER_SECONDS)
         try:
-            inherited = [self._listener] if role == "acceptor" else []
+            inherited = self._listeners if role == "acceptor" else []
             socket.send_fds(self._socket, [pack([role, index, incarnation])], inherited)
             answer = self._socket.recv(ANSWER_MAX)
         except OSError:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import orjson
 
+from ops.listeners import expiring, when
 from ops.status import Status, collect, why_not_serving
 
 PORT_SECONDS = 5.0
@@ -66,11 +67,26 @@ def _limits(status: Status) -> tuple[bool, str]:
     return not near, "; ".join(near) or "none is nearly reached"
 
 
+def _certificates(status: Status) -> tuple[bool, str]:
+    """Whether no certificate of a listener expires soon, or cannot be read."""
+    found = status.node["listeners"]
+    problems = [f"{file} {when(left)}" for file, left in expiring(found)]
+    problems += [
+        f"{each['file']} cannot be read"
+        for listener in found
+        for each in listener["certificates"]
+        if each["seconds_left"] is None
+    ]
+    count = sum(len(listener["certificates"]) for listener in found)
+    return not problems, "; ".join(problems) or (f"{count} valid for a while" if count else "no listener has TLS")
+
+
 CHECKS: dict[str, Callable[[Status], tuple[bool, str]]] = {
     "processes": _processes,
     "port": _port,
     "shards": _shards,
     "limits": _limits,
+    "certificates": _certificates,
 }
 
 
@@ -82,4 +98,4 @@ def as_json(found: list[Check]) -> str:
 def lines(found: list[Check]) -> Iterator[str]:
     """Yield a line for each check."""
     for check in found:
-        yield f"{'ok' if check.passed else 'FAILED':<7} {check.name:<10} {check.text}"
+        yield f"{'ok' if check.passed else 'FAILED':<7} {check.name:<12} {check.text}"

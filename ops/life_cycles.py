@@ -15,6 +15,7 @@ from typing import Any
 from acceptor.clients.channel_stage import CHANNEL
 from acceptor.clients.connection_stage import CONNECTION
 from acceptor.moving.move_stage import MOVE
+from acceptor.tls.tls_stage import TLS
 from ops.balancer.stage import BALANCER
 from penstock.bus.link_stage import LINK
 from penstock.states.transitions import Transitions
@@ -26,6 +27,7 @@ from shard.queue.residence import RESIDENCE
 TABLES: dict[str, Transitions[Any, Any]] = {
     "a connection": CONNECTION,
     "a channel": CHANNEL,
+    "a TLS session": TLS,
     "a link to a shard": LINK,
     "a move at an acceptor": MOVE,
     "a queue that moves": RESIDENCE,

@@ -28,6 +28,7 @@ class Running(RuntimePaths):
     counting: int
     shard_places: int
     settings: Mapping[str, Any]
+    listeners: Mapping[str, tuple[str, int]]
 
     @classmethod
     def load(cls, runtime: Path) -> Self:
@@ -43,4 +44,5 @@ class Running(RuntimePaths):
             settings["acceptors"] + 1,
             places_of(facts["known_shards"] or range(settings["shards"]), settings["spare_shards"]),
             settings,
+            facts["listeners"],
         )

@@ -66,22 +66,25 @@ def serve(
         if not known:
             settings = settings.model_copy(update={"shards": _standing_shards(settings)})
         standing = check_standing(settings.data, known or range(settings.shards))
-        port = stack.enter_context(bound(settings.host, settings.port))
+        places = [(settings.host, settings.port), *((one.host, one.port) for one in settings.listeners.values())]
+        ports = [stack.enter_context(bound(host, port)) for host, port in places]
         runtime = stack.enter_context(runtime_directory())
         epoch = clock.wall_us()
         path = SHARED_MEMORY / f"penstock-{os.geteuid()}-{os.getpid()}.{epoch}.gauges"
         if known:
             settings = settings.model_copy(update={"shards": len(known)})
         number = begin_run(settings.data, standing, epoch)
-        address = settings.host, port.getsockname()[1]
-        node = Node(epoch, runtime, path, *address, settings, clock.ahead_us(), known, number)
+        serves = [(host, port.getsockname()[1]) for (host, _), port in zip(places, ports, strict=True)]
+        listeners = dict(zip(settings.listeners, serves[1:], strict=True))
+        node = Node(epoch, runtime, path, *serves[0], settings, clock.ahead_us(), known, number, listeners)
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
-        forks = ForkServer(template or COMMAND, runtime, port.fileno(), first)
+        forks = ForkServer(template or COMMAND, runtime, [port.fileno() for port in ports], first)
         audit = Audit(settings.data, "supervisor", 0)
         reload = Reload(node, configuration, read, audit)
         supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager, reload.reload))
-        stack.callback(refuse, port)  # runs before the acceptors end, which listen on it
+        for port in ports:
+            stack.callback(refuse, port)  # runs before the acceptors end, which listen on it
         stack.enter_context(DeadlockWatch(settings, path))
         audit.record(own(), "serve", {"host": node.host, "port": node.port, "version": __version__}, "done")
         supervisor.run(lambda: _announce(node, standing, manager))
@@ -139,7 +142,11 @@ def _announce(node: Node, standing: Standing, manager: Notifier) -> None:
     except OSError as error:  # a full disk: the longer list that the start wrote stays valid
         log.warning("cannot record the runs of the node", path=error.filename, problem=error.strerror)
     where = show(node.host, node.port)
-    log.info("ready", amqp=where, acceptors=node.acceptors, shards=len(node.shards), data=str(node.settings.data))
+    listeners = {name: show(*place) for name, place in node.listeners.items()}
+    log.info(
+        "ready", amqp=where, **({"listeners": listeners} if listeners else {}), acceptors=node.acceptors,
+        shards=len(node.shards), data=str(node.settings.data),
+    )  # fmt: skip
     manager.report_ready()
     with suppress(OSError):  # a closed standard output is no reason not to serve
         print(f"penstock ready amqp={where} pid={os.getpid()}", flush=True)

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from ops.claim import Pointer, is_claimed
+from ops.listeners import listeners
 from ops.near_limits import near_limits
 from ops.overshoot import overshoot
 from ops.port import show as show_address
@@ -101,6 +102,7 @@ def _collect(node: Running, gauges: Gauges, now: float, measured: bool) -> Statu
     summary = {
         "data": node.settings["data"],
         "amqp": show_address(node.host, node.port),
+        "listeners": listeners(node),
         "pid": gauges.pid,
         "uptime": round(now - gauges.process_read("supervisor", 0).started_us / 1e6, 3),
         "topology_version": gauges.topology_version(),

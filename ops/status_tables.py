@@ -8,6 +8,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from ops.listeners import expiring, when
 from ops.output import Column, Output, fitted, output
 from ops.status import Facts, Status
 from penstock.memory.gauges import Counters
@@ -32,6 +33,8 @@ def _print(console: Output, status: Status) -> None:
         if facts.get("saturated"):
             text = f"shard {facts['index']} holds all its producers: {facts['reason']}"
             console.print(text, highlight=False, markup=False, style="red")
+    for file, left in expiring(status.node["listeners"]):
+        console.print(f"the certificate {file} {when(left)}", highlight=False, markup=False, style="red")
     if reached := _rungs(status.processes):
         console.print(f"rungs reached by held producers: {reached}", highlight=False, markup=False)
     if refused := sum(facts["refused_connections"] for facts in status.processes):
@@ -60,8 +63,11 @@ def near_table(near: list[dict[str, Any]]) -> Table:
 
 
 def _summary(node: Facts) -> str:
+    further = "".join(
+        f", {each['name']} on {each['address']}{' with TLS' if each['tls'] else ''}" for each in node["listeners"][1:]
+    )
     return (
-        f"node on {node['amqp']}, pid {node['pid']}, up {node['uptime']:.0f} s, data in {node['data']}\n"
+        f"node on {node['amqp']}{further}, pid {node['pid']}, up {node['uptime']:.0f} s, data in {node['data']}\n"
         f"contents in memory {_size(node['contents'])} of {_size(node['memory_limit'])}, "
         f"in flight {_size(node['in_flight'])}, "
         f"processes {_size(node['process_memory'])} of {_size(node['process_limit'])}, "

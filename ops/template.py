@@ -33,6 +33,7 @@ from penstock.bus import pack, unpack
 from penstock.node import collector
 from penstock.node.node import Role
 from penstock.process import process
+from penstock.settings.listeners import LISTENERS_MOST
 
 REQUEST_MAX = 4096
 """Bytes of a request, or of the runtime directory's path, at most."""
@@ -44,12 +45,22 @@ MODULES: Mapping[Role, str] = {
     "balancer": "ops.balancer.process",
     "relay": "ops.relay.process",
 }
-"""The module of each role: its `main` is that of the process."""
+"""The module of each role: its `main` is that of the process. If it has a function `prepare`, that runs in the template
+with the runtime directory, before the first process of the role is forked.
+"""
 
 Main = Callable[..., None]
 """The main function of a process. Arguments: the runtime directory, the index of its place, its incarnation and, for an
-acceptor, the descriptor of the listening socket.
+acceptor, the descriptors of the listening sockets.
 """
+Prepare = Callable[[Path], None]
+
+
+class Program(NamedTuple):
+    """The main function of a role, and what is done once before it."""
+
+    main: Main
+    prepare: Prepare | None = None
 
 
 class First(NamedTuple):
@@ -63,29 +74,30 @@ class First(NamedTuple):
 
 def fork() -> First:
     """Fork the first template from this process, which must have no thread, and no open file that matters."""
-    mains = _import_mains()  # the supervisor would share neither later imports nor the pages that they write to
+    programs = _import_programs()  # the supervisor would share neither later imports nor the pages that they write to
     collector.collect_and_keep()  # a collection in the template would copy the pages of this process
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _serve_forked(theirs, mains)
+        _serve_forked(theirs, programs)
     theirs.close()
     return First(pid, ours)
 
 
-def _import_mains() -> dict[Role, Main]:
-    """Import the modules of all roles; return the main function of each."""
-    return {role: import_module(module).main for role, module in MODULES.items()}
+def _import_programs() -> dict[Role, Program]:
+    """Import the modules of all roles."""
+    modules = {role: import_module(module) for role, module in MODULES.items()}
+    return {role: Program(module.main, getattr(module, "prepare", None)) for role, module in modules.items()}
 
 
-def _serve_forked(supervisor: socket.socket, mains: Mapping[Role, Main]) -> NoReturn:
+def _serve_forked(supervisor: socket.socket, programs: Mapping[Role, Program]) -> NoReturn:
     """Be the first template, and any process forked from it. Raises nothing but ForkEnded."""
     try:
         _leave_command(supervisor.fileno())
         runtime = supervisor.recv(REQUEST_MAX)
         if runtime:
-            serve(Path(os.fsdecode(runtime)), supervisor.detach(), mains)()
+            serve(Path(os.fsdecode(runtime)), supervisor.detach(), programs)()
     except SystemExit as end:
         raise ForkEnded(end.code) from None
     except BaseException as error:
@@ -106,7 +118,7 @@ def _leave_command(descriptor: int) -> None:
     os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def serve(runtime: Path, descriptor: int, mains: Mapping[Role, Main]) -> Callable[[], None]:
+def serve(runtime: Path, descriptor: int, programs: Mapping[Role, Program]) -> Callable[[], None]:
     """Fork the processes that are requested. Returns only in a forked process, with the function to run there.
 
     A request is [role, index, incarnation]; the answer is the pid, or [errno] if the fork failed. The first message is
@@ -116,20 +128,25 @@ def serve(runtime: Path, descriptor: int, mains: Mapping[Role, Main]) -> Callabl
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a forked process ignores it until it can reread its settings
     process.end_with_parent(runtime)
     collector.collect_and_keep()  # a collection in a forked process would copy its pages
+    prepared: set[Role] = set()
     with socket.socket(fileno=descriptor) as supervisor:
         supervisor.send(pack(os.getpid()))
         while True:
-            request, inherited, *_ = socket.recv_fds(supervisor, REQUEST_MAX, 1)
+            request, inherited, *_ = socket.recv_fds(supervisor, REQUEST_MAX, 1 + LISTENERS_MOST)
             if not request:
                 sys.exit()
             role, index, incarnation = unpack(request)
+            program = programs[role]
+            if program.prepare is not None and role not in prepared:
+                program.prepare(runtime)
+                prepared.add(role)
             try:
                 pid = _fork()
             except OSError as error:
                 supervisor.send(pack([error.errno]))
             else:
                 if pid == 0:
-                    return partial(_run, mains[role], runtime, role, index, incarnation, *inherited)
+                    return partial(_run, program.main, runtime, role, index, incarnation, *inherited)
                 supervisor.send(pack(pid))
             for descriptor in inherited:
                 os.close(descriptor)
@@ -187,8 +204,8 @@ def _fork_again(reader: int, writer: int) -> None:
 def _main(runtime: Path, descriptor: int) -> None:
     """Run the program: a template that imports the modules of all roles itself."""
     with _leaving_reason(runtime, "template", 0):
-        mains = _import_mains()
-    serve(runtime, descriptor, mains)()
+        programs = _import_programs()
+    serve(runtime, descriptor, programs)()
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ log = get_logger()
 
 HEADERS = (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")
 """The protocol headers that are accepted: AMQP 0-9-1, and 0-9 as RabbitMQ takes it."""
+TLS_HELLO = b"\x16\x03"
+"""The beginning of a client's first message in TLS (RFC 8446, 5.1)."""
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 # How long a peer may take to answer our close, to answer it where its answer cannot be read, and to close its socket.
 CLOSE_SECONDS = 10.0
@@ -105,8 +107,9 @@ class Connection(ConnectionState):
 
     def refuse_protocol(self, data: bytes) -> None:
         """Answer a wrong protocol header with ours, and close (AMQP 0-9-1, 4.2.2)."""
-        log.info("no AMQP 0-9-1 client", peer=self.client.peer, sent=data.decode("latin-1"))
-        self.stay.ends(self, "no AMQP 0-9-1 client")
+        what = "a client speaks TLS at a listener without" if data.startswith(TLS_HELLO) else "no AMQP 0-9-1 client"
+        log.info(what, peer=self.client.peer, sent=data.decode("latin-1"))
+        self.stay.ends(self, what)
         self.output.write(PROTOCOL_HEADER)
         self.finish(ConnectionEvent.OTHER_HEADER)
 
@@ -199,11 +202,17 @@ class Connection(ConnectionState):
                 log.info("connection open", **self.whose())
                 self.stay.begins(self)
 
-    def log_in(self, mechanism: str, user: str, password: str) -> None:
-        """Request a decision on a login. Methods that the client sends ahead are held until then."""
+    def log_in(self, mechanism: str, user: str, password: str | None) -> None:
+        """Request a decision on a login; without a password a certificate has shown who the client is. Methods that the
+        client sends ahead are held until then.
+        """
         self.happened(ConnectionEvent.START_OK)
         decided = partial(self.login_decided, mechanism, user, self.acceptor.now)
-        self.services.logins.check(user, password, self.client.host, decided)
+        logins, host = self.services.logins, self.client.host
+        if password is None:
+            decided(logins.why_not(user, host))
+        else:
+            logins.check(user, password, host, decided)
         if self.stage is ConnectionStage.LOGIN:
             self.pause_reading(LOGIN)
 

@@ -20,6 +20,7 @@ from penstock.text.durations import shown
 
 if TYPE_CHECKING:
     from acceptor.amqp.services import Services
+    from acceptor.clients.client import Client
     from acceptor.clients.connection_state import ConnectionState
 
 CAPABILITIES = (
@@ -37,6 +38,9 @@ CAPABILITIES = (
 # A refused login is answered only after this many seconds, so that guessing is slow.
 REFUSAL_SECONDS = 1.0
 FRAME_MIN = 4096
+MECHANISMS = b"PLAIN AMQPLAIN"
+WITH_CERTIFICATE = b"PLAIN AMQPLAIN EXTERNAL"
+"""The mechanisms of clients that have sent a certificate."""
 
 PRODUCTS: dict[str, dict[str, object]] = {
     "rabbitmq": {"product": "RabbitMQ", "version": "3.13.7", "penstock_version": __version__},
@@ -61,16 +65,18 @@ class Refused(Exception):
 def start(connection: ConnectionState) -> None:
     """Send connection.start."""
     acceptor = connection.acceptor
-    connection.write(start_frame(acceptor.settings.amqp.product, acceptor.node_name))
+    tls = connection.client.tls
+    mechanisms = WITH_CERTIFICATE if tls is not None and tls.has_certificate else MECHANISMS
+    connection.write(start_frame(acceptor.settings.amqp.product, acceptor.node_name, mechanisms))
 
 
 @lru_cache(4)
-def start_frame(product: str, node_name: str) -> bytes:
-    """Return the frame of connection.start, the same for all connections."""
+def start_frame(product: str, node_name: str, mechanisms: bytes) -> bytes:
+    """Return the frame of connection.start, the same for all connections with these mechanisms."""
     return methods.frame(
         0, "connection_start", version_major=0, version_minor=9,
         server_properties={**PRODUCTS[product], **SERVER_PROPERTIES, "cluster_name": node_name},
-        mechanisms=b"PLAIN AMQPLAIN", locales=b"en_US",
+        mechanisms=mechanisms, locales=b"en_US",
     )  # fmt: skip
 
 
@@ -80,8 +86,18 @@ def start_ok(connection: ConnectionState, services: Services, arguments: dict[st
     client.identify(arguments["client_properties"])
     if client.traits.receive_buffer:
         connection.transport.limit_receive_buffer(client.traits.receive_buffer)
-    user, password = credentials(arguments["mechanism"], arguments["response"])
-    connection.log_in(arguments["mechanism"], user, password)
+    mechanism, response = arguments["mechanism"], arguments["response"]
+    if mechanism == "EXTERNAL":
+        connection.log_in(mechanism, certified_user(client), None)
+    else:
+        connection.log_in(mechanism, *credentials(mechanism, response))
+
+
+def certified_user(client: Client) -> str:
+    """Return the user that a client's certificate names; "" if it names none. `Refused` if there is no certificate."""
+    if client.tls is None or not client.tls.has_certificate:
+        raise Refused("EXTERNAL without a certificate")
+    return client.tls.user or ""
 
 
 def tune(connection: ConnectionState) -> None:

@@ -29,6 +29,7 @@ def connections(state: AcceptorState) -> list[dict[str, Any]]:
             "held_channels": sum(channel.held_by is not None for channel in connection.channels.values()),
             "parked_bytes": connection.kept.parked,
             "read": connection.reads,
+            **_tls(connection),
         }
         for connection in _open(state)
     ]
@@ -68,6 +69,14 @@ def consumers(state: AcceptorState) -> list[dict[str, Any]]:
         for channel in connection.channels.values()
         for consumer in channel.consumers.values()
     ]
+
+
+def _tls(connection: Connection) -> dict[str, str]:
+    """Return the version of TLS, the cipher, and the subject of the client's certificate; "" where there is none."""
+    tls = connection.client.tls
+    if tls is None:
+        return {"tls": "", "cipher": "", "certificate": ""}
+    return {"tls": tls.version, "cipher": tls.cipher, "certificate": tls.subject}
 
 
 def _mode(channel: ChannelState) -> str:

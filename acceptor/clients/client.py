@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from acceptor.clients.tls_facts import TlsFacts
 from acceptor.clients.traits import Traits, kept, traits_of
 
 
@@ -12,14 +13,15 @@ class Client:
     """A client: its address, `peer` with the port and `host` without, and what it has said about itself.
 
     `name` is for log lines: product, version and connection name. `properties` and `traits` are those of an unknown
-    client until it is identified.
+    client until it is identified. `tls` is None without TLS.
     """
 
-    __slots__ = ("host", "name", "peer", "properties", "traits")
+    __slots__ = ("host", "name", "peer", "properties", "tls", "traits")
 
-    def __init__(self, peer: str, host: str) -> None:
+    def __init__(self, peer: str, host: str, tls: TlsFacts | None = None) -> None:
         self.peer = peer
         self.host = host
+        self.tls = tls
         self.name = ""
         self.properties: dict[str, Any] = {}
         self.traits = Traits()

@@ -138,8 +138,10 @@ class ConnectionState(Staged[ConnectionStage, ConnectionEvent], ABC):
         return any(channel.has_in_hand() for channel in self.channels.values())
 
     @abstractmethod
-    def log_in(self, mechanism: str, user: str, password: str) -> None:
-        """Request a decision on a login. Methods that the client sends ahead are held until then."""
+    def log_in(self, mechanism: str, user: str, password: str | None) -> None:
+        """Request a decision on a login; without a password a certificate has shown who the client is. Methods that the
+        client sends ahead are held until then.
+        """
 
     @abstractmethod
     def close(self, error: AMQPError, *, keep_parked: bool = False) -> None:

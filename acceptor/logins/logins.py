@@ -36,6 +36,8 @@ log = get_logger()
 WRONG_SECONDS = 30.0
 """How long a wrong password is remembered."""
 WRONG_MAX = 10_000
+KEPT_OUT = "this user may log in from this machine only"
+NO_USER = "there is no such user"
 WAITING_MAX = 1024
 """Logins that wait for their turn: more would time out before it comes."""
 
@@ -100,8 +102,8 @@ class Logins:
 
     def check(self, name: str, password: str, host: str, decided: Decided) -> None:
         """Decide on a login from a host; `decided` is called now or later."""
-        if name in self._loopback_users and not is_loopback(host):
-            decided("this user may log in from this machine only")
+        if self._is_kept_out(name, host):
+            decided(KEPT_OUT)
             return
         stored = self._stored(name)
         digest = self.known.digest(name, stored, password)
@@ -114,9 +116,20 @@ class Logins:
         else:
             self._try(name, password, stored, address_of(host), digest, decided)
 
+    def why_not(self, name: str, host: str) -> str:
+        """Return the reason to refuse a user who needs no password, as a certificate says who it is; "" if none."""
+        if not name:
+            return "the certificate names no user in the part that login_from says"
+        if self._is_kept_out(name, host):
+            return KEPT_OUT
+        return "" if self._users.user(name) is not None else NO_USER
+
     def report(self) -> list[dict[str, Any]]:
         """Return the users and addresses for which no password is verified at present (`acceptor.questions`)."""
         return self._guesses.report(self._clock())
+
+    def _is_kept_out(self, name: str, host: str) -> bool:
+        return name in self._loopback_users and not is_loopback(host)
 
     def _try(
         self, name: str, password: str, stored: str, address: str, digest: bytes, decided: Decided
@@ -198,4 +211,4 @@ class Logins:
         return passwords.NONE if user is None else user.password_hash
 
     def _why_wrong(self, name: str) -> str:
-        return "there is no such user" if self._users.user(name) is None else "the password is wrong"
+        return NO_USER if self._users.user(name) is None else "the password is wrong"

@@ -15,6 +15,7 @@ from penstock.node.logs import get_logger
 if TYPE_CHECKING:
     from acceptor.amqp.connection import Connection
     from acceptor.clients.connection_state import ConnectionState
+    from acceptor.clients.tls_facts import TlsFacts
     from acceptor.sockets.sockets import Sockets
 
 log = get_logger()
@@ -36,8 +37,10 @@ class ClientProtocol(asyncio.BufferedProtocol):
     here.
     """
 
-    def __init__(self, sockets: Sockets[ClientProtocol]) -> None:
+    def __init__(self, sockets: Sockets[ClientProtocol], tls: TlsFacts | None = None) -> None:
+        """`tls` if `transport` encrypts."""
         self.sockets = sockets
+        self.tls = tls
         self.transport: Any = None
         self.fd = -1
         self.connection: Connection | None = None
@@ -55,22 +58,27 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.fd = transport.get_extra_info("socket").fileno()
         peer = transport.get_extra_info("peername") or ("", 0)
         self.sockets.set_clock()
-        if not self.sockets.have_room():
-            log.warning("connection refused: the limit of open files is near", peer=f"{peer[0]}:{peer[1]}",
-                        connections=self.sockets.most)  # fmt: skip
+        if not self.sockets.have_room_for(f"{peer[0]}:{peer[1]}"):
             transport.abort()
             return
         self.limit_write_buffer(WRITE_HIGH_BYTES)
-        self.connection = self.sockets.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0])
+        self.connection = self.sockets.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0], self.tls)
         self.sockets.protocols[self.connection] = self
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer behind the rest of the last read, as long as the next read (or drip) may be."""
+        return self.behind_rest()[: self.read_most()]
+
+    def read_most(self) -> int:
+        """Return the bytes that the next read (or drip) may be."""
+        return self.dripping or (READ_BYTES if self.connection is None else self.connection.read_bytes())
+
+    def behind_rest(self) -> memoryview:
+        """Return the buffer behind the rest of the last read, which is put there."""
         size, buffer = len(self.rest), self.sockets.buffer
         if size:
             buffer[:size] = self.rest
-        nbytes = READ_BYTES if self.connection is None else self.connection.read_bytes()
-        return buffer[size : size + (self.dripping or nbytes)]
+        return buffer[size:]
 
     def buffer_updated(self, received: int) -> None:
         """Process a read; a drip is over with it."""
@@ -90,6 +98,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             self.stall(bytes(buffer[:end]))
             return
         used = connection.receive(buffer, end)
+        self.sockets.last_read = self.sockets.state.now
         self.rest = bytes(buffer[used:end]) if used < end else b""
         self.sockets.schedule_finish()
 

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from acceptor.amqp.read_size import LARGE_READ_BYTES
 from acceptor.sockets.hang_ups import HangUps, HasFile
+from acceptor.tls.stream import RECORD_BYTES
+from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.clients.connection_state import ConnectionState
     from acceptor.core import AcceptorCore
+
+log = get_logger()
 
 
 class ClientSocket(HasFile, Protocol):
@@ -28,9 +32,10 @@ P = TypeVar("P", bound=ClientSocket)
 class Sockets(Generic[P]):
     """The clients' sockets of one acceptor.
 
-    `most` is how many there may be. `stalled` wait for the replica to catch up with the topology; `lingering` counts
-    those that have had the last word and are not closed by their clients. `emptied` is set when the last one goes.
-    `schedule_finish` has the turn finished once everything that is ready has been read.
+    `most` is how many there may be; `arriving` have not completed their TLS handshake. `stalled` wait for the replica
+    to catch up with the topology; `lingering` counts those that have had the last word and are not closed by their
+    clients. `emptied` is set when the last one goes. At `last_read` a connection was read. `schedule_finish` has the
+    turn finished once everything that is ready has been read.
     """
 
     def __init__(
@@ -42,20 +47,27 @@ class Sockets(Generic[P]):
         self.most = most
         self.schedule_finish = schedule_finish
         self.protocols: dict[ConnectionState, P] = {}
+        self.arriving = 0
         self.stalled: list[P] = []
         self.lingering = 0
         self.hang_ups: HangUps[P] = HangUps()
         self.emptied = asyncio.Event()
-        # A partial frame of at most the largest frame_max may precede the bytes read.
-        self.buffer = memoryview(bytearray(LARGE_READ_BYTES + core.state.settings.amqp.frame_max + 64))
+        # A partial frame of at most the largest frame_max may precede the bytes read, and with TLS the plaintext of a
+        # record that was incomplete is added to them.
+        self.buffer = memoryview(bytearray(LARGE_READ_BYTES + RECORD_BYTES + core.state.settings.amqp.frame_max + 64))
+        self.ciphertext = memoryview(b"")
+        self.last_read = 0.0
 
     def set_clock(self) -> None:
         """Something has come: the core's clock shows when."""
         self.state.now = self.loop.time()
 
-    def have_room(self) -> bool:
-        """Whether one more client leaves enough files for the process itself to open."""
-        return len(self.protocols) < self.most
+    def have_room_for(self, peer: str) -> bool:
+        """Whether one more client leaves enough files for the process itself to open; if not, that is logged."""
+        if len(self.protocols) + self.arriving < self.most:
+            return True
+        log.warning("connection refused: the limit of open files is near", peer=peer, connections=self.most)
+        return False
 
     def caught_up(self) -> None:
         """Let connections go on that waited for the replica, which has moved."""

@@ -18,6 +18,7 @@ app = typer.Typer(no_args_is_help=True)
 
 COLUMNS = (
     "connection", "user", "vhost", "held", "unacked", "consumers", "channels", "open_for", "client", "peer", "read",
+    "tls",
 )  # fmt: skip
 CLOSED = "closed by an operator"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,8 @@ class Node(RuntimePaths):
     port is the real one, never 0); `settings` has every default filled in, so `acceptors` and `shards` are numbers.
     `clock_ahead_us` is how far the node's clock is ahead of the time since the machine booted (`penstock.node.clock`).
     `known_shards` are the shards at the node's start if commands have changed them, else empty. `identity` lasts as
-    long as the node's data directory; all its stores carry it.
+    long as the node's data directory; all its stores carry it. `listeners` are the further ones, by name, with the host
+    and the port that each serves on.
     """
 
     epoch: int
@@ -45,6 +46,7 @@ class Node(RuntimePaths):
     clock_ahead_us: int
     known_shards: tuple[int, ...] = ()
     identity: int = 0
+    listeners: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def acceptors(self) -> int:
@@ -94,6 +96,7 @@ class Node(RuntimePaths):
             "clock_ahead_us": self.clock_ahead_us,
             "known_shards": self.known_shards,
             "identity": self.identity,
+            "listeners": self.listeners,
         }
         unfinished = self.runtime / f"{NODE_FILE}.new"
         unfinished.write_text(json.dumps(facts))
@@ -115,6 +118,7 @@ class Node(RuntimePaths):
             clock_ahead_us=facts["clock_ahead_us"],
             known_shards=tuple(facts["known_shards"]),
             identity=facts["identity"],
+            listeners={name: (host, port) for name, (host, port) in facts["listeners"].items()},
         )
 
 

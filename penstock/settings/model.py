@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from penstock.batch.consumer_ids import MOST_SHARDS
 from penstock.settings.default_data import default_data
 from penstock.settings.limits import LimitSettings
+from penstock.settings.listeners import LISTENERS_MOST, ListenerSettings
 from penstock.settings.machine import free_disk, stored_bytes
-from penstock.settings.relays import RELAYS_MOST, Name, RelaySettings
+from penstock.settings.relays import RELAYS_MOST, RelaySettings
 from penstock.settings.sections import (
     STORE_SHARE,
     AmqpSettings,
@@ -28,7 +29,17 @@ from penstock.settings.sections import (
     TelemetrySettings,
     WatchdogSettings,
 )
-from penstock.settings.values import MEMORY_SHARE, MIB, Bytes, Directory, FilePath, LogLevel, MemoryLimit, ProcessCount
+from penstock.settings.values import (
+    MEMORY_SHARE,
+    MIB,
+    Bytes,
+    Directory,
+    FilePath,
+    LogLevel,
+    MemoryLimit,
+    Name,
+    ProcessCount,
+)
 
 USER_QUEUES_PERCENT = 90
 """Percentage of max_queues that a user without a limit of its own may declare."""
@@ -106,6 +117,9 @@ class Settings(BaseModel):
     rebalance: RebalanceSettings = RebalanceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     watchdog: WatchdogSettings = WatchdogSettings()
+    listeners: dict[Name, ListenerSettings] = Field(
+        default={}, max_length=LISTENERS_MOST, description="further listeners by name"
+    )
     relays: dict[Name, RelaySettings] = Field(default={}, max_length=RELAYS_MOST, description="relays by name")
 
     @model_validator(mode="after")

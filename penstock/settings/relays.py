@@ -5,7 +5,6 @@ Passwords are in files only: settings are shown, logged and audited.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import urlsplit
@@ -18,12 +17,6 @@ RELAYS_MOST = 100
 """Relays of a node: each takes two connections, and all run in one process."""
 FILE = "@"
 """An address that begins with it names a file that contains the URL."""
-
-
-def _name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-        raise ValueError("a relay's name has 1 to 64 letters, digits, hyphens and underscores")
-    return name
 
 
 def _short(text: str) -> str:
@@ -54,7 +47,6 @@ def _address(address: str) -> str:
     return address
 
 
-Name = Annotated[str, AfterValidator(_name)]
 Short = Annotated[str, AfterValidator(_short)]
 Address = Annotated[str, AfterValidator(_address)]
 

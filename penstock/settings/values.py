@@ -40,7 +40,14 @@ def _parse_durability(value: object) -> object:
     return text
 
 
-def _lower(value: object) -> object:
+def _check_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+        raise ValueError("a name has 1 to 64 letters, digits, hyphens and underscores")
+    return name
+
+
+def lower(value: object) -> object:
+    """Return a text in lower case; any other value as it is."""
     return value.lower() if isinstance(value, str) else value
 
 
@@ -55,7 +62,9 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_parse_names)]
 Durability = Annotated[str, BeforeValidator(_parse_durability)]
 Directory = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 FilePath = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+FilePaths = Annotated[tuple[FilePath, ...], BeforeValidator(_parse_names)]
+Name = Annotated[str, AfterValidator(_check_name)]
 GoalName = Literal["load", "held", "bytes", "queues"]
 Goals = Annotated[tuple[GoalName, ...], BeforeValidator(_parse_names)]
-Mode = Annotated[Literal["off", "dry-run", "on"], BeforeValidator(_lower)]
-LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
+Mode = Annotated[Literal["off", "dry-run", "on"], BeforeValidator(lower)]
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)]

@@ -95,5 +95,5 @@ if __name__ == "__main__":
     elif json.loads(os.environ.get("STAND_IN", "{}")).get("template") == "broken":
         sys.exit(3)
     else:
-        mains = {role: partial(behave, role) for role in template.MODULES}
+        mains = {role: template.Program(partial(behave, role)) for role in template.MODULES}
         template.serve(Path(sys.argv[2]), int(sys.argv[3]), mains)()

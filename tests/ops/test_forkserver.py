@@ -23,7 +23,7 @@ def main(runtime, index, incarnation):
     print("began", incarnation, flush=True)
     time.sleep(600)
 
-template.serve(Path(sys.argv[1]), int(sys.argv[2]), {"shard": main})()
+template.serve(Path(sys.argv[1]), int(sys.argv[2]), {"shard": template.Program(main)})()
 """
 SUPERVISE = """
 import os, signal, subprocess, sys, time, types
@@ -43,7 +43,7 @@ first = fork_first() if sys.argv[3] == "forked" else None
 runtime = Path(sys.argv[1])
 process.record_parent(runtime)
 process.adopt_orphans()
-forks = ForkServer([sys.executable, "-c", sys.argv[2]], runtime, 0, first)
+forks = ForkServer([sys.executable, "-c", sys.argv[2]], runtime, [0], first)
 
 def begin():
     forks.start(time.monotonic())

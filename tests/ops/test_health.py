@@ -23,7 +23,8 @@ def process(role: str, index: int, **facts: Any) -> dict[str, Any]:
 
 
 def checked(name: str, **facts: Any) -> tuple[bool, str]:
-    usual: dict[str, Any] = {"node": {"amqp": "127.0.0.1:5672"}, "limits": [], "processes": [], "queues": []}
+    node = {"amqp": "127.0.0.1:5672", "listeners": []}
+    usual: dict[str, Any] = {"node": node, "limits": [], "processes": [], "queues": []}
     return CHECKS[name](Status(**{**usual, **facts}))
 
 
@@ -47,6 +48,18 @@ def test_no_limit_is_to_be_nearly_reached() -> None:
     assert checked("limits", limits=[NEAR]) == (False, "max-queues of vhost /, 9 of 10")
 
 
+def test_no_certificate_is_to_expire_soon_or_to_be_unreadable() -> None:
+    def found(**left: int | None) -> tuple[bool, str]:
+        served = [{"file": f"/{name}.pem", "seconds_left": seconds} for name, seconds in left.items()]
+        return checked("certificates", node={"listeners": [{"certificates": served}]})
+
+    assert found() == (True, "no listener has TLS")
+    assert found(a=40 * 86400, b=31 * 86400) == (True, "2 valid for a while")
+    assert found(a=40 * 86400, b=86400, c=-1, d=None) == (
+        False, "/b.pem expires in 24 h; /c.pem has expired; /d.pem cannot be read"
+    )  # fmt: skip
+
+
 def test_a_port_is_to_greet_clients() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -65,7 +78,7 @@ def test_a_port_is_to_greet_clients() -> None:
 
 def test_each_check_is_a_line() -> None:
     found = [Check("port", True, "greets"), Check("limits", False, "near")]
-    assert [*lines(found)] == ["ok      port       greets", "FAILED  limits     near"]
+    assert [*lines(found)] == ["ok      port         greets", "FAILED  limits       near"]
 
 
 @pytest.mark.broker

@@ -33,7 +33,7 @@ def main(runtime, index, incarnation, *inherited):
     os.write(1, b"%d %d %s\\n" % (index, incarnation, os.read(inherited[0], 9) if inherited else b"-"))
 
 process.adopt_orphans()
-template.serve(Path(sys.argv[1]), int(sys.argv[2]), {"acceptor": main, "shard": main})()
+template.serve(Path(sys.argv[1]), int(sys.argv[2]), dict.fromkeys(("acceptor", "shard"), template.Program(main)))()
 """
 
 FORK = """

@@ -62,11 +62,11 @@ def test_stalled_sockets_resume_once_when_the_replica_has_caught_up(node: Node, 
 def test_there_is_room_for_so_many_clients(node: Node, sockets: Sockets[Stalled]) -> None:
     clients: list[Client] = [node.visit(), node.visit()]
     for client in clients:
-        assert sockets.have_room()
+        assert sockets.have_room_for("peer")
         sockets.protocols[client.connection] = Stalled(sockets)
-    assert not sockets.have_room()
+    assert not sockets.have_room_for("peer")
     del sockets.protocols[clients[0].connection]
-    assert sockets.have_room()
+    assert sockets.have_room_for("peer")
 
 
 def test_the_buffer_holds_a_large_read_behind_a_part_of_the_largest_frame(

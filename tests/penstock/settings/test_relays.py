@@ -80,7 +80,7 @@ def test_a_wrong_value_is_named_in_one_line(assignments: tuple[str, ...], words:
 def test_a_name_is_plain(name: str, tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text(f'[relays."{name}"]\nqueue = "a"\ntarget_queue = "b"\n')
-    assert "a relay's name has 1 to 64 letters, digits, hyphens and underscores" in complaint(config=path)
+    assert "a name has 1 to 64 letters, digits, hyphens and underscores" in complaint(config=path)
 
 
 @pytest.mark.parametrize(("key", "words"), [("relays=5", "'relays' is a section"), ("relays.a=5", "'relays.a' is a")])

@@ -1,0 +1,83 @@
+"""All listeners of one acceptor: the plain one, and those of the settings, with and without TLS."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from acceptor.sockets.client_protocol import ClientProtocol
+from acceptor.sockets.listener import Listener
+from acceptor.sockets.sockets import Sockets
+from penstock.settings.listeners import ListenerSettings
+
+if TYPE_CHECKING:
+    from acceptor.sockets.tls_sockets import TlsSockets
+
+
+class Listeners:
+    """`descriptors` are those of the plain listener and of the further ones, in the order of their settings. TlsError
+    if one with TLS cannot serve.
+    """
+
+    def __init__(
+        self,
+        sockets: Sockets[ClientProtocol],
+        settings: Mapping[str, ListenerSettings],
+        descriptors: Sequence[int],
+        stands_back: Callable[[], bool],
+    ) -> None:
+        self._sockets = sockets
+        self._tls = self._make_tls(settings)
+        makers = [self._plain, *(self._maker(name, each) for name, each in settings.items())]
+        self._all = [
+            Listener(sockets.loop, descriptor, maker, stands_back)
+            for descriptor, maker in zip(descriptors, makers, strict=True)
+        ]
+        self.closed = False
+
+    def start(self, receive_buffer: int) -> None:
+        """Listen, unless that has been done, or is over. Each client's kernel receive buffer is `receive_buffer` bytes;
+        0: the kernel's default.
+        """
+        for listener in self._all:
+            if not (listener.started or self.closed):
+                listener.start(receive_buffer)
+
+    def close(self) -> None:
+        """Accept no more clients."""
+        self.closed = True
+        for listener in self._all:
+            listener.close()
+
+    def hang_up_on_arriving(self) -> None:
+        """Hang up on clients whose TLS handshakes are not complete."""
+        if self._tls is not None:
+            self._tls.close()
+
+    def tick(self) -> None:
+        """Enforce deadlines of handshakes, and look after certificates; called once a second."""
+        if self._tls is not None:
+            self._tls.tick()
+
+    def reload(self) -> None:
+        """Load the certificates again, as an operator asks for it."""
+        if self._tls is not None:
+            self._tls.reload()
+
+    def certificates(self) -> list[dict[str, Any]]:
+        """Return the certificates that are served (`acceptor.questions`)."""
+        return [] if self._tls is None else self._tls.report()
+
+    def _make_tls(self, settings: Mapping[str, ListenerSettings]) -> TlsSockets | None:
+        if not any(each.is_tls for each in settings.values()):
+            return None
+        from acceptor.sockets.tls_sockets import TlsSockets  # not at the top: see there
+
+        return TlsSockets(self._sockets, settings)
+
+    def _maker(self, name: str, settings: ListenerSettings) -> Callable[[], asyncio.BaseProtocol]:
+        return self._tls.maker(name) if settings.is_tls and self._tls is not None else self._plain
+
+    def _plain(self) -> ClientProtocol:
+        return ClientProtocol(self._sockets)

@@ -1,0 +1,93 @@
+"""The clients of an acceptor that have not completed their TLS handshake, with their turns and their time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from acceptor.tls.handshakes import Handshakes
+from acceptor.tls.tls_stage import TlsStage
+
+if TYPE_CHECKING:
+    from acceptor.sockets.client_protocol import ClientProtocol
+    from acceptor.sockets.sockets import Sockets
+
+
+class Arriving(Protocol):
+    """The socket of a client whose handshake is not complete."""
+
+    host: str
+    stage: TlsStage
+
+    def turn(self) -> None:
+        """Make the costly step of the handshake."""
+        ...
+
+    def refuse(self, what: str, why: str) -> None:
+        """Log a reason, and hang up."""
+        ...
+
+    def end(self) -> None:
+        """Hang up."""
+        ...
+
+
+class Reception:
+    """Gives turns, one each turn of the loop, and hangs up on clients that take longer than `timeout` seconds."""
+
+    def __init__(self, sockets: Sockets[ClientProtocol], timeout: float) -> None:
+        self._sockets = sockets
+        self._timeout = timeout
+        self._handshakes: Handshakes[Arriving] = Handshakes()
+        self._deadlines: dict[Arriving, float] = {}
+        self._timer: asyncio.Handle | None = None
+
+    def arrived(self, protocol: Arriving) -> None:
+        """A client has connected; its time runs."""
+        self._deadlines[protocol] = self._sockets.state.now + self._timeout
+        self._sockets.arriving = len(self._deadlines)
+
+    def left(self, protocol: Arriving) -> None:
+        """A client's handshake is complete, or the client has gone."""
+        if self._deadlines.pop(protocol, None) is not None and protocol.stage is TlsStage.WAITING:
+            self._handshakes.forget(protocol.host, protocol)
+        self._sockets.arriving = len(self._deadlines)
+
+    def ask(self, protocol: Arriving) -> bool:
+        """Have a client wait for its turn; False if too many wait."""
+        if not self._handshakes.ask(protocol.host, protocol):
+            return False
+        if self._timer is None:
+            self._later(0.0)
+        return True
+
+    def took(self, seconds: float) -> None:
+        """A step of a handshake has taken so long."""
+        self._handshakes.took(seconds, self._sockets.loop.time())
+
+    def tick(self) -> None:
+        """Hang up on clients whose time is over; called once a second."""
+        now = self._sockets.loop.time()
+        for protocol in [each for each, deadline in self._deadlines.items() if deadline <= now]:
+            protocol.refuse("TLS handshake timed out", "")
+
+    def close(self) -> None:
+        """Hang up on all."""
+        for protocol in list(self._deadlines):
+            protocol.end()
+
+    def _give_turn(self) -> None:
+        self._timer = None
+        now = self._sockets.loop.time()
+        self._handshakes.busy = self._sockets.last_read
+        protocol = self._handshakes.next(now)
+        try:
+            if protocol is not None:
+                protocol.turn()
+        finally:
+            if self._handshakes and self._timer is None:
+                self._later(self._handshakes.seconds(now))
+
+    def _later(self, seconds: float) -> None:
+        loop = self._sockets.loop
+        self._timer = loop.call_later(seconds, self._give_turn) if seconds else loop.call_soon(self._give_turn)

@@ -1,0 +1,76 @@
+"""The listeners with TLS of one acceptor, and the sockets of their clients until their handshakes are complete.
+
+Imported only where a listener has TLS: reading certificates takes a library of 12 MiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from acceptor.amqp.read_size import LARGE_READ_BYTES
+from acceptor.sockets.client_protocol import ClientProtocol
+from acceptor.sockets.reception import Reception
+from acceptor.sockets.sockets import Sockets
+from acceptor.sockets.tls_protocol import TlsProtocol
+from acceptor.tls.outer_contexts import OUTER
+from acceptor.tls.tls_listener import TlsListener
+from penstock.settings.listeners import ListenerSettings
+from penstock.tls import certificates
+from penstock.tls.contexts import outer_context
+from penstock.tls.errors import TlsError
+
+
+class TlsSockets:
+    """TlsError, which names the listener, if one cannot serve."""
+
+    def __init__(self, sockets: Sockets[ClientProtocol], listeners: Mapping[str, ListenerSettings]) -> None:
+        self._sockets = sockets
+        self._reception = Reception(sockets, sockets.state.settings.amqp.handshake_timeout)
+        self._listeners = {name: _load(name, settings) for name, settings in listeners.items() if settings.is_tls}
+        sockets.ciphertext = memoryview(bytearray(LARGE_READ_BYTES))
+
+    def maker(self, name: str) -> Callable[[], TlsProtocol]:
+        """Return the function that makes the protocol of a listener's client."""
+        listener = self._listeners[name]
+        return lambda: TlsProtocol(self._sockets, self._reception, listener)
+
+    def tick(self) -> None:
+        """Enforce deadlines, and look after the certificates; called once a second."""
+        self._reception.tick()
+        now = certificates.now()
+        for listener in self._listeners.values():
+            listener.refresh()
+            listener.warn_of_expiry(now)
+
+    def reload(self) -> None:
+        """Load the certificates again, as an operator asks for it."""
+        for listener in self._listeners.values():
+            listener.refresh(asked=True)
+
+    def report(self) -> list[dict[str, Any]]:
+        """Return the certificates that are served (`acceptor.questions`)."""
+        return [
+            {
+                "listener": name,
+                "certificate": str(each.path),
+                "subject": each.subject,
+                "issuer": each.issuer,
+                "names": list(each.names),
+                "expires": each.not_after.isoformat(),
+                "seconds_left": round(each.seconds_left(certificates.now())),
+            }
+            for name, listener in self._listeners.items()
+            for each in listener.certificates
+        ]
+
+    def close(self) -> None:
+        """Hang up on clients whose handshakes are not complete."""
+        self._reception.close()
+
+
+def _load(name: str, settings: ListenerSettings) -> TlsListener:
+    try:
+        return TlsListener(name, settings, OUTER.get(name) or outer_context(settings))
+    except TlsError as error:
+        raise TlsError(f"listeners.{name}: {error}") from None

@@ -1,0 +1,1 @@
+"""TLS between a client's socket and its connection."""

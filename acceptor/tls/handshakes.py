@@ -1,0 +1,91 @@
+"""Turns of TLS handshakes. A handshake costs hundreds of microseconds of the loop, and its client next to nothing: a
+storm of them must not delay the connections that are open.
+
+A client that has sent its first message waits for its turn, in which the handshake's costly step is made. Turns take
+`SHARE` of the time at most while open connections have something to be read; while they are silent, handshakes may take
+it all. Addresses have turns in rotation, so a storm from one delays no other. Of an address only so many may wait as
+can have their turn soon; further ones are refused, rather than answered when they have given up.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import Generic, TypeVar
+
+SHARE = 0.1
+"""Part of the time that handshakes may take while open connections are busy."""
+BURST_SECONDS = 0.01
+"""Time that handshakes may take at once, after a pause."""
+QUIET_SECONDS = 0.002
+"""Without a read of an open connection for this long, they are silent."""
+WAITING_MOST = 64
+"""Clients of an address that may wait for their turn."""
+WAITING_MOST_ALL = 1024
+
+C = TypeVar("C")
+
+
+class Handshakes(Generic[C]):
+    """The clients of one acceptor that wait for a turn. Times are seconds of the acceptor's clock.
+
+    `busy` is when an open connection was last read.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, deque[C]] = OrderedDict()
+        self._count = 0
+        self._saved = BURST_SECONDS
+        self._counted = 0.0
+        self.busy = 0.0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def ask(self, address: str, client: C) -> bool:
+        """Have a client wait for its turn; False if it is refused, as too many wait."""
+        waiting = self._waiting.get(address)
+        if self._count >= WAITING_MOST_ALL or (waiting is not None and len(waiting) >= WAITING_MOST):
+            return False
+        if waiting is None:
+            waiting = self._waiting[address] = deque()
+        waiting.append(client)
+        self._count += 1
+        return True
+
+    def forget(self, address: str, client: C) -> None:
+        """A client that waits has gone."""
+        waiting = self._waiting.get(address)
+        if waiting is not None and client in waiting:
+            waiting.remove(client)
+            self._count -= 1
+            if not waiting:
+                del self._waiting[address]
+
+    def next(self, now: float) -> C | None:
+        """Return the client whose turn it is; None if none waits, or it has to wait longer."""
+        if not self._count or self.seconds(now) > 0:
+            return None
+        address, waiting = next(iter(self._waiting.items()))
+        client = waiting.popleft()
+        self._count -= 1
+        if waiting:
+            self._waiting.move_to_end(address)
+        else:
+            del self._waiting[address]
+        return client
+
+    def seconds(self, now: float) -> float:
+        """Return how long until the next turn may begin if nothing is read meanwhile; 0 if it may at once."""
+        self._save(now)
+        if self._saved > 0 or now - self.busy >= QUIET_SECONDS:
+            return 0.0
+        return min(-self._saved / SHARE + 1e-4, QUIET_SECONDS - (now - self.busy))
+
+    def took(self, seconds: float, now: float) -> None:
+        """A handshake's step has taken so long."""
+        self._save(now)
+        self._saved = max(self._saved - seconds, -BURST_SECONDS)
+
+    def _save(self, now: float) -> None:
+        self._saved = min(self._saved + (now - self._counted) * SHARE, BURST_SECONDS)
+        self._counted = now

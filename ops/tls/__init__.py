@@ -1,0 +1,1 @@
+"""`penstock tls`: certificates for development, and what listeners serve."""

@@ -1,0 +1,105 @@
+"""Turns of handshakes: their share of the time, and who has the next."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acceptor.tls.handshakes import (
+    BURST_SECONDS,
+    QUIET_SECONDS,
+    SHARE,
+    WAITING_MOST,
+    WAITING_MOST_ALL,
+    Handshakes,
+)
+
+STEP = 0.0005
+
+
+def served(
+    handshakes: Handshakes[str], seconds: float, *, busy: bool, now: float = 1000.0, step: float = STEP
+) -> list[str]:
+    """Let time pass in steps, in each of which there may be a turn; return who had one."""
+    found: list[str] = []
+    end = now + seconds
+    while now < end:
+        if busy:
+            handshakes.busy = now
+        client = handshakes.next(now)
+        if client is not None:
+            found.append(client)
+            handshakes.took(step, now)
+        now += step
+    return found
+
+
+def crowd(handshakes: Handshakes[str], address: str, count: int) -> int:
+    """Have clients of an address ask; return how many are refused."""
+    return sum(not handshakes.ask(address, f"{address} {number}") for number in range(count))
+
+
+def test_silent_connections_leave_all_the_time_to_handshakes() -> None:
+    handshakes: Handshakes[str] = Handshakes()
+    crowd(handshakes, "one", 50)
+    assert len(served(handshakes, 50 * STEP + QUIET_SECONDS, busy=False)) == 50
+
+
+def test_beside_busy_ones_handshakes_have_their_share() -> None:
+    handshakes: Handshakes[str] = Handshakes()
+    crowd(handshakes, "one", WAITING_MOST)
+    seconds = 0.2
+    most = (seconds * SHARE + 2 * BURST_SECONDS) / STEP
+    assert 0.5 * seconds * SHARE / STEP <= len(served(handshakes, seconds, busy=True)) <= most
+
+
+def test_a_storm_from_one_address_does_not_delay_another() -> None:
+    handshakes: Handshakes[str] = Handshakes()
+    crowd(handshakes, "storm", WAITING_MOST)
+    assert handshakes.ask("other", "other")
+    assert "other" in [handshakes.next(1.0), handshakes.next(1.0)]
+
+
+def test_beyond_what_can_be_served_soon_clients_are_refused() -> None:
+    handshakes: Handshakes[str] = Handshakes()
+    assert crowd(handshakes, "storm", WAITING_MOST + 7) == 7
+    assert crowd(handshakes, "other", 5) == 0
+    for number in range(WAITING_MOST_ALL):
+        handshakes.ask(f"address {number}", "client")
+    assert len(handshakes) == WAITING_MOST_ALL
+    assert not handshakes.ask("one more", "client")
+
+
+def test_who_has_gone_has_no_turn() -> None:
+    handshakes: Handshakes[str] = Handshakes()
+    for client in "abc":
+        handshakes.ask("here", client)
+    handshakes.forget("here", "a")
+    handshakes.forget("here", "nobody")
+    handshakes.forget("elsewhere", "b")
+    assert [handshakes.next(1.0), handshakes.next(1.0), handshakes.next(1.0)] == ["b", "c", None]
+    assert not handshakes
+
+
+@given(st.floats(0, 0.1), st.floats(0, 0.05))
+def test_a_turn_may_begin_when_it_was_said(took: float, passed: float) -> None:
+    handshakes: Handshakes[str] = Handshakes()
+    handshakes.ask("here", "client")
+    handshakes.took(took, 1000.0)
+    now = handshakes.busy = 1000.0 + passed
+    seconds = handshakes.seconds(now)
+    assert 0 <= seconds <= QUIET_SECONDS
+    assert (handshakes.next(now) is None) == (seconds > 0)
+    if seconds:
+        assert handshakes.next(now + seconds + 1e-6) == "client"
+
+
+@pytest.mark.parametrize("pause", [1.0, 3600.0])
+def test_a_pause_saves_no_more_than_a_burst(pause: float) -> None:
+    handshakes: Handshakes[str] = Handshakes()
+    handshakes.took(0.0, 1000.0)
+    crowd(handshakes, "one", WAITING_MOST)
+    assert len(served(handshakes, STEP * WAITING_MOST, busy=True, now=1000.0 + pause)) <= (
+        BURST_SECONDS / STEP + WAITING_MOST * SHARE + 2
+    )
