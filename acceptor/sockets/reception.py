@@ -49,16 +49,20 @@ class Reception:
 
     def left(self, protocol: Arriving) -> None:
         """A client's handshake is complete, or the client has gone."""
-        if self._deadlines.pop(protocol, None) is not None and protocol.stage is TlsStage.WAITING:
-            self._handshakes.forget(protocol.host, protocol)
+        if self._deadlines.pop(protocol, None) is None:
+            return
         self._sockets.arriving = len(self._deadlines)
+        if protocol.stage is TlsStage.WAITING:
+            self._handshakes.forget(protocol.host, protocol)
+        elif protocol.stage is not TlsStage.HELLO:
+            self._handshakes.over(protocol.host)
+            self._wake()
 
     def ask(self, protocol: Arriving) -> bool:
         """Have a client wait for its turn; False if too many wait."""
         if not self._handshakes.ask(protocol.host, protocol):
             return False
-        if self._timer is None:
-            self._later(0.0)
+        self._wake()
         return True
 
     def took(self, seconds: float) -> None:
@@ -85,9 +89,11 @@ class Reception:
             if protocol is not None:
                 protocol.turn()
         finally:
-            if self._handshakes and self._timer is None:
-                self._later(self._handshakes.seconds(now))
+            if protocol is not None or self._handshakes.seconds(now):
+                self._wake(self._handshakes.seconds(now))
 
-    def _later(self, seconds: float) -> None:
+    def _wake(self, seconds: float = 0.0) -> None:
+        """Give a turn later, if one may be due then; a handshake that ends makes room for others."""
         loop = self._sockets.loop
-        self._timer = loop.call_later(seconds, self._give_turn) if seconds else loop.call_soon(self._give_turn)
+        if self._handshakes and self._timer is None:
+            self._timer = loop.call_later(seconds, self._give_turn) if seconds else loop.call_soon(self._give_turn)

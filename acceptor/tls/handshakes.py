@@ -5,11 +5,14 @@ A client that has sent its first message waits for its turn, in which the handsh
 `SHARE` of the time at most while open connections have something to be read; while they are silent, handshakes may take
 it all. Addresses have turns in rotation, so a storm from one delays no other. Of an address only so many may wait as
 can have their turn soon; further ones are refused, rather than answered when they have given up.
+
+A handshake that has had its turn takes memory until it is complete, or its time is over. So only so many are under way
+at once, of an address and of all; others wait.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from typing import Generic, TypeVar
 
 SHARE = 0.1
@@ -21,19 +24,24 @@ QUIET_SECONDS = 0.002
 WAITING_MOST = 64
 """Clients of an address that may wait for their turn."""
 WAITING_MOST_ALL = 1024
+UNDER_WAY_MOST = 128
+"""Handshakes of an address that are under way, of some 24 KiB each."""
+UNDER_WAY_MOST_ALL = 1024
 
 C = TypeVar("C")
 
 
 class Handshakes(Generic[C]):
-    """The clients of one acceptor that wait for a turn. Times are seconds of the acceptor's clock.
+    """The clients of one acceptor that wait for a turn, or have had it. Times are seconds of the acceptor's clock.
 
-    `busy` is when an open connection was last read.
+    `busy` is when an open connection was last read. `under_way` counts handshakes by address.
     """
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, deque[C]] = OrderedDict()
         self._count = 0
+        self.under_way: Counter[str] = Counter()
+        self._under_way_all = 0
         self._saved = BURST_SECONDS
         self._counted = 0.0
         self.busy = 0.0
@@ -62,17 +70,34 @@ class Handshakes(Generic[C]):
                 del self._waiting[address]
 
     def next(self, now: float) -> C | None:
-        """Return the client whose turn it is; None if none waits, or it has to wait longer."""
-        if not self._count or self.seconds(now) > 0:
+        """Return the client whose turn it is, whose handshake is under way then; None if there is none, or it has to
+        wait longer.
+        """
+        address = self._next_address() if self._count and self.seconds(now) <= 0 else None
+        if address is None:
             return None
-        address, waiting = next(iter(self._waiting.items()))
+        waiting = self._waiting[address]
         client = waiting.popleft()
         self._count -= 1
         if waiting:
             self._waiting.move_to_end(address)
         else:
             del self._waiting[address]
+        self.under_way[address] += 1
+        self._under_way_all += 1
         return client
+
+    def over(self, address: str) -> None:
+        """A handshake that was under way is complete, or its client has gone."""
+        self.under_way[address] -= 1
+        if not self.under_way[address]:
+            del self.under_way[address]
+        self._under_way_all -= 1
+
+    def _next_address(self) -> str | None:
+        if self._under_way_all >= UNDER_WAY_MOST_ALL:
+            return None
+        return next((each for each in self._waiting if self.under_way[each] < UNDER_WAY_MOST), None)
 
     def seconds(self, now: float) -> float:
         """Return how long until the next turn may begin if nothing is read meanwhile; 0 if it may at once."""

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the programs that tests need besides Python: rabbitmq-c's tools, Node.js with npm, Redis (for Celery's own
-# tests) and Java (for Spark); with the argument `slow` those of the slow tests, RabbitMQ and Chromium. Programs that
-# cannot be installed are named; the tests that need them skip.
+# tests) and Java (for Spark); with the argument `slow` those of the slow tests: RabbitMQ, Chromium, clients in Java and
+# Go, sslscan. Programs that cannot be installed are named; the tests that need them skip.
 set -u
 
 debian() {
@@ -19,6 +19,11 @@ if [ "${1:-}" = slow ]; then
     export RUNLEVEL=1 # tests start RabbitMQ themselves, Debian is not to
     [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || debian rabbitmq-server
     command -v chromium >/dev/null || debian chromium
+    command -v javac >/dev/null || debian default-jdk-headless
+    [ -e /usr/share/java/amqp-client.jar ] || debian librabbitmq-client-java libslf4j-java
+    command -v go >/dev/null || debian golang-go
+    [ -d /usr/share/gocode/src/github.com/rabbitmq/amqp091-go ] || debian golang-github-rabbitmq-amqp091-go-dev
+    command -v sslscan >/dev/null || debian sslscan
     exit
 fi
 

@@ -1,9 +1,9 @@
 """The TLS contexts of a listener (OpenSSL's SSL_CTX).
 
-A listener has one outer context, with which connections begin: it has the versions, the ciphers and the authorities of
-clients, and the keys of session tickets. Acceptors inherit it from the process that they are forked from, so a ticket
-is good at each of them. Its certificates are in inner contexts: as soon as the client has named the host that it wants,
-the connection is given the one for it.
+A listener has one outer context, with which connections begin: it has the keys of session tickets. Acceptors inherit it
+from the process that they are forked from, so a ticket is good at each of them. The certificates are in inner contexts:
+as soon as the client has named the host that it wants, the connection is given the one for it. Versions and the
+authorities of clients are then those of the outer context, ciphers those of the inner one: all have the same.
 
 A certificate that is replaced gets a new inner context, which is checked before it serves: to load a pair that does not
 match into a context that serves would break that for all. Tickets stay good.
@@ -39,13 +39,7 @@ class Inner:
 def outer_context(settings: ListenerSettings) -> ssl.SSLContext:
     """Return a context without certificates. TlsError if the ciphers or the authorities of clients are wrong."""
     context = _context(settings)
-    context.minimum_version = VERSIONS[settings.tls_version]
     context.num_tickets = 1
-    context.options |= ssl.OP_NO_RENEGOTIATION
-    try:
-        context.set_ciphers(settings.ciphers)
-    except ssl.SSLError as error:
-        raise TlsError(f"ciphers {settings.ciphers!r}: {reason(error)}") from None
     return context
 
 
@@ -76,7 +70,13 @@ def _inner(settings: ListenerSettings, certificate: Path, key: Path) -> Inner:
 
 def _context(settings: ListenerSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = VERSIONS[settings.tls_version]
+    context.options |= ssl.OP_NO_RENEGOTIATION
     context.verify_mode = VERIFY[settings.client_certificates]
+    try:
+        context.set_ciphers(settings.ciphers)
+    except ssl.SSLError as error:
+        raise TlsError(f"ciphers {settings.ciphers!r}: {reason(error)}") from None
     if settings.client_authorities is not None:
         try:
             context.load_verify_locations(settings.client_authorities)

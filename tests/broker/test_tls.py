@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -12,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pika
 import pytest
@@ -246,3 +248,21 @@ def test_a_node_whose_listener_cannot_serve_says_so_in_one_line(
     assert done.returncode != 0
     assert reason.format(**files) in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_scanner_finds_nothing(broker: Broker) -> None:
+    if not shutil.which("sslscan"):
+        pytest.skip("sslscan is not installed")
+    address = address_of(broker)
+    command = ["sslscan", "--no-colour", "--xml=-", f"{address.host}:{address.port}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    found = ElementTree.fromstring(done.stdout)
+    protocols = [each for each in found.iter("protocol") if each.get("enabled") == "1"]
+    assert {f"{each.get('type')} {each.get('version')}" for each in protocols} == {"tls 1.2", "tls 1.3"}
+    ciphers = [*found.iter("cipher")]
+    assert ciphers and all(each.get("strength") in ("strong", "acceptable") for each in ciphers)
+    assert all("GCM" in each.get("cipher", "") or "CHACHA20" in each.get("cipher", "") for each in ciphers)
+    assert [each.get("supported") for each in found.iter("renegotiation")] == ["0"]
+    assert {each.get("vulnerable") for each in found.iter("heartbleed")} == {"0"}
+    assert [each.get("supported") for each in found.iter("fallback")] == ["1"]

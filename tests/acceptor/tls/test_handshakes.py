@@ -10,6 +10,8 @@ from acceptor.tls.handshakes import (
     BURST_SECONDS,
     QUIET_SECONDS,
     SHARE,
+    UNDER_WAY_MOST,
+    UNDER_WAY_MOST_ALL,
     WAITING_MOST,
     WAITING_MOST_ALL,
     Handshakes,
@@ -18,9 +20,7 @@ from acceptor.tls.handshakes import (
 STEP = 0.0005
 
 
-def served(
-    handshakes: Handshakes[str], seconds: float, *, busy: bool, now: float = 1000.0, step: float = STEP
-) -> list[str]:
+def served(handshakes: Handshakes[str], seconds: float, *, busy: bool, now: float = 1000.0) -> list[str]:
     """Let time pass in steps, in each of which there may be a turn; return who had one."""
     found: list[str] = []
     end = now + seconds
@@ -30,8 +30,9 @@ def served(
         client = handshakes.next(now)
         if client is not None:
             found.append(client)
-            handshakes.took(step, now)
-        now += step
+            handshakes.took(STEP, now)
+            handshakes.over(client.partition(" ")[0])
+        now += STEP
     return found
 
 
@@ -80,6 +81,25 @@ def test_who_has_gone_has_no_turn() -> None:
     handshakes.forget("elsewhere", "b")
     assert [handshakes.next(1.0), handshakes.next(1.0), handshakes.next(1.0)] == ["b", "c", None]
     assert not handshakes
+
+
+def test_so_many_are_under_way_at_once_of_an_address_and_of_all() -> None:
+    handshakes: Handshakes[str] = Handshakes()
+
+    def begun(address: str, count: int) -> int:
+        clients = [f"{address} {number}" for number in range(count)]
+        return sum(handshakes.ask(address, client) and handshakes.next(1.0) is not None for client in clients)
+
+    assert begun("slow", UNDER_WAY_MOST + 5) == UNDER_WAY_MOST
+    assert begun("other", 1) == 1
+    handshakes.over("slow")
+    assert str(handshakes.next(1.0)).startswith("slow")
+    assert handshakes.next(1.0) is None
+    others = UNDER_WAY_MOST_ALL // UNDER_WAY_MOST
+    assert sum(begun(f"address-{number}", UNDER_WAY_MOST) for number in range(others)) < UNDER_WAY_MOST_ALL
+    assert sum(handshakes.under_way.values()) == UNDER_WAY_MOST_ALL
+    handshakes.over("other")
+    assert "other" not in handshakes.under_way
 
 
 @given(st.floats(0, 0.1), st.floats(0, 0.05))

@@ -123,6 +123,9 @@ def test_versions_and_ciphers_are_those_of_the_settings() -> None:
     assert stream.version() == "TLSv1.2" and "GCM" in stream.cipher()
     with pytest.raises(ssl.SSLError):
         connected(server_context(tls_version="1.3"), ClientSession(old))
+    old.set_ciphers("ECDHE-ECDSA-AES256-SHA384")
+    with pytest.raises(ssl.SSLError):
+        connected(client=ClientSession(old))
 
 
 def test_a_client_s_certificate_is_taken_from_its_authority_only() -> None:
