@@ -265,4 +265,3 @@ def test_a_scanner_finds_nothing(broker: Broker) -> None:
     assert all("GCM" in each.get("cipher", "") or "CHACHA20" in each.get("cipher", "") for each in ciphers)
     assert [each.get("supported") for each in found.iter("renegotiation")] == ["0"]
     assert {each.get("vulnerable") for each in found.iter("heartbleed")} == {"0"}
-    assert [each.get("supported") for each in found.iter("fallback")] == ["1"]
