@@ -32,15 +32,22 @@ MANY_WRITES = 64
 LINGER_MOST = 1024
 
 
+def peer_of(transport: Any) -> tuple[str, int]:
+    """Return the host and port of a socket's peer; empty once that is gone."""
+    peer = transport.get_extra_info("peername") or ("", 0)
+    return str(peer[0]), int(peer[1])
+
+
 class ClientProtocol(asyncio.BufferedProtocol):
     """One client's socket. All sockets read into the acceptor's single buffer; the unprocessed rest of a read is kept
     here.
     """
 
     def __init__(self, sockets: Sockets[ClientProtocol], tls: TlsFacts | None = None) -> None:
-        """`tls` if `transport` encrypts."""
+        """`tls` if `transport` encrypts. `address` is the client's, if that is not the socket's peer."""
         self.sockets = sockets
         self.tls = tls
+        self.address: tuple[str, int] | None = None
         self.transport: Any = None
         self.fd = -1
         self.connection: Connection | None = None
@@ -56,13 +63,13 @@ class ClientProtocol(asyncio.BufferedProtocol):
         """Accept the client, or abort the connection if the limit of open files is near."""
         self.transport = transport
         self.fd = transport.get_extra_info("socket").fileno()
-        peer = transport.get_extra_info("peername") or ("", 0)
+        host, port = self.address or peer_of(transport)
         self.sockets.set_clock()
-        if not self.sockets.have_room_for(f"{peer[0]}:{peer[1]}"):
+        if not self.sockets.have_room_for(f"{host}:{port}"):
             transport.abort()
             return
         self.limit_write_buffer(WRITE_HIGH_BYTES)
-        self.connection = self.sockets.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0], self.tls)
+        self.connection = self.sockets.core.connect(self, f"{host}:{port}", host, self.tls)
         self.sockets.protocols[self.connection] = self
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from acceptor.sockets.arrivals import Arrivals
 from acceptor.sockets.client_protocol import ClientProtocol
 from acceptor.sockets.listener import Listener
+from acceptor.sockets.proxied import ProxiedProtocol
 from acceptor.sockets.sockets import Sockets
 from penstock.settings.listeners import ListenerSettings
 
 if TYPE_CHECKING:
+    from acceptor.sockets.tls_protocol import TlsProtocol
     from acceptor.sockets.tls_sockets import TlsSockets
 
 
@@ -28,6 +32,7 @@ class Listeners:
         stands_back: Callable[[], bool],
     ) -> None:
         self._sockets = sockets
+        self._arrivals = Arrivals(sockets, sockets.state.settings.amqp.handshake_timeout)
         self._tls = self._make_tls(settings)
         makers = [self._plain, *(self._maker(name, each) for name, each in settings.items())]
         self._all = [
@@ -51,12 +56,12 @@ class Listeners:
             listener.close()
 
     def hang_up_on_arriving(self) -> None:
-        """Hang up on clients whose TLS handshakes are not complete."""
-        if self._tls is not None:
-            self._tls.close()
+        """Hang up on clients whose connections have not begun."""
+        self._arrivals.close()
 
     def tick(self) -> None:
-        """Enforce deadlines of handshakes, and look after certificates; called once a second."""
+        """Enforce deadlines, and look after certificates; called once a second."""
+        self._arrivals.tick()
         if self._tls is not None:
             self._tls.tick()
 
@@ -74,10 +79,14 @@ class Listeners:
             return None
         from acceptor.sockets.tls_sockets import TlsSockets  # not at the top: see there
 
-        return TlsSockets(self._sockets, settings)
+        return TlsSockets(self._sockets, self._arrivals, settings)
 
     def _maker(self, name: str, settings: ListenerSettings) -> Callable[[], asyncio.BaseProtocol]:
-        return self._tls.maker(name) if settings.is_tls and self._tls is not None else self._plain
+        make: Callable[[], ClientProtocol | TlsProtocol] = self._plain
+        if settings.is_tls and self._tls is not None:
+            make = self._tls.maker(name)
+        trusted = settings.proxy_protocol
+        return partial(ProxiedProtocol, self._sockets, self._arrivals, name, trusted, make) if trusted else make
 
     def _plain(self) -> ClientProtocol:
         return ClientProtocol(self._sockets)

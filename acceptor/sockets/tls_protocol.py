@@ -7,8 +7,9 @@ import ssl
 import time
 from typing import TYPE_CHECKING, Any
 
+from acceptor.clients.addresses import address_of
 from acceptor.clients.tls_facts import TlsFacts
-from acceptor.sockets.client_protocol import ClientProtocol
+from acceptor.sockets.client_protocol import ClientProtocol, peer_of
 from acceptor.sockets.tls_transport import TlsTransport
 from acceptor.tls.stream import TlsStream
 from acceptor.tls.tls_stage import TLS, TlsEvent, TlsStage
@@ -19,7 +20,8 @@ from penstock.tls.certificates import subject_of, user_of
 from penstock.tls.errors import TlsError, reason
 
 if TYPE_CHECKING:
-    from acceptor.sockets.reception import Reception
+    from acceptor.sockets.arrivals import Arrivals
+    from acceptor.sockets.handshake_turns import HandshakeTurns
     from acceptor.sockets.sockets import Sockets
     from acceptor.tls.tls_listener import TlsListener
 
@@ -38,10 +40,14 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
 
     transitions = TLS
 
-    def __init__(self, sockets: Sockets[ClientProtocol], reception: Reception, listener: TlsListener) -> None:
+    def __init__(
+        self, sockets: Sockets[ClientProtocol], arrivals: Arrivals, turns: HandshakeTurns, listener: TlsListener
+    ) -> None:
         self.sockets = sockets
-        self.reception = reception
+        self.arrivals = arrivals
+        self.turns = turns
         self.listener = listener
+        self.address: tuple[str, int] | None = None
         self.stage = TlsStage.HELLO
         self.transport: Any = None
         self.stream: TlsStream | None = None
@@ -53,11 +59,10 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
     def connection_made(self, transport: Any) -> None:
         """Wait for the client's first message, or abort if the limit of open files is near."""
         self.transport = transport
-        peer = transport.get_extra_info("peername") or ("", 0)
-        self.peer, self.host = f"{peer[0]}:{peer[1]}", str(peer[0])
-        self.sockets.set_clock()
+        self.address = self.address or peer_of(transport)
+        self.peer, self.host = f"{self.address[0]}:{self.address[1]}", address_of(self.address[0])
         if self.sockets.have_room_for(self.peer):
-            self.reception.arrived(self)
+            self.arrivals.arrived(self)
         else:
             self.end()
 
@@ -84,7 +89,7 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
         self.first = first
         self.happened(TlsEvent.FIRST_MESSAGE)
         self.transport.pause_reading()
-        if not self.reception.ask(self):
+        if not self.turns.ask(self):
             self.refuse("TLS handshake refused", "too many at once")
 
     def turn(self) -> None:
@@ -104,7 +109,7 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
         except ssl.SSLError as error:
             self.fail(error)
             return
-        self.reception.took(time.perf_counter() - began)
+        self.turns.took(time.perf_counter() - began)
         self.answer()
         if complete:
             self.open(self.stream)
@@ -116,9 +121,10 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
         except TlsError as error:
             self.refuse("TLS handshake failed", str(error))
             return
+        self.left()
         self.happened(TlsEvent.COMPLETE)
-        self.reception.left(self)
         self.inner = ClientProtocol(self.sockets, facts)
+        self.inner.address = self.address
         self.inner.connection_made(TlsTransport(self.transport, stream))
         self.read(self.sockets.ciphertext[:0], self.inner)
 
@@ -174,9 +180,18 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
 
     def end(self) -> None:
         """Hang up once the kernel has accepted the output."""
-        self.reception.left(self)
+        self.left()
         self.happened(TlsEvent.END)
         self.transport.close()
+
+    def late(self) -> None:
+        """Hang up, as the time is over."""
+        self.refuse("TLS handshake timed out", "")
+
+    def left(self) -> None:
+        """The handshake is complete, or the client has gone."""
+        if self.arrivals.left(self):
+            self.turns.left(self)
 
     # From the transport to the connection
 
@@ -186,7 +201,7 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forget the closed socket and end its connection."""
-        self.reception.left(self)
+        self.left()
         self.happened(TlsEvent.END)
         if self.inner is not None:
             self.inner.connection_lost(error)

@@ -1,4 +1,4 @@
-"""The listeners with TLS of one acceptor, and the sockets of their clients until their handshakes are complete.
+"""The listeners with TLS of one acceptor.
 
 Imported only where a listener has TLS: reading certificates takes a library of 12 MiB.
 """
@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from acceptor.amqp.read_size import LARGE_READ_BYTES
+from acceptor.sockets.arrivals import Arrivals
 from acceptor.sockets.client_protocol import ClientProtocol
-from acceptor.sockets.reception import Reception
+from acceptor.sockets.handshake_turns import HandshakeTurns
 from acceptor.sockets.sockets import Sockets
 from acceptor.sockets.tls_protocol import TlsProtocol
 from acceptor.tls.outer_contexts import OUTER
@@ -24,20 +25,22 @@ from penstock.tls.errors import TlsError
 class TlsSockets:
     """TlsError, which names the listener, if one cannot serve."""
 
-    def __init__(self, sockets: Sockets[ClientProtocol], listeners: Mapping[str, ListenerSettings]) -> None:
+    def __init__(
+        self, sockets: Sockets[ClientProtocol], arrivals: Arrivals, listeners: Mapping[str, ListenerSettings]
+    ) -> None:
         self._sockets = sockets
-        self._reception = Reception(sockets, sockets.state.settings.amqp.handshake_timeout)
+        self._arrivals = arrivals
+        self._turns = HandshakeTurns(sockets)
         self._listeners = {name: _load(name, settings) for name, settings in listeners.items() if settings.is_tls}
         sockets.ciphertext = memoryview(bytearray(LARGE_READ_BYTES))
 
     def maker(self, name: str) -> Callable[[], TlsProtocol]:
         """Return the function that makes the protocol of a listener's client."""
         listener = self._listeners[name]
-        return lambda: TlsProtocol(self._sockets, self._reception, listener)
+        return lambda: TlsProtocol(self._sockets, self._arrivals, self._turns, listener)
 
     def tick(self) -> None:
-        """Enforce deadlines, and look after the certificates; called once a second."""
-        self._reception.tick()
+        """Look after the certificates; called once a second."""
         now = certificates.now()
         for listener in self._listeners.values():
             listener.refresh()
@@ -63,10 +66,6 @@ class TlsSockets:
             for name, listener in self._listeners.items()
             for each in listener.certificates
         ]
-
-    def close(self) -> None:
-        """Hang up on clients whose handshakes are not complete."""
-        self._reception.close()
 
 
 def _load(name: str, settings: ListenerSettings) -> TlsListener:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from penstock.settings.values import FilePath, FilePaths, lower
+from penstock.settings.values import FilePath, FilePaths, Networks, lower
 
 LISTENERS_MOST = 16
 """Listeners of a node, beside the plain one."""
@@ -71,6 +71,12 @@ class ListenerSettings(BaseModel):
         default=LoginFrom.COMMON_NAME,
         description="part of a client's certificate that is the user's name with EXTERNAL: common_name, "
         "distinguished_name, san_dns, san_email or san_uri (the first one of its kind)",
+    )
+    proxy_protocol: Networks = Field(
+        default=(),
+        description="addresses and networks of proxies, separated by commas, that begin each connection with a PROXY "
+        "header; connections from elsewhere, or without a header, are refused; none takes no headers",
+        json_schema_extra={"default_text": "none"},
     )
     tls_version: TlsVersion = Field(default="1.2", description="oldest version of TLS that is accepted: 1.2 or 1.3")
     ciphers: str = Field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -66,5 +67,7 @@ FilePaths = Annotated[tuple[FilePath, ...], BeforeValidator(_parse_names)]
 Name = Annotated[str, AfterValidator(_check_name)]
 GoalName = Literal["load", "held", "bytes", "queues"]
 Goals = Annotated[tuple[GoalName, ...], BeforeValidator(_parse_names)]
+Network = IPv4Network | IPv6Network
+Networks = Annotated[tuple[Network, ...], BeforeValidator(_parse_names)]
 Mode = Annotated[Literal["off", "dry-run", "on"], BeforeValidator(lower)]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)]

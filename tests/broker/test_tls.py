@@ -12,6 +12,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -24,9 +26,10 @@ from penstock.node.node import Node
 from tests import certificates
 from tests.broker import Broker
 from tests.certificates import YEAR
-from tests.raw import Address
+from tests.ports import free_port
+from tests.raw import Address, Client
 from tests.twins import ROOT
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.broker
 
@@ -265,3 +268,88 @@ def test_a_scanner_finds_nothing(broker: Broker) -> None:
     assert all("GCM" in each.get("cipher", "") or "CHACHA20" in each.get("cipher", "") for each in ciphers)
     assert [each.get("supported") for each in found.iter("renegotiation")] == ["0"]
     assert {each.get("vulnerable") for each in found.iter("heartbleed")} == {"0"}
+
+
+def peers(broker: Broker) -> set[str]:
+    """Return the hosts of the connected clients."""
+    found = json.loads(broker.penstock("connection", "list", "--json").stdout)
+    return {each["peer"].rpartition(":")[0] for each in found}
+
+
+HAPROXY = """
+defaults
+    mode tcp
+    timeout connect 10s
+    timeout client 100s
+    timeout server 100s
+listen passed_on
+    bind 127.0.0.1:{ports[0]}
+    server node {tls.host}:{tls.port} send-proxy-v2
+listen terminated
+    bind 127.0.0.1:{ports[1]} ssl crt {certificate}
+    server node {plain.host}:{plain.port} send-proxy
+"""
+
+
+class WithoutFlags(ssl.SSLSocket):
+    """Takes no flags, which make no sense with TLS."""
+
+    def send(self, data: bytes, flags: int = 0) -> int:
+        """Send some of the bytes; return how many."""
+        return super().send(data)
+
+
+class FromElsewhere(Client):
+    """A client with another address of this machine, over TLS."""
+
+    HOST = "127.0.0.9"
+
+    def _dial(self, address: tuple[str, int], receive_buffer: int) -> socket.socket:
+        context = certificates.client_context()
+        context.sslsocket_class = WithoutFlags
+        plain = socket.create_connection(address, PATIENCE, (self.HOST, 0))
+        return context.wrap_socket(plain, server_hostname="localhost")
+
+
+def test_behind_haproxy_clients_have_their_own_addresses(tmp_path: Path) -> None:
+    """It passes TLS on with a header of version 2, or terminates it and sends one of version 1."""
+    if not shutil.which("haproxy"):
+        pytest.skip("haproxy is not installed")
+    proxied = "proxy_protocol=127.0.0.0/8"
+    inner = ["listeners.inner.port=0", f"listeners.inner.{proxied}"]
+    with Broker(tmp_path, *listening(proxied), *inner) as node:
+        ports = free_port(), free_port()
+        (tmp_path / "haproxy.cfg").write_text(
+            HAPROXY.format(
+                ports=ports, tls=address_of(node), plain=address_of(node, "inner"), certificate=certificates.server()
+            )
+        )
+        with running(["haproxy", "-f", str(tmp_path / "haproxy.cfg")]):
+            for port in ports:
+                wait_for(partial(listens, port))
+                with FromElsewhere.connect(("127.0.0.1", port)):
+                    assert peers(node) == {FromElsewhere.HOST}
+                wait_for(lambda: not peers(node))
+        with pytest.raises((pika.exceptions.AMQPError, OSError)):
+            connect(address_of(node))
+        wait_for(lambda: "there is no PROXY header" in node.log)
+
+
+@contextmanager
+def running(command: list[str]) -> Iterator[None]:
+    """Run a program until the end of the block."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def listens(port: int) -> bool:
+    """Whether a program accepts clients at a port."""
+    try:
+        socket.create_connection(("127.0.0.1", port), PATIENCE).close()
+    except OSError:
+        return False
+    return True

@@ -12,7 +12,8 @@ import pytest
 import uvloop
 
 from acceptor.amqp.read_size import LARGE_READ_BYTES
-from acceptor.sockets.reception import Reception
+from acceptor.sockets.arrivals import Arrivals
+from acceptor.sockets.handshake_turns import HandshakeTurns
 from acceptor.sockets.tls_protocol import TlsProtocol
 from acceptor.tls.tls_listener import TlsListener
 from acceptor.tls.tls_stage import TlsStage
@@ -32,9 +33,9 @@ EXTERNAL = method_frame(
 class Meeting:
     """One client, and the protocol of its socket at the acceptor."""
 
-    def __init__(self, node: Served, reception: Reception, protocol: TlsProtocol, client: socket.socket) -> None:
+    def __init__(self, node: Served, arrivals: Arrivals, protocol: TlsProtocol, client: socket.socket) -> None:
         self.node = node
-        self.reception = reception
+        self.arrivals = arrivals
         self.protocol = protocol
         self.client = client
 
@@ -109,18 +110,18 @@ def run(
         listener = TlsListener("public", configured, outer_context(configured))
 
         with Served() as node, socket.socket() as client:
-            reception = Reception(node.sockets, timeout)
+            arrivals, turns = Arrivals(node.sockets, timeout), HandshakeTurns(node.sockets)
             node.sockets.ciphertext = memoryview(bytearray(LARGE_READ_BYTES))
 
             def made() -> TlsProtocol:
-                met.append(TlsProtocol(node.sockets, reception, listener))
+                met.append(TlsProtocol(node.sockets, arrivals, turns, listener))
                 return met[-1]
 
             server = await loop.create_server(made, "127.0.0.1", 0)
             client.setblocking(False)
             await loop.sock_connect(client, server.sockets[0].getsockname())
             await until(lambda: met and met[0].transport is not None)
-            await asyncio.wait_for(scenario(Meeting(node, reception, met[0], client)), PATIENCE)
+            await asyncio.wait_for(scenario(Meeting(node, arrivals, met[0], client)), PATIENCE)
             server.close()
             if not met[0].transport.is_closing():
                 met[0].transport.abort()
@@ -242,7 +243,7 @@ def test_bytes_that_are_no_tls_are_hung_up_on() -> None:
 def test_a_client_that_does_not_complete_its_handshake_is_hung_up_on() -> None:
     async def scenario(meeting: Meeting) -> None:
         await until(lambda: meeting.node.sockets.arriving)
-        meeting.reception.tick()
+        meeting.arrivals.tick()
         assert await meeting.receive() == b""
         assert meeting.events == ["TLS handshake timed out"]
 
