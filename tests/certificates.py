@@ -36,7 +36,7 @@ def authority() -> Authority:
 def server(*names: str) -> Path:
     """Return the file of a server's certificate, with its key, for these names or those of this machine."""
     wanted = names or ("localhost", "127.0.0.1")
-    return authority().server(wanted, YEAR, f"server-{wanted[0].replace('*', 'any')}.pem")
+    return authority().server(wanted, YEAR, f"server-{'-'.join(wanted).replace('*', 'any')}.pem")
 
 
 @cache

@@ -1,0 +1,142 @@
+"""Hostile clients of a listener with TLS: no process ends, nothing that grew stays, and neighbours are served."""
+
+from __future__ import annotations
+
+import random
+import resource
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from penstock.tls.certificates import now, read_certificate
+from tests import certificates
+from tests.broker import Broker
+from tests.broker.test_tls import address_of, connect, listening, with_clients
+from tests.certificates import ClientSession
+from tests.raw import Address
+from tests.waiting import PATIENCE, wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+MIB = 1 << 20
+HALF_OPEN = 5000
+ROUNDS = 300
+GROWTH_MOST = 24 * MIB
+"""What buffers and the allocator keep of a storm."""
+
+
+@contextmanager
+def many_files() -> Iterator[None]:
+    """Raise this process's limit of open files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """Return a node whose clients have little time for their handshakes; the same processes serve at the end."""
+    with Broker(tmp_path, *listening(*with_clients("optional")), "amqp.handshake_timeout=3") as node:
+        before = node.children("acceptor")
+        yield node
+        assert node.children("acceptor") == before
+
+
+def neighbour_is_served(broker: Broker) -> None:
+    """A client that is connected publishes and gets. AssertionError if it cannot."""
+    with connect(address_of(broker)) as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.confirm_delivery()
+        channel.basic_publish("", queue, b"still here")
+        assert channel.basic_get(queue, auto_ack=True)[2] == b"still here"
+
+
+def hello() -> bytes:
+    """Return a client's first message."""
+    client = ClientSession()
+    client.shake_hands()
+    return client.output()
+
+
+@pytest.mark.parametrize("first", [b"", hello()[:100], hello()], ids=["silent", "half a message", "a whole message"])
+def test_half_open_handshakes_end_in_time_and_leave_nothing(broker: Broker, first: bytes) -> None:
+    neighbour_is_served(broker)
+    before = broker.pss()
+    with many_files(), ExitStack() as opened, connect(address_of(broker)) as connection:
+        channel = connection.channel()
+        for _ in range(HALF_OPEN):
+            client = opened.enter_context(socket.create_connection(address_of(broker), PATIENCE))
+            with suppress(OSError):  # refused already
+                client.sendall(first)
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        assert queue
+        opened.pop_all().close()
+    neighbour_is_served(broker)
+    wait_for(lambda: broker.pss() < before + GROWTH_MOST, what="memory given back")
+
+
+def cut(draw: random.Random, step: int) -> Callable[[Address], None]:
+    """Return a client that sends random bytes after a number of steps of the handshake, or as many records."""
+
+    def play(address: Address) -> None:
+        client = ClientSession()
+        with socket.create_connection(address, PATIENCE) as plain, suppress(OSError, ssl.SSLError):
+            for _ in range(step):
+                complete = client.shake_hands()
+                plain.sendall(client.output())
+                if complete:
+                    break
+                client.incoming.write(plain.recv(1 << 16))
+            if draw.random() < 0.5 and client.shake_hands():
+                plain.sendall(client.output() + client.write(draw.randbytes(draw.randrange(300))))
+            plain.sendall(draw.randbytes(draw.randrange(1, 3000)))
+            plain.shutdown(socket.SHUT_WR)
+            while plain.recv(1 << 16):
+                pass
+
+    return play
+
+
+def test_random_bytes_after_each_step_end_their_own_connection_only(broker: Broker) -> None:
+    draw = random.Random(23)
+    with connect(address_of(broker)) as connection:
+        channel = connection.channel()
+        for number in range(ROUNDS):
+            cut(draw, number % 4)(address_of(broker))
+            connection.process_data_events(0)
+        assert channel.queue_declare("", exclusive=True).method.queue
+    neighbour_is_served(broker)
+
+
+def is_refused(address: Address, own: Path) -> bool:
+    """Whether a client with a certificate is hung up on instead of greeted."""
+    context = certificates.client_context(own)
+    try:
+        with (
+            socket.create_connection(address, PATIENCE) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as tls,
+        ):
+            tls.sendall(b"AMQP\0\0\x09\x01")
+            return not tls.recv(1)
+    except OSError:
+        return True
+
+
+def test_certificates_that_are_wrong_or_have_expired_are_refused(broker: Broker) -> None:
+    expired = certificates.authority().client("guest", timedelta(days=-1), "expired-client.pem")
+    assert read_certificate(expired).seconds_left(now()) < 0
+    wrong = [expired, certificates.foreign_client(), certificates.server()]  # a server's is for no client
+    for count, own in enumerate(wrong, 1):
+        assert is_refused(address_of(broker), own)
+        wait_for(lambda count=count: broker.log.count("TLS handshake failed") == count)
+    assert not is_refused(address_of(broker), certificates.client())
+    neighbour_is_served(broker)
