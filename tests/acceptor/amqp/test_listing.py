@@ -42,7 +42,7 @@ def test_what_a_connection_has_is_listed(node: Node) -> None:
     (found,) = listed(node)
     assert found == {
         **client.connection.whose(), "open_seconds": 2.5, "heartbeat": 7, "channels": 2, "consumers": 1, "unacked": 1,
-        "held_channels": 0, "parked_bytes": 0, "read": True,
+        "held_channels": 0, "parked_bytes": 0, "read": True, "tls": "", "cipher": "", "certificate": "",
     }  # fmt: skip
     assert (found["user"], found["vhost"], found["client"]) == ("guest", "/", "app")
 
