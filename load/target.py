@@ -17,7 +17,7 @@ class Target:
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     user: str = "guest"
-    password: str = "guest"
+    password: str = "guest"  # noqa: S105  that of every new broker
     vhost: str = "/"
 
     @classmethod

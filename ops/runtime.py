@@ -20,7 +20,7 @@ LONGEST_NAME = len("/supervisor.reports.........")
 @contextmanager
 def runtime_directory() -> Iterator[Path]:
     """Make a runtime directory, mode 0700, and remove it at the end. StartError if there is no place for one."""
-    for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):
+    for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):  # noqa: S108  only a directory of its own in it
         if not os.path.isabs(base):
             continue
         try:

@@ -38,7 +38,7 @@ from penstock.settings import Settings
 from penstock.settings.sources import Configuration
 from router.storage.store import FILE_NAME, StoreError, known_shards
 
-SHARED_MEMORY = Path("/dev/shm")
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  files are made exclusively, and private
 
 log = get_logger()
 

@@ -9,7 +9,7 @@ from ops import port
 from ops.errors import CommandError
 from penstock.client.extra import needs_extra
 
-WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  compared, not bound
 """Addresses to listen on that are none to connect to, and theirs of this machine."""
 LOCAL = {"localhost": "127.0.0.1"}
 

@@ -59,4 +59,5 @@ class Options:
         """Seconds to wait before the attempt (counted from 0): doubling each time, with jitter so that clients spread
         out.
         """
-        return min(FIRST_DELAY * 2.0 ** min(attempt, 32), self.reconnect_seconds) * random.uniform(0.5, 1.0)
+        spread = random.uniform(0.5, 1.0)  # noqa: S311  no secret
+        return min(FIRST_DELAY * 2.0 ** min(attempt, 32), self.reconnect_seconds) * spread

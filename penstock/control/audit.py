@@ -31,7 +31,7 @@ log = get_logger()
 FILE_BYTES = 16 * 1024 * 1024
 ARGUMENTS_BYTES = 16 * 1024
 """Larger arguments, such as those of an import, are recorded by their size only."""
-SECRET = "password"
+SECRET = "password"  # noqa: S105  a part of names
 """Values of arguments with this in their name are not recorded."""
 NOBODY = 2**32 - 1
 """A loginuid that was not set."""

@@ -60,7 +60,7 @@ def apart(work: Callable[[], T], errors: tuple[type[Exception], ...] = ()) -> T:
         raise EndedError("the work on it failed, as said above")
     refusal: Exception | None
     result: T
-    refusal, result = pickle.loads(answer)  # of our own child
+    refusal, result = pickle.loads(answer)  # noqa: S301  of our own child
     if refusal is not None:
         raise refusal
     return result

@@ -12,7 +12,7 @@ import psutil
 from penstock.memory.layout import MAGIC, PREFIX
 
 
-def remove_stale(directory: Path = Path("/dev/shm")) -> list[Path]:
+def remove_stale(directory: Path = Path("/dev/shm")) -> list[Path]:  # noqa: S108  only files of this user
     """Unlink the gauges that crashed nodes of this user left in `directory` and return their paths.
 
     Only regular files named penstock-*.gauges that belong to this user, begin with the magic, and whose process has

@@ -34,7 +34,8 @@ def test_connections_are_listed_all_or_some(commanded: Commanded, clients: dict[
     users = [(each["user"], each["vhost"]) for each in commanded.json(connection.app, "list")]
     assert sorted(users) == [("bob", "/"), ("bob", "eu"), ("guest", "/")]
     (row,) = commanded.rows(connection.app, "list", "--user", "bob", "--vhost", "/")
-    assert row[0] == clients["bob"].connection.id and row[1:7] == ["bob", "/", "-", "0", "0", "1"] and row[-2:] == ["yes", ""]
+    assert row[0] == clients["bob"].connection.id
+    assert row[1:7] == ["bob", "/", "-", "0", "0", "1"] and row[-2:] == ["yes", ""]
     assert commanded.run(connection.app, "list", "--user", "eve") == "no connections\n"
 
 
