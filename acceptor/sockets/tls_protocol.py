@@ -32,8 +32,6 @@ HELLO_BYTES = 16 * 1024
 UNASKED_MOST = 64 * 1024
 """Bytes that TLS itself has to send (answers to KeyUpdate) and that a client does not read."""
 
-OPEN = TlsStage.OPEN
-
 
 class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
     """One client's socket of a listener with TLS. What it pauses, drips, counts and watches is ciphertext."""
@@ -179,10 +177,13 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
         self.end()
 
     def end(self) -> None:
-        """Hang up once the kernel has accepted the output."""
+        """Hang up. Output that the kernel has not accepted is dropped: its client may never read it."""
         self.left()
         self.happened(TlsEvent.END)
-        self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
 
     def late(self) -> None:
         """Hang up, as the time is over."""

@@ -304,3 +304,18 @@ def test_a_paused_socket_is_not_read_and_a_drip_reads_no_more_than_it_may() -> N
         assert not inner.dripping and not meeting.protocol.transport.is_reading()
 
     run(scenario)
+
+
+def test_a_session_that_fails_ends_though_its_client_reads_nothing() -> None:
+    async def scenario(meeting: Meeting) -> None:
+        session = await meeting.shake_hands()
+        await session.open()
+        assert meeting.protocol.inner is not None
+        meeting.protocol.inner.write([bytes(1 << 20)] * 8)
+        assert meeting.protocol.transport.get_write_buffer_size()
+        ciphertext = bytearray(session.session.write(b"\x08\0\0\0\0\0\0\xce"))
+        ciphertext[-1] ^= 1
+        await meeting.send(bytes(ciphertext))
+        await until(lambda: not meeting.node.sockets.protocols)
+
+    run(scenario)
