@@ -226,3 +226,12 @@ def test_a_client_that_fails_with_its_answer_keeps_nobody_from_a_turn(asking: As
         asking.do()
     asking.do()
     assert second == [WRONG]
+
+
+def test_a_certificate_takes_the_place_of_a_password_and_of_nothing_else(asking: Asking) -> None:
+    why_not = asking.logins.why_not
+    assert [why_not("quick", ELSEWHERE), why_not("locked", ELSEWHERE), why_not("guest", HERE)] == ["", "", ""]
+    assert why_not("nobody", HERE) == "there is no such user"
+    assert why_not("guest", ELSEWHERE) == "this user may log in from this machine only"
+    assert why_not("", HERE) == "the certificate names no user in the part that login_from says"
+    assert not asking.work
