@@ -136,25 +136,37 @@ def serve(runtime: Path, descriptor: int, programs: Mapping[Role, Program]) -> C
             if not request:
                 sys.exit()
             role, index, incarnation = unpack(request)
-            program = programs[role]
-            if program.prepare is not None and role not in prepared:
-                program.prepare(runtime)
+            if role not in prepared:
                 prepared.add(role)
+                _prepare(programs.get(role), runtime)
             try:
                 pid = _fork()
             except OSError as error:
                 supervisor.send(pack([error.errno]))
             else:
                 if pid == 0:
-                    return partial(_run, program.main, runtime, role, index, incarnation, *inherited)
+                    return partial(_run, programs, runtime, role, index, incarnation, *inherited)
                 supervisor.send(pack(pid))
             for descriptor in inherited:
                 os.close(descriptor)
 
 
-def _run(main: Main, runtime: Path, role: Role, index: int, incarnation: int, *inherited: int) -> None:
+def _prepare(program: Program | None, runtime: Path) -> None:
+    """Do what is done once before the first process of a role. The template outlives its failure: the process has to
+    do without, and says itself what that prevents.
+    """
+    if program is not None and program.prepare is not None:
+        try:
+            program.prepare(runtime)
+        except Exception as error:
+            traceback.print_exception(error)
+
+
+def _run(
+    programs: Mapping[Role, Program], runtime: Path, role: Role, index: int, incarnation: int, *inherited: int
+) -> None:
     with _leaving_reason(runtime, role, index):
-        main(runtime, index, incarnation, *inherited)
+        programs[role].main(runtime, index, incarnation, *inherited)
 
 
 @contextmanager
