@@ -83,7 +83,7 @@ def show_(
     row.pop("listener")
     show([row], ("subject", "issuer", "names", "expires", "left", "version", "cipher", "problem"), as_json)
     if found.problem:
-        raise SystemExit(1)
+        raise typer.Exit(1)
 
 
 @app.command("list")
@@ -99,7 +99,7 @@ def list_(data: Data = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def check(config: Config = None, as_json: AsJson = False) -> None:
-    """Check the files of all listeners in a configuration. Exit status 1, with the reason, if one could not serve.
+    """Check the files of all listeners in a configuration. Exit status 2, with the reason, if one could not serve.
 
     Example: penstock tls check --config /etc/penstock.toml
     """

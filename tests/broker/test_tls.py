@@ -138,6 +138,11 @@ def test_operators_see_what_is_served(broker: Broker) -> None:
     assert (served["listener"], served["subject"]) == ("public", "CN=localhost")
     assert f"public on {address.host}:{address.port} with TLS" in broker.penstock("status").stdout
     assert "1 valid for a while" in broker.penstock("health").stdout
+    trusted = ["--authorities", str(certificates.authority().directory / AUTHORITY)]
+    for options, status in ((trusted, 0), ([], 1)):
+        command = [*broker.program, "tls", "show", f"localhost:{address.port}", *options]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (done.returncode, "CN=localhost" in done.stdout) == (status, True)
 
 
 def test_a_held_producer_lives_on_and_loses_nothing(broker: Broker) -> None:
