@@ -74,18 +74,11 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer behind the rest of the last read, as long as the next read (or drip) may be."""
-        return self.behind_rest()[: self.read_most()]
-
-    def read_most(self) -> int:
-        """Return the bytes that the next read (or drip) may be."""
-        return self.dripping or (READ_BYTES if self.connection is None else self.connection.read_bytes())
-
-    def behind_rest(self) -> memoryview:
-        """Return the buffer behind the rest of the last read, which is put there."""
         size, buffer = len(self.rest), self.sockets.buffer
         if size:
             buffer[:size] = self.rest
-        return buffer[size:]
+        nbytes = READ_BYTES if self.connection is None else self.connection.read_bytes()
+        return buffer[size : size + (self.dripping or nbytes)]
 
     def buffer_updated(self, received: int) -> None:
         """Process a read; a drip is over with it."""
@@ -105,7 +98,6 @@ class ClientProtocol(asyncio.BufferedProtocol):
             self.stall(bytes(buffer[:end]))
             return
         used = connection.receive(buffer, end)
-        self.sockets.last_read = self.sockets.state.now
         self.rest = bytes(buffer[used:end]) if used < end else b""
         self.sockets.schedule_finish()
 

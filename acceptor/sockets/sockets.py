@@ -34,8 +34,8 @@ class Sockets(Generic[P]):
 
     `most` is how many there may be; `arriving` have not completed their TLS handshake. `stalled` wait for the replica
     to catch up with the topology; `lingering` counts those that have had the last word and are not closed by their
-    clients. `emptied` is set when the last one goes. At `last_read` a connection was read. `schedule_finish` has the
-    turn finished once everything that is ready has been read.
+    clients. `emptied` is set when the last one goes. At `last_read` a connection was read, or began. `schedule_finish`
+    has the turn finished once everything that is ready has been read.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Sockets(Generic[P]):
 
     def set_clock(self) -> None:
         """Something has come: the core's clock shows when."""
-        self.state.now = self.loop.time()
+        self.state.now = self.last_read = self.loop.time()
 
     def have_room_for(self, peer: str) -> bool:
         """Whether one more client leaves enough files for the process itself to open; if not, that is logged."""

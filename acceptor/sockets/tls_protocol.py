@@ -66,7 +66,7 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer for the next read, as long as that (or a drip) may be."""
-        size = HELLO_BYTES if self.inner is None else self.inner.read_most()
+        size = HELLO_BYTES if self.inner is None else len(self.inner.get_buffer(sizehint))
         return self.sockets.ciphertext[:size]
 
     def buffer_updated(self, received: int) -> None:
@@ -139,8 +139,9 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
         assert self.stream is not None
         if inner.lingers:
             return
+        inner.get_buffer(-1)  # the rest of the last read is put where this one goes on
         try:
-            length = self.stream.decrypt(ciphertext, inner.behind_rest())
+            length = self.stream.decrypt(ciphertext, self.sockets.buffer[len(inner.rest) :])
         except ssl.SSLError as error:
             self.fail(error)
             return
