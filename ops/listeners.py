@@ -11,9 +11,7 @@ from typing import Any
 from ops.port import show
 from ops.running import Running
 from penstock.text.durations import shown
-
-SOON_SECONDS = 30 * 86400.0
-"""How long before it expires a certificate is shown as one that soon does."""
+from penstock.tls.expiry import SOON_SECONDS
 
 
 def listeners(node: Running) -> list[dict[str, Any]]:

@@ -127,7 +127,7 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
         self.read(self.sockets.ciphertext[:0], self.inner)
 
     def facts(self, stream: TlsStream) -> TlsFacts:
-        """Return what was agreed on. TlsError if the client's certificate cannot be read."""
+        """Return the facts of the session. TlsError if the client's certificate cannot be read."""
         certificate = stream.certificate()
         if certificate is None:
             return TlsFacts(stream.version(), stream.cipher())

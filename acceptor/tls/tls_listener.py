@@ -12,13 +12,13 @@ from penstock.settings.listeners import ListenerSettings
 from penstock.text.durations import shown
 from penstock.tls.certificates import Certificate
 from penstock.tls.contexts import choose, inner_contexts, outer_context
-from penstock.tls.errors import TlsError
+from penstock.tls.errors import TlsError, unreadable
+from penstock.tls.expiry import SOON_SECONDS
 
 log = get_logger()
 
-SOON_SECONDS = 30 * 86400.0
-"""How long before a certificate expires that is said for the first time; it is said again each `AGAIN_SECONDS`."""
 AGAIN_SECONDS = 86400.0
+"""How often it is said that a certificate expires soon."""
 
 Signature = tuple[tuple[int, int, int], ...]
 """By file: its inode, size and time of modification (nanoseconds); zeros for one that is not there."""
@@ -103,7 +103,7 @@ class TlsListener:
         try:
             return self.settings.client_authorities.read_bytes()
         except OSError as error:
-            raise TlsError(f"client_authorities {self.settings.client_authorities}: {error.strerror}") from None
+            raise unreadable("client_authorities", self.settings.client_authorities, error) from None
 
 
 def _signature_of(path: Path) -> tuple[int, int, int]:

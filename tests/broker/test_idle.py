@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.broker import Broker
+from tests.open_files import many_files
 from tests.raw import Client
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("penstock_only")]
 
 CONNECTIONS = 2000
 MIB = 1 << 20
-
-
-@contextmanager
-def many_files() -> Iterator[None]:
-    """Raise this process's limit of open files for its sockets; the broker raises its own."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_idle_connections(tmp_path: Path) -> None:

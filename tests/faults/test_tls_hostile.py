@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-import resource
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests import certificates
 from tests.broker import Broker
 from tests.broker.test_tls import address_of, connect, listening, with_clients
 from tests.certificates import ClientSession
+from tests.open_files import many_files
 from tests.raw import Address
 from tests.waiting import PATIENCE, wait_for
 
@@ -28,17 +28,6 @@ HALF_OPEN = 5000
 ROUNDS = 300
 GROWTH_MOST = 24 * MIB
 """What buffers and the allocator keep of a storm."""
-
-
-@contextmanager
-def many_files() -> Iterator[None]:
-    """Raise this process's limit of open files."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.fixture
