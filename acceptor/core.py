@@ -36,7 +36,7 @@ from acceptor.holding.event_log import EventLog
 from acceptor.holding.holding import Holding
 from acceptor.holding.metered_events import facts as metered_facts
 from acceptor.links.shard_link import ShardLink
-from acceptor.logins.logins import Logins
+from acceptor.logins.backends import authentication
 from acceptor.moving.moving import Moves
 from acceptor.moving.requests import Requests
 from acceptor.moving.suspects import Suspects
@@ -85,7 +85,7 @@ class AcceptorCore:
         self.beginning = Beginning.LOADING
         self.powers_changed = False
         self.last_connection = 0
-        self.logins = Logins(self.topology, settings.amqp.loopback_users, state.clock)
+        self.authentication = authentication(settings, self.topology, state.clock, state.wall)
         self.headcount = Headcount(self.topology, settings.resolved_limits, state.clock)
         self.weights = Weights(self.topology)
         self.user_terms = UserTerms(self.topology)
@@ -110,7 +110,7 @@ class AcceptorCore:
             state, self.gates, self.routes, overtaking, holding.notifier, holding.escalations, holding.books.episodes
         )  # fmt: skip
         self.services = Services(
-            acceptor=state, handlers=HANDLERS, permissions=Permissions(self.topology), logins=self.logins,
+            acceptor=state, handlers=HANDLERS, permissions=Permissions(), logins=self.authentication.logins,
             headcount=self.headcount, weights=self.weights, gates=self.gates,
             routes=self.routes, overtaking=overtaking, publishing=publishing,
             settling=Settling(state, self.gates.queue_gates), delivery=self.delivery, replies=self.replies,
@@ -203,14 +203,17 @@ class AcceptorCore:
         elif change[0] == "limits":
             self.headcount.limits_change(Holder(*change[1:3]))
         elif change[0] == "user_gone":
-            self.expel(lambda connection: connection.user == change[1], f"user '{change[1]}' is deleted")
+            self.expel(
+                lambda connection: connection.access.rights.is_internal and connection.user == change[1],
+                f"user '{change[1]}' is deleted",
+            )
 
     def check_home(self, connection: ConnectionState) -> None:
         """After a snapshot: close a connection whose vhost or user is deleted."""
         user, vhost = connection.user, connection.access.vhost
         if not self.topology.has_vhost(vhost):
             self.expel(lambda other: other is connection, f"vhost '{vhost}' is deleted")
-        elif self.topology.users.user(user) is None:
+        elif connection.access.rights.is_internal and self.topology.users.user(user) is None:
             self.expel(lambda other: other is connection, f"user '{user}' is deleted")
 
     def expel(self, concerned: Callable[[ConnectionState], bool], reason: str) -> None:
@@ -391,6 +394,7 @@ class AcceptorCore:
         """Return the chores of `tick`, in order."""
         return (
             self.tick_connections,
+            self.expire_rights,
             self.enforce_timeouts,
             self.end_idle_counting,
             self.refresh_notices,
@@ -401,6 +405,11 @@ class AcceptorCore:
         """Enforce deadlines and heartbeats of all connections."""
         for connection in list(self.state.connections.values()):
             connection.tick(self.state.now)
+
+    def expire_rights(self) -> None:
+        """Make routes anew if services may answer otherwise by now."""
+        if self.authentication.expire():
+            self.reroute()
 
     def enforce_timeouts(self) -> None:
         """Close channels that keep deliveries unacked, or a transaction open, for too long."""

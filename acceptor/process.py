@@ -7,7 +7,6 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,10 @@ from acceptor.commands import COMMANDS, carry_out
 from acceptor.core import AcceptorCore
 from acceptor.ending import SAFE_SECONDS, Ending
 from acceptor.holding.flow_files import FlowFiles
+from acceptor.logins.backend import AuthError
+from acceptor.logins.backends import import_libraries
 from acceptor.logins.known_passwords import KnownPasswords
-from acceptor.logins.logins import Verified
+from acceptor.logins.threads import Threads
 from acceptor.sockets.client_protocol import ClientProtocol
 from acceptor.sockets.listener import Neighbours
 from acceptor.sockets.listeners import Listeners
@@ -78,16 +79,19 @@ class Acceptor:
         self.telemetry = Writer.of(node, "acceptor", index, incarnation)
         if self.telemetry is not None:
             self.state.record = self.telemetry.put
-        self.verifier = ThreadPoolExecutor(1, "verifier")
-        self.core.logins.background = self.in_background
+        authentication = self.core.authentication
         self.core.headcount.shared = SharedCounts.open(node.shared_counts, node.counting, index)
         self.core.headcount.rates = SharedRates.open(node.shared_rates)
-        self.core.logins.known = KnownPasswords.open(node.known_passwords)
+        authentication.passwords.known = KnownPasswords.open(node.known_passwords)
         self.state.arena = self.make_arena()
         flow = node.settings.flow
         self.state.spool = Spool(node.settings.data, flow.parked_memory, flow.spool_limit)
         self.turn_sockets = TurnSockets(loop, Borrower(2 * node.acceptors), self.finish_turn)
         self.schedule = TurnSchedule(loop, self.core, self.finish_turn)
+        self.threads = Threads(loop, self.read_clock, self.schedule.ask)
+        authentication.passwords.background = self.threads.verifying
+        for part in authentication.calling:
+            part.background = self.threads.calling
         self.sockets: Sockets[ClientProtocol] = Sockets(
             loop, self.core, process.connections_most(), self.schedule.ask
         )  # fmt: skip
@@ -282,25 +286,15 @@ class Acceptor:
             connection.last_sent = self.state.now
             protocol.flush(connection)
 
-    def in_background(self, work: Callable[[], Verified], done: Callable[[Verified], None]) -> None:
-        """Verify a password in the thread for it: argon2 releases the interpreter lock."""
-
-        def finish(future: Future[Verified]) -> None:
-            self.state.now = self.loop.time()
-            done(future.result())
-            self.schedule.ask()
-
-        def hand_over(future: Future[Verified]) -> None:
-            if not future.cancelled():
-                self.loop.call_soon_threadsafe(finish, future)
-
-        self.verifier.submit(work).add_done_callback(hand_over)
-
     # Periodic work
+
+    def read_clock(self) -> None:
+        """Set the core's time."""
+        self.state.now = self.loop.time()
 
     def set_clock(self) -> None:
         """Set the core's time, and what converts it to the clocks of the node and the machine."""
-        self.state.now = self.loop.time()
+        self.read_clock()
         began = clock.loop_began()
         self.state.origin = ClockOrigin(wall=began + clock.wall_ahead_us() / 1e6, node=began)
 
@@ -344,7 +338,7 @@ class Acceptor:
             await asyncio.sleep(0)  # clients that were accepted get their protocols
         self.listeners.hang_up_on_arriving()
         await self.control.close()
-        self.verifier.shutdown(wait=True, cancel_futures=True)
+        self.threads.close()
         for protocol in self.sockets.protocols.values():
             if not protocol.transport.is_closing():
                 protocol.transport.pause_reading()
@@ -382,7 +376,7 @@ async def serve(runtime: Path, index: int, incarnation: int, descriptors: Sequen
     node, stop = process.begin(runtime, "acceptor", index)
     try:
         acceptor = Acceptor(loop, node, index, incarnation, descriptors)
-    except TlsError as error:
+    except (TlsError, AuthError) as error:
         process.refuse(runtime, "acceptor", index, str(error))
     process.on_reload(loop, partial(reread, runtime, acceptor))
     collector.collect_and_keep()
@@ -394,7 +388,10 @@ async def serve(runtime: Path, index: int, incarnation: int, descriptors: Sequen
 
 def prepare(runtime: Path) -> None:
     """Make, in the process from which acceptors are forked, what they share."""
-    listeners = Node.load(runtime).settings.listeners
+    settings = Node.load(runtime).settings
+    listeners = settings.listeners
+    for name in settings.auth.backends:
+        import_libraries(name)
     if any(listener.is_tls for listener in listeners.values()):
         from acceptor.tls import outer_contexts  # not at the top: see acceptor/sockets/tls_sockets.py
 

@@ -69,7 +69,7 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
         "publishing": (lambda: publishing_channels.channels(core.state, core.routes), {}),
         "held": (lambda: held(core), {}),
         "unread": (core.budgets.unread.report, {}),
-        "logins": (core.logins.report, {}),
+        "logins": (core.authentication.passwords.report, {}),
         "headcount": (core.headcount.report, {}),
         "entangled": (lambda: entangled(core), {}),
         "ledger": (lambda: core.holding.books.ledger.report(core.state.now), {}),

@@ -36,8 +36,8 @@ from penstock.telemetry.schema import TABLES
 
 SHARDS, MINUTES = 16, 24 * 60
 MINUTE_US = 60_000_000
-DAY = 1_795_132_800_000_000
-"""2026-11-20, in µs since 1970."""
+DAY = 1_763_596_800_000_000
+"""2025-11-20, in µs since 1970: `compact` leaves hours alone that are not over."""
 EPOCH = DAY - 3_600_000_000
 NODE, WRITER = "scale", "console.0.1"
 EPISODES_A_MINUTE = 20
@@ -77,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--directory", type=Path, help="for the rows; default: a temporary one")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the rows are removed
+    if DAY + max(options.days or [1]) * MINUTES * MINUTE_US > time.time() * 1e6:
+        parser.error("--days: the days reach beyond today, and compact summarizes only days that are over")
     if options.directory is not None:
         options.directory.mkdir(parents=True, exist_ok=True)
     print(HEAD if options.days is None else HEAD_OF_DAYS)

@@ -9,6 +9,7 @@ its life are in acceptor/clients/channel_stage.py.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from acceptor.clients.redeclaring import repeats
 from acceptor.clients.running import Running
 from acceptor.gates.fair import BY_CONNECTION, BY_KEY, BY_USER
 from acceptor.gates.gate import UNLIMITED, Gate
+from acceptor.gates.rights import Undecided
 from acceptor.links.contained import contained
 from acceptor.links.unacked_cy import UnackedTags
 from acceptor.publishing.overtaking import asked
@@ -36,6 +38,7 @@ from penstock.node.logs import get_logger
 if TYPE_CHECKING:
     from acceptor.amqp.services import Services
     from acceptor.gates.confirms import Withholding
+    from acceptor.gates.permissions import Access
     from acceptor.transactions.transaction import Transaction
 
 log = get_logger()
@@ -112,6 +115,17 @@ class Channel(ChannelState):
             )
             self.fail(amqp_error(406, text, BY_NAME["basic_publish"]))
 
+    def rights_change(self, access: Access) -> None:
+        """The client has other rights from now on: a consumer of a queue that it may not read any more ends the
+        channel.
+        """
+        self.access = access
+        try:
+            for consumer in self.consumers.values():
+                access.check("read", "queue", consumer.queue.name)
+        except AMQPError as error:
+            self.fail(error)
+
     # Methods
 
     def handle(self, method: MethodSpec, arguments: dict[str, Any]) -> None:
@@ -123,7 +137,7 @@ class Channel(ChannelState):
                 raise amqp_error(503, "unimplemented method", method)
             running = handler(self, arguments)
             if running is not None:
-                self.running = Running(running)
+                self.running = Running(running, partial(handler, self, arguments))
                 self.step(None)
         except AMQPError as error:
             self.fail(error)
@@ -144,6 +158,9 @@ class Channel(ChannelState):
             request = self.running.handler.send(answer)
         except StopIteration:
             self.running = None
+        except Undecided as undecided:
+            self.running.begin_again()
+            undecided.start(self.resume)
         except AMQPError as error:
             self.running = None
             self.fail(error)

@@ -18,19 +18,30 @@ from acceptor.budgets.unfinished import LEAST_BYTES as UNFINISHED_BYTES
 from acceptor.budgets.unread import WHY
 from acceptor.clients.channel_stage import ChannelEvent, ChannelStage
 from acceptor.clients.client import Client
-from acceptor.clients.connection_stage import ENDING, HANDSHAKE, OPEN, OVER, ConnectionEvent, ConnectionStage
+from acceptor.clients.connection_stage import (
+    ENDING,
+    HANDSHAKE,
+    OPEN,
+    OVER,
+    UNDECIDED,
+    ConnectionEvent,
+    ConnectionStage,
+)
 from acceptor.clients.connection_state import ConnectionState, Transport
 from acceptor.clients.pauses import HELD, LOGIN
+from acceptor.gates.rights import InternalRights, Undecided
 from acceptor.links.contained import contained
+from acceptor.logins.backend import Decision, Identity
 from penstock.amqp import methods_cy as methods
 from penstock.amqp.errors import AMQPError, HardError, amqp_error
 from penstock.amqp.scan_cy import Failure, Method, Oversize, PublishRun, SettleRun
-from penstock.amqp.spec import PROTOCOL_HEADER, MethodSpec
+from penstock.amqp.spec import BY_NAME, PROTOCOL_HEADER, MethodSpec
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.amqp.services import Services
     from acceptor.clients.channel_state import ChannelState
+    from acceptor.clients.state import AcceptorState
 
 log = get_logger()
 
@@ -43,6 +54,7 @@ HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 CLOSE_SECONDS = 10.0
 UNREADABLE_SECONDS = 1.0
 LINGER_SECONDS = 5.0
+UPDATE_SECRET = BY_NAME["connection_update_secret"]
 UNREADABLE = (501, 502, 503, 504, 505)
 """Errors of frames, syntax, commands and channels: before the connection is open, nothing more is sent after one."""
 # The death of a client whose socket is paused and full shows only by the reset that data sent to it brings. So a client
@@ -53,14 +65,16 @@ PROBE_SECONDS = 10.0
 class Connection(ConnectionState):
     """One connection: its handshake, its channels, and its end.
 
-    `ahead` has what the client has sent while its login is being decided. At `deadline` it is hung up on.
+    `ahead` has what the client has sent while its login, or its right to a vhost, is being decided. At `deadline` it is
+    hung up on. `identity` is that of the client, once it is known.
     """
 
     def __init__(self, services: Services, id: str, number: int, transport: Transport, client: Client) -> None:
         acceptor = services.acceptor
-        super().__init__(acceptor, id, number, transport, client, services.permissions.access("", ""))
+        super().__init__(acceptor, id, number, transport, client, services.permissions.access(nobody(acceptor), ""))
         self.services = services
         self.ahead: list[Method] = []
+        self.identity: Identity | None = None
         self.stay = ConnectionRecord()
         self.read_size = ReadSize()
         self.last_received = acceptor.now
@@ -144,8 +158,8 @@ class Connection(ConnectionState):
         return None
 
     def take_method(self, frame: Method) -> None:
-        """Decode a method and pass it on, or hold it until the login is decided."""
-        if self.stage is not OPEN and self.stage is ConnectionStage.LOGIN:
+        """Decode a method and pass it on, or hold it until the login, or the right to the vhost, is decided."""
+        if self.stage is not OPEN and self.stage in UNDECIDED:
             self.ahead.append(frame)
             return
         method: MethodSpec | None = None
@@ -159,6 +173,11 @@ class Connection(ConnectionState):
                 channel = self.channel(frame.channel)
                 if channel is not None:
                     channel.take_method(frame, method, arguments)
+        except Undecided as undecided:
+            self.ahead.append(frame)
+            self.happened(ConnectionEvent.UNDECIDED)
+            self.pause_reading(LOGIN)
+            undecided.start(self.vhost_decided)
         except AMQPError as error:
             if method is not None and not error.class_id:
                 error.class_id, error.method_id = method.class_id, method.method_id
@@ -180,7 +199,7 @@ class Connection(ConnectionState):
         elif self.stage is not OPEN and channel == 0:
             self.shake_hands(method, arguments)
         elif method.name == "connection_update_secret" and channel == 0:
-            self.send(0, "connection_update_secret_ok")
+            self.renew(arguments["new_secret"])
         elif method.name not in ("connection_blocked", "connection_unblocked"):
             raise amqp_error(503, f"unexpected method {method.amqp_name} on channel {channel}", method)
 
@@ -210,28 +229,31 @@ class Connection(ConnectionState):
         decided = partial(self.login_decided, mechanism, user, self.acceptor.now)
         logins, host = self.services.logins, self.client.host
         if password is None:
-            decided(logins.why_not(user, host))
+            logins.recognize(user, host, decided)
         else:
             logins.check(user, password, host, decided)
         if self.stage is ConnectionStage.LOGIN:
             self.pause_reading(LOGIN)
 
     @contained
-    def login_decided(self, mechanism: str, user: str, asked: float, reason: str) -> None:
-        """The login requested at `asked` is decided: an empty reason accepts the user."""
+    def login_decided(self, mechanism: str, user: str, asked: float, decision: Decision) -> None:
+        """The login requested at `asked` is decided."""
         ahead, self.ahead = self.ahead, []
         if self.stage is not ConnectionStage.LOGIN:
             return
-        self.happened(ConnectionEvent.REFUSED if reason else ConnectionEvent.ACCEPTED)
-        self.resume_reading(LOGIN)
-        if not reason:
-            self.user = user
+        if isinstance(decision, Identity):
+            self.happened(ConnectionEvent.ACCEPTED)
+            self.resume_reading(LOGIN)
+            self.identity, self.user = decision, decision.rights.user
+            self.access = self.services.permissions.access(decision.rights, "")
             handshake.tune(self)
             for frame in ahead:
                 self.take_method(frame)
             return
-        log.warning("login refused", peer=self.client.peer, user=user, reason=reason)
-        self.stay.ends(self, f"login of user '{user}' refused: {reason}")
+        self.happened(ConnectionEvent.REFUSED)
+        self.resume_reading(LOGIN)
+        log.warning("login refused", peer=self.client.peer, user=user, reason=decision)
+        self.stay.ends(self, f"login of user '{user}' refused: {decision}")
         self.scanner.failed = True
         # Counted from the request: the time that the answer takes must not reveal the reason.
         wait = asked + handshake.REFUSAL_SECONDS - self.acceptor.now
@@ -250,6 +272,42 @@ class Connection(ConnectionState):
             self.close(error)
         else:
             self.hang_up()
+
+    @contained
+    def vhost_decided(self, _answer: object) -> None:
+        """The service has said whether the user may open the vhost: go on with connection.open."""
+        ahead, self.ahead = self.ahead, []
+        if self.stage is ConnectionStage.VHOST:
+            self.happened(ConnectionEvent.DECIDED)
+            self.resume_reading(LOGIN)
+            for frame in ahead:
+                self.take_method(frame)
+
+    def renew(self, secret: bytes) -> None:
+        """Have the backend that has accepted the client decide on a new secret."""
+        assert self.identity is not None
+        self.identity.backend.renew(self.identity, secret.decode("utf-8", "replace"), self.renewed)
+
+    @contained
+    def renewed(self, decision: Decision) -> None:
+        """The new secret is decided: the client has other rights, until another time. 530 if it is refused."""
+        if self.stage is not OPEN:
+            return
+        rights = self.access.rights
+        if not isinstance(decision, Identity):
+            log.warning("new secret refused", connection=self.id, peer=self.client.peer, user=self.user,
+                        reason=decision)  # fmt: skip
+            self.fail(amqp_error(530, "New secret was refused by one of the backends", UPDATE_SECRET))
+        elif decision.rights != rights and not decision.rights.may_open(self.access.vhost):
+            text = f"access to vhost '{self.access.vhost}' refused for user '{self.user}'"
+            self.fail(amqp_error(530, text, UPDATE_SECRET))
+        else:
+            self.identity = decision
+            self.access = self.services.permissions.access(decision.rights, self.access.vhost)
+            self.send(0, "connection_update_secret_ok")
+            if decision.rights != rights:
+                for channel in list(self.channels.values()):
+                    channel.rights_change(self.access)
 
     def open_channel(self, number: int) -> None:
         """Open a channel. AMQPError if its number is in use, or a limit is reached."""
@@ -277,6 +335,8 @@ class Connection(ConnectionState):
     @contained
     def tick(self, now: float) -> None:
         """Enforce deadlines and send heartbeats (AMQP 0-9-1, 4.2.7); called once a second."""
+        if self.identity is not None and self.identity.expires is not None:
+            self.end_if_expired(self.identity.expires)
         if self.deadline is not None and now >= self.deadline:
             if self.stage in HANDSHAKE:
                 log.info("handshake timed out", peer=self.client.peer)
@@ -289,6 +349,12 @@ class Connection(ConnectionState):
         elif not self.reads and self.stage not in HANDSHAKE and now - self.last_sent >= PROBE_SECONDS:
             self.output.write(HEARTBEAT)
             self.acceptor.dirty[self] = None
+
+    def end_if_expired(self, expires: float) -> None:
+        """Close the connection if its client's token has expired. The client may connect again with another one."""
+        if self.acceptor.wall() >= expires and (self.stage is OPEN or self.stage in HANDSHAKE):
+            log.info("token expired", connection=self.id, peer=self.client.peer, user=self.user)
+            self.close(forced(f"the token of user '{self.user}' has expired"))
 
     def miss_heartbeats(self) -> None:
         """Hang up: nothing came in the time in which the client has agreed to send heartbeats."""
@@ -438,6 +504,11 @@ class Connection(ConnectionState):
         services.unread.forget(self)
         services.silence.forget(self)
         services.holding.forget(self)
+
+
+def nobody(acceptor: AcceptorState) -> InternalRights:
+    """Return the rights of a client that has not logged in."""
+    return InternalRights(acceptor.topology.users, "")
 
 
 def forced(text: str) -> HardError:

@@ -153,12 +153,13 @@ def _negotiated(name: str, asked: int, offered: int, least: int) -> int:
 
 def open_(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:
     """Open the vhost for the connection. 530 if it is unknown, access is refused, the user is held off or a limit is
-    reached.
+    reached; `Undecided` if a service has to be asked.
     """
     acceptor, vhost = connection.acceptor, arguments["virtual_host"]
     if not acceptor.topology.has_vhost(vhost):
         raise amqp_error(530, f"vhost {vhost} not found")
-    if not services.permissions.may_open(connection.user, vhost):
+    access = services.permissions.access(connection.access.rights, vhost)
+    if not access.rights.may_open(vhost):
         raise amqp_error(530, f"access to vhost '{vhost}' refused for user '{connection.user}'")
     held_off = acceptor.topology.hold_offs.get((connection.user, connection.client.host))
     left = 0.0 if held_off is None else held_off.until - acceptor.now - acceptor.origin.node
@@ -169,7 +170,7 @@ def open_(connection: ConnectionState, services: Services, arguments: dict[str, 
             f"{shown(left)}, {held_off.reason}",
         )
     services.headcount.open_connection(connection, vhost)
-    connection.access = services.permissions.access(connection.user, vhost)
+    connection.access = access
     connection.send(0, "connection_open_ok")
     connection.happened(ConnectionEvent.OPEN)
 

@@ -31,6 +31,7 @@ from router.model.topics_cy import Work
 if TYPE_CHECKING:
     from acceptor.clients.connection_state import ConnectionState
     from acceptor.clients.consumers import Consumer
+    from acceptor.gates.permissions import Access
 
 
 class OpenTransaction(Uncommitted, Protocol):
@@ -223,6 +224,10 @@ class ChannelState(Staged[ChannelStage, ChannelEvent], ABC):
     @abstractmethod
     def fail(self, error: AMQPError) -> None:
         """Close the channel for an error of the client, or the connection if it is a hard error."""
+
+    @abstractmethod
+    def rights_change(self, access: Access) -> None:
+        """The client has other rights from now on."""
 
     @abstractmethod
     def broken(self, error: Exception) -> None:

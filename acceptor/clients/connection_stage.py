@@ -17,6 +17,7 @@ class ConnectionStage(Symbol):
     LOGIN = "the login is being decided; methods that the client sends ahead wait"
     TUNE_OK = "connection.tune was sent, tune-ok is due"
     OPENING = "connection.open is due"
+    VHOST = "a service decides whether the client may open the vhost; methods that it sends ahead wait"
     OPEN = "channels may be used"
     REFUSED = "the login was refused; the client learns it after a while"
     CLOSING = "connection.close was sent, close-ok is due"
@@ -34,6 +35,8 @@ class ConnectionEvent(Symbol):
     UNREADABLE_LOGIN = "client: start-ok without credentials that can be read"
     TUNE_OK = "client: tune-ok within the limits"
     OPEN = "client: open, of a vhost that it may use"
+    UNDECIDED = "client: open, of a vhost that a service decides on"
+    DECIDED = "the service has decided"
     CLOSE = "client: close"
     CLOSE_OK = "client: close-ok"
     ACCEPTED = "the login is accepted"
@@ -48,9 +51,11 @@ class ConnectionEvent(Symbol):
 OPEN = ConnectionStage.OPEN
 HANDSHAKE = (
     ConnectionStage.HEADER, ConnectionStage.START_OK, ConnectionStage.LOGIN, ConnectionStage.TUNE_OK,
-    ConnectionStage.OPENING,
+    ConnectionStage.OPENING, ConnectionStage.VHOST,
 )  # fmt: skip
 """The stages before the connection is open."""
+UNDECIDED = (ConnectionStage.LOGIN, ConnectionStage.VHOST)
+"""The stages in which what the client sends ahead waits."""
 ENDING = (ConnectionStage.REFUSED, ConnectionStage.CLOSING, ConnectionStage.LEAVING)
 """The stages in which all but close and close-ok is ignored, on channel 0."""
 OVER = (ConnectionStage.DROPPED, ConnectionStage.CLOSED)
@@ -93,7 +98,17 @@ CONNECTION = Transitions({
         ConnectionEvent.LOST: ConnectionStage.CLOSED,
     },
     ConnectionStage.TUNE_OK: {ConnectionEvent.TUNE_OK: ConnectionStage.OPENING, **_ENDS},
-    ConnectionStage.OPENING: {ConnectionEvent.OPEN: ConnectionStage.OPEN, **_ENDS},
+    ConnectionStage.OPENING: {
+        ConnectionEvent.OPEN: ConnectionStage.OPEN,
+        ConnectionEvent.UNDECIDED: ConnectionStage.VHOST,
+        **_ENDS,
+    },
+    ConnectionStage.VHOST: {
+        ConnectionEvent.DECIDED: ConnectionStage.OPENING,
+        ConnectionEvent.ERROR: ConnectionStage.CLOSING,
+        ConnectionEvent.HANG_UP: ConnectionStage.CLOSED,
+        ConnectionEvent.LOST: ConnectionStage.CLOSED,
+    },
     ConnectionStage.OPEN: {
         ConnectionEvent.CLOSE: ConnectionStage.LEAVING,
         ConnectionEvent.CLOSE_OK: ConnectionStage.DROPPED,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from acceptor.gates.rights import Undecided
 from penstock.amqp.errors import AMQPError
 from penstock.amqp.spec import MethodSpec
 from penstock.bus.link_stage import UP
@@ -87,7 +88,7 @@ def repeats(channel: ChannelState, method: MethodSpec, arguments: dict[str, Any]
             case "exchange_declare":
                 access.check("configure", "exchange", arguments["exchange"])
                 return exchange_is_equal(channel, arguments)
-    except AMQPError:
+    except (AMQPError, Undecided):
         return False
     return False
 

@@ -81,9 +81,13 @@ class AcceptorState:
         """Return `now`: seconds of the machine's monotonic clock."""
         return self.now
 
+    def wall(self) -> float:
+        """Return `now` in seconds since 1970."""
+        return self.now + self.origin.wall
+
     def time_us(self) -> int:
         """Return `now` in microseconds since 1970."""
-        return int((self.now + self.origin.wall) * 1_000_000)
+        return int(self.wall() * 1_000_000)
 
     def behind(self) -> bool:
         """Whether the replica lacks changes of the topology; nothing may be routed by it then."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from acceptor.clients.parked import ParkedRun
+from acceptor.gates.rights import Undecided
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.properties import PROPERTIES_AT, decode_properties, header_types, with_reply_to, without_header
 from penstock.amqp.scan_cy import PublishRun
@@ -33,7 +35,8 @@ def examined(channel: ChannelState, run: PublishRun, routes: Routes) -> Iterator
     one.
     """
     # A missing exchange is reported first, whatever else is wrong with the publish.
-    routes.check(channel.access, run.address, ())
+    with suppress(Undecided):  # a right that is not known yet is asked for when the route is made
+        routes.check(channel.access, run.address, ())
     batch = run.batch
     delays = routes.delays(channel.access, run.address)
     builder = BatchBuilder()

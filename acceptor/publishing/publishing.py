@@ -10,6 +10,7 @@ from acceptor.clients.parked import ParkedRun
 from acceptor.gates.confirms import Span
 from acceptor.gates.gate import UNLIMITED, Gate
 from acceptor.gates.queue_gate import QueueGate
+from acceptor.gates.rights import Undecided
 from acceptor.publishing.examined import EXAMINED, examined
 from acceptor.publishing.lanes import are_waited_for, next_parked, passing, pieces, wait
 from acceptor.publishing.refusal import refuse
@@ -162,6 +163,8 @@ class Publishing:
                 self.forward_by_properties(channel, run, route, most)
             else:
                 self.forward_along(channel, run, route, most)
+        except Undecided as undecided:
+            self.gates.undecided.wait(channel, undecided)
         except AMQPError as error:
             run.count = 0
             fail_publish(channel, error)

@@ -27,6 +27,7 @@ from acceptor.gates.terms import terms_of
 from acceptor.gates.wakeups import WakeUps
 from acceptor.links.shard_link import ShardLink
 from acceptor.routing.routing import RoutingGate
+from acceptor.routing.undecided import UndecidedGate
 from penstock.bus.link_stage import LinkStage
 from penstock.limits.features import QueueFeatures
 from penstock.limits.watermarks import QueueLimits
@@ -70,6 +71,7 @@ class Gates:
         )  # fmt: skip
         self.pressure = Pressure(topology, gauges)
         self.routing = RoutingGate()
+        self.undecided = UndecidedGate()
         self.metered = Metered(INTERVAL * index / settings.acceptors)
         self.rates = Rates(topology, gauges, clock, self.metered, index, settings.acceptors)
         self.wakeups = WakeUps(gauges)

@@ -10,6 +10,7 @@ from acceptor.gates.move_gate import MoveGate
 from acceptor.gates.pools import Pool
 from acceptor.gates.pressure import VhostGate
 from acceptor.gates.queue_gate import QueueGate
+from acceptor.gates.rights import Undecided
 from acceptor.routing.carriers import carriers
 from acceptor.routing.channel_routes import RoutingChannel
 from acceptor.routing.counting import Counting
@@ -108,7 +109,8 @@ class Routes:
     def find(self, publisher: Publisher, address: bytes, further: tuple[str, ...] = ()) -> Route:
         """Return the route of an exchange and routing key (two short strings), and of further routing keys.
 
-        AMQPError as in `check`; `Unfinished` if it costs more than the connection's remaining budget of this turn.
+        AMQPError as in `check`; `Unfinished` if it costs more than the connection's remaining budget of this turn, or
+        a service has to be asked.
         """
         access = publisher.access
         route = self.cache.get((access, address, further) if further else (access, address))
@@ -116,6 +118,9 @@ class Routes:
             epoch, work = self.epoch, publisher.budget()
             try:
                 next(self.making(work, access, address, further))
+            except Undecided as undecided:
+                undecided.start(lambda _: None)
+                raise Unfinished from undecided
             except StopIteration as made:
                 route = cast("Route", made.value)
                 self.keep(access, address, route, epoch)
@@ -125,14 +130,18 @@ class Routes:
 
     def route_for(self, channel: RoutingChannel, run: Run) -> Route | None:
         """Return the route of a channel's next publishes, made from turn to turn; None if it needs another turn.
-        AMQPError as in `check`.
+        AMQPError as in `check`; `Undecided` if a service has to be asked.
         """
         access, address, further = channel.access, run.address, run.further
         route = self.cache.get((access, address, further) if further else (access, address))
         if route is None:
             work = channel.budget()
             routing = self.routing(channel, run, lambda: self.making(work, access, address, further))
-            route = routing.advance()
+            try:
+                route = routing.advance()
+            except Undecided:
+                channel.routes.in_the_making = None
+                raise
             if route is not None:
                 channel.routes.in_the_making = None
                 self.keep(access, address, route, routing.epoch)

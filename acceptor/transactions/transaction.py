@@ -16,10 +16,11 @@ import struct
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from acceptor.clients.asking import Answer, Asking, AtGates, ask_shard
+from acceptor.clients.asking import Answer, Asking, AtGates, Until, ask_shard
 from acceptor.clients.parked import ParkedRun
 from acceptor.gates.gate import Gate
 from acceptor.gates.queue_gate import QueueGate
+from acceptor.gates.rights import Undecided
 from acceptor.links.sent import Commit
 from acceptor.links.shard_link import ShardLink
 from acceptor.links.unacked_cy import Settlements
@@ -108,7 +109,7 @@ class Transaction:
         self.charge(-self.nbytes)
         self.runs.clear()
 
-    def pieces(self, channel: ChannelState, publishing: Publishing) -> Generator[AtGates, Answer, list[Piece]]:
+    def pieces(self, channel: ChannelState, publishing: Publishing) -> Generator[AtGates | Until, Answer, list[Piece]]:
         """Return the publishes in pieces that go the same way by the current topology. If that changes meanwhile the
         search begins anew, each time with a larger budget for a turn.
         """
@@ -119,7 +120,11 @@ class Transaction:
             for run in self.runs:
                 rest = ParkedRun(run.address, run.mandatory, run.batch, run.first, run.count, 0, run.further)
                 while rest.count and epoch == routes.epoch:
-                    piece = publishing.next_piece(channel, rest)
+                    try:
+                        piece = publishing.next_piece(channel, rest)
+                    except Undecided as undecided:
+                        yield Until(undecided.start)
+                        continue
                     if piece is not None:
                         found.append(piece)
                     else:

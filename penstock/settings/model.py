@@ -13,6 +13,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from penstock.batch.consumer_ids import MOST_SHARDS
+from penstock.settings.auth import AuthSettings
 from penstock.settings.default_data import default_data
 from penstock.settings.limits import LimitSettings
 from penstock.settings.listeners import LISTENERS_MOST, ListenerSettings
@@ -109,6 +110,7 @@ class Settings(BaseModel):
         description="shared memory of an acceptor for large contents in transit, in bytes; 0 copies them instead",
     )
     amqp: AmqpSettings = AmqpSettings()
+    auth: AuthSettings = AuthSettings()
     limits: LimitSettings = LimitSettings()
     flow: FlowSettings = FlowSettings()
     hold_off: HoldOffSettings = HoldOffSettings()

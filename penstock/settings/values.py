@@ -24,7 +24,7 @@ def _parse_bytes(value: object) -> object:
     return amounts.NO_LIMIT if value.strip() == str(amounts.NO_LIMIT) else amounts.size(value)
 
 
-def _parse_names(value: object) -> object:
+def parse_names(value: object) -> object:
     """Parse names such as "one,two"."""
     if isinstance(value, str):
         return [name.strip() for name in value.split(",") if name.strip()]
@@ -59,15 +59,15 @@ Bytes = Annotated[int, SIZE]
 ProcessCount = Annotated[int, AfterValidator(lambda count: count or half_the_cores())]
 ProcessMemory = Annotated[Bytes, AfterValidator(lambda limit: limit or usable_memory())]
 MemoryLimit = Annotated[Bytes, AfterValidator(lambda limit: limit or int(usable_memory() * MEMORY_SHARE))]
-Names = Annotated[tuple[str, ...], BeforeValidator(_parse_names)]
+Names = Annotated[tuple[str, ...], BeforeValidator(parse_names)]
 Durability = Annotated[str, BeforeValidator(_parse_durability)]
 Directory = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 FilePath = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
-FilePaths = Annotated[tuple[FilePath, ...], BeforeValidator(_parse_names)]
+FilePaths = Annotated[tuple[FilePath, ...], BeforeValidator(parse_names)]
 Name = Annotated[str, AfterValidator(_check_name)]
 GoalName = Literal["load", "held", "bytes", "queues"]
-Goals = Annotated[tuple[GoalName, ...], BeforeValidator(_parse_names)]
+Goals = Annotated[tuple[GoalName, ...], BeforeValidator(parse_names)]
 Network = IPv4Network | IPv6Network
-Networks = Annotated[tuple[Network, ...], BeforeValidator(_parse_names)]
+Networks = Annotated[tuple[Network, ...], BeforeValidator(parse_names)]
 Mode = Annotated[Literal["off", "dry-run", "on"], BeforeValidator(lower)]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)]

@@ -20,7 +20,7 @@ QUEUES = 1_000
 
 
 def rows(root: Path, table: str) -> Iterator[Row]:
-    for path in sorted(root.glob(f"{table}/v=1/dt=2026-11-20/hour=0/*")):
+    for path in sorted(root.glob(f"{table}/v=1/dt=2025-11-20/hour=0/*")):
         assert FileName.parse(path.name)
         lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(path.read_bytes()))
         yield from map(orjson.loads, lines)

@@ -65,10 +65,11 @@ def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """Have the router bind an exchange to another one."""
-    vhost, user, destination = channel.access.vhost, channel.access.user, arguments["destination"]
+    vhost, source, destination = channel.access.vhost, arguments["source"], arguments["destination"]
     key, more = arguments["routing_key"], arguments["arguments"]
-    wanted = Binding(vhost, arguments["source"], "exchange", destination, key, more, user)
-    yield from _bind(channel, "exchange_bind", arguments, wanted, user=user)
+    maker = channel.access.maker_of(channel.acceptor.topology.exchange(vhost, source), source, key)
+    wanted = Binding(vhost, source, "exchange", destination, key, more, maker)
+    yield from _bind(channel, "exchange_bind", arguments, wanted, user=maker)
 
 
 def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:

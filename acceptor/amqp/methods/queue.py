@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import os
 from typing import TYPE_CHECKING, Any
 
 from acceptor.amqp.methods.replies import declare as declare_reply_queue
@@ -18,6 +16,12 @@ from router.model.topology import Queue
 
 if TYPE_CHECKING:
     from acceptor.amqp.channel import Channel
+
+
+SERVER_NAMED = "amq.gen-" + "A" * 22
+"""Only the router knows the name that it will make up: a name of the same kind stands for it, always the same, as a
+service may be asked about it more than once.
+"""
 
 
 def named(channel: Channel, name: str) -> str:
@@ -110,8 +114,7 @@ def check_declare(channel: Channel, name: str, queue_arguments: dict[str, Any]) 
     """Raise 403 without the right to configure it; a new queue that dead-letters takes more (RabbitMQ's rule), and
     write for its key.
     """
-    # Only the router knows the name that it will make up: a name of the same kind stands for it.
-    name = name or "amq.gen-" + base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+    name = name or SERVER_NAMED
     channel.access.check("configure", "queue", name)
     dead_letter_exchange = queue_arguments.get("x-dead-letter-exchange")
     if isinstance(dead_letter_exchange, str) and channel.acceptor.topology.queue(channel.access.vhost, name) is None:
@@ -131,9 +134,10 @@ def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
     key = arguments["routing_key"]
     if not arguments["queue"] and not key:
         key = name
-    vhost, user = channel.access.vhost, channel.access.user
-    wanted = Binding(vhost, arguments["exchange"], "queue", name, key, arguments["arguments"], user)
-    yield from _bind(channel, "queue_bind", name, key, arguments, wanted, user=user)
+    vhost, source = channel.access.vhost, arguments["exchange"]
+    maker = channel.access.maker_of(channel.acceptor.topology.exchange(vhost, source), source, key)
+    wanted = Binding(vhost, source, "queue", name, key, arguments["arguments"], maker)
+    yield from _bind(channel, "queue_bind", name, key, arguments, wanted, user=maker)
     if not arguments["nowait"]:
         channel.send("queue_bind_ok")
 

@@ -48,7 +48,7 @@ def commit(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 def find_room(
     channel: Channel, transaction: Transaction, committing: Committing
-) -> Generator[ToRouter | ToShard | AtGates, Answer, list[Piece]]:
+) -> Generator[ToRouter | ToShard | AtGates | Until, Answer, list[Piece]]:
     """Wait until all of it may leave; return the pieces in which it leaves. AMQPError if a queue refuses it."""
     services, topology = channel.services, channel.acceptor.topology
     while True:

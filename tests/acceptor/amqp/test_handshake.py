@@ -39,7 +39,7 @@ def node() -> Iterator[Node]:
 @pytest.fixture
 def later(node: Node) -> Later:
     later = Later()
-    node.core(0).logins.background = later
+    node.core(0).authentication.passwords.background = later
     return later
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from acceptor.gates.permissions import Access
+from acceptor.gates.rights import InternalRights
 from acceptor.gates.rounds import RECENT_SECONDS
 from penstock.control.passwords import hashed
 from tests.outcomes import jain
@@ -130,7 +131,8 @@ def user(node: Node, name: str) -> Access:
     node.router.command("user_add", name=name, password_hash=hashed("secret"), tags=[])
     node.router.command("permission_set", user=name, vhost="/", configure=".*", write=".*", read=".*")
     node.publish_changes()
-    return node.core(0).services.permissions.access(name, "/")
+    core = node.core(0)
+    return core.services.permissions.access(InternalRights(core.topology.users, name), "/")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from acceptor.gates import permissions
 from acceptor.gates.permissions import Access, Permissions
+from acceptor.gates.rights import InternalRights, Kind
 from penstock.amqp.errors import AMQPError
 from router.model.topology import Topology
 from router.model.users import Right
@@ -26,10 +27,10 @@ def topology() -> Topology:
 
 @pytest.fixture
 def access(topology: Topology) -> Access:
-    return Permissions(topology).access("bob", "/")
+    return Permissions().access(InternalRights(topology.users, "bob"), "/")
 
 
-def refusal(access: Access, right: Right, kind: permissions.Kind, name: str) -> str | None:
+def refusal(access: Access, right: Right, kind: Kind, name: str) -> str | None:
     try:
         access.check(right, kind, name)
     except AMQPError as error:
@@ -103,10 +104,11 @@ def test_memory_is_bounded(access: Access, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_accesses_are_shared_and_let_go(topology: Topology) -> None:
-    known = Permissions(topology)
-    access = known.access("bob", "/")
-    assert known.access("bob", "/") is access
-    assert known.access("eve", "/") is not access
-    assert known.may_open("bob", "/") and not known.may_open("bob", "v") and not known.may_open("eve", "/")
+    known = Permissions()
+    bob, eve = (InternalRights(topology.users, name) for name in ("bob", "eve"))
+    access = known.access(bob, "/")
+    assert known.access(InternalRights(topology.users, "bob"), "/") is access
+    assert known.access(eve, "/") is not access
+    assert bob.may_open("/") and not bob.may_open("v") and not eve.may_open("/")
     del access
-    assert ("bob", "/") not in known._accesses
+    assert (bob, "/") not in known._accesses

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from acceptor.gates.permissions import Access
+from acceptor.gates.rights import InternalRights
 from acceptor.gates.stops import StopGate
 from router.model.records import Queue, Stop
 from router.model.topology import Topology
@@ -24,7 +25,7 @@ def stop(number: int = 1, **named: Any) -> Stop:
 
 def concerns(gate: StopGate, keys: tuple[str, ...] = ("eu.order",), queues: tuple[Queue, ...] = (QUEUE, OTHER)) -> bool:
     """Whether a gate stops a publish of guest to the exchange `x` of the vhost "/"."""
-    return gate.concerns(Access(Topology().users, "guest", "/"), "x", keys, queues)
+    return gate.concerns(Access(InternalRights(Topology().users, "guest"), "/"), "x", keys, queues)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from acceptor.gates.cause import HoldCause
 from acceptor.gates.gate import Gate
 from acceptor.gates.permissions import Access
+from acceptor.gates.rights import InternalRights
 from acceptor.gates.shut_gate import ShutGate
 from router.model.topology import Topology
 
@@ -23,7 +24,7 @@ class Waiter:
         self.wants = wants
         self.length = length
         self.weight = weight
-        self.access = Access(Topology().users, "guest", vhost)
+        self.access = Access(InternalRights(Topology().users, "guest"), vhost)
         self.held_by: Gate | None = None
         self.admitted: list[int] = []
         self.lane = 0

@@ -1,237 +1,106 @@
-"""Logins: decisions, and the bounded cost of verification."""
+"""The chain of backends: who is asked, who decides, and who may not log in from elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from acceptor.logins import guesses, logins
+from acceptor.gates.rights import InternalRights
+from acceptor.logins.backend import Decided, Decision, Identity
+from acceptor.logins.guesses import Guesses
+from acceptor.logins.internal import InternalBackend
 from acceptor.logins.logins import Logins
-from penstock.control import passwords
+from acceptor.logins.passwords import NO_USER, Passwords
 from router.model.topology import Topology
 from tests.router.making import rabbit_hash
 
-SLOW = passwords.hashed("secret")
 HERE, ELSEWHERE = "127.0.0.1", "192.0.2.1"
-WRONG = "the password is wrong"
+TOPOLOGY = Topology(
+    1, [["user", "bob", rabbit_hash("secret"), []], ["user", "guest", rabbit_hash("guest"), []], ["user", "x", "", []]]
+)
+KEPT_OUT = "this user may log in from this machine only"
 
 
-class Asking:
-    """Logins whose background work waits until the test performs it."""
+class Other:
+    """A backend that knows one password, whoever sends it, and calls the user by a name of its own."""
 
-    def __init__(self) -> None:
-        changes = [
-            ["user", "slow", SLOW, []],
-            ["user", "quick", rabbit_hash("secret"), []],
-            ["user", "guest", rabbit_hash("guest"), []],
-            ["user", "locked", "", []],
-        ]
-        self.topology = Topology(1, changes)
-        self.logins = Logins(self.topology, ("guest",), lambda: self.now)
-        self.logins.background = lambda work, done: self.work.append((work, done))
-        self.work: list[tuple[Callable[[], bool], Callable[[bool], None]]] = []
-        self.now = 100.0
-        self.wrong = 0
+    def __init__(self, user: str) -> None:
+        self.user = user
+        self.asked: list[str] = []
 
-    def ask(self, user: str, password: str, host: str = HERE) -> list[str]:
-        """Check a password; return a list that gets the decision once it is made."""
-        decided: list[str] = []
-        self.logins.check(user, password, host, decided.append)
-        return decided
+    def check(self, name: str, password: str, host: str, decided: Decided) -> None:
+        self.asked.append(name)
+        decided(self.identity() if password == "token" else "no token")
 
-    def guess(self, user: str, number: int) -> None:
-        """Try a wrong password that was not tried before."""
-        assert self.ask(user, f"guess {number}") == []
-        self.do()
-        self.wrong = number + 1
+    def recognize(self, name: str, host: str, decided: Decided) -> None:
+        decided("no certificates")
 
-    def do(self) -> None:
-        while self.work:
-            work, done = self.work.pop(0)
-            done(work())
+    def renew(self, identity: Identity, secret: str, decided: Decided) -> None:
+        raise AssertionError("nothing is renewed")
+
+    def identity(self) -> Identity:
+        return Identity(InternalRights(TOPOLOGY.users, self.user), self)
 
 
-@pytest.fixture
-def asking() -> Asking:
-    return Asking()
+def internal(*, is_alone: bool = False) -> InternalBackend:
+    return InternalBackend(TOPOLOGY, Passwords(TOPOLOGY, Guesses(), lambda: 100.0), is_alone=is_alone)
+
+
+def decision(logins: Logins, name: str, password: str, host: str = HERE) -> Decision:
+    decided: list[Decision] = []
+    logins.check(name, password, host, decided.append)
+    assert len(decided) == 1
+    return decided[0]
+
+
+def test_the_first_backend_that_accepts_a_client_decides_what_it_may_do() -> None:
+    own, other = internal(), Other("carol")
+    logins = Logins([own, other], ())
+    found = decision(logins, "bob", "secret")
+    assert isinstance(found, Identity) and (found.rights.user, found.backend) == ("bob", own)
+    found = decision(logins, "bob", "token")
+    assert isinstance(found, Identity) and (found.rights.user, found.backend) == ("carol", other)
+    assert other.asked == ["bob"]
+
+
+def test_a_refusal_gives_the_reason_of_each_backend() -> None:
+    assert decision(Logins([internal(), Other("carol")], ()), "bob", "wrong") == "the password is wrong; no token"
+    assert decision(Logins([internal(is_alone=True)], ()), "nobody", "wrong") == NO_USER
+
+
+def test_a_name_that_is_another_backends_costs_no_verification_and_is_no_guess() -> None:
+    guesses = Guesses()
+    logins = Logins([InternalBackend(TOPOLOGY, Passwords(TOPOLOGY, guesses, lambda: 100.0), is_alone=False)], ())
+    for number in range(20):
+        assert decision(logins, "carol", f"{number}") == NO_USER
+    assert not guesses.report(100.0)
 
 
 @pytest.mark.parametrize(
-    ("user", "password", "host", "reason"),
+    ("name", "password", "host", "accepted"),
     [
-        ("quick", "secret", ELSEWHERE, ""),
-        ("quick", "wrong", HERE, "the password is wrong"),
-        ("quick", "", HERE, "the password is wrong"),
-        ("nobody", "secret", HERE, "there is no such user"),
-        ("locked", "", HERE, "the password is wrong"),
-        ("guest", "guest", HERE, ""),
-        ("guest", "guest", "::1", ""),
-        ("guest", "guest", ELSEWHERE, "this user may log in from this machine only"),
+        ("guest", "guest", HERE, True),
+        ("guest", "guest", "::1", True),
+        ("guest", "guest", ELSEWHERE, False),
+        ("guest", "token", ELSEWHERE, False),
+        ("anyone", "token", ELSEWHERE, False),
+        ("anyone", "token", HERE, True),
+        ("bob", "secret", ELSEWHERE, True),
     ],
 )
-def test_decided_at_once(asking: Asking, user: str, password: str, host: str, reason: str) -> None:
-    assert asking.ask(user, password, host) == [reason]
-
-
-def test_slow_hashes_are_verified_in_the_background_one_at_a_time(asking: Asking) -> None:
-    right, wrong = asking.ask("slow", "secret"), asking.ask("slow", "guess")
-    assert right == wrong == []
-    assert len(asking.work) == 1
-    asking.do()
-    assert (right, wrong) == ([""], [WRONG])
-
-
-def test_a_storm_costs_one_verification(asking: Asking) -> None:
-    storm = [asking.ask("slow", "secret") for _ in range(1000)]
-    assert len(asking.work) == 1
-    asking.do()
-    assert all(decided == [""] for decided in storm)
-    assert asking.ask("slow", "secret") == [""]
-
-
-def test_what_was_right_at_one_acceptor_lets_in_at_all(asking: Asking) -> None:
-    other = Asking()
-    other.logins.known = asking.logins.known
-    asking.ask("slow", "secret")
-    asking.do()
-    assert other.ask("slow", "secret") == [""]
-
-
-def test_a_wrong_password_is_known_for_a_while_and_counts_once(asking: Asking) -> None:
-    for _ in range(3 * guesses.FREE):
-        asking.ask("slow", "old")
-        asking.do()
-    assert asking.ask("slow", "old") == [WRONG]
-    asking.now += logins.WRONG_SECONDS
-    assert asking.ask("slow", "old") == []
-    right = asking.ask("slow", "secret")
-    asking.do()
-    assert right == [""]
-
-
-def test_a_changed_password_counts_at_once(asking: Asking) -> None:
-    asking.ask("slow", "secret")
-    asking.do()
-    asking.topology.apply(["user", "slow", rabbit_hash("new"), []])
-    assert asking.ask("slow", "secret") == [WRONG]
-    assert asking.ask("slow", "new") == [""]
-
-
-@pytest.mark.parametrize("change", [["user_gone", "slow"], ["user", "slow", "", []]])
-def test_a_password_that_is_changed_while_it_is_verified_is_wrong(asking: Asking, change: list[object]) -> None:
-    decided = asking.ask("slow", "secret")
-    asking.topology.apply(change)
-    asking.do()
-    assert len(decided) == 1 and decided[0] != ""
-    assert asking.ask("slow", "secret") != [""]
-
-
-def test_who_guesses_is_refused_for_longer_and_longer(asking: Asking) -> None:
-    for number in range(guesses.FREE):
-        asking.guess("slow", number)
-    for seconds in 1.0, 2.0, 4.0:
-        assert asking.logins.report() == [{"user": "slow", "address": HERE, "wrong": asking.wrong, "seconds": seconds}]
-        (reason,) = asking.ask("slow", "secret")
-        assert "wrong passwords, no other one for" in reason
-        asking.now += seconds
-        assert asking.logins.report() == []
-        asking.guess("slow", asking.wrong)
-    asking.now += 3600
-    right = asking.ask("slow", "secret")
-    asking.do()
-    assert right == [""]
-    assert asking.ask("slow", "guess", ELSEWHERE) == []
-
-
-def test_many_guesses_at_once_are_few_verifications(asking: Asking) -> None:
-    storm = [asking.ask("slow", f"guess {number}") for number in range(1000)]
-    assert sum(not decided for decided in storm) == guesses.FREE
-    others = [asking.ask("slow", "secret", ELSEWHERE), asking.ask("quick", "secret")]
-    asking.do()
-    assert others == [[""], [""]]
-    assert all(decided != [""] for decided in storm)
-
-
-def test_a_password_that_was_right_lets_in_though_its_user_is_guessed_from_there(asking: Asking) -> None:
-    asking.ask("slow", "secret")
-    asking.do()
-    for number in range(guesses.FREE):
-        asking.guess("slow", number)
-    assert asking.ask("slow", "secret") == [""]
-
-
-def test_who_was_wrong_least_is_next(asking: Asking) -> None:
-    asking.guess("slow", 0)
-    asking.ask("slow", "another guess")
-    order = []
-    for user, password, host in ("slow", "secret", HERE), ("slow", "secret 2", ELSEWHERE), ("quick", "guess", HERE):
-        asking.logins.check(user, password, host, lambda _, user=user, host=host: order.append((user, host)))
-    asking.do()
-    assert order == [("quick", HERE), ("slow", ELSEWHERE), ("slow", HERE)]
-
-
-def test_a_user_that_is_not_there_waits_as_others_do(asking: Asking) -> None:
-    asking.ask("slow", "guess")
-    nobody = asking.ask("nobody", "guess")
-    assert nobody == []
-    asking.do()
-    assert nobody == ["there is no such user"]
-    for number in range(guesses.FREE):
-        asking.ask("nobody", f"guess {number}")
-    assert "no other one for" in asking.ask("nobody", "secret")[0]
-
-
-def test_what_waits_and_what_is_known_is_bounded(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logins, "WAITING_MAX", 3)
-    monkeypatch.setattr(logins, "WRONG_MAX", 2)
-    monkeypatch.setattr(guesses, "MOST", 3)
-    asking.guess("slow", 0)
-    decided = [asking.ask("slow", f"try {number}", f"192.0.2.{number}") for number in range(5)]
-    assert [bool(each) for each in decided] == [False, False, False, False, True]
-    assert decided[-1] == ["too many logins at once"]
-    first = asking.ask("quick", "secret")
-    asking.do()
-    assert first == [""]
-    assert decided[-2] == ["too many logins at once"]
-    assert len(asking.logins._wrong) <= 2 and len(asking.logins._guesses._of) <= 3
-    assert not asking.logins._waiting
-
-
-def test_a_verification_that_fails_lets_nobody_in_and_keeps_nobody_out(
-    asking: Asking, monkeypatch: pytest.MonkeyPatch
+def test_a_user_of_loopback_comes_from_nowhere_else_by_whatever_backend(
+    name: str, password: str, host: str, accepted: bool
 ) -> None:
-    """The failure says nothing about the password: the next login is verified, and nothing counts as wrong."""
-
-    def fails(stored: str, password: str) -> bool:
-        raise MemoryError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(passwords, "verify", fails)
-        first, second = asking.ask("slow", "secret"), asking.ask("quick", "secret")
-        asking.do()
-    assert first == second == ["the password could not be verified"]
-    third, fourth = asking.ask("slow", "secret"), asking.ask("quick", "secret")
-    asking.do()
-    assert third == fourth == [""] and not asking.logins.report()
+    found = decision(Logins([internal(), Other("guest")], ("guest",)), name, password, host)
+    assert isinstance(found, Identity) if accepted else found == KEPT_OUT
 
 
-def test_a_client_that_fails_with_its_answer_keeps_nobody_from_a_turn(asking: Asking) -> None:
-    def fails(reason: str) -> None:
-        raise KeyError(reason)
-
-    asking.logins.check("slow", "secret", HERE, fails)
-    second = asking.ask("slow", "other")
-    with pytest.raises(KeyError):
-        asking.do()
-    asking.do()
-    assert second == [WRONG]
-
-
-def test_a_certificate_takes_the_place_of_a_password_and_of_nothing_else(asking: Asking) -> None:
-    why_not = asking.logins.why_not
-    assert [why_not("quick", ELSEWHERE), why_not("locked", ELSEWHERE), why_not("guest", HERE)] == ["", "", ""]
-    assert why_not("nobody", HERE) == "there is no such user"
-    assert why_not("guest", ELSEWHERE) == "this user may log in from this machine only"
-    assert why_not("", HERE) == "the certificate names no user in the part that login_from says"
-    assert not asking.work
+def test_a_certificate_takes_the_place_of_a_password_and_of_nothing_else() -> None:
+    logins = Logins([internal(is_alone=True)], ("guest",))
+    decided: list[Decision] = []
+    for name, host in (("bob", ELSEWHERE), ("x", ELSEWHERE), ("guest", HERE)):
+        logins.recognize(name, host, decided.append)
+    assert [found.rights.user for found in decided if isinstance(found, Identity)] == ["bob", "x", "guest"]
+    decided.clear()
+    for name, host in (("nobody", HERE), ("guest", ELSEWHERE), ("", HERE)):
+        logins.recognize(name, host, decided.append)
+    assert decided == [NO_USER, KEPT_OUT, "the certificate names no user in the part that login_from says"]
