@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from acceptor.clients.channel_stage import LIVE
 from acceptor.clients.parked import ParkedMethod, ParkedRun
+from acceptor.gates.rights import Undecided
 from acceptor.routing.routing import Unfinished
 from penstock.amqp.errors import AMQPError
 from router.model.policies import policy_for
@@ -66,7 +67,7 @@ class Overtaking:
         """The queues that a run goes to; None where each message has a route of its own, or none is known yet."""
         try:
             route = self.routes.route_for(channel, run)
-        except AMQPError:
+        except (AMQPError, Undecided):
             return None
         if route is None or route.by_properties:
             return None

@@ -29,4 +29,5 @@ class UndecidedGate(RoutingGate):
 
     def _go_on(self, channel: UndecidedChannel, _answer: Any) -> None:
         if channel in self.waiting:
+            del self.waiting[channel]
             channel.admit(UNLIMITED)

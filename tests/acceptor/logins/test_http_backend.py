@@ -9,6 +9,7 @@ import pytest
 
 from acceptor.clients.connection_stage import ConnectionStage
 from acceptor.logins.guesses import FREE
+from router.model.policy_keys import BY_DESTINATION, OVERTAKING
 from tests.acceptor.logins.service import Fields, Service, serving
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node
@@ -37,17 +38,17 @@ class Asking:
             self.node.settle()
         return calls
 
-    def connect(self, user: str = "bob") -> Client:
+    def connect(self, user: str = "bob", properties: dict[str, Any] | None = None) -> Client:
         """Return a client that has sent its handshake, and channel.open, at once."""
-        client = self.node.visit(user=user)
+        client = self.node.visit(properties=properties, user=user)
         client.log_in()
         client.send("channel.open", 1)
         self.node.settle()
         return client
 
-    def opened(self, user: str = "bob") -> Client:
+    def opened(self, user: str = "bob", properties: dict[str, Any] | None = None) -> Client:
         """Return a client with an open channel."""
-        client = self.connect(user)
+        client = self.connect(user, properties)
         self.answer()
         client.take("channel.open-ok", 1)
         client.events[0].clear()
@@ -314,3 +315,42 @@ def test_calls_may_be_posts(service: Service) -> None:
         asking.connect("bob & co")
         asking.answer()
     assert service.asked[0] == ("/user", {"username": "bob & co", "password": "guest"})
+
+
+def bodies(asking: Asking, client: Client, queue: str) -> list[bytes]:
+    """Get all messages of a queue."""
+    found = []
+    while True:
+        asking.call(client, "basic.get", queue=queue, no_ack=True)
+        if client.events[1][-1].name == "basic.get-empty":
+            return found
+        found.append(client.events[1][-1].body)
+
+
+@pytest.mark.parametrize("properties", [{}, {OVERTAKING: BY_DESTINATION}])
+def test_a_held_producer_keeps_its_order_while_rights_are_asked_anew(
+    asking: Asking, service: Service, properties: dict[str, Any]
+) -> None:
+    consumer = asking.opened("carol")
+    limits = {"x-max-length": 4, "x-overflow": "flow"}
+    asking.call(consumer, "queue.declare", queue="full", arguments=limits)
+    asking.call(consumer, "queue.declare", queue="other")
+    producer = asking.opened("bob", properties)
+    for number in range(40):
+        producer.publish(1, b"%d" % number, "", "full")
+        asking.node.settle()
+        asking.answer()
+    channel = producer.connection.channels[1]
+    assert channel.hold is not None and channel.inbox
+    for _ in range(3):
+        asking.waits(20)
+        producer.publish(1, b"x", "", "other")
+        producer.publish(1, b"more", "", "full")
+        asking.node.settle()
+        asking.answer()
+    assert channel.hold is not None
+    asking.waits(20)
+    found = bodies(asking, consumer, "full")
+    assert found == [*(b"%d" % number for number in range(40)), *[b"more"] * 3]
+    assert bodies(asking, consumer, "other") == [b"x"] * 3
+    assert channel.hold is None and not channel.inbox and not asking.node.core(0).gates.undecided.waiting
