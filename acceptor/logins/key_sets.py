@@ -81,7 +81,7 @@ class Keys:
     def _fetch(self) -> Sequence[Key] | Exception:
         try:
             return keys_of(self._document(self._settings.jwks_uri or self._address()))
-        except (WebError, AuthError) as error:
+        except (WebError, AuthError, orjson.JSONDecodeError) as error:
             return error
 
     def _address(self) -> str:

@@ -31,7 +31,9 @@ class Refused(Exception):
     """A token that lets nobody in; the text says why."""
 
 
-UNREADABLE = (Refused, JoseError, ValueError, TypeError, KeyError, AttributeError)
+UNREADABLE = (
+    Refused, JoseError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 """What a token that is wrong somewhere makes the library raise."""
 
 

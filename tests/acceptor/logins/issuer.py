@@ -25,7 +25,7 @@ class Issuer:
         self.asked: list[str] = []
         self.url = ""
         self.fails = False
-        self.facts: dict[str, Any] | None = None
+        self.facts: Any = None
         self.key = self.new_key("first")
 
     def new_key(self, kid: str, kind: str = "RSA") -> Key:
@@ -65,7 +65,7 @@ class Issuer:
             return 200, self.jwks()
         if path == "/.well-known/openid-configuration":
             facts = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"} if self.facts is None else self.facts
-            return 200, json.dumps(facts).encode()
+            return 200, facts if isinstance(facts, bytes) else json.dumps(facts).encode()
         return 404, b"not here"
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from joserfc.jwk import OctKey, RSAKey
 
 from acceptor.logins import key_sets
@@ -160,6 +162,8 @@ def forged(issuer: Issuer) -> Iterator[str]:
     yield from ("..", "a.b.c", f"{encoded([])}.{body}.{signature}", f"{encoded('x')}.{body}.{signature}")
     yield f"{encoded({'alg': 7, 'kid': ['first']})}.{body}.{signature}"
     yield f"{header}.{encoded([1])}.{signature}"
+    yield f"{base64.urlsafe_b64encode(b'[' * 5000).decode()}.{body}.{signature}"
+    yield valid(issuer, exp=10**400)
     yield "é.\ud800.\0"
     yield f"{header}.{'A' * 100_000}.{signature}"
 
@@ -208,7 +212,7 @@ def test_a_key_that_the_issuer_has_withdrawn_counts_no_more(issuer: Issuer, aski
     issuer.keys = [RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})]
 
 
-@pytest.mark.parametrize("facts", [{}, {"jwks_uri": 7}, {"jwks_uri": "http://keys.example/"}, []])
+@pytest.mark.parametrize("facts", [{}, {"jwks_uri": 7}, {"jwks_uri": "http://keys.example/"}, [], b"<html>", b""])
 def test_an_issuer_that_names_no_safe_address_of_its_keys(issuer: Issuer, asking: Asking, facts: Any) -> None:
     issuer.facts = facts
     assert "not known" in asking.refusal(valid(issuer))
@@ -262,3 +266,28 @@ def test_keys_for_encryption_and_secrets_sign_nothing(issuer: Issuer, tmp_path: 
     asking = Asking(keys=(tmp_path / "set.json",))
     assert "not known" in asking.refusal(valid(issuer))
     assert asking.refusal(valid(issuer, key=secret, algorithm="HS256"))
+
+
+SIGNING = Issuer()
+"""An issuer that is not served."""
+OFFLINE = Asking()
+OFFLINE.keys._own = [SIGNING.key]
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+HEADERS = st.dictionaries(st.sampled_from(["alg", "kid", "typ", "crit", "b64", "jwk", "x5c", "zip"]), JSON)
+WORDS = st.text(max_size=30) | st.binary(max_size=30).map(lambda data: base64.urlsafe_b64encode(data).decode())
+
+
+@given(st.tuples(HEADERS.map(encoded) | WORDS, JSON.map(encoded) | WORDS, WORDS))
+def test_whatever_is_no_token_is_refused(token: tuple[str, str, str]) -> None:
+    assert isinstance(OFFLINE.ask(".".join(token)), str)
+
+
+@given(st.dictionaries(st.sampled_from(["sub", "aud", "exp", "nbf", "iat", "scope", "client_id"]), JSON))
+def test_whatever_an_issuer_signs_is_read(claims: dict[str, Any]) -> None:
+    token = SIGNING.token(**{"iss": "x", "aud": AUDIENCE, "exp": int(NOW) + 600, **claims})
+    assert isinstance(OFFLINE.ask(token), str | Identity)
