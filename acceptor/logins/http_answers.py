@@ -43,7 +43,7 @@ class Verdict(NamedTuple):
     problem: str = ""
 
 
-Told = Callable[[Verdict], None]
+Answered = Callable[[Verdict], None]
 
 
 class HttpAnswers:
@@ -58,7 +58,7 @@ class HttpAnswers:
         self._web = Web(settings.authorities, settings.timeout)
         self._known: dict[Question, bool] = {}
         self._until = math.inf
-        self._waiting: dict[Question, list[Told]] = {}
+        self._waiting: dict[Question, list[Answered]] = {}
 
     def allows(self, question: Question) -> bool:
         """Whether the service allows what is asked. `Undecided` if it has to be asked first."""
@@ -67,7 +67,7 @@ class HttpAnswers:
             raise Undecided(partial(self._ask_and_keep, question))
         return known
 
-    def ask(self, question: Question, answered: Told) -> None:
+    def ask(self, question: Question, answered: Answered) -> None:
         """Ask a question, and call back with the answer, which is not kept. Equal ones under way are asked once."""
         if question in self._waiting:
             self._waiting[question].append(answered)
