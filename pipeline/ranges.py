@@ -20,7 +20,7 @@ from pipeline.read import Telemetry
 from pipeline.schema import empty
 from pipeline.summaries.choice import Choice
 from pipeline.summaries.layout import QUEUE_HOURS, SHARD_SLOTS, TABLE_OF
-from pipeline.summaries.parts import STRUCT, of_rows
+from pipeline.summaries.parts import STRUCT, merged_parts, of_rows
 
 DAY_US = 24 * HOUR_US
 LONG_US = DAY_US + HOUR_US
@@ -59,10 +59,11 @@ class Range:
         since = max(self.since, self.until - DAY_US)
         return since, self.telemetry.rows("depth", since, self.until)
 
-    def depth_of(self, places: Collection[Place]) -> DataFrame:
-        """Return the rows of `depth` of some queues."""
+    def depth_of(self, places: Collection[Place], depth: DataFrame | None = None) -> DataFrame:
+        """Return the rows of some queues: of `depth`, or of the whole range."""
         names = {queue for *_, queue in places}
-        depth = self.rows("depth")
+        if depth is None:
+            depth = self.rows("depth")
         if len(names) <= NAMES_MOST:
             depth = depth.where(F.col("queue").isin(sorted(names)))
         wanted = self.telemetry.spark.createDataFrame(sorted(places), "node string, vhost string, queue string")
@@ -72,7 +73,8 @@ class Range:
         """Return the facts of each queue: `pipeline.jobs.queues`."""
         if not self.is_summarized:
             return queues(self.rows("depth"))
-        stored = self._stored(QUEUE_HOURS)
+        paths = self._choices[TABLE_OF[QUEUE_HOURS]].paths
+        stored = merged_parts(self.telemetry.spark, paths) if paths else self._none(QUEUE_HOURS)
         return queues_of_summaries(stored.unionByName(of_rows(self._other_rows("depth"))))
 
     def with_rates(self, queues: DataFrame) -> DataFrame:
@@ -85,7 +87,9 @@ class Range:
         """Return the load of each shard: `pipeline.jobs.shard_load`."""
         if "shard" not in self._choices:
             return shard_load(self.rows("shard"))
-        load = self._stored(SHARD_SLOTS).unionByName(shard_load(self._other_rows("shard")))
+        paths, reader = self._choices["shard"].paths, self.telemetry.spark.read.schema(STRUCT[SHARD_SLOTS])
+        slots = reader.parquet(*paths) if paths else self._none(SHARD_SLOTS)
+        load = slots.unionByName(shard_load(self._other_rows("shard")))
         return load.orderBy("node", "shard", "slot")
 
     def count(self, table: str) -> dict[str, int]:
@@ -98,9 +102,8 @@ class Range:
             found, lost = found + choice.rows, lost + choice.lost
         return {"rows": found, "corrupt": corrupt, "lost": lost}
 
-    def _stored(self, dataset: str) -> DataFrame:
-        spark, paths = self.telemetry.spark, self._choices[TABLE_OF[dataset]].paths
-        return spark.read.schema(STRUCT[dataset]).parquet(*paths) if paths else empty(spark, STRUCT[dataset])
+    def _none(self, dataset: str) -> DataFrame:
+        return empty(self.telemetry.spark, STRUCT[dataset])
 
     def _other_rows(self, table: str) -> DataFrame:
         """Return the rows of the hours for which no summary answers."""

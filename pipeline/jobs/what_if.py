@@ -132,7 +132,7 @@ def worth_replaying(marks: DataFrame, queues: DataFrame) -> DataFrame:
 
 def what_if(found: DataFrame, marks: DataFrame, queues: DataFrame) -> DataFrame:
     """Compare queues before and after. `found` comes from `stops` with the same `marks`, `queues` from the job of this
-    name.
+    name for the rows that were replayed.
     """
     stopped = found.groupBy(*PLACE).agg(
         F.count(F.lit(1)).alias("stops"),

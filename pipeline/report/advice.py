@@ -218,7 +218,8 @@ def _better_marks(report: Report, row: Row) -> Change | None:
     would, was = length(tried["stopped_ms"] / 1000), length(tried["was_stopped_ms"] / 1000)
     text = (
         f"Set the marks of {_queue(report, row)} to {marks['stop_count']:,} and {marks['resume_count']:,} messages: "
-        f"they would have held its producers for {would} instead of {was}, by a replay."
+        f"they would have held its producers for {would} instead of {was}, by a replay"
+        f"{' of the last day' if report.is_summarized else ''}."
     )
     return Change(text, commands.set_marks(marks), MARKS_NOTE)
 

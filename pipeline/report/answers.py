@@ -138,14 +138,15 @@ def _jobs(span: Range, kept: Kept, goals: Goals, limits: hot_shards.Limits) -> I
     kept.keep(queues=facts, episodes=found, shard_load=load)
     recommended = marks.marks(facts, found, goals)
     kept.keep(marks=recommended)
-    held_depth, tried, tried_depth = span.rows("depth"), recommended, span.rows("depth")
+    since, last_day = span.last_day
+    held_depth, tried, tried_depth, before = span.rows("depth"), recommended, span.rows("depth"), facts
     if span.is_summarized:
         held_depth = span.depth_of(kept.places(found.where(F.col("queue").isNotNull())))
         tried = what_if.worth_replaying(recommended, facts)
-        tried_depth = span.depth_of(kept.places(tried))
+        tried_depth = span.depth_of(kept.places(tried), last_day)
+        before = queues.queues(tried_depth)
     replayed = what_if.stops(tried_depth, tried)
     kept.keep(what_if_stops=replayed)
-    since, last_day = span.last_day
     yield episodes.TABLE, found
     yield held.TABLE, held.held(found)
     yield disobedience.TABLE, disobedience.disobedience(found, span.rows("connection"))
@@ -153,7 +154,7 @@ def _jobs(span: Range, kept: Kept, goals: Goals, limits: hot_shards.Limits) -> I
     yield time_to_full.TABLE, time_to_full.time_to_full(last_day, since, span.until)
     yield marks.TABLE, recommended
     yield what_if.STOPS, replayed
-    yield what_if.TABLE, what_if.what_if(replayed, tried, facts)
+    yield what_if.TABLE, what_if.what_if(replayed, tried, before)
     yield what_if.CHANNELS, what_if.stopped_channels(replayed, found)
     yield consumers.TABLE, consumers.consumers(facts, consumers.Limits())
     yield shard_load.TABLE, load

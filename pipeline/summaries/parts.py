@@ -27,6 +27,8 @@ ROWS_A_PART: Final = 200_000
 """Summaries of a day that are merged at once, about; their part has no more."""
 ROWS_AT_ONCE: Final = 200_000
 """Rows without a part that are summarized at once, about."""
+BYTES_AT_ONCE: Final = 64 * 2**20
+"""Bytes of summaries in memory that are merged at once, about, beside those that were merged before."""
 PARTS: Final = "span string, summaries bigint, rows bigint, lost bigint, part binary"
 
 READ: Final = pa.schema([plain("depth").field(name) for name in queues.READ])
@@ -52,6 +54,12 @@ def day_parts(spark: SparkSession, paths: Sequence[str], summaries: int) -> Data
     """
     read = spark.read.schema(STRUCT[QUEUE_HOURS]).parquet(*paths)
     return read.repartition(1 + summaries // ROWS_A_PART, *PLACE).mapInArrow(_day, PARTS)
+
+
+def merged_parts(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Merge the summaries of parts, as far as a task reads several: the columns of `STRUCT`, a row or more a queue."""
+    read = spark.read.format("binaryFile").load(list(paths)).select("content")
+    return read.mapInArrow(_merged, STRUCT[QUEUE_HOURS])
 
 
 def of_rows(rows: DataFrame) -> DataFrame:
@@ -92,6 +100,19 @@ def _day(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     gathered = pa.Table.from_batches(batches, queues.SCHEMA)
     if gathered.num_rows:
         yield _part("", queues.merge(gathered))
+
+
+def _merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge parts, about `BYTES_AT_ONCE` at once: parts that follow each other have the same queues."""
+    gathered, nbytes = [queues.SCHEMA.empty_table()], 0
+    for batch in batches:
+        for content in batch.column("content"):
+            gathered.append(pq.ParquetFile(pa.BufferReader(content.as_buffer())).read().cast(queues.SCHEMA))
+            nbytes += gathered[-1].nbytes
+            if nbytes >= BYTES_AT_ONCE:
+                gathered = [queues.merge(pa.concat_tables(gathered))]
+                nbytes = 0
+    yield from queues.merge(pa.concat_tables(gathered)).to_batches()
 
 
 def _with_all_columns(rows: pa.Table) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,3 +48,22 @@ def test_rows_without_a_name_are_those_of_one_queue() -> None:
 
 def test_no_rows_have_no_summaries() -> None:
     assert summaries(parts.READ.empty_table(), 10).num_rows == 0
+
+
+@pytest.mark.parametrize("at_once", [1, 10**6])
+def test_parts_of_the_same_queues_are_merged_as_one(at_once: int) -> None:
+    middle = ROWS.column("ts").to_pylist()[ROWS.num_rows // 2] // 60_000_000 * 60_000_000
+    early = pc.less(ROWS.column("ts"), middle)
+    contents = [
+        parts._part("", queues.summarize(ROWS.filter(which))).column("part")[0].as_py()
+        for which in (early, pc.invert(early))
+    ]
+    batch = pa.RecordBatch.from_pydict({"content": contents})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "BYTES_AT_ONCE", at_once)
+        found = pa.Table.from_batches(parts._merged([batch]), queues.SCHEMA)
+    assert found.equals(queues.summarize(ROWS))
+
+
+def test_no_parts_have_no_queues() -> None:
+    assert pa.Table.from_batches(parts._merged([]), queues.SCHEMA).num_rows == 0
